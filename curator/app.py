@@ -40,8 +40,7 @@ from common.privacy.guarantee import PrivacyGuarantee
 from curator.contributions.collection import Collection, add_contributions
 from curator.curator import Curator
 
-PROMPT = 20.0
-"""Seconds after which a request for a running operation is answered 202 ("ask again")."""
+PROMPT = 20.0  # seconds after which a request for a running operation is answered 202 ("ask again")
 
 RunName = Annotated[str, Path(pattern=RUN)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]

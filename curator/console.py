@@ -74,12 +74,10 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-WIDTH, HEIGHT = 640, 200
-"""Of the histogram, in its own units."""
+WIDTH, HEIGHT = 640, 200  # of the histogram, in its own units
 
 
-PATIENCE = 2.0
-"""Seconds to wait for a curator that is just writing an entry."""
+PATIENCE = 2.0  # seconds to wait for a curator that is just writing an entry
 
 
 @dataclass(frozen=True)

@@ -168,8 +168,7 @@ def constant_failure(kind: str) -> Iterator[None]:
 
 
 _LOCK = threading.Lock()
-_SILENT: Counter[int] = Counter()
-"""How often each thread has been silenced."""
+_SILENT: Counter[int] = Counter()  # how often each thread has been silenced
 _BEFORE: list[TextIO] = []
 
 

@@ -213,12 +213,10 @@ def _words(entry: Entry) -> dict[str, Any]:
 
 
 _LEDGER = frozenset({VERSION_TABLE, "entries"})
-_CONTRIBUTED = frozenset({VERSION_TABLE, "invited", "kept", "withdrawn"})
-"""Tables of the databases."""
+_CONTRIBUTED = frozenset({VERSION_TABLE, "invited", "kept", "withdrawn"})  # tables of the databases
 BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
 """Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""
-CONTRIBUTIONS = "contributions"
-"""Directory of what people contributed."""
+CONTRIBUTIONS = "contributions"  # directory of what people contributed
 SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "offer.json", "hpke.key", "token"))
 """What is in it. It goes with the ledger once the run has begun: until then a copy could bring back what is withdrawn.
 """

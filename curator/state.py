@@ -28,10 +28,8 @@ from curator.sample.reweighing import Reweighing
 
 log = logging.getLogger("tandem")
 
-EVERY = 16
-"""Most reweighs that a restart computes again."""
-SECONDS = 3.0
-"""Most seconds of reweighs that a restart computes again, and those of one reweigh more."""
+EVERY = 16  # most reweighs that a restart computes again
+SECONDS = 3.0  # most seconds of reweighs that a restart computes again, and those of one reweigh more
 _PIECE = 1 << 22
 _SEAL = 32
 
@@ -159,8 +157,7 @@ if TYPE_CHECKING:
 
 OWNERS = "owner.json"
 VERSION = 1
-BINS = 40
-"""Bars of the weights' histogram, at most."""
+BINS = 40  # bars of the weights' histogram, at most
 
 
 class OwnersFile:

@@ -21,8 +21,7 @@ from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mecha
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import AuditFinding, Subject, audit, exceeds
 
-Safeguard = tuple[object, str]
-"""Where a safeguard is found: a module or class, and the name in it."""
+Safeguard = tuple[object, str]  # where a safeguard is found: a module or class, and the name in it
 
 
 def without(safeguard: Safeguard, other: Any, subject: Subject) -> Subject:
@@ -36,8 +35,7 @@ def without(safeguard: Safeguard, other: Any, subject: Subject) -> Subject:
     return broken
 
 
-FAILURE = 1e-6
-"""Probability that one audit claims too much (Clopper-Pearson, both sides together)."""
+FAILURE = 1e-6  # probability that one audit claims too much (Clopper-Pearson, both sides together)
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,8 @@ from curator.learners.adaptation import one_thread
 from curator.mechanisms.parities import Equations
 from deploy.deployment import Embedded, OnProgress
 
-MAX_PEOPLE = 1 << 21
-"""Fresh simulated people on whom a hypothesis is judged: standard error below 0.00035."""
-MAX_NUMBERS = 1 << 27
-"""Features drawn to judge it, at most: fewer people where they have many."""
+MAX_PEOPLE = 1 << 21  # fresh simulated people on whom a hypothesis is judged: standard error below 0.00035
+MAX_NUMBERS = 1 << 27  # features drawn to judge it, at most: fewer people where they have many
 _BLOCK = 1 << 18
 
 

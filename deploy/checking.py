@@ -24,8 +24,7 @@ from referee.protocols.base import check_problem
 from referee.protocols.driver import check_beginning
 
 Side = Literal["S", "T"]
-MOST_PEOPLE = 1 << 20
-"""Where so many people of the curator do not help, the reason is another one."""
+MOST_PEOPLE = 1 << 20  # where so many people of the curator do not help, the reason is another one
 
 
 def checked(asked: Scenario) -> ResolvedScenario:

@@ -24,8 +24,7 @@ from local_agent.hosted.population import open_population
 from referee.runfolder import pack_reports
 from referee.service.referee import Referee
 
-OnProgress = Callable[[str, dict[str, float]], None]
-"""Called with progress: a text and numbers."""
+OnProgress = Callable[[str, dict[str, float]], None]  # called with progress: a text and numbers
 
 
 @dataclass(frozen=True)

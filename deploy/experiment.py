@@ -15,8 +15,7 @@ from deploy.deployment import OnProgress
 from referee.protocols.base import halts
 
 _OPTIMUM = "what was fitted to people of T without privacy"
-NOTICEABLE = 0.005
-"""A difference in loss below this is called none."""
+NOTICEABLE = 0.005  # A difference in loss below this is called none
 
 
 def reading(

@@ -31,10 +31,8 @@ from curator.startup import check_room
 from deploy.deployment import OnProgress, RunOutput, spent_over_all_runs
 from deploy.remote import Remote
 
-START = 300.0
-"""Seconds that a party may take to come up (drawing or loading its people included)."""
-LIVES = 5
-"""How often a party is started before the deployment gives up on it."""
+START = 300.0  # seconds that a party may take to come up (drawing or loading its people included)
+LIVES = 5  # how often a party is started before the deployment gives up on it
 
 
 class PartyProcess:

@@ -18,16 +18,11 @@ from common.scenario.resolved import ResolvedScenario
 from deploy.deployment import OnProgress, RunOutput
 from referee.service.referee import public
 
-LOOK = 0.2
-"""Seconds between two looks at a run."""
-PAGE = 1000
-"""Checkpoints that are asked for together."""
-SOON = 15.0
-"""Seconds to wait for the checkpoint of a run's end."""
-ENDING = 600.0
-"""Seconds to wait for the end of a run that was cancelled."""
-TRANSCRIPT = 128 << 20
-"""Bytes of a transcript, at most."""
+LOOK = 0.2  # seconds between two looks at a run
+PAGE = 1000  # checkpoints that are asked for together
+SOON = 15.0  # seconds to wait for the checkpoint of a run's end
+ENDING = 600.0  # seconds to wait for the end of a run that was cancelled
+TRANSCRIPT = 128 << 20  # bytes of a transcript, at most
 MANY = 1_000_000
 """Agents of a run that somebody else has created, at most: they limit its reports, of at most 4 KiB each."""
 

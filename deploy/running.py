@@ -30,8 +30,7 @@ from referee.view.pages import write_report
 from referee.view.run_view import run_view
 
 log = logging.getLogger("tandem")
-_NAME = 55
-"""Characters of a scenario's name in a run's, which has eight more of chance, and 64 at most."""
+_NAME = 55  # characters of a scenario's name in a run's, which has eight more of chance, and 64 at most
 Watching = Callable[[ResolvedScenario, int | None, Path], AbstractContextManager[OnProgress]]
 """Opens what is called with the progress of a run: given its scenario, its seed and its folder."""
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from referee.collection.enrolment import Caps
     from referee.service.referee import Referee
 
-PURPOSES = ("enrolment", "operator", "individual")
-"""What tokens of the environment admit to."""
+PURPOSES = ("enrolment", "operator", "individual")  # what tokens of the environment admit to
 
 
 @dataclass(frozen=True)
@@ -358,8 +357,7 @@ def backup_command(
     say_command("referee", "serve", "--state", copy, lead=f"{copy} is a state directory to start from: ")
 
 
-_ENDING = 5.0
-"""Seconds that the page beside has to end."""
+_ENDING = 5.0  # seconds that the page beside has to end
 
 
 @contextmanager

@@ -261,8 +261,7 @@ def _participant(row: Row[Any]) -> Participant:
     return Participant(row.key.hex(), row.first, row.agents)
 
 
-FAR = 100.0
-"""A lease that lasts longer than so many of one's own is of a clock that was put back: nobody waits for it."""
+FAR = 100.0  # A lease that lasts longer than so many of one's own is of a clock that was put back: nobody waits for it
 
 
 class LeaseQueries(Tables):

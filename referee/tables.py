@@ -116,8 +116,7 @@ class StoredRun:
 ENROLLING, REPORTING, LEASING = 1, 2, 3
 """Turns (:func:`common.core.database.alone`): participants, reports and the lease are each written by one
 process at a time. Nobody takes a second turn in one transaction."""
-DRIVER = "driver"
-"""The name of the lease: its holder drives all runs."""
+DRIVER = "driver"  # the name of the lease: its holder drives all runs
 
 TABLES = MetaData()
 
@@ -196,8 +195,7 @@ SCHEMA = DatabaseSchema(
 # lease before the transaction of its holder has ended.
 _HELD = select(LEASES.c.token).where(LEASES.c.name == DRIVER).with_for_update(read=True)
 _ADD_ENTRY = insert(ENTRIES)
-_ROWS = 10_000
-"""Rows that are read at a time."""
+_ROWS = 10_000  # rows that are read at a time
 
 
 class Tables:

@@ -18,8 +18,7 @@ from common.log.entries import START
 from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint, Witnessed
 from common.log.witness import append_line, held_file
 
-_TAIL = 1 << 14
-"""Bytes at a file's end in which its last line is: a line is at most some 2,000 bytes long."""
+_TAIL = 1 << 14  # bytes at a file's end in which its last line is: a line is at most some 2,000 bytes long
 
 
 class WitnessLog:

@@ -19,8 +19,7 @@ DEEPEST = 32
 """How deeply JSON may be nested: deeper input is refused where it comes in, before anything recurses into it."""
 MOST = 1 << 21
 """Values in one document: the commas of its text, and four for each bracket. They take some 60 bytes of memory each."""
-LONGEST_NUMBER = 300
-"""Characters of an integer: one that long is still a double."""
+LONGEST_NUMBER = 300  # characters of an integer: one that long is still a double
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -33,8 +32,7 @@ _TOKEN = re.compile(
     r"|(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+][0-9]+|-?[0-9]+\.0(?![0-9])|-?[0-9]{16,}(?![0-9.e]))"
 )
 """A string, which stays, or a number that ECMAScript may write in another way."""
-EXACT = 1 << 53
-"""Integers up to this one, and down to its negative, are doubles: larger ones travel as strings."""
+EXACT = 1 << 53  # integers up to this one, and down to its negative, are doubles: larger ones travel as strings
 
 
 def encode(value: Any) -> bytes:

@@ -35,8 +35,7 @@ from common.core.errors import BadData, BadInput, TandemError
 from common.core.plain import plain
 from common.core.version import PROTOCOL, RELEASES, release
 
-VERSION_TABLE = "schema_version"
-"""The table that says of which version a database's tables are."""
+VERSION_TABLE = "schema_version"  # the table that says of which version a database's tables are
 
 _VERSION = Table(VERSION_TABLE, MetaData(), Column("version", Integer, primary_key=True, autoincrement=False))
 _SETTINGS: dict[str, dict[str, Any]] = {
@@ -55,10 +54,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     },
 }
 """How engines of each kind are created."""
-_OURS = 0x7A4D
-"""The first number of all advisory locks that Tandem takes on a PostgreSQL database."""
-MAKING = 0
-"""The turn to make the tables (:func:`alone`); others are the parties' own."""
+_OURS = 0x7A4D  # the first number of all advisory locks that Tandem takes on a PostgreSQL database
+MAKING = 0  # the turn to make the tables (:func:`alone`); others are the parties' own
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from common.core.plain import one_line, plain, visible
 
 URN = "urn:tandem:problem:"
-MEMBERS = 20
-"""Further members of a peer's problem document that are kept, at most."""
+MEMBERS = 20  # further members of a peer's problem document that are kept, at most
 
 
 class TandemError(Exception):
@@ -184,15 +183,13 @@ class Superseded(TandemError, problem="superseded", title="Another process has t
 class CannotWrite(TandemError, problem="cannot-write", title="Nothing can be stored at present", status=503):
     """A party cannot store what it must store first: nothing changed, and the same request may be made again."""
 
-    retry_after = 2
-    """Seconds after which to ask again."""
+    retry_after = 2  # seconds after which to ask again
 
 
 class Busy(TandemError, problem="busy", title="Too busy at present", status=503):
     """A service has more to do than it can at present; nothing changed, and the same request may be made again."""
 
-    retry_after = 2
-    """Seconds after which to ask again."""
+    retry_after = 2  # seconds after which to ask again
 
 
 class NotReady(TandemError, problem="not-ready", title="Not ready", status=503):

@@ -17,10 +17,8 @@ from typing import NamedTuple
 
 from common.core.errors import BadData, NotFound
 
-MOST_NAMES = 100_000
-"""Names in a directory that are looked at."""
-MOST_TOGETHER = 64 << 20
-"""Bytes of all files of a directory that are read together."""
+MOST_NAMES = 100_000  # names in a directory that are looked at
+MOST_TOGETHER = 64 << 20  # bytes of all files of a directory that are read together
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFLNK: "a link",

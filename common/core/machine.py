@@ -86,10 +86,8 @@ def end_with_stdin() -> None:
     threading.Thread(target=end_at_eof, daemon=True, name="parent").start()
 
 
-_LOOK = 0.01
-"""Seconds between two looks at what a process takes."""
-_BUSY = 0.8
-"""Of the seconds that a process may take, so many must have been the processors'."""
+_LOOK = 0.01  # seconds between two looks at what a process takes
+_BUSY = 0.8  # of the seconds that a process may take, so many must have been the processors'
 
 
 def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) -> None:
@@ -277,8 +275,7 @@ def _forked_too_late(error: Exception) -> BadInput:
     )
 
 
-SPARE = 256 << 20
-"""Bytes that are left free: for the work itself, and for the rest of the machine."""
+SPARE = 256 << 20  # bytes that are left free: for the work itself, and for the rest of the machine
 _GROUP = Path("/sys/fs/cgroup")
 
 

@@ -17,10 +17,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-MAX_LENGTH = 2000
-"""Characters that are shown of one text."""
-MOST_LINES = 400
-"""Lines that are logged of what was raised."""
+MAX_LENGTH = 2000  # characters that are shown of one text
+MOST_LINES = 400  # lines that are logged of what was raised
 _WIDTH, _NAME = 96, 16
 LONGEST_NAME = 80
 """Characters of a name that is compared with others; messages from the network may hold far longer ones."""

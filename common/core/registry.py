@@ -156,8 +156,7 @@ def _left_behind(entry: Any, later: Any) -> bool:
 class RegisteredValue(Value):
     """A value of a type that is registered: its suite of tests is made on each of the examples."""
 
-    examples: ClassVar[tuple[dict[str, Any], ...]]
-    """JSON forms of small valid instances, at least one."""
+    examples: ClassVar[tuple[dict[str, Any], ...]]  # JSON forms of small valid instances, at least one
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:

@@ -23,10 +23,8 @@ log = logging.getLogger("tandem")
 
 PAUSE = 2.0
 """Seconds before a thread that ended unexpectedly is started again; twice as many each further time in a row."""
-LONGEST = 60.0
-"""Seconds of that pause, at most."""
-SETTLED = 10.0
-"""Seconds for which a thread that was started again works until it counts as well."""
+LONGEST = 60.0  # seconds of that pause, at most
+SETTLED = 10.0  # seconds for which a thread that was started again works until it counts as well
 
 
 class Supervised:

@@ -12,14 +12,10 @@ from common.core import canonical
 from common.core.errors import BadMessage
 from common.core.plain import nearest
 
-DIGEST = r"^[0-9a-f]{64}$"
-"""Pattern of a SHA-256, in hex."""
-RUN = r"^[0-9a-zA-Z_-]{1,64}$"
-"""Pattern of the name of a run."""
-MAX_PLACE = 1 << 31
-"""Places of a list that a request may name: no transcript or list of checkpoints has as many."""
-Number = Annotated[int, Field(ge=0, lt=1 << 31)]
-"""Number of a question in its run."""
+DIGEST = r"^[0-9a-f]{64}$"  # pattern of a SHA-256, in hex
+RUN = r"^[0-9a-zA-Z_-]{1,64}$"  # pattern of the name of a run
+MAX_PLACE = 1 << 31  # places of a list that a request may name: no transcript or list of checkpoints has as many
+Number = Annotated[int, Field(ge=0, lt=1 << 31)]  # number of a question in its run
 
 
 def _exact(number: int) -> int | str:

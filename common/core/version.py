@@ -11,13 +11,11 @@ from functools import cache
 
 from common.core.errors import VersionSkew
 
-PROTOCOL = 3
-"""The protocol that this version of Tandem speaks."""
+PROTOCOL = 3  # the protocol that this version of Tandem speaks
 HEADER = "Tandem-Protocol"
 """Header of every request and response between parties: the protocol's number, then the release."""
 DISTRIBUTION = "tandem-hybrid"
-BEFORE = "0.2.0 or older"
-"""The releases that state no protocol over HTTP."""
+BEFORE = "0.2.0 or older"  # the releases that state no protocol over HTTP
 RELEASES = {1: BEFORE, 2: "0.3.0"}
 """Which releases speak each protocol before :data:`PROTOCOL`: they read its runs and state directories."""
 REMEDY = "upgrade the older one of the two; a run that has begun is ended with the version that began it"

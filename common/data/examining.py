@@ -24,8 +24,7 @@ from common.data.schema import Schema
 from common.data.tables import Category, Label, Number, TableSource
 
 Severity = Literal["stops", "mistake", "note"]
-_EXAMPLES = 5
-"""Lines that are named of each finding."""
+_EXAMPLES = 5  # lines that are named of each finding
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,11 @@ from common.core.errors import BadData
 from common.data.tables import Layout, Tokens
 from common.data.texts import canonical_texts
 
-PIECE = 1 << 15
-"""Rows held as text at a time."""
+PIECE = 1 << 15  # rows held as text at a time
 _LONGEST = 1 << 24
 """Characters of a field: an end of a quote that is not there is not looked for in all of a large file."""
-_SEPARATORS = (";", "\t", "|", ",")
-"""What tables are divided by."""
-_TYPED = (".parquet", ".npy", ".npz")
-"""Suffixes of files whose fields have types."""
+_SEPARATORS = (";", "\t", "|", ",")  # what tables are divided by
+_TYPED = (".parquet", ".npy", ".npz")  # suffixes of files whose fields have types
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -262,10 +259,8 @@ def plain(path: Path) -> BufferedIOBase:
     return path.open("rb") if unpack is None else BufferedReader(unpack(path), 1 << 16)
 
 
-MOST = 1 << 24
-"""Bytes of text of a file that are kept; one of more is read each time."""
-FILES = 4
-"""How many files, or choices of columns, are kept: those that were used last."""
+MOST = 1 << 24  # bytes of text of a file that are kept; one of more is read each time
+FILES = 4  # how many files, or choices of columns, are kept: those that were used last
 SETTLED = 2.0
 """Seconds since a file was changed before it is kept: what is written twice within a tick of the clock looks alike."""
 

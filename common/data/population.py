@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     Contributed = Callable[[TableSource, Callable[[Piece], None] | None], Numbered]
     """Opens what people contributed: returns their records and positions; calls with the rows as they were given."""
 
-_SHARE = 1 << 17
-"""Simulated people that a thread draws before it asks for more."""
+_SHARE = 1 << 17  # simulated people that a thread draws before it asks for more
 
 
 class PopulationSpec(Value):

@@ -29,18 +29,15 @@ import numpy as np
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 """What tables take for a finite number, too; they take a few other spellings, which no export writes."""
-SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
-"""All that ``str.strip`` takes for a space."""
+SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())  # all that ``str.strip`` takes for a space
 
 _PARTS = re.compile(r"([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,5}))?", re.ASCII)
 _MOMENT = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|UTC|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 _CLOCK = re.compile(r"(\d\d:\d\d:\d\d)\.(\d+)", re.ASCII)
-_LEAST, _MOST = -20, 40
-"""Numbers from 10^-21 to 10^40 are written without an exponent."""
-_BITS = 10_000
-"""Of the longest integer that becomes a text: Python writes no more than 4,300 digits."""
+_LEAST, _MOST = -20, 40  # numbers from 10^-21 to 10^40 are written without an exponent
+_BITS = 10_000  # of the longest integer that becomes a text: Python writes no more than 4,300 digits
 
 
 class NoText(TypeError):

@@ -21,8 +21,7 @@ _CANONICAL = (
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:(?:0[1-9]|[1-5][0-9]))$"
 )
 """Texts that are canonical, at a glance; not all of them."""
-_DECIMAL = r"^-?[1-9][0-9]{0,39}\.[0-9]*$"
-"""Numbers of which only zeros behind the point may be too many."""
+_DECIMAL = r"^-?[1-9][0-9]{0,39}\.[0-9]*$"  # numbers of which only zeros behind the point may be too many
 _REMEDIES = {
     "durations": "convert it to a number, such as its seconds",
     "lists": "give each entry a column of its own",

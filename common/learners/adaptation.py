@@ -29,8 +29,7 @@ MIN_SHARE, MAX_SHARE = 1e-4, 0.99
 """Of the private scales: with less, or more, one of the noises would be beyond all use."""
 MAX_SCORES = 512.0
 """Lambda r: far beyond what a probability can be told from 0 by; larger ones would cost the discrepancy its digits."""
-MIN_CLIP = 2.0**-20
-"""Least clip of residuals: below it nothing of a response in [-1, 1] would be left."""
+MIN_CLIP = 2.0**-20  # least clip of residuals: below it nothing of a response in [-1, 1] would be left
 ResidualClip = Annotated[float, Field(ge=MIN_CLIP, le=1e6)] | Literal["public"] | None
 _CALIBRATION: Calibration = "tight"
 

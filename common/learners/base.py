@@ -295,8 +295,7 @@ def _accepted(value: Any) -> OpenSettings:
 _AS_WRITTEN = PlainSerializer(lambda settings: settings.as_written, return_type=dict[str, Any])
 AnyOpenLearner = Annotated[OpenSettings, BeforeValidator(_accepted), _AS_WRITTEN]
 """A field of a value that holds any learner's settings, settled or not; its JSON form is what was written."""
-AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]
-"""The same of settled settings."""
+AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]  # the same of settled settings
 
 
 def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | None:

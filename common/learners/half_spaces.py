@@ -20,8 +20,7 @@ from common.privacy.events import Event, Gaussian, NonPrivate, SubsampledSteps
 from common.statistics import formulas
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
-MIN_NOISE = 0.1
-"""Smallest sigma/L that a plan chooses: below it, noise no longer slows a learner down."""
+MIN_NOISE = 0.1  # smallest sigma/L that a plan chooses: below it, noise no longer slows a learner down
 _MAX_NOISE = 2.0**10
 
 Steps = Annotated[int, Field(ge=1, le=10**10)]

@@ -35,8 +35,7 @@ from common.privacy.theorems.votes import (
 )
 from common.statistics.formulas import PlannedValue, fixed, follow
 
-MIN_EPSILON, MAX_EPSILON = 0.001, 30.0
-"""Geometric noise can be drawn for these."""
+MIN_EPSILON, MAX_EPSILON = 0.001, 30.0  # geometric noise can be drawn for these
 
 Noise = Annotated[float, Field(ge=MIN_NOISE, le=MAX_NOISE)]
 Epsilon = Annotated[float, Field(gt=0, le=100)]
@@ -205,21 +204,17 @@ AnyAggregation = Annotated[GnMax | Stability | SparseVector, Field(discriminator
 _ADAPTER: TypeAdapter[GnMax | Stability | SparseVector] = TypeAdapter(AnyAggregation)
 
 
-AGREEMENT = 0.9
-"""Share of teachers that agree on a point, for which chunks are planned."""
-_CERTAINTY = 3.0
-"""How many standard deviations of the noise such an agreement is ahead: one answer in 740 is another."""
+AGREEMENT = 0.9  # share of teachers that agree on a point, for which chunks are planned
+_CERTAINTY = 3.0  # how many standard deviations of the noise such an agreement is ahead: one answer in 740 is another
 
-_WEAKEST = 32.0
-"""Epsilon of a call beyond which none is looked for."""
+_WEAKEST = 32.0  # epsilon of a call beyond which none is looked for
 
 SOURCE = "Bassily, Thakkar and Thakurta 2018; docs/model-agnostic.md"
 
 Identity = Literal["slot", "content"]
 Chunks = Annotated[int, Field(ge=1, le=1 << 20)]
 
-TOUCHED: dict[Identity, int] = {"slot": 1, "content": 2}
-"""Chunks that change when a record is replaced in its slot."""
+TOUCHED: dict[Identity, int] = {"slot": 1, "content": 2}  # chunks that change when a record is replaced in its slot
 
 
 class ClassColumns(Value):

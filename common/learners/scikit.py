@@ -67,8 +67,7 @@ class ScikitSettings(LearnerSettings, Classifier):
         return NonPrivate()
 
 
-SEVERAL = ("ClassifierChain", "MultiOutputClassifier")
-"""Classifiers that predict several labels at once."""
+SEVERAL = ("ClassifierChain", "MultiOutputClassifier")  # classifiers that predict several labels at once
 
 
 _TREE = (

@@ -68,8 +68,7 @@ class Charging:
         return not self.ephemeral and table_of(scenario, side) is not None
 
 
-USERS_OWN = Charging()
-"""Runs are charged in this user's ledger of people."""
+USERS_OWN = Charging()  # runs are charged in this user's ledger of people
 
 
 def table_of(scenario: ResolvedScenario, side: Side) -> TableSource | None:

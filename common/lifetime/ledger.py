@@ -47,10 +47,8 @@ from common.numerics.randomness import durable_secret
 from common.privacy.rounding import above
 from common.scenario.sections import Lifetime
 
-CHARGED, KEYED = "charged", "key"
-"""Kinds of entries: a charge; which key the digests are made with."""
-WITNESS = "TANDEM_LEDGER_WITNESS"
-"""Environment variable: a further place to which the heads of the ledger go."""
+CHARGED, KEYED = "charged", "key"  # kinds of entries: a charge; which key the digests are made with
+WITNESS = "TANDEM_LEDGER_WITNESS"  # environment variable: a further place to which the heads of the ledger go
 
 WHOSE = {"source": "the curator's people", "target": "the population's people"}
 SECTIONS = {"source": "curator", "target": "agents"}

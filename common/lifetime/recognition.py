@@ -43,16 +43,11 @@ from common.data.loading import is_file, is_frame
 from common.data.tables import Layout, TableSource
 from common.data.texts import canonical_texts
 
-DIGITS = 6
-"""Significant digits to which numbers are compared."""
-SKETCH = 512
-"""Distinct values of a column that are compared with those of another one."""
-ALIKE = 0.25
-"""Two columns without names are taken for the same one if their values overlap by this share."""
-PAIRS = 10_000
-"""Most pairs of columns without names whose values are compared."""
-_EXACT = 2.0**53
-"""Whole numbers below are exact as doubles; larger ones are compared as texts."""
+DIGITS = 6  # significant digits to which numbers are compared
+SKETCH = 512  # distinct values of a column that are compared with those of another one
+ALIKE = 0.25  # two columns without names are taken for the same one if their values overlap by this share
+PAIRS = 10_000  # most pairs of columns without names whose values are compared
+_EXACT = 2.0**53  # whole numbers below are exact as doubles; larger ones are compared as texts
 _TRUTHS = {"true": "1", "false": "0"}
 
 

@@ -87,8 +87,7 @@ class HypothesisLoss:
 
 MAX_CUTS = 255
 MAX_ITEMS = 1 << 12
-TILT_PARTS = 1024
-"""Into so many parts the unit of a tilt is divided."""
+TILT_PARTS = 1024  # into so many parts the unit of a tilt is divided
 
 Cut = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 

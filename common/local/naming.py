@@ -14,10 +14,8 @@ from pydantic import Field
 from common.core.errors import BadMessage
 from common.core.values import Value
 
-LISTED = 6
-"""Columns, or conditions, that one sentence names; of more it says how many they are."""
-LONGEST = 40
-"""Characters that are shown of one name."""
+LISTED = 6  # columns, or conditions, that one sentence names; of more it says how many they are
+LONGEST = 40  # characters that are shown of one name
 
 Texts = Annotated[tuple[str, ...], Field(max_length=1 << 12)]
 
@@ -116,8 +114,7 @@ class Names(Value):
         return _is(self.label, texts) if texts else f"{self.of_label} is {'+1' if label > 0 else '-1'}"
 
 
-UNNAMED = Names()
-"""The names of a record of which no columns are known."""
+UNNAMED = Names()  # the names of a record of which no columns are known
 
 
 def quoted(text: str, most: int = LONGEST) -> str:

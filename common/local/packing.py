@@ -19,13 +19,10 @@ from common.core.errors import BadMessage
 
 AnswerKind = Literal["bit", "real"] | int
 """What an answer is: a bit, a double, or one of so many symbols 0, 1, ..., from 3 to :data:`MAX_SYMBOLS`."""
-Mask = NDArray[np.uint8]
-"""Shape (ceil(n / 8),)."""
+Mask = NDArray[np.uint8]  # shape (ceil(n / 8),)
 MAX_SYMBOLS = 1 << 16
-PIECE = 1 << 20
-"""Bytes of a mask that are worked on at a time."""
-_ANSWERED = b"\x80"
-"""The mask of one agent that answers; also the bit 1 of one agent."""
+PIECE = 1 << 20  # bytes of a mask that are worked on at a time
+_ANSWERED = b"\x80"  # the mask of one agent that answers; also the bit 1 of one agent
 
 
 def mask_bytes(people: int) -> int:

@@ -12,8 +12,7 @@ from pydantic import Field
 from common.core.arrays import AnyArray, Indices, Labels
 from common.core.errors import BadData
 
-_BLOCK = 1 << 16
-"""Records looked at in one go: a sample may be larger than memory."""
+_BLOCK = 1 << 16  # records looked at in one go: a sample may be larger than memory
 
 
 @dataclass(frozen=True, repr=False, eq=False)

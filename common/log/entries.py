@@ -17,8 +17,7 @@ from common.core.errors import Forged
 from common.core.values import DIGEST, Value
 from common.crypto.identity import Identity, Signed
 
-START = "0" * 64
-"""What the first entry of a chain follows."""
+START = "0" * 64  # what the first entry of a chain follows
 
 
 class Entry(Value):

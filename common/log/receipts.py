@@ -22,8 +22,7 @@ from common.log.transcript import AnyEntry, EntryHash
 
 Time = Annotated[int, Field(ge=0, lt=253_402_300_800)]
 """Seconds since 1970, UTC, before the year 10000: others have to be able to show them."""
-Count = Annotated[int, Field(ge=0, lt=1 << 53)]
-"""What witnesses and transcripts count."""
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]  # what witnesses and transcripts count
 
 
 class Receipt(Value):

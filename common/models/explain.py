@@ -17,8 +17,7 @@ from common.local.hypotheses.rules import LEAF, Conjunction, Constant, Parity, S
 from common.models.model import Model
 from common.models.predict import feature_at, feature_names, target_of
 
-MAX_LINES = 60
-"""Lines of trees that are shown; the JSON document has all."""
+MAX_LINES = 60  # lines of trees that are shown; the JSON document has all
 
 
 @dataclass(frozen=True)

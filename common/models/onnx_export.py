@@ -27,8 +27,7 @@ from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump, 
 from common.models.model import Model
 from common.models.predict import target_of
 
-_BLOCK = 128
-"""NumPy adds up to so many numbers in eight running sums, and halves of longer rows apart."""
+_BLOCK = 128  # numPy adds up to so many numbers in eight running sums, and halves of longer rows apart
 
 
 class RowsWriter(GraphBuilder):

@@ -16,10 +16,8 @@ import numpy as np
 from common.core.arrays import AnyArray
 from common.numerics.kernels import njit_inlined
 
-KEY_WORDS = 8
-"""32-bit words of a key."""
-BLOCK_WORDS = 16
-"""32-bit words of a block."""
+KEY_WORDS = 8  # 32-bit words of a key
+BLOCK_WORDS = 16  # 32-bit words of a block
 
 
 @njit_inlined

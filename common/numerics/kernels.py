@@ -260,8 +260,7 @@ double_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "float64", "
 """Within compiled loops: the float64 that has these bits."""
 
 
-WIDTH = 8
-"""Lanes of every vector."""
+WIDTH = 8  # lanes of every vector
 
 
 def _made(name: str) -> Any:
@@ -272,12 +271,10 @@ fma = cast(Callable[[Any, Any, Any], Any], Late(partial(_made, "fma")))
 """Within compiled loops: a * b + c, rounded once; of vectors, or of scalars, which then have the type of ``a``."""
 nearest = cast(Callable[[Any], Any], Late(partial(_made, "nearest")))
 """Within compiled loops: the nearest whole number, the even one of two."""
-magnitude = cast(Callable[[Any], Any], Late(partial(_made, "magnitude")))
-"""Within compiled loops: the absolute value."""
+magnitude = cast(Callable[[Any], Any], Late(partial(_made, "magnitude")))  # within compiled loops: the absolute value
 least = cast(Callable[[Any, Any], Any], Late(partial(_made, "least")))
 """Within compiled loops: the lesser of two numbers, or of vectors' by lanes; the second if one is no number."""
-greatest = cast(Callable[[Any, Any], Any], Late(partial(_made, "greatest")))
-"""The same, the greater."""
+greatest = cast(Callable[[Any, Any], Any], Late(partial(_made, "greatest")))  # the same, the greater
 load = cast(Callable[[Any, Any], Any], Late(partial(_made, "load")))
 """Within compiled loops: items ``place``, ..., ``place + 7`` of a C-contiguous array, flattened, as a vector."""
 load_some = cast(Callable[[Any, Any, Any], Any], Late(partial(_made, "load_some")))
@@ -290,8 +287,7 @@ total = cast(Callable[[Any], Any], Late(partial(_made, "total")))
 """Within compiled loops: the sum of a vector's numbers: lanes 0 + 4, 1 + 5, ..., then halves of these, and so on."""
 singles = cast(Callable[[Any], Any], Late(partial(_made, "singles")))
 """Within compiled loops: a vector as one of float32; or a number, rounded to float32, in every lane."""
-doubles = cast(Callable[[Any], Any], Late(partial(_made, "doubles")))
-"""The same in float64."""
+doubles = cast(Callable[[Any], Any], Late(partial(_made, "doubles")))  # the same in float64
 alike = cast(Callable[[Any, Any], Any], Late(partial(_made, "alike")))
 """``alike(value, array)``: the same in the type of an array of floating-point numbers."""
 dot = cast(Callable[[Any, Any], Any], Late(partial(_made, "dot")))

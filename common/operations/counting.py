@@ -145,8 +145,7 @@ class Rake(Operation[Reweighed]):
         return self.tilt
 
 
-LEAST_EPSILON = 0.0025
-"""With it, and with as many items as there may be, noise on the grid can still be drawn."""
+LEAST_EPSILON = 0.0025  # with it, and with as many items as there may be, noise on the grid can still be drawn
 
 
 class NoisyMargins(Result):

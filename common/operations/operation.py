@@ -13,13 +13,11 @@ from common.core.values import Value
 from common.local.losses import Weighing
 from common.privacy.events import Event, parse_event
 
-MAX_WHOLE = 1 << 53
-"""Whole numbers up to here are the same as doubles."""
+MAX_WHOLE = 1 << 53  # whole numbers up to here are the same as doubles
 
 Whole = Annotated[int, Field(strict=True, ge=-MAX_WHOLE, le=MAX_WHOLE)]
 """A whole number in a result: no truth value, no text, no fraction."""
-Natural = Annotated[int, Field(strict=True, ge=0)]
-"""A whole number from 0 on, of any length."""
+Natural = Annotated[int, Field(strict=True, ge=0)]  # A whole number from 0 on, of any length
 
 _EVENT = "event"
 
@@ -39,8 +37,7 @@ class Operation(RegisteredValue, Generic[R]):
     """
 
     kind: str
-    result: ClassVar[type[Any]]
-    """The type of what it releases: the class that this one is generic in."""
+    result: ClassVar[type[Any]]  # the type of what it releases: the class that this one is generic in
 
     @property
     @abstractmethod

@@ -12,8 +12,7 @@ from typing import ClassVar
 from common.core.registry import Registry
 from common.privacy.events import Event, NoEvent, Release, SubsampledRelease
 
-Plan = Sequence[tuple[Event, int]]
-"""Events with how often each happens."""
+Plan = Sequence[tuple[Event, int]]  # events with how often each happens
 
 
 def grouped(events: Iterable[Event]) -> Plan:

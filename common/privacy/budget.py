@@ -18,10 +18,8 @@ from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFi
 from common.privacy.events import Event, delta_left, error_paid, payable, sampling_error
 from common.privacy.rounding import up
 
-GAIN = 1.02
-"""An accountant that takes seconds is asked only where it might show so many times less than the quick ones."""
-FAR = 1.3
-"""A patient accountant is not asked about what costs more than so many times the budget by all others."""
+GAIN = 1.02  # an accountant that takes seconds is asked only where it might show so many times less than the quick ones
+FAR = 1.3  # A patient accountant is not asked about what costs more than so many times the budget by all others
 
 
 class Budget:

@@ -21,12 +21,10 @@ from common.privacy.budget import share
 from common.privacy.events import SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import up
 
-MIN_SUPPORT = 10.0
-"""kappa n must be above it: mu is spread over at least that many records."""
+MIN_SUPPORT = 10.0  # kappa n must be above it: mu is spread over at least that many records
 PRECISION = 1 / 256
 """What only an accountant of seconds shows to be enough, people or noise, may be more than need be by this share."""
-MOST = 1 << 50
-"""Largest sample size or number of steps that a search considers."""
+MOST = 1 << 50  # largest sample size or number of steps that a search considers
 
 
 def enough(kappa: float) -> int:

@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 from common.core.values import Value
 from common.privacy.rounding import above
 
-Protected = Literal["records", "labels"]
-"""What of a person's record is protected: the whole of it, or the label alone."""
+Protected = Literal["records", "labels"]  # what of a person's record is protected: the whole of it, or the label alone
 Neighbours = Literal["one row", "one label", "one answer"]
 """What may differ between two indistinguishable worlds: a row of the curator's file, n public; the label of a row,
 everything else public; the record of an agent, that it takes part public."""
@@ -89,8 +88,7 @@ _SEEN = {
     "fits": "holds for all that the curators of this object's fits release together, not for other objects",
     "fits and agents": "holds for the answers, one a fit, that a person gives in this object's fits together",
 }
-NOTHING = PrivacyGuarantee(covers="nothing")
-"""Of a run to which the curator never agreed."""
+NOTHING = PrivacyGuarantee(covers="nothing")  # of a run to which the curator never agreed
 
 
 def of_curator(pair: tuple[float | None, float | None], protects: Protected, covers: Scope = "run") -> PrivacyGuarantee:

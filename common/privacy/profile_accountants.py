@@ -107,8 +107,7 @@ def _root(square: Fraction) -> float:
 
 SLACK = 1e-3
 """Share of delta that pays for what the comparison leaves out, where releases cost what their chi-squared says."""
-_Terms = tuple[float, float]
-"""The pad m0, and the delta that an event may take for each unit of its price."""
+_Terms = tuple[float, float]  # the pad m0, and the delta that an event may take for each unit of its price
 
 
 @ACCOUNTANTS.register("comparison")
@@ -212,8 +211,7 @@ def _one(event: Event, pad: float, rate: float) -> float:
     return max(gaussian_price(profile, pad, allowance), up(profile.chi_squared, 4.0)) if allowance > 0.0 else math.inf
 
 
-MAX_KINDS = 8
-"""Most kinds of events that are composed: more are merged, each into the next dearer one of its kind."""
+MAX_KINDS = 8  # most kinds of events that are composed: more are merged, each into the next dearer one of its kind
 
 
 @ACCOUNTANTS.register("pld")
@@ -359,18 +357,14 @@ def _dominates(kind: Event, event: Event) -> bool:
     return isinstance(kind, Gaussian) and isinstance(event, Gaussian)
 
 
-EXCESS = 0.02
-"""By this share the chi-squared of a move may exceed the greatest of all triples."""
-WIDTH = 0.2
-"""Width of the grid, in standard deviations of one step's loss."""
-CUT = 1e-3
-"""Share of delta for losses beyond the grid."""
+EXCESS = 0.02  # by this share the chi-squared of a move may exceed the greatest of all triples
+WIDTH = 0.2  # width of the grid, in standard deviations of one step's loss
+CUT = 1e-3  # share of delta for losses beyond the grid
 LEADERS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15)
 """By these shares, beside :data:`EXCESS`, the squares of leaders' distances exceed the greatest."""
 ABOVE = 1.15
 """The game aims at that much more than a pad shows, which is nearly right: leaders are found sooner from above."""
-MOST_POINTS = 100_000
-"""Longest grid that is worth its time."""
+MOST_POINTS = 100_000  # longest grid that is worth its time
 
 
 @ACCOUNTANTS.register("game")

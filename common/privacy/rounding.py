@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from common.core.errors import BadInput
 
-UNIT = 2.0**-52
-"""Relative spacing of doubles: an operation errs by half of it at most, a library function by a few."""
+UNIT = 2.0**-52  # relative spacing of doubles: an operation errs by half of it at most, a library function by a few
 MAX_EPSILON = 700.0
 """Largest epsilon for which e^epsilon is a double; a mechanism beyond it has no meaningful guarantee."""
 

@@ -21,8 +21,7 @@ from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Proble
 from common.protocols.patterns import agents, curator, maybe, sequence
 from common.statistics.formulas import PlannedValue
 
-SPURIOUS = 0.01
-"""Expected number of listed values that nobody holds."""
+SPURIOUS = 0.01  # expected number of listed values that nobody holds
 
 
 def threshold(bits: int, noise: Laplace) -> int:

@@ -25,8 +25,7 @@ from common.statistics import evidence
 from common.statistics.cdf import agents_needed, ladder
 from common.statistics.formulas import PlannedValue, blocks, escapes
 
-JUDGED = 1 << 17
-"""Fresh people on whom an answer is judged."""
+JUDGED = 1 << 17  # fresh people on whom an answer is judged
 
 
 class Both(Value):

@@ -16,8 +16,7 @@ from typing import Literal
 from common.core.errors import PatternViolation
 
 Party = Literal["curator", "agents"]
-Sent = tuple[tuple[Party, str], ...]
-"""What leaves at once: kinds of messages, each to a party; sorted."""
+Sent = tuple[tuple[Party, str], ...]  # what leaves at once: kinds of messages, each to a party; sorted
 
 
 class Pattern(ABC):

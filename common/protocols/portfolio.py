@@ -87,12 +87,9 @@ DEMANDS.register("portfolio")(
 SOURCE = "docs/portfolio.md"
 LEARNT = 1
 """Models: a second one, of the sample raked by what agents say of the first one's scores, halves each one's budget."""
-DENSITY = 0.5
-"""No record weighs more than twice the average, so a model of raked people needs twice the noise at most."""
-STEP = math.log(64.0)
-"""Raking can make a record weigh 64 times another."""
-LABELS = 8
-"""Where nothing is repaired, one of so many agents tells a label instead of judging."""
+DENSITY = 0.5  # no record weighs more than twice the average, so a model of raked people needs twice the noise at most
+STEP = math.log(64.0)  # raking can make a record weigh 64 times another
+LABELS = 8  # where nothing is repaired, one of so many agents tells a label instead of judging
 
 
 def candidates(rounds: int, portfolio: Portfolio) -> int:

@@ -120,8 +120,7 @@ def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: floa
     }
 
 
-HOLD = 0.5
-"""Share of the people who hold a share; the others hold a record of every parity."""
+HOLD = 0.5  # share of the people who hold a share; the others hold a record of every parity
 
 
 class WantedParity(Value):

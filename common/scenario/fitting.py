@@ -23,23 +23,16 @@ from common.statistics import race
 from common.statistics.intervals import certainty
 
 LIKELY = 0.95
-_QUANTILE = 1.6448536269514722
-"""The standard normal is below it with probability ``LIKELY``."""
+_QUANTILE = 1.6448536269514722  # the standard normal is below it with probability ``LIKELY``
 REPAIRS = 0.1
 """A model is recalibrated where those who then still judge are likely to tell so fine a difference of losses."""
-SECOND = 0.015
-"""A second model competes where those who judge six candidates are likely to tell so fine a difference..."""
-QUIET = 0.05
-"""... and where noise, at half the budget for each, may cost a model so much at most."""
-NARROW, WIDE = 2.0, 60.0
-"""Diameters between which a learner's ball is chosen."""
+SECOND = 0.015  # A second model competes where those who judge six candidates are likely to tell so fine a difference..
+QUIET = 0.05  # ... and where noise, at half the budget for each, may cost a model so much at most.
+NARROW, WIDE = 2.0, 60.0  # diameters between which a learner's ball is chosen
 STEPS_A_PERSON = 100
-FEWEST, MOST = 10_000, 2_000_000
-"""Gradient steps in all."""
-JUDGES = 0.25
-"""Agents who are not even likely to tell so coarse a difference choose by chance: they judge nothing."""
-IGNORANT = math.log(2.0)
-"""The logistic loss of a model that knows nothing."""
+FEWEST, MOST = 10_000, 2_000_000  # gradient steps in all
+JUDGES = 0.25  # agents who are not even likely to tell so coarse a difference choose by chance: they judge nothing
+IGNORANT = math.log(2.0)  # the logistic loss of a model that knows nothing
 
 
 @dataclass(frozen=True)
@@ -316,8 +309,7 @@ def _no_model(sizes: Sizes, noise: float) -> str:
     )
 
 
-CLIP = 1.0
-"""Longest gradient of one record."""
+CLIP = 1.0  # longest gradient of one record
 ACCURACY = {"portfolio": 0.01, "learn-and-test": 0.1}
 """Judges go on until the answer is shown to be within .01 of the best candidate; one model is estimated to .1."""
 BETA = 0.05

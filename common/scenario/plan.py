@@ -20,8 +20,7 @@ from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"
 
-CLEAR_LOSS = 0.5
-"""The loss on T at which a plan quotes the sequential test's usual number of answers."""
+CLEAR_LOSS = 0.5  # the loss on T at which a plan quotes the sequential test's usual number of answers
 
 
 class Plan(Value):

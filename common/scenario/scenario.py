@@ -29,8 +29,7 @@ from common.protocols.base import DEMANDS, AnyProblem, PlanInputs, demands_of
 from common.protocols.portfolio import Portfolio
 from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
 
-MOST_FOR_MARGINS = 30.0
-"""Counts with so little noise are as good as counts without any."""
+MOST_FOR_MARGINS = 30.0  # counts with so little noise are as good as counts without any
 
 
 class Scenario(Value):

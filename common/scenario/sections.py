@@ -14,8 +14,7 @@ from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechan
 from common.privacy.guarantee import PrivacyGuarantee, of_agent, of_curator
 from common.protocols.base import as_bits
 
-MAX_ROUNDS = 10_000_000
-"""Most rounds of a run: the privacy of each is planned before the first."""
+MAX_ROUNDS = 10_000_000  # most rounds of a run: the privacy of each is planned before the first
 
 SampleSize = Annotated[int, Field(ge=1, lt=1 << 32)]
 Density = Annotated[float, Field(gt=0, le=1)]

@@ -119,8 +119,7 @@ class Within:
         return found
 
 
-_FAR = 40.0
-"""Odds beyond e^40 are those of certainty."""
+_FAR = 40.0  # odds beyond e^40 are those of certainty
 
 
 def logistic(scores: Floats) -> Floats:
@@ -139,13 +138,10 @@ def ordered_sum(terms: Floats) -> Floats:
 _STEPS = np.arange(-24, 25)
 """Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
 _OCTAVE = 0.6931471805599453
-_NEAR = 0.5
-"""Standard deviation of the prior of a group's intercept around the common one."""
+_NEAR = 0.5  # standard deviation of the prior of a group's intercept around the common one
 _MOST = 16
-_FINE = 16
-"""Intercepts are searched among sixteenths, then among 1024ths."""
-_KEPT = 0.05
-"""Standard deviation, beforehand, of the population's share of a bin from the sample's."""
+_FINE = 16  # intercepts are searched among sixteenths, then among 1024ths
+_KEPT = 0.05  # standard deviation, beforehand, of the population's share of a bin from the sample's
 
 
 @dataclass(frozen=True)
@@ -337,8 +333,7 @@ def _value(
     return np.asarray(value)
 
 
-_LEAST = 0.1
-"""A bin of the population is not taken to be rarer than so many times the sample's."""
+_LEAST = 0.1  # A bin of the population is not taken to be rarer than so many times the sample's
 
 
 def label_ratios(target: float, error: float, sample: float, noise: float = 0.0) -> tuple[float, float]:

@@ -91,8 +91,7 @@ def _halves(window: list[Floats], sizes: list[int]) -> Floats:
 
 
 MAX_CUTS = 1 << 14
-AHEAD = 4
-"""Levels below a node that its estimate uses: more would improve little."""
+AHEAD = 4  # levels below a node that its estimate uses: more would improve little
 _CELLS = 1 << 12
 
 

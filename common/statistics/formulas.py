@@ -23,8 +23,7 @@ from common.numerics.kernels import njit
 
 # Algorithms 2, 3 and 4 of Kohen & Sheffet
 
-PAPER_NOISE = math.sqrt(20.0)
-"""sigma / L of Algorithm 4 for large kappa n, and of Appendix D."""
+PAPER_NOISE = math.sqrt(20.0)  # sigma / L of Algorithm 4 for large kappa n, and of Appendix D
 
 
 def paper_rounds(alpha: float, chi_squared: float) -> int:
@@ -346,8 +345,7 @@ def fixed(value: float, formula: str, source: str) -> PlannedValue:
     return PlannedValue(value=value, rule=value, formula=formula, source=source)
 
 
-MAX_WORK = 1 << 31
-"""Rows times features that a search goes through: a few seconds."""
+MAX_WORK = 1 << 31  # rows times features that a search goes through: a few seconds
 
 
 def paper_blocks(beta: float) -> int:

@@ -19,8 +19,7 @@ from common.local.queries.items import ItemQuery
 from common.local.queries.query import Answers, FrequencyQuery
 from common.statistics.intervals import Estimate
 
-_ROUNDING = 1e-9
-"""Room, in the rate of support, for what quantiles in doubles and an oracle's 32-bit hashes can be off."""
+_ROUNDING = 1e-9  # room, in the rate of support, for what quantiles in doubles and an oracle's 32-bit hashes can be off
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,13 +26,10 @@ from common.local.queries.query import Answers
 from common.numerics.bisection import between, narrowed
 from common.statistics.frequency import Reports, Shares, binomial_intervals, estimate_shares, reports_by_length
 
-KEPT = 256
-"""Prefixes that go on to the next length."""
+KEPT = 256  # prefixes that go on to the next length
 MAX_CANDIDATES = 1 << 26
-_BLOCK = 1 << 20
-"""Candidates whose counts are in memory at once."""
-_CUTS = 100
-"""Counts that are tried as the border between what survives and what does not."""
+_BLOCK = 1 << 20  # candidates whose counts are in memory at once
+_CUTS = 100  # counts that are tried as the border between what survives and what does not
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,7 @@ from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.queries.loss import OUTCOMES
 
 _COMPONENTS = 48
-_NEAR = 1e-12
-"""Distance from its border at which a point just outside an interval is near enough."""
+_NEAR = 1e-12  # distance from its border at which a point just outside an interval is near enough
 _ROUNDING = 2.0**-44
 
 

@@ -16,10 +16,8 @@ from common.statistics import evidence
 from common.statistics.intervals import tally
 
 Search = Generator[AskAgents, Answers, "Quantile"]
-_FIRST = 8
-"""The first batch about a threshold is this part of the most that a verdict can take."""
-_PATIENCE = 4
-"""What all this waiting may take, in multiples of the most that a verdict can take."""
+_FIRST = 8  # the first batch about a threshold is this part of the most that a verdict can take
+_PATIENCE = 4  # what all this waiting may take, in multiples of the most that a verdict can take
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,12 @@ from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.numerics.bisection import least
 from common.statistics.intervals import Estimate, Matches, bounds, estimate
 
-WIDER = 1.25
-"""By so much a choice by beliefs may widen a gap that is beyond the aim."""
+WIDER = 1.25  # by so much a choice by beliefs may widen a gap that is beyond the aim
 HALVES = 2
 """beta is divided into so many parts: one for the intervals of the losses, one for those of their differences."""
-_CAUTION = 1.0
-"""Standard errors that are added to what is expected of a candidate before candidates are compared."""
-_FAINT = 1e-6
-"""Weight of a loss of 1/2, where nothing else is known."""
-_LEAST = 2.0**-40
-"""Of an answer's variance, where answers are sent as they are and all alike."""
+_CAUTION = 1.0  # standard errors that are added to what is expected of a candidate before candidates are compared
+_FAINT = 1e-6  # weight of a loss of 1/2, where nothing else is known
+_LEAST = 2.0**-40  # of an answer's variance, where answers are sent as they are and all alike
 
 
 def pairs(candidates: int) -> int:

@@ -44,10 +44,8 @@ from curator.ledger import CONTRIBUTIONS
 
 FOLDER, OFFER, SEAL_KEY, TOKEN = CONTRIBUTIONS, "offer.json", "hpke.key", "token"
 """In the curator's state directory, and below that."""
-PER_CODE = 4
-"""Withdrawals that are remembered of records given with one invitation code."""
-GONE_WITH_SHARED = 100_000
-"""Withdrawals that are remembered of records given with the shared token: 30 MB."""
+PER_CODE = 4  # withdrawals that are remembered of records given with one invitation code
+GONE_WITH_SHARED = 100_000  # withdrawals that are remembered of records given with the shared token: 30 MB
 
 log = logging.getLogger("tandem.curator")
 
@@ -327,8 +325,7 @@ if TYPE_CHECKING:
     from common.data.loading import Numbered
 
 
-CONTRIBUTOR = "contributor's key"
-"""The column of what says who is who among people who have contributed."""
+CONTRIBUTOR = "contributor's key"  # the column of what says who is who among people who have contributed
 
 
 @contextmanager

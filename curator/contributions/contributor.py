@@ -21,8 +21,7 @@ from curator.contributions.messages import Contribution, ContributionReceipt, Fi
 SENT, RECEIPT, FAREWELL = "contribution.json", "receipt.json", "withdrawal-receipt.json"
 """What leaves this device, and the curator's words about it. The record itself is not kept."""
 
-Agree = Callable[[Offer, Fields], bool]
-"""Shows what would be sent and what is promised, and asks."""
+Agree = Callable[[Offer, Fields], bool]  # shows what would be sent and what is promised, and asks
 
 
 class Contributor:

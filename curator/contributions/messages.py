@@ -32,8 +32,7 @@ from common.data.tables import Category, Feature, Number, TableSource, record_of
 from common.log.receipts import Time
 from common.privacy.guarantee import PrivacyGuarantee
 
-CONTRIBUTION = r"^[0-9a-f]{32}$"
-"""How a contribution is named: 16 random bytes of its contributor's."""
+CONTRIBUTION = r"^[0-9a-f]{32}$"  # how a contribution is named: 16 random bytes of its contributor's
 
 
 class Offer(Value):
@@ -142,12 +141,10 @@ def _info(curator: str, offer: str, contribution: str, contributor: str) -> byte
     return b"tandem contribution v1\x00" + canonical.encode(bound)
 
 
-MAX_NUMBER = 32
-"""Characters of a number: a double needs at most 24."""
+MAX_NUMBER = 32  # characters of a number: a double needs at most 24
 _BLOCK = 256
 
-Fields = dict[str, str]
-"""Texts by column, empty where a value is not known."""
+Fields = dict[str, str]  # texts by column, empty where a value is not known
 
 
 def checked_fields(fields: Mapping[str, Any], table: TableSource) -> Fields:

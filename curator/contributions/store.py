@@ -30,8 +30,7 @@ from common.core.errors import BrokenLedger, CannotWrite
 from common.crypto.identity import Signed
 
 FILE = "contributions.sqlite"
-SHARED = ""
-"""In the place of a code's hash: what was given with the token that all share."""
+SHARED = ""  # in the place of a code's hash: what was given with the token that all share
 
 _TABLES = MetaData()
 KEPT = Table(

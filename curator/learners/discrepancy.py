@@ -35,8 +35,7 @@ from common.privacy.rounding import up
 from curator.learners.domains import Domains, DomainSide, Loss
 from curator.mechanisms.gaussian_noise import whole_normals
 
-TOLERANCE = 2.0**-26
-"""eta: how far a computed discrepancy may be from the exact one, in shares of the greatest loss."""
+TOLERANCE = 2.0**-26  # eta: how far a computed discrepancy may be from the exact one, in shares of the greatest loss
 _GRID = 2.0**-40
 """Unit on which the estimate and its noise lie, in shares of the greatest loss, unless the noise is large."""
 
@@ -116,8 +115,7 @@ def _moments(side: DomainSide, loss: Loss) -> tuple[Floats, Floats, float]:
     return second, first, float(responses @ responses) / len(side)
 
 
-_ROUNDING = 2.0**-50
-"""What eigenvectors and sums lose for each coordinate, in shares of the terms' size."""
+_ROUNDING = 2.0**-50  # what eigenvectors and sums lose for each coordinate, in shares of the terms' size
 
 
 class Greatest(NamedTuple):

@@ -117,10 +117,8 @@ class Domains:
         return Domains(self.source.bounded(norm), self.target.bounded(norm), self.private)
 
 
-WITHIN = 0.75
-"""Share of the public rows that are within the norm."""
-_CONSTANT = 1e-6
-"""A column of a smaller deviation is only centred."""
+WITHIN = 0.75  # share of the public rows that are within the norm
+_CONSTANT = 1e-6  # A column of a smaller deviation is only centred
 
 
 class Whitening(NamedTuple):
@@ -165,8 +163,7 @@ LEAST_CLIP = 2.0**-8
 """Share of the greatest residual, radius norm + 1, below which a public clip never is: a clip bounds how far w moves in
 a step, so a source that is fitted exactly must not stop it.
 """
-WANDER = 0.25
-"""By what share of itself noise alone may raise the public loss."""
+WANDER = 0.25  # by what share of itself noise alone may raise the public loss
 RIDGE = 1e-5
 """Penalty of the logistic fit, times the square of the rows' norm: without one, separable classes have no fit."""
 
@@ -212,10 +209,8 @@ def reach(side: DomainSide, loss: Loss, weights: Floats, radius: float) -> float
 
 
 _NEWTON_STEPS = 50
-_HALVINGS = 24
-"""Of the interval in which the logarithm of a penalty lies."""
-_FLATTEST = 1e-12
-"""Ridge, as a share of the largest curvature, that decides between equally good weights."""
+_HALVINGS = 24  # of the interval in which the logarithm of a penalty lies
+_FLATTEST = 1e-12  # ridge, as a share of the largest curvature, that decides between equally good weights
 
 
 def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:

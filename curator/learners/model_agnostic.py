@@ -18,8 +18,7 @@ from curator.learners.scikit import Trainable
 from curator.learners.teachers import MAX_SET_ASIDE, ColumnClasses, LabelClasses, TeacherAnswers
 from curator.mechanisms.access import Access, Stream
 
-_TRIED, _MAX_TRIED = 1000, 1 << 14
-"""Random records on which classifiers are tried before anything is charged."""
+_TRIED, _MAX_TRIED = 1000, 1 << 14  # random records on which classifiers are tried before anything is charged
 
 
 @LEARNERS.register("model-agnostic")

@@ -21,10 +21,8 @@ from common.privacy.rounding import up
 from curator.learners.domains import Domains, Loss
 from curator.mechanisms.gaussian_noise import whole_normals
 
-_ROUNDED = 1.0 + 2.0**-12
-"""Records and slopes are kept in single precision: so much longer may a row's part be."""
-HARD = 1e300
-"""A softmax so sharp that it is the maximum."""
+_ROUNDED = 1.0 + 2.0**-12  # records and slopes are kept in single precision: so much longer may a row's part be
+HARD = 1e300  # A softmax so sharp that it is the maximum
 
 
 @dataclass(frozen=True)
@@ -202,12 +200,9 @@ def _forces(course: Course, bounds: Bounds, domains: Domains, scales: Floats) ->
 
 
 LOSSES = ("squared", "logistic")
-LARGEST = 1 << 22
-"""Greatest whole number that one row may add to a coordinate."""
-CELLS = 1 << 20
-"""Cells of the grid on which a row's force lies, from 0 to the greatest loss."""
-_EVEN = np.float32(3 << 22)
-"""Added to a single up to 2^22, it leaves the nearest integer in the lowest bits."""
+LARGEST = 1 << 22  # greatest whole number that one row may add to a coordinate
+CELLS = 1 << 20  # cells of the grid on which a row's force lies, from 0 to the greatest loss
+_EVEN = np.float32(3 << 22)  # added to a single up to 2^22, it leaves the nearest integer in the lowest bits
 _EVEN_BITS = 0x4B400000
 
 

@@ -17,8 +17,7 @@ from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.access import Access
 from curator.mechanisms.parities import PlaceParities
 
-BOTTOM = Constant(label=-1)
-"""What is released when no block has an answer."""
+BOTTOM = Constant(label=-1)  # what is released when no block has an answer
 
 
 @LEARNERS.register("parity")

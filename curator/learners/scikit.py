@@ -21,8 +21,7 @@ from curator.export import as_hypothesis
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access
 
-MIN_AGREEMENT = 0.999
-"""Share of the draws on which the hypothesis must predict as the fitted model does."""
+MIN_AGREEMENT = 0.999  # share of the draws on which the hypothesis must predict as the fitted model does
 
 MIN_BESIDE_TIES = 0.9
 """The same share where neighbours may be equally near, if a twin without such ties reaches the one above."""

@@ -22,11 +22,9 @@ from curator.mechanisms.access import Access
 from curator.sample.rows import GatheredRows, ask_ahead, feature, how_many, label, line_of, row_of
 from curator.sample.sampling import Distinct
 
-_TALL = 4
-"""Rows of a tile; it is two vectors wide, so that eight sums wait for nothing but their own terms."""
+_TALL = 4  # rows of a tile; it is two vectors wide, so that eight sums wait for nothing but their own terms
 _WIDE = 2 * WIDTH
-_ROWS = 32
-"""Rows that are gone through at a time: they stay in the first-level cache."""
+_ROWS = 32  # rows that are gone through at a time: they stay in the first-level cache
 
 
 def padded(width: int) -> int:
@@ -127,11 +125,9 @@ def solve(factored: AnyArray, values: AnyArray) -> None:
         values[i] = (mine - total(sums)) / factored[i, i]
 
 
-_NEAR = 8
-"""Rows to start with, in multiples of the number of weights: with fewer, others must be added more often."""
+_NEAR = 8  # rows to start with, in multiples of the number of weights: with fewer, others must be added more often
 _MAX_STEPS = 200
-_ENOUGH = 1e-10
-"""A step that promises to lower the objective by a smaller share than this is not made."""
+_ENOUGH = 1e-10  # A step that promises to lower the objective by a smaller share than this is not made
 
 
 def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *, separate: bool) -> Floats:
@@ -241,8 +237,7 @@ def _line_search(slope: float, bend: float, margins: Floats, change: Floats, cos
 
 
 _MAX_REFINEMENTS = 16
-_EXACT = 1e-16
-"""Share of the squared error, in the norm of the matrix, that a solution may keep: 1e-8 of its length."""
+_EXACT = 1e-16  # share of the squared error, in the norm of the matrix, that a solution may keep: 1e-8 of its length
 
 
 class ActiveSet:

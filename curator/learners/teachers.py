@@ -213,8 +213,7 @@ class ColumnClasses(ClassColumns):
             raise BadScenario(f"{student.classifier}: its models are too large together: {explain(error)}") from None
 
 
-MAX_SET_ASIDE = 1 << 12
-"""People set aside to estimate the teachers' mistakes; more would tell hardly more."""
+MAX_SET_ASIDE = 1 << 12  # people set aside to estimate the teachers' mistakes; more would tell hardly more
 
 
 @central
@@ -337,10 +336,8 @@ def enough_bottoms(mistakes: float, queries: int, beta: float) -> int:
     return max(1, math.ceil(3.0 * (expected + math.sqrt(expected * math.log(queries / beta) / 2.0))))
 
 
-BOTTOM = -1
-"""Said in the place of a class where the votes do not agree."""
-UNANSWERED = -2
-"""Stands for the queries that come after the last bottom that is allowed."""
+BOTTOM = -1  # said in the place of a class where the votes do not agree
+UNANSWERED = -2  # stands for the queries that come after the last bottom that is allowed
 
 
 def release_if_stable(values: Indices, stable: Indices, epsilon: float, delta: float, source: RandomSource) -> Indices:

@@ -65,8 +65,7 @@ class CentralMechanism(ABC, Generic[T, A]):
         return np.concatenate(people)  # type: ignore[arg-type, return-value]
 
 
-CENTRAL: set[type[CentralMechanism[Any, Any]]] = set()
-"""The mechanisms that are trusted."""
+CENTRAL: set[type[CentralMechanism[Any, Any]]] = set()  # the mechanisms that are trusted
 
 M = TypeVar("M", bound=type[CentralMechanism[Any, Any]])
 

@@ -26,14 +26,11 @@ SHRINK = 2.0**-32
 SINGLE_SHRINK = 2.0**-10
 """The same in single precision, whatever the order in which up to :data:`_MAX_SINGLE` squares are added."""
 _MAX_SINGLE = 1 << 13
-_MIN_SINGLE = 64
-"""Coordinates from which on single precision is faster."""
+_MIN_SINGLE = 64  # coordinates from which on single precision is faster
 _DITHER = 2.0**-20
 """Single precision needs noise that moves a coordinate by this share of its range: eight of its last places."""
-_ROOM = 8.0
-"""The grid is fine enough if the clip has this many cells for the square root of the width."""
-_CELLS = 1 << 19
-"""Coordinates in a block: draws, noise and their blocks ahead stay in the third-level cache."""
+_ROOM = 8.0  # the grid is fine enough if the clip has this many cells for the square root of the width
+_CELLS = 1 << 19  # coordinates in a block: draws, noise and their blocks ahead stay in the third-level cache
 _MANY_CELLS = 3 << 19
 """The same in single precision: records are long then and stay where they are, and a block is little but noise."""
 
@@ -166,8 +163,7 @@ class ClippedSteps:
 
 
 T = TypeVar("T")
-_FEW = 8
-"""Up to so many items are not worth waking other threads for."""
+_FEW = 8  # up to so many items are not worth waking other threads for
 
 
 def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:

@@ -47,8 +47,7 @@ def noisy_counts(counts: Indices, epsilon: float, source: RandomSource) -> Indic
     return noisy
 
 
-FINEST = 2.0**-30
-"""Least epsilon of :class:`FineNoise`."""
+FINEST = 2.0**-30  # least epsilon of :class:`FineNoise`
 
 
 class FineNoise(Laplace):
@@ -150,12 +149,9 @@ def _flat(values: AnyArray) -> AnyArray | Floats:
     return found
 
 
-FINENESS = 128
-"""Half of what a record changes is so many units for each item, as far as :data:`MOST_UNITS` allows."""
-MOST_UNITS = 1 << 37
-"""Units that make 1, at most: noise on the integers is proven for numbers of up to 2^38."""
-_BITS = 31
-"""Weights are whole multiples of 2^-62, in two halves: sums of 2^32 of them are exact in int64."""
+FINENESS = 128  # half of what a record changes is so many units for each item, as far as :data:`MOST_UNITS` allows
+MOST_UNITS = 1 << 37  # units that make 1, at most: noise on the integers is proven for numbers of up to 2^38
+_BITS = 31  # weights are whole multiples of 2^-62, in two halves: sums of 2^32 of them are exact in int64
 _HALF = 1 << _BITS
 _ROUNDED = Fraction(1, 1 << 20)
 """Far above 2^-29: what rounding weights down to multiples of 2^-62 adds to the bound, as a part of it."""

@@ -36,17 +36,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 
 GRID_BITS = 11
-GRID = 1 << GRID_BITS
-"""Cells per standard deviation."""
+GRID = 1 << GRID_BITS  # cells per standard deviation
 MAGNITUDE_BITS = 15
 BLOCK_BITS = 2
-CORE_BITS = 11
-"""There are 2^11 blocks; the last stands for the rest."""
-CHANCE_BITS = 18
-"""Of the core's thresholds."""
+CORE_BITS = 11  # there are 2^11 blocks; the last stands for the rest
+CHANCE_BITS = 18  # of the core's thresholds
 REST_CHANCE_BITS = 192
-TABLES_BITS = 184
-"""The tables' law is within 2^-184 of the rounded normal's, in total variation."""
+TABLES_BITS = 184  # the tables' law is within 2^-184 of the rounded normal's, in total variation
 _PRECISION = 288
 _TERMS = 18
 _LOW = (1 << 64) - 1
@@ -189,22 +185,16 @@ def alias_table(weights: Sequence[int], capacity: int) -> tuple[list[int], list[
 Shorts = NDArray[np.int16]
 Integers = NDArray[np.int32]
 
-FINE_GRID = 1 << 26
-"""Cells per standard deviation of :func:`fine_normals`, at least."""
-EXACT_BITS = 180
-"""The law of each number of every function here is within 2^-180 of the exact one, in total variation."""
-LANES = 4096
-"""Numbers of a chunk: they, their words and the core's table stay in the first-level cache."""
-ROOM = 80
-"""Draws of the rest for each chunk."""
+FINE_GRID = 1 << 26  # cells per standard deviation of :func:`fine_normals`, at least
+EXACT_BITS = 180  # the law of each number of every function here is within 2^-180 of the exact one, in total variation
+LANES = 4096  # numbers of a chunk: they, their words and the core's table stay in the first-level cache
+ROOM = 80  # draws of the rest for each chunk
 _GROUPS = LANES // 8
 _PIECE = 512
 REST_WORDS = 7
-REST_FROM = ((1 << CORE_BITS) - 1) << BLOCK_BITS
-"""Least magnitude of the last block, which stands for the rest."""
+REST_FROM = ((1 << CORE_BITS) - 1) << BLOCK_BITS  # least magnitude of the last block, which stands for the rest
 _FINE_STEPS = (1 << 15, 1 << 7, 1)
-_OVERLAP = 4
-"""A step is at most a quarter of the standard deviation of all smaller ones together."""
+_OVERLAP = 4  # A step is at most a quarter of the standard deviation of all smaller ones together
 _TARGET = 40
 MAX_FINER = 60
 MAX_DEVIATION = 2.0**58

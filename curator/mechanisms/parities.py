@@ -19,8 +19,7 @@ from common.privacy.rounding import down
 from common.privacy.theorems.randomized_response import Rates, Rule, rates
 from curator.mechanisms.base import CentralMechanism, central
 
-_ROWS = 1 << 10
-"""Equations taken in at a time: with the echelon form they fit in the cache."""
+_ROWS = 1 << 10  # equations taken in at a time: with the echelon form they fit in the cache
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
 

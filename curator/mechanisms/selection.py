@@ -50,8 +50,7 @@ def place_of(point: int, weights: Sequence[int]) -> int:
     return sum(bound <= point for bound in accumulate(weights))
 
 
-_SHARE_BITS = 64
-"""No level has less than 2^-64 of the best's weight."""
+_SHARE_BITS = 64  # no level has less than 2^-64 of the best's weight
 _WEIGHT_BITS = 192
 _FIXED_BITS = 320
 _SPARE_BITS = 128

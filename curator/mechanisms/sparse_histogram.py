@@ -60,8 +60,7 @@ class NoisyHead(CentralMechanism[Words, tuple[Words, Indices, int]]):
         return items, noisy, len(others)
 
 
-_FURTHER = 16
-"""So many spurious values are drawn beyond those that a list can hold."""
+_FURTHER = 16  # so many spurious values are drawn beyond those that a list can hold
 
 
 def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSource) -> Words:
@@ -108,8 +107,7 @@ def _empty(held: Words, ranks: AnyArray, absent: int) -> Words:
     return places + np.searchsorted(before, places, side="right").astype(np.uint64)
 
 
-FIXED_BITS = 384
-"""Chances are multiples of 2^-384."""
+FIXED_BITS = 384  # chances are multiples of 2^-384
 _ONE = 1 << FIXED_BITS
 _RANK_BITS = 192
 

@@ -129,8 +129,7 @@ def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indice
 
 _SHRINK = 1.0 - 2.0**-32
 """Rows are clipped to this share of the norm, so that rounding errors cannot take one beyond it."""
-_FAR = 1e150
-"""Coordinates beyond so many norms count as this many: the row is clipped anyway."""
+_FAR = 1e150  # coordinates beyond so many norms count as this many: the row is clipped anyway
 
 
 def longest(cells: float, width: int) -> float:
@@ -156,10 +155,8 @@ def clipped(rows: AnyArray, norm: float, cells: float) -> Floats:
 
 GRID = 1 << 15
 """Cells of a unit: a product of two numbers has 30 bits, so exact sums of products of 2^33 people fit 64 bits."""
-ONE = GRID // 2
-"""The feature that stands for the constant, half a unit: its products are the features themselves."""
-_ROWS = 1 << 13
-"""Rows of one product: 2^13 products of 30 bits add up exactly in double precision, in whatever order."""
+ONE = GRID // 2  # the feature that stands for the constant, half a unit: its products are the features themselves
+_ROWS = 1 << 13  # rows of one product: 2^13 products of 30 bits add up exactly in double precision, in whatever order
 
 
 class Moments(NamedTuple):
@@ -252,5 +249,4 @@ class ClassMoments(CentralMechanism[Records, Moments]):
         return noise
 
 
-_LONGEST, _FARTHEST = 1.25, -0.75
-"""|z|^2 at most, and <z, z'> at least: 1/4 + 1 and 1/4 - 1."""
+_LONGEST, _FARTHEST = 1.25, -0.75  # |z|^2 at most, and <z, z'> at least: 1/4 + 1 and 1/4 - 1

@@ -29,10 +29,8 @@ except ImportError:  # an optional dependency
         "curator.storage.workers needs Ray: install tandem-hybrid[ray], or hold the sample in this process (workers: 0)"
     ) from None
 
-MAX_LOSSES = 3
-"""How often in a row a worker is replaced before that is given up."""
-PATIENCE = 10.0
-"""Seconds in which a cluster must answer; Ray itself would wait for many minutes."""
+MAX_LOSSES = 3  # how often in a row a worker is replaced before that is given up
+PATIENCE = 10.0  # seconds in which a cluster must answer; Ray itself would wait for many minutes
 Change = tuple[str, tuple[Any, ...]]
 _CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.bucket_sums)
 

@@ -11,8 +11,7 @@ from common.core.arrays import AnyArray, Indices, Words
 from common.local.records import Records
 from common.numerics.kernels import njit, prefetch
 
-STEP = 512
-"""Records that share one entry of the table of :func:`stack`, and are gone through to find one of them."""
+STEP = 512  # records that share one entry of the table of :func:`stack`, and are gone through to find one of them
 _AHEAD = 64
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)

@@ -14,10 +14,8 @@ from common.local.losses import HypothesisLoss, Weighing
 from common.local.records import Records
 from common.numerics.kernels import WIDTH, load, load_some, njit, njit_inlined, prefetch, prefetch_near, singles, store
 
-_AHEAD = 96
-"""How many cache lines ahead memory is asked for one, so that it is there when its turn comes."""
-_LINE = 64
-"""Bytes in a cache line."""
+_AHEAD = 96  # how many cache lines ahead memory is asked for one, so that it is there when its turn comes
+_LINE = 64  # bytes in a cache line
 _LONG = 128
 """Bytes from which on a row is better read where it lies than copied: shorter ones must be asked for many at a time."""
 
@@ -110,8 +108,7 @@ def _gather(matrix: AnyArray, rows: Indices, width: int, out: AnyArray) -> None:
 
 
 _ONES = np.ones(WIDTH, dtype=np.float32)
-_ROWS_AHEAD = 8
-"""Records ahead that memory is asked for one where it lies."""
+_ROWS_AHEAD = 8  # records ahead that memory is asked for one where it lies
 
 
 class Codes(NamedTuple):
@@ -226,8 +223,7 @@ def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: 
             prefetch_near(labels, row)
 
 
-_MANY = 4
-"""Rows for each one asked for, up to which a sweep over all of them, later reweigh included, costs less."""
+_MANY = 4  # rows for each one asked for, up to which a sweep over all of them, later reweigh included, costs less
 
 
 class SingleRows(ShardRows):

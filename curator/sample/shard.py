@@ -18,12 +18,9 @@ from common.numerics.kernels import njit
 from curator.sample.rejection import STEP, AcceptanceTable, Picked, accept, find, stack
 from curator.sample.rows import ShardRows
 
-BLOCK = 1 << 16
-"""Records worked on in one go: what is computed of them stays in a core's cache."""
-_SHARE = 1 << 22
-"""Records that a thread works on before it asks for more."""
-_DENSE = 1 << 22
-"""Scores up to which a thread counts in a table (32 MiB at most); above, it sorts."""
+BLOCK = 1 << 16  # records worked on in one go: what is computed of them stays in a core's cache
+_SHARE = 1 << 22  # records that a thread works on before it asks for more
+_DENSE = 1 << 22  # scores up to which a thread counts in a table (32 MiB at most); above, it sorts
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
 

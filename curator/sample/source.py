@@ -31,16 +31,12 @@ if TYPE_CHECKING:
     from common.data.examining import Notes
     from common.data.population import Contributed
 
-PROCESS = 256 << 20
-"""Bytes of a worker without any people."""
-STORE = 256 << 20
-"""Bytes of shared memory in which proposals and draws travel to and from workers on this machine."""
+PROCESS = 256 << 20  # bytes of a worker without any people
+STORE = 256 << 20  # bytes of shared memory in which proposals and draws travel to and from workers on this machine
 
-OnProgress = Callable[[str], None]
-"""Called with each line of progress."""
+OnProgress = Callable[[str], None]  # called with each line of progress
 Done = TypeVar("Done")
-PAUSE = 5.0
-"""Seconds between two lines of progress."""
+PAUSE = 5.0  # seconds between two lines of progress
 Work = Callable[[int, int], int]
 """How many bytes the work on a sample takes beside it, by its number of features and the bytes of one."""
 

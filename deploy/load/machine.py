@@ -18,8 +18,7 @@ from common.core.machine import processors, python_environment, python_module
 from deploy.load.client import Connection, faster, request
 from referee.collection.judging import verified
 
-GROUP = 256
-"""Signatures of a group, and rows of a commit."""
+GROUP = 256  # signatures of a group, and rows of a commit
 
 
 def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
@@ -72,8 +71,7 @@ def _commits(folder: Path, rows: int, seconds: float) -> float:
 
 
 CONNECTIONS = 128
-BODY = b"x" * 600
-"""About as long as a report."""
+BODY = b"x" * 600  # about as long as a report
 _ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 

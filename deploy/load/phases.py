@@ -24,10 +24,8 @@ from referee.service.agents_edge import HOLD
 
 SCHEDULES = ("closed", "poisson", "at-once")
 """Closed: a request follows an answer, on each connection. Poisson: as they come, at a rate. At once: all of them."""
-TRIES = 100
-"""How often an agent asks that is told to come again later, or whose connection is lost."""
-OTHERS = 256
-"""Descriptors of a generator beside its connections."""
+TRIES = 100  # how often an agent asks that is told to come again later, or whose connection is lost
+OTHERS = 256  # descriptors of a generator beside its connections
 Ask = Callable[[LightAgent], bytes]
 Done = Callable[[LightAgent, Answer], None]
 
@@ -244,10 +242,8 @@ def allow_descriptors(connections: int) -> None:
 
 SOURCES = 64
 """Loopback addresses that connections come from in turn: each has 28,000 ports, and an edge limits each by itself."""
-AT_ONCE = 4096
-"""Polls that are on their way at the same time, at most."""
-SLACK = 3.0
-"""Seconds more than that before a poll counts as held too long."""
+AT_ONCE = 4096  # polls that are on their way at the same time, at most
+SLACK = 3.0  # seconds more than that before a poll counts as held too long
 
 
 @dataclass

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from common.core.terminal import console as console_of
 
-_BUSY = 0.5
-"""Load of a core, before the test began, from which on its figures say little of the machine."""
+_BUSY = 0.5  # load of a core, before the test began, from which on its figures say little of the machine
 
 
 @contextmanager

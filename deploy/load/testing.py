@@ -38,8 +38,7 @@ from referee.audit.audit import Audit, audit
 from referee.runfolder import unpack_reports, write_run
 from referee.service.referee import public
 
-_ALL = ("--max-individuals", "1000000000")
-"""A load test enrols as many as it wants, with its own token."""
+_ALL = ("--max-individuals", "1000000000")  # A load test enrols as many as it wants, with its own token
 
 
 @dataclass
@@ -116,10 +115,8 @@ def started(
             party.stop()
 
 
-PATIENCE = 600.0
-"""Seconds to wait for the first question, and for the result after the last report."""
-AGAIN = 0.02
-"""Seconds between two polls of an agent that waits for the first question."""
+PATIENCE = 600.0  # seconds to wait for the first question, and for the result after the last report
+AGAIN = 0.02  # seconds between two polls of an agent that waits for the first question
 Watch = Callable[[str, int, int], None]
 
 

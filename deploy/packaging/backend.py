@@ -39,8 +39,7 @@ __all__ = [
     "prepare_metadata_for_build_editable",
 ]
 
-ROOT = "tandem"
-"""The package that all others go below."""
+ROOT = "tandem"  # the package that all others go below
 
 _FROM = re.compile(rb"from\s+")
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 CONSTRAINTS = "constraints.txt"
 
-NEEDED = (3, 11)
-"""The oldest Python that Tandem runs on, as pyproject.toml says, too."""
+NEEDED = (3, 11)  # the oldest Python that Tandem runs on, as pyproject.toml says, too
 
 SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -37,8 +36,7 @@ SETTINGS = {
 }
 """What uv, which reads no configuration of pip's, is told of it: names of pip's options to names of uv's variables."""
 
-SECTIONS = ("global", "install", ":env:")
-"""Those of pip's configuration that ``pip install`` reads, the strongest last."""
+SECTIONS = ("global", "install", ":env:")  # those of pip's configuration that ``pip install`` reads, the strongest last
 
 
 def settings(configuration: str) -> dict[str, str]:

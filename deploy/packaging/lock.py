@@ -16,8 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS, LOCK = Path("constraints.txt"), Path("deploy/docker/requirements.txt")
-BUILD = "setuptools>=77\n"
-"""What makes a wheel of the project itself."""
+BUILD = "setuptools>=77\n"  # what makes a wheel of the project itself
 HEADER = "# What the image is made of, written by deploy/packaging/lock.py from pyproject.toml and constraints.txt.\n"
 
 

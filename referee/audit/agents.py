@@ -242,8 +242,7 @@ class Place:
             raise self.failed(f"not what an honest referee writes ({error!r})") from None
 
 
-GROUP = 4096
-"""Reports whose signatures are verified together."""
+GROUP = 4096  # reports whose signatures are verified together
 
 
 def checked_reports(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iterator[StoredReport]:

@@ -303,8 +303,7 @@ def check_result(
     return rounds
 
 
-SHARES = (0.01, 0.05, 0.1)
-"""The shares of liars for which an audit says what they could have moved."""
+SHARES = (0.01, 0.05, 0.1)  # the shares of liars for which an audit says what they could have moved
 
 
 def moved_by_liars(outcome: Outcome | None) -> dict[float, Estimate]:

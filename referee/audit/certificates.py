@@ -24,15 +24,13 @@ from common.core import canonical
 from common.core.errors import AuditFailed
 from referee.audit.recomputing import METHODS, Range, Row, whole
 
-TOLERANCE = 0.01
-"""Relative error in delta that a recomputation may have."""
+TOLERANCE = 0.01  # relative error in delta that a recomputation may have
 
 NEIGHBOURS = "one record replaced, n public"
 NUMBER = Fraction(1, 2**180)
 """Total variation between one number of Gaussian noise as it is drawn and the exact one: docs/privacy.md."""
 
-MOST_ROWS = 4096
-"""Most kinds of events in one certificate."""
+MOST_ROWS = 4096  # most kinds of events in one certificate
 
 _EPSILON, _FAILURE, _BOUND, _MU = Range(1e-15, 1e6), Range(0.0, 1.0, below=True), Range(1e-18, 1.0), Range(1e-12, 1e6)
 

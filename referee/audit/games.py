@@ -40,27 +40,21 @@ from common.core.errors import AuditFailed
 
 Floats = NDArray[np.float64]
 Spectra = NDArray[np.complex128]
-Gram = NDArray[np.float64]
-"""Of b and c, shape (2, 2)."""
+Gram = NDArray[np.float64]  # of b and c, shape (2, 2)
 
 EXCESSES = (0.02, 0.01)
 """By so much a move's chi-squared may exceed the greatest of all triples: first, and where that shows too little."""
-LONG = 0.1
-"""Squares of a move's distances are at most u^2 and that, where so many cells do: tails matter, too."""
-CELLS = 6000
-"""Cells that are tried before the rest is taken as it is."""
+LONG = 0.1  # squares of a move's distances are at most u^2 and that, where so many cells do: tails matter, too
+CELLS = 6000  # cells that are tried before the rest is taken as it is
 NODES = 800
 LEADERS = (0.0, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15)
 """By these shares, beside the excess, the squares of leaders' distances exceed the greatest."""
-SLACK, CUT = 0.01, 1e-3
-"""Shares of delta that leaders, and losses beyond the moves' ends, may cost."""
+SLACK, CUT = 0.01, 1e-3  # shares of delta that leaders, and losses beyond the moves' ends, may cost
 HOPELESS = 1.4
 """A bound that is so many times what is claimed is not tried with finer moves, and with more rounds only while it falls
 by a fiftieth each time."""
-FIRST, MORE = 100, 1.3
-"""So many rounds before the first bound, and so many times more before each further one."""
-ROUNDS, WORK = 1200, 1 << 31
-"""Most rounds, and most points of all moves in all rounds."""
+FIRST, MORE = 100, 1.3  # so many rounds before the first bound, and so many times more before each further one
+ROUNDS, WORK = 1200, 1 << 31  # most rounds, and most points of all moves in all rounds
 MOST_POINTS = 1 << 17
 UNIT = 2.0**-52
 

@@ -34,12 +34,10 @@ from common.core.errors import AuditFailed
 from referee.audit.games import delta_of_game
 
 Floats = NDArray[np.float64]
-Row = tuple[dict[str, Any], int]
-"""An event, and how many single releases or steps it has been in all."""
+Row = tuple[dict[str, Any], int]  # an event, and how many single releases or steps it has been in all
 
 UNIT = 2.0**-52
-FAR = 700.0
-"""e^x is taken for infinite from here on."""
+FAR = 700.0  # e^x is taken for infinite from here on
 
 
 class Range(NamedTuple):

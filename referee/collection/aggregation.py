@@ -20,8 +20,7 @@ from referee.collection.batches import MassBatch
 from referee.collection.judging import Asked
 from referee.tables import StoredReport
 
-GROUP = 1 << 14
-"""Individual reports that are unpacked together."""
+GROUP = 1 << 14  # individual reports that are unpacked together
 
 
 def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]:

@@ -23,8 +23,7 @@ from referee.collection.order import Order
 from referee.collection.roster import Roster
 from referee.tables import Cohort, Part, Participant, StoredQuestion
 
-_PIECE = 1 << 20
-"""Agents of an order that are worked out at a time."""
+_PIECE = 1 << 20  # agents of an order that are worked out at a time
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,8 +55,7 @@ REPORTS = 1000
 """Participants a second that a question has further time for: so many individuals can report beside other work."""
 HOSTED = 1_000_000
 """Agents a second that a question has further time for: so many people of hosts can answer beside other work."""
-PATIENCE = 10
-"""How many deadlines to wait for the first report of a question before the run fails."""
+PATIENCE = 10  # how many deadlines to wait for the first report of a question before the run fails
 _LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
 
 

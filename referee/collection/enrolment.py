@@ -53,8 +53,7 @@ class Caps:
 
 
 USUAL = Caps()
-UNVOUCHED = 100_000
-"""Individuals that a token admits by default where no issuer vouches for anybody."""
+UNVOUCHED = 100_000  # individuals that a token admits by default where no issuer vouches for anybody
 
 
 class Registrar:

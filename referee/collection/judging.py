@@ -46,8 +46,7 @@ from common.net.messages import (
 from referee.collection.batches import AnyBatch, MassBatch, assign
 from referee.tables import StoredReport
 
-MANY = 1024
-"""So many for each core are worth a thread on it: what an audit verifies, and no group of requests."""
+MANY = 1024  # so many for each core are worth a thread on it: what an audit verifies, and no group of requests
 
 
 def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Sequence[bytes]) -> AnyArray:
@@ -245,8 +244,7 @@ def closed(number: int) -> PatternViolation:
 
 MAX_REMEMBERED = 1 << 10
 """Most hosts of one question whose assignment's digest is kept; others' are computed when they report."""
-_END = b'"}'
-"""What stands behind an assignment's slots in canonical JSON."""
+_END = b'"}'  # what stands behind an assignment's slots in canonical JSON
 
 
 @dataclass(frozen=True, eq=False)

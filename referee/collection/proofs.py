@@ -13,8 +13,7 @@ from referee.collection.judging import Refusal, asked_slots
 from referee.collection.questions import OpenQuestions
 from referee.store import RefereeStore
 
-LEAVES = 1_000_000
-"""Reports in the trees that stay in memory, at most, unless one question alone has more: 64 MB."""
+LEAVES = 1_000_000  # reports in the trees that stay in memory, at most, unless one question alone has more: 64 MB
 
 
 class Proofs:

@@ -21,10 +21,8 @@ from referee.collection.judging import Asked
 from referee.store import RefereeStore
 from referee.tables import StoredQuestion, Taken
 
-GATHER = 0.01
-"""Seconds in which further reports may join the first, before they are counted."""
-REMEMBERED = 4
-"""Questions that are kept in memory: those that are open, and the ones that were asked about last."""
+GATHER = 0.01  # seconds in which further reports may join the first, before they are counted
+REMEMBERED = 4  # questions that are kept in memory: those that are open, and the ones that were asked about last
 
 
 class Agreed(NamedTuple):

@@ -17,8 +17,7 @@ from common.net.messages import MAX_AGENTS
 from referee.tables import Participant
 
 _ENTRY = struct.Struct("<32sQ")
-_BLOCK = 256
-"""Participants in one leaf of the tree over all of them: a proof that somebody is listed holds one leaf."""
+_BLOCK = 256  # participants in one leaf of the tree over all of them: a proof that somebody is listed holds one leaf
 
 
 class Roster:
@@ -164,10 +163,8 @@ HELD = 1000
 Others are answered at once, with a time to come again. Were some individuals of very many held, to no use for the run,
 they would ask again every two seconds and keep the referee busy.
 """
-POLLS = 500.0
-"""Polls a second, about, that those who are not held are asked to share."""
-LONGEST = 600.0
-"""Seconds to come again after, at most."""
+POLLS = 500.0  # polls a second, about, that those who are not held are asked to share
+LONGEST = 600.0  # seconds to come again after, at most
 
 
 def may_hold(roster: Roster, key: str) -> bool:

@@ -131,8 +131,7 @@ class Silent:
     matters: bool
 
 
-VAGUE = 0.25
-"""Wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both."""
+VAGUE = 0.25  # wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both
 P = TypeVar("P", bound=Problem)
 Step = AskCurator | AskAgents | Together | Progress
 Script = Generator[Step, Any, Outcome]
@@ -152,8 +151,7 @@ class Protocol(ABC):
     """Whether, in mode ``realizable``, it ends done where a test shows the loss on T to be below a level."""
     supports_byzantine_agents: bool = False
     """Whether its tests and intervals hold for the lies that ``agents.liars`` allows among the first n answers."""
-    problem: str | None = None
-    """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
+    problem: str | None = None  # name of the problem that its scenarios have; None: a hypothesis with a small loss
     small: ClassVar[tuple[Any, ...]] = ()
     """What makes a shipped scenario (``ball``; about a problem, its own: its people first) an example."""
 
@@ -300,8 +298,7 @@ class AgentsAlone(Ablation):
     side = "agents"
 
 
-ABLATIONS: Mapping[str, type[Ablation]] = {"curator": CuratorAlone, "agents": AgentsAlone}
-"""By the side that is asked."""
+ABLATIONS: Mapping[str, type[Ablation]] = {"curator": CuratorAlone, "agents": AgentsAlone}  # by the side that is asked
 
 
 def halts(scenario: Scenario) -> bool:

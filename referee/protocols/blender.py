@@ -18,8 +18,7 @@ from common.statistics.heavy_hitters import find, ladder
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 
-Shares = tuple[Floats, Floats]
-"""Estimated shares of people, and the variances of these estimates."""
+Shares = tuple[Floats, Floats]  # estimated shares of people, and the variances of these estimates
 
 
 @PROTOCOLS.register("blender")

@@ -78,8 +78,7 @@ def _read(step: AskCurator | AskAgents, reply: Any) -> Any:
         ) from None
 
 
-_SIGMAS = 5.0
-"""Standard deviations by which fewer may answer than a scenario's dropout leaves on average."""
+_SIGMAS = 5.0  # standard deviations by which fewer may answer than a scenario's dropout leaves on average
 
 
 def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script:

@@ -20,8 +20,7 @@ from common.scenario.resolved import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, at_once, estimate_mean, means_by_slot
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 
-TESTED = 0.1
-"""Share of the agents kept for estimating the loss of the result."""
+TESTED = 0.1  # share of the agents kept for estimating the loss of the result
 MIN_VARIANCE = 1e-9
 """Estimated variances are taken for at least this, so that the more frequent label wins where nothing else is known."""
 
@@ -128,8 +127,7 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
     return Linear(weights=tuple(difference.tolist()), threshold=threshold)
 
 
-MIN_PER_COORDINATE = 400
-"""Agents per coordinate and step, at least: below that a step is mostly noise."""
+MIN_PER_COORDINATE = 400  # agents per coordinate and step, at least: below that a step is mostly noise
 MAX_STEPS = 30
 
 

@@ -140,8 +140,7 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
     return end_with_both(parity_of(learned, problem.c), int(found[place]), reason)
 
 
-Pieces = tuple[FeatureSet | None, ...]
-"""The parity of each block, None where nobody answered."""
+Pieces = tuple[FeatureSet | None, ...]  # the parity of each block, None where nobody answered
 
 
 @PROTOCOLS.register("parity-xor-threshold")

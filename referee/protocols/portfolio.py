@@ -37,8 +37,7 @@ from referee.protocols.asking import ask, ask_coded, at_once
 from referee.protocols.base import PROTOCOLS, JudgedCandidate, Outcome, Protocol, Script
 from referee.protocols.local import averages, discriminant
 
-_FIRST = 4
-"""Part of the judges who answer in the first heat."""
+_FIRST = 4  # part of the judges who answer in the first heat
 _PAIR = 2
 
 
@@ -200,10 +199,8 @@ class PortfolioProtocol(Protocol):
 
 
 _MINUS, _PLUS = Constant(label=-1), Constant(label=1)
-_CURVE = 0.02
-"""Standard deviation of a loss from what a logistic curve says of it, even if the curve is the best one."""
-_APART = 1 << 32
-"""Public randomness of one round's questions is so far from the next one's."""
+_CURVE = 0.02  # standard deviation of a loss from what a logistic curve says of it, even if the curve is the best one
+_APART = 1 << 32  # public randomness of one round's questions is so far from the next one's
 _MODEL = Prior(steep=0.5, far=0.3)
 """What is believed of any model on its own sample: its score is about the logarithm of the odds."""
 _STEEP, _FAR = 0.35, 0.5

@@ -37,12 +37,9 @@ from referee.store import RefereeStore
 
 T = TypeVar("T")
 log = logging.getLogger("tandem.referee")
-BETWEEN = 1.0
-"""Seconds between two checkpoints of a run that goes on, at least."""
-SHARE = 50.0
-"""How many times as long as a checkpoint takes is the time to the next one, at least."""
-SLOW = 0.25
-"""Seconds from which on what a witness takes is weighed over all runs, and not for each by itself."""
+BETWEEN = 1.0  # seconds between two checkpoints of a run that goes on, at least
+SHARE = 50.0  # how many times as long as a checkpoint takes is the time to the next one, at least
+SLOW = 0.25  # seconds from which on what a witness takes is weighed over all runs, and not for each by itself
 PATIENCE = 2.0
 """Seconds in which a witness answers; and those that one which fails may cost a run that goes on, in total."""
 

@@ -104,14 +104,10 @@ def check_terms(signed: Signed, configuration: messages.Configuration) -> messag
 
 T = TypeVar("T")
 
-CURATOR_PATIENCE = 86_400.0
-"""Seconds for which a run waits for one answer of its curator, at most."""
-PAUSE = 2.0
-"""Seconds before a curator that is away, or cannot write, is asked again."""
-DOUBTS = 2
-"""How often a curator is asked again whose reply, or whose view of the request, is not what was signed."""
-DOUBT = 0.2
-"""Seconds before that."""
+CURATOR_PATIENCE = 86_400.0  # seconds for which a run waits for one answer of its curator, at most
+PAUSE = 2.0  # seconds before a curator that is away, or cannot write, is asked again
+DOUBTS = 2  # how often a curator is asked again whose reply, or whose view of the request, is not what was signed
+DOUBT = 0.2  # seconds before that
 
 
 def within(patience: float, ask: Callable[[Signed], T], signed: Signed, look: Callable[[], None]) -> T:

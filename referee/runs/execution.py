@@ -59,16 +59,11 @@ from referee.tables import StoredRun
 
 T = TypeVar("T")
 
-ENROLMENT_PATIENCE = 300.0
-"""Seconds to wait until as many agents are enrolled as a scenario wants."""
-PAUSE = 2.0
-"""Seconds before it is looked again whether what a run waits for is there."""
-LOOK = 0.5
-"""Seconds between two looks at whether the run is to be cancelled."""
-OTHERS = 5
-"""How many times as long as it has waited for a witness in vain a run that has not begun lets others work."""
-ACKNOWLEDGED = 5.0
-"""Seconds in which the curator may take the last acknowledgement of a run."""
+ENROLMENT_PATIENCE = 300.0  # seconds to wait until as many agents are enrolled as a scenario wants
+PAUSE = 2.0  # seconds before it is looked again whether what a run waits for is there
+LOOK = 0.5  # seconds between two looks at whether the run is to be cancelled
+OTHERS = 5  # how many times as long as it has waited for a witness in vain a run that has not begun lets others work
+ACKNOWLEDGED = 5.0  # seconds in which the curator may take the last acknowledgement of a run
 _TERMS, _BEACON = -1, -2
 """The steps under which the curator's terms, and a run's beacon, are stored: before the protocol's first."""
 

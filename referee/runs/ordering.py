@@ -116,8 +116,7 @@ BOTH = "the referee and the curator together"
 ALL = "the referee, the curator and the beacon's witnesses together"
 REFEREE_AND_BEACON = "the referee and the beacon's witnesses together"
 REFEREE = "the referee alone"
-BEFORE = "an earlier run"
-"""Who chose an order, in words."""
+BEFORE = "an earlier run"  # who chose an order, in words
 
 
 def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:

@@ -14,10 +14,8 @@ from referee.collection.judging import Sent, claims
 from referee.collection.roster import HELD, may_hold, random_pause
 from referee.service.referee import Referee
 
-HOLD = 2.0
-"""Seconds for which a poll is held until there is a question."""
-BATCH = 2 << 20
-"""Bytes of a batch of individual reports."""
+HOLD = 2.0  # seconds for which a poll is held until there is a question
+BATCH = 2 << 20  # bytes of a batch of individual reports
 
 
 class AgentsEdge:

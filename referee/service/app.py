@@ -49,12 +49,9 @@ from referee.service.referee import Referee
 from referee.service.runner import Runner
 
 log = logging.getLogger("tandem.referee")
-MAX_REPORTS = 1000
-"""Individual reports in one batch, at most."""
-MAX_KEPT = 1000
-"""Checkpoints in one answer, at most."""
-MAX_RUN = 4 << 20
-"""Bytes of a request to run a scenario."""
+MAX_REPORTS = 1000  # individual reports in one batch, at most
+MAX_KEPT = 1000  # checkpoints in one answer, at most
+MAX_RUN = 4 << 20  # bytes of a request to run a scenario
 FOR_AGENTS = re.compile(
     rb"GET /v1/(?:referee|runs/[0-9a-zA-Z_-]{1,64}/configuration)|POST /v1/(?:enrolments|polls|declines|proofs)"
     rb"|PUT /v1/reports/[0-9a-f]{32}"

@@ -40,8 +40,7 @@ from referee.tables import StoredRun
 
 T = TypeVar("T")
 log = logging.getLogger("tandem.referee")
-LEASE = 10.0
-"""Seconds for which a process drives the runs without renewing its lease."""
+LEASE = 10.0  # seconds for which a process drives the runs without renewing its lease
 
 
 @dataclass(frozen=True)
@@ -380,8 +379,7 @@ def public(chosen: ResolvedScenario) -> dict[str, Any]:
     return {**chosen.wire(), "data": None}
 
 
-_ONCE = 5.0
-"""Seconds for a message that a run does not wait for."""
+_ONCE = 5.0  # seconds for a message that a run does not wait for
 
 
 class CuratorClient(Client):

@@ -35,12 +35,10 @@ from referee.tables import StoredRun
 
 log = logging.getLogger("tandem.referee")
 
-PAUSE = 5.0
-"""Seconds before the database is tried again when it could not be used."""
+PAUSE = 5.0  # seconds before the database is tried again when it could not be used
 LOOK = 0.5
 """Seconds after which to look for agents that a run waits for, other processes' runs, or a lease that has run out."""
-CATCH_UP = 10.0
-"""Seconds between two attempts to have the ends of runs witnessed."""
+CATCH_UP = 10.0  # seconds between two attempts to have the ends of runs witnessed
 ENDING = 1.5
 """Seconds in which runs under way may notice that they are to end; one that computes, or asks the curator, may not."""
 MAX_AT_ONCE = 32
@@ -194,10 +192,8 @@ def learn_words() -> None:
             log.warning("%s", error.detail)  # whoever names it is told the same
 
 
-FOLLOW_PERIOD = 0.05
-"""Seconds between two looks: so much later than the driver a process hands out a question."""
-FOLLOW_PAUSE = 2.0
-"""Seconds before the database is tried again when it could not be used."""
+FOLLOW_PERIOD = 0.05  # seconds between two looks: so much later than the driver a process hands out a question
+FOLLOW_PAUSE = 2.0  # seconds before the database is tried again when it could not be used
 
 
 class Follower:

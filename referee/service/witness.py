@@ -24,15 +24,12 @@ from common.net.app import Service, create_app, read_signed, same, signed_body
 from common.net.monitoring import disk
 from referee.witness_log import WitnessLog
 
-NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"
-"""What a head may be called."""
-HEADS = "heads.d"
-"""Folder of all heads in a witness's state directory: itself no name of a head."""
+NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"  # what a head may be called
+HEADS = "heads.d"  # folder of all heads in a witness's state directory: itself no name of a head
 Name = Annotated[str, InPath(pattern=NAME)]
 RefereeKey = Annotated[str, InPath(pattern=KEY_PATTERN)]
 RunName = Annotated[str, InPath(pattern=RUN)]
-MAX_KEPT = 100
-"""Checkpoints in one answer, at most."""
+MAX_KEPT = 100  # checkpoints in one answer, at most
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 

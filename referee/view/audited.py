@@ -27,8 +27,7 @@ UNSIGNED = ("truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
 """What a run folder holds beside the signed result: an experimenter's own findings."""
 IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
 """What a statement about those who answer takes where somebody who was asked did not."""
-NAMED = 5
-"""How many other runs are named, at most."""
+NAMED = 5  # how many other runs are named, at most
 
 
 def seen_by(url: str, folder: Path) -> tuple[list[StoredCheckpoint], tuple[str, ...]]:

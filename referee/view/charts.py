@@ -15,16 +15,13 @@ from common.core.plain import html, plain
 from referee.view.wording import ChartEntry, Interval, Round
 
 _T = TypeVar("_T", int, float)
-Scale = Callable[[_T], float]
-"""From a number to where it stands, in pixels."""
+Scale = Callable[[_T], float]  # from a number to where it stands, in pixels
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
-MAX_BARS = 60
-"""Above so many rounds the intervals are drawn as a band and the estimates as a line."""
+MAX_BARS = 60  # above so many rounds the intervals are drawn as a band and the estimates as a line
 MAX_POINTS = 240
 """Points of such a band: about two pixels each. Where there are more rounds, several of them share a point."""
 _WIDTH, _LEFT, _RIGHT, _TOP, _PLOT = 720, 64, 176, 36, 240
-_LINE = 16
-"""Pixels between two labels beside each other's lines, at least."""
+_LINE = 16  # pixels between two labels beside each other's lines, at least
 
 
 def by_round(

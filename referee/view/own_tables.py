@@ -34,8 +34,7 @@ _EXPLAINED = strictyaml.load((resources.files(__package__) / "first_scenario.yam
 """What stands above each key of a first scenario."""
 
 
-Ask = Callable[[str], str]
-"""Puts a question to somebody and returns the answer; raises where nobody is there to answer."""
+Ask = Callable[[str], str]  # puts a question to somebody and returns the answer; raises where nobody is there to answer
 Accept = Callable[[Callable[[int], Scenario], int, str], object]
 """Accepts a scenario of so many people of the curator, or refuses it: :func:`deploy.checking.acceptable_of`."""
 

@@ -50,8 +50,7 @@ SIMULATED = "simulated: the run's seed is enough to undo the noise, so nothing o
 """What is said of people whose randomness may come from a seed."""
 TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
 """How a truth that was left out is called; a baseline is called by its name."""
-MAX_MODEL_LINES = 80
-"""Lines of a model that are shown."""
+MAX_MODEL_LINES = 80  # lines of a model that are shown
 
 
 def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:

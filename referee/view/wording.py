@@ -14,8 +14,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import VAGUE, level_of
 
-LARGEST = 1e15
-"""Of a number that is shown: charts and counts are made for no larger ones."""
+LARGEST = 1e15  # of a number that is shown: charts and counts are made for no larger ones
 Tone = Literal["good", "open", "bad"]
 """``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
 

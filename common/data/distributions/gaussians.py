@@ -86,8 +86,7 @@ class CloseGaussians(Distribution):
         return counter.stream(seed, 0 if self.side == "source" else 1)
 
 
-_CELLS = 1 << 19
-"""Normals held at once, in double precision: they stay in the cache."""
+_CELLS = 1 << 19  # normals held at once, in double precision: they stay in the cache
 
 
 @DISTRIBUTIONS.register("gaussian-half-space")

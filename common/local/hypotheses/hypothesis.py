@@ -14,8 +14,7 @@ from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.naming import Names
 from common.local.records import Records
 
-_CELLS = 1 << 20
-"""Features looked at in one go: intermediate results of a hypothesis fit in a few megabytes."""
+_CELLS = 1 << 20  # features looked at in one go: intermediate results of a hypothesis fit in a few megabytes
 
 
 def logistic(margins: AnyArray) -> Floats:
@@ -31,10 +30,8 @@ class Hypothesis(RegisteredValue):
 
     kind: str
 
-    by_choice: ClassVar[bool] = False
-    """Whether a party accepts it only where its own policy names it."""
-    nests: ClassVar[bool] = False
-    """Whether it is made of other hypotheses; it is then no part of a further one."""
+    by_choice: ClassVar[bool] = False  # whether a party accepts it only where its own policy names it
+    nests: ClassVar[bool] = False  # whether it is made of other hypotheses; it is then no part of a further one
 
     # By the fields alone: the arrays that a hypothesis caches beside them cannot be compared with ==.
     def _content(self) -> tuple[Any, ...]:

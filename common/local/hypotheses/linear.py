@@ -26,12 +26,9 @@ from common.numerics.kernels import (
 )
 
 MAX_WEIGHTS = 1 << 16
-GREATEST = 1e30
-"""Predictions are computed in float32, which ends at 3.4e38."""
-_AHEAD = 8
-"""Rows ahead that memory is asked for one, where they do not follow each other: it sees that itself."""
-_LINE = 64
-"""Bytes in a cache line."""
+GREATEST = 1e30  # predictions are computed in float32, which ends at 3.4e38
+_AHEAD = 8  # rows ahead that memory is asked for one, where they do not follow each other: it sees that itself
+_LINE = 64  # bytes in a cache line
 
 PLANE: dict[str, Any] = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
 """A half-space of which examples are made."""

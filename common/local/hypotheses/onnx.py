@@ -27,8 +27,7 @@ from common.local.hypotheses.rules import LEAF, Trees
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 1 << 12
-MAX_NUMBERS = 1 << 18
-"""Numbers in all constants together, and in one attribute."""
+MAX_NUMBERS = 1 << 18  # numbers in all constants together, and in one attribute
 
 MAX_WORK = 1 << 20
 """Multiply-adds for one row, about a millisecond. Every number computed costs at least one: it bounds memory too."""
@@ -39,8 +38,7 @@ ML_OPSET = 3
 IR_VERSIONS = range(8, 12)
 
 
-FLOAT, INT64, TEXT, DOUBLE = 1, 7, 8, 11
-"""Types of elements, as ONNX numbers them."""
+FLOAT, INT64, TEXT, DOUBLE = 1, 7, 8, 11  # types of elements, as ONNX numbers them
 
 
 class GraphBuilder:
@@ -366,10 +364,8 @@ def ensemble(trees: Trees) -> Ensemble:
     return Ensemble(attributes, leaves, tree[leaves])
 
 
-BLOCK_NUMBERS = 1 << 20
-"""Numbers computed in one go: a few megabytes."""
-MAX_SECONDS = 10.0
-"""How long a block of rows may take; a graph within the bounds on work takes well under a second."""
+BLOCK_NUMBERS = 1 << 20  # numbers computed in one go: a few megabytes
+MAX_SECONDS = 10.0  # how long a block of rows may take; a graph within the bounds on work takes well under a second
 
 
 def require_packages() -> None:

@@ -17,12 +17,10 @@ from common.core.arrays import AnyArray
 from common.core.errors import BadMessage
 from common.local.hypotheses.rules import LEAF, Trees
 
-MAX_WIDTH = 1 << 16
-"""Columns of any matrix."""
+MAX_WIDTH = 1 << 16  # columns of any matrix
 
 ML = "ai.onnx.ml"
-_HARD = 16
-"""What exp, log, ... cost, in multiply-adds."""
+_HARD = 16  # what exp, log, ... cost, in multiply-adds.
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,7 @@ class RowMatrix:
     below: int = 0
 
 
-Operand = RowMatrix | AnyArray
-"""What a node takes: a matrix of rows, or a constant."""
+Operand = RowMatrix | AnyArray  # what a node takes: a matrix of rows, or a constant
 
 
 @dataclass(frozen=True)

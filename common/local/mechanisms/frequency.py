@@ -19,8 +19,7 @@ from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
 
-MAX_LISTED = 1 << 24
-"""Items that are estimated at once, at most."""
+MAX_LISTED = 1 << 24  # items that are estimated at once, at most
 
 
 class FrequencyOracle(LocalRandomizer):
@@ -40,8 +39,7 @@ class FrequencyOracle(LocalRandomizer):
     estimates rest on it. Privacy does not: :attr:`guarantee` holds for every value of the word.
     """
 
-    max_domain: ClassVar[int] = 1 << 64
-    """Number of items of the largest domain that it takes."""
+    max_domain: ClassVar[int] = 1 << 64  # number of items of the largest domain that it takes
 
     @abstractmethod
     def symbols(self, domain: int) -> int:

@@ -50,8 +50,7 @@ class LocalRandomizer(RegisteredValue):
         return f"{known.get(str(kind), f'One of {kind} randomized symbols')}, drawn by the mechanism {self.name!r}."
 
 
-MIN_EPSILON = 1e-6
-"""Below it a variance passes 1e12: an answer says nothing."""
+MIN_EPSILON = 1e-6  # below it a variance passes 1e12: an answer says nothing
 
 
 class PureMechanism(LocalRandomizer):
@@ -78,8 +77,7 @@ class Mechanism(LocalRandomizer):
     that a query computes.
     """
 
-    answers: ClassVar[Literal["bit", "real"]]
-    """What one answer is."""
+    answers: ClassVar[Literal["bit", "real"]]  # what one answer is
 
     def answer_kind(self, domain: int | None) -> AnswerKind:
         if domain is not None:
@@ -117,8 +115,7 @@ class Mechanism(LocalRandomizer):
         """
 
 
-GRID = 1 << 53
-"""Probabilities of bit mechanisms are whole multiples of 1/GRID: doubles and samplers hold them exactly."""
+GRID = 1 << 53  # probabilities of bit mechanisms are whole multiples of 1/GRID: doubles and samplers hold them exactly
 
 _BLOCK = 1 << 15
 

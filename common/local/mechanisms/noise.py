@@ -18,8 +18,7 @@ from common.privacy.rounding import MAX_EPSILON, up
 from common.privacy.theorems.randomized_response import analytic_gaussian_sigma
 
 FLAT_BITS = 40
-LIMIT = 2.0 ** (FLAT_BITS - 1)
-"""To which what is released is cut."""
+LIMIT = 2.0 ** (FLAT_BITS - 1)  # to which what is released is cut
 _WORD = 1 << 64
 FLAT = Fraction(1, _WORD << FLAT_BITS)
 """Probability of each number in the flat part, where a draw is flat with probability 2^-64."""
@@ -50,10 +49,8 @@ class Laplace(Mechanism, PureMechanism):
     """
 
     name: Literal["laplace"] = "laplace"
-    flat_words: ClassVar[int] = 1
-    """A draw is flat with probability 2^-64 to this power."""
-    finer_words: ClassVar[int] = 1
-    """By so many words of 64 bits chances are finer than that."""
+    flat_words: ClassVar[int] = 1  # A draw is flat with probability 2^-64 to this power
+    finer_words: ClassVar[int] = 1  # by so many words of 64 bits chances are finer than that
     answers: ClassVar[Literal["bit", "real"]] = "real"
     epsilon: float = Field(ge=0.001, le=30.0)
     examples: ClassVar = ({"epsilon": 0.25}, {"epsilon": 1.0}, {"epsilon": 8.0})

@@ -39,8 +39,7 @@ class CodedQuery(Query):
         return (public_words(self.public, slots) & np.uint64((1 << self.code_bits) - 1)).astype(np.int64)
 
 
-Questions = list[tuple[CodedQuery, Answers]]
-"""Queries about a code, each with its answers."""
+Questions = list[tuple[CodedQuery, Answers]]  # queries about a code, each with its answers
 
 
 @QUERIES.register("code")

@@ -44,8 +44,7 @@ class LossQuery(AlikeQuery):
         return evaluate(self.loss, self.hypothesis, records)
 
 
-OUTCOMES = 3
-"""The first errs alone, neither or both do, the second errs alone."""
+OUTCOMES = 3  # the first errs alone, neither or both do, the second errs alone
 
 
 @QUERIES.register("compare")

@@ -30,10 +30,8 @@ from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.profiles import Profile
 
-NODES = 1500
-"""Cells of the integral on each side."""
-LARGEST_PART = 0.5
-"""An event of which m/m0^2 would be more is no small one: it has no price here."""
+NODES = 1500  # cells of the integral on each side
+LARGEST_PART = 0.5  # an event of which m/m0^2 would be more is no small one: it has no price here
 
 
 def gaussian_price(profile: Profile, pad: float, allowance: float) -> float:

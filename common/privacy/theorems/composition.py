@@ -17,8 +17,7 @@ from common.core.errors import BadInput
 from common.numerics.bisection import between
 from common.privacy.rounding import UNIT, up
 
-MAX_RELEASES = 10_000_000
-"""Largest k of :func:`composed_delta` (its tables have k numbers)."""
+MAX_RELEASES = 10_000_000  # largest k of :func:`composed_delta` (its tables have k numbers)
 
 
 def subsampled(draws: int, tv_bound: float, epsilon: float, delta: float) -> tuple[float, float]:

@@ -41,14 +41,11 @@ from common.privacy.rounding import UNIT
 from common.privacy.theorems.loss_grids import masses
 from common.privacy.theorems.profiles import Profile
 
-MAX_CELLS = 4000
-"""Cells that are tried before the rest is taken as it is."""
+MAX_CELLS = 4000  # cells that are tried before the rest is taken as it is
 LONG = 0.1
 """Cells are cut, too, until squares of distances, in units of the noise, are at most u^2 + that: tails matter, too."""
-ROUNDED = 1e-12
-"""Added to squares of distances for rounding; a unit is the diameter's square."""
-Gram = tuple[float, float, float]
-"""|b|^2, |c|^2 and <b, c>."""
+ROUNDED = 1e-12  # added to squares of distances for rounding; a unit is the diameter's square
+Gram = tuple[float, float, float]  # |b|^2, |c|^2 and <b, c>
 
 
 def chi_squared(gram: Gram, square: float) -> float:
@@ -148,14 +145,10 @@ def _below(gram: Gram, other: Gram) -> bool:
     return x >= 0.0 and y >= 0.0 and x * y >= product * product
 
 
-STEP = 0.05
-"""h, in units of the noise."""
-SPAN = 9.0
-"""So far beyond the means of A and B there are nodes."""
-FLAT = 1e-5
-"""Least c2: a triple on a line is lifted by that, which gives more away."""
-ERROR = 64.0 * UNIT
-"""Bound on the rounding error of g relative to K + F; each exponent is below 1,000."""
+STEP = 0.05  # h, in units of the noise
+SPAN = 9.0  # so far beyond the means of A and B there are nodes
+FLAT = 1e-5  # least c2: a triple on a line is lifted by that, which gives more away
+ERROR = 64.0 * UNIT  # bound on the rounding error of g relative to K + F; each exponent is below 1,000
 
 
 def triple_profiles(tv_bound: float, gram: Gram) -> tuple[Profile, Profile]:
@@ -196,10 +189,8 @@ def _one_way(s: float, square: float, other: float, product: float) -> Profile:
 
 SLACK = 0.01
 """Share of delta that leaders may cost, and the same again for what is too small to be distinguished from 0."""
-WORK = 1 << 29
-"""So many points, of all moves in all rounds, are spent on T itself."""
-ROUNDS = 400
-"""Most rounds of T."""
+WORK = 1 << 29  # so many points, of all moves in all rounds, are spent on T itself
+ROUNDS = 400  # most rounds of T
 Spectra = NDArray[np.complex128]
 
 

@@ -42,10 +42,8 @@ from common.numerics.bisection import between
 from common.privacy.rounding import MAX_EPSILON, UNIT
 from common.privacy.theorems.profiles import Profile
 
-MAX_CELLS = 1 << 18
-"""Most cells of a grid on one side."""
-ROUNDED = 1e-9
-"""By so much masses may add up to more than 1 for the sake of rounding."""
+MAX_CELLS = 1 << 18  # most cells of a grid on one side
+ROUNDED = 1e-9  # by so much masses may add up to more than 1 for the sake of rounding
 
 
 @dataclass(frozen=True)
@@ -114,12 +112,9 @@ def reach(profile: Profile, cut: float) -> float:
     return float(losses[below[0]])
 
 
-MAX_POINTS = 1 << 20
-"""Longest transform."""
-TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**36, 241).tolist())
-"""theta tried."""
-_DEVIATIONS = 10.0
-"""Half the window, in standard deviations of the tilted sum, unless Chernoff's bound asks for more."""
+MAX_POINTS = 1 << 20  # longest transform
+TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**36, 241).tolist())  # theta tried
+_DEVIATIONS = 10.0  # half the window, in standard deviations of the tilted sum, unless Chernoff's bound asks for more
 
 
 @dataclass(frozen=True)
@@ -316,18 +311,12 @@ def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int)
     return np.asarray(np.maximum(irfft(np.exp(log_sum), points), 0.0) + each)
 
 
-Parts = Sequence[tuple[Profile, int]]
-"""Profiles of single releases, with how often each happens."""
-CUT = 1e-4
-"""Share of delta for losses beyond the grids."""
-SHORT = 1e-3
-"""Share of delta that rounding on narrow cells may cost."""
-FIRST_CELLS = 256
-"""Cells of the coarsest grid that is tried."""
-FEW_POINTS = 1 << 17
-"""Transforms of so many points take no time: grids are made finer up to there in any case."""
-FINENESS = 1e-4
-"""The last halving of the width may take so much off the variance of the loss, as a share of it."""
+Parts = Sequence[tuple[Profile, int]]  # profiles of single releases, with how often each happens
+CUT = 1e-4  # share of delta for losses beyond the grids
+SHORT = 1e-3  # share of delta that rounding on narrow cells may cost
+FIRST_CELLS = 256  # cells of the coarsest grid that is tried
+FEW_POINTS = 1 << 17  # transforms of so many points take no time: grids are made finer up to there in any case
+FINENESS = 1e-4  # the last halving of the width may take so much off the variance of the loss, as a share of it
 COARSEST = 0.1
 """The same, where the finest grid that can be transformed is coarser; one that adds more is not worth its time."""
 

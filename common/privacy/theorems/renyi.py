@@ -18,8 +18,7 @@ import numpy as np
 from common.core.arrays import Floats
 from common.privacy.rounding import UNIT, down, up
 
-MAX_ORDER = 1 << 16
-"""Largest order tried: enough for every epsilon above 2 ln(1/delta) / 65536."""
+MAX_ORDER = 1 << 16  # largest order tried: enough for every epsilon above 2 ln(1/delta) / 65536
 
 
 def _grid() -> tuple[int, ...]:
@@ -30,8 +29,7 @@ def _grid() -> tuple[int, ...]:
     return tuple(orders)
 
 
-ORDERS = _grid()
-"""Orders tried: every integer up to 64, then steps of 3%."""
+ORDERS = _grid()  # orders tried: every integer up to 64, then steps of 3%
 
 
 def closed_form(order: int, tv_bound: float, ratio: float) -> float:

@@ -130,16 +130,11 @@ def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     return crossing(0.5 * bad, bad, excess, 1e-6) * (1.0 - 1e-7)
 
 
-PLACES = 360
-"""Cells of s = Phi(-z) from z = 8 + mu to -3; 30 more lie above, up to 37, and 35 below, down to -38."""
-LARGEST_MU = 25.0
-"""Beyond it 1 is returned: Phi(mu - 37) is no longer negligible."""
-RANKS = np.linspace(-5.0, 3.0, 281)
-"""y at the ends of the cells of x = Phi(y); one more lies on each side."""
-NODES = 1 << 14
-"""Cells of f'."""
-ROOM = 1e-11
-"""Relative room for the rounding of f', of T and of N: some 1e-13 of it is used."""
+PLACES = 360  # cells of s = Phi(-z) from z = 8 + mu to -3; 30 more lie above, up to 37, and 35 below, down to -38
+LARGEST_MU = 25.0  # beyond it 1 is returned: Phi(mu - 37) is no longer negligible
+RANKS = np.linspace(-5.0, 3.0, 281)  # y at the ends of the cells of x = Phi(y); one more lies on each side
+NODES = 1 << 14  # cells of f'
+ROOM = 1e-11  # relative room for the rounding of f', of T and of N: some 1e-13 of it is used
 
 
 def delta_of_selection(mu: float, law: Stopping, epsilon: float) -> float:

@@ -23,8 +23,7 @@ from pydantic import Field
 from common.core.values import Value
 from common.privacy.rounding import UNIT, up
 
-MAX_RUNS = 1024
-"""Largest ``most``: the weights of a law are integers of some hundred bits for each possible run."""
+MAX_RUNS = 1024  # largest ``most``: the weights of a law are integers of some hundred bits for each possible run
 
 
 class Stopping(Value):

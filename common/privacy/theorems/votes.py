@@ -23,10 +23,8 @@ from common.privacy.rounding import down, up
 from common.privacy.theorems.composition import composed_delta
 from common.privacy.theorems.gaussian_dp import mu_allowed
 
-MIN_NOISE_EPSILON = 0.001
-"""Geometric noise of a smaller one takes too long to draw."""
-_GREATEST = 60.0
-"""Cost of an epoch beyond which there is hardly any noise left."""
+MIN_NOISE_EPSILON = 0.001  # geometric noise of a smaller one takes too long to draw
+_GREATEST = 60.0  # cost of an epoch beyond which there is hardly any noise left
 _RATIOS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 """Spreads of the threshold's noise, in units of that of the queries', among which the calibration chooses."""
 
