@@ -294,7 +294,8 @@ class Workspace:
     def run(self, operation: Operation[R], event: Event, source: RandomSource) -> R:
         """Carry out an operation by what an event pays for, and return what it releases; changes nothing here.
 
-        If its code asked for more than that, it raises :class:`Overdrawn`, even if the code caught the error.
+        If its code asked for more than that, it raises :class:`~curator.mechanisms.access.Overdrawn`, even
+        if the code caught the error.
         """
         sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
         access = Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)

@@ -114,7 +114,7 @@ class CountHandler(ReleasingHandler[Count, ReleasedCount]):
 
 @HANDLERS.register("select")
 class SelectHandler(ReleasingHandler[Select, SelectedFeature]):
-    """The exponential mechanism (:class:`.counting.counts.MostFrequent`) on the sample, weights or not."""
+    """The exponential mechanism (:class:`~curator.mechanisms.selection.MostFrequent`) on the sample, weights or not."""
 
     def run(self, operation: Select, access: Access, standing: Standing) -> SelectedFeature:
         columns = slice(operation.first, operation.first + operation.count)

@@ -25,7 +25,7 @@ from common.privacy.budget import cost
 from common.privacy.theorems.randomized_response import rates
 from curator.engine import Workspace
 from curator.mechanisms import counts as counting
-from curator.mechanisms import parities, sums
+from curator.mechanisms import parities, selection, sums
 from curator.mechanisms.counts import NoisyHistogram
 from curator.mechanisms.gaussian_noise import fine_normals, whole_normals
 from curator.mechanisms.parities import RankParities
@@ -103,7 +103,7 @@ def select_case() -> Case:
     halved = released(
         operation,
         number,
-        (counting, "choose_level"),
+        (selection, "choose_level"),
         lambda counts, e, source: choose_level(counts, 2 * e, source),
     )
     twins = {"half the sensitivity": halved}

@@ -200,7 +200,7 @@ def encode_mask(mask: Mask) -> str:
 
 
 def decode_mask(text: str, people: int) -> Mask:
-    """Decode :func:`encode`.
+    """Decode :func:`encode_mask`.
 
     Raises:
         BadMessage: If the text is no mask over so many people.

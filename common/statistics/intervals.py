@@ -172,7 +172,7 @@ class Difference(Value):
 def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, among: int = 1) -> Difference:
     """Estimate loss(first) - loss(second) on T from answers to comparisons.
 
-    The query is :class:`~common.local.queries.compare.CompareQuery`. An answer scores x = 1 if it names outcome 0, -1
+    The query is :class:`~common.local.queries.loss.CompareQuery`. An answer scores x = 1 if it names outcome 0, -1
     for outcome 2, else 0. With p and q the chances of the own outcome and of each other one, E x = m = (p - q)
     (loss(first) - loss(second)).
 

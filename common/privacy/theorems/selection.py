@@ -17,7 +17,7 @@ base has G' <= Phi(Phi^-1(G) + mu). Conditioned on K <= most, the generating fun
 ln g' has at each point a slope no larger than that of ln f' (E[K - 1] under the tilted law, which falls when large K
 are cut off). So whatever bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
 
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
+Functions raise :class:`~common.core.errors.BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
