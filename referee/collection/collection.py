@@ -171,20 +171,23 @@ class ReportCollection:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
 
         A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled, and
-        ``CannotWrite`` if the store cannot be read.
+        for all of them ``CannotWrite`` if the store cannot be read.
         """
+        verified = _outcomes(polls, messages.Poll.KIND, _polling)
         try:
-            if any(self._roster.position(poll.key) is None for poll in polls):
+            # Only a key that has signed makes the store be read: strangers' bytes alone cost no more than a check.
+            if any(isinstance(key, str) and self._roster.position(key) is None for key in verified):
                 self._registrar.refresh()  # perhaps another process has enrolled them
+            return [self._answered(key) if isinstance(key, str) else key for key in verified]
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in polls]
-        found = _outcomes(polls, messages.Poll.KIND, self._poll)
-        return [self._identity.envelope(*each) if isinstance(each, tuple) else each for each in found]
 
-    def _poll(self, signed: AnySigned) -> tuple[str, bytes] | None:
-        if str(field(signed, "participant")) != signed.key:
-            raise Forged("somebody else signed this poll than the participant that it names")
-        return self.assignment(parse_payload(signed, messages.Poll).participant)
+    def _answered(self, participant: str) -> bytes | TandemError | None:
+        try:
+            asked = self.assignment(participant)
+        except TandemError as error:
+            return error
+        return None if asked is None else self._identity.envelope(*asked)
 
     def assignment(self, participant: str) -> tuple[str, bytes] | None:
         """Return the open question for a participant that it has not answered yet, if there is one.
@@ -334,6 +337,12 @@ class AcceptableReport(NamedTuple):
     taking: OpenQuestion
     report: StoredReport
     new: bool
+
+
+def _polling(signed: AnySigned) -> str:
+    if str(field(signed, "participant")) != signed.key:
+        raise Forged("somebody else signed this poll than the participant that it names")
+    return parse_payload(signed, messages.Poll).participant
 
 
 def _outcomes(

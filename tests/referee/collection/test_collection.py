@@ -257,6 +257,19 @@ def test_nobody_polls_for_somebody_else_or_answers_a_run_that_never_was(bench):
         bench.referee.report(seal(bench.population.identity, report.model_copy(update={"run": "later"})))
 
 
+def test_a_poll_that_nobody_signed_makes_the_store_read_nothing(bench, monkeypatch):
+    """A key that is not enrolled may be another process's, and is looked for once in a group: if it has signed."""
+    read: list[int] = []
+    monkeypatch.setattr(bench.referee.registrar, "refresh", lambda: read.append(1))
+    strangers = [Identity.create() for _ in range(3)]
+    signed = [seal(one, messages.Poll(participant=one.public)) for one in strangers]
+    forged = [one.model_copy(update={"signature": "0" * 128}) for one in signed]
+    assert [type(answer) for answer in bench.referee.collection.poll(forged)] == [Forged] * 3
+    assert read == []
+    assert [type(answer) for answer in bench.referee.collection.poll(signed)] == [NotFound] * 3
+    assert read == [1]
+
+
 def test_every_agent_is_handed_one_question_in_its_life(bench):
     """Over a run of several questions no agent number occurs twice, and after answering there is no question."""
     asked: list[int] = []
