@@ -127,9 +127,9 @@ class HostileWorld(World):
     def _asked(self, what: str, inner: InnerRequest) -> Signed | None:
         channel = self.channels[AGENT]
         if what == "runs":
-            return channel.configuration(RUN)  # type: ignore[no-any-return]
+            return channel.configuration(RUN)  # type: ignore[no-any-return]  # a channel has its port's methods by name
         signed = Signed.parse(canonical.decode(inner.content))
-        return getattr(channel, {"polls": "poll", "reports": "report", "declines": "decline"}[what])(signed)  # type: ignore[no-any-return]
+        return getattr(channel, {"polls": "poll", "reports": "report", "declines": "decline"}[what])(signed)  # type: ignore[no-any-return]  # by name
 
 
 def play(seed: int) -> Played:

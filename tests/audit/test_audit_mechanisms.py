@@ -252,3 +252,39 @@ def test_the_exact_noise_keeps_its_delta() -> None:
     assert joint_step(1.0, 0.693) <= 1.0 + 1e-9  # and the private scales' noise comes with it
     assert delta_of(low, EPSILON) <= DELTA
     assert high < 1.1 * mu
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("inputs", [BITS, REALS, (-5.0, math.inf), (math.nan, 1.0)])
+def test_randomized_response_passes_and_the_audit_comes_close(epsilon: float, inputs: tuple[Any, Any]) -> None:
+    warner = parse_mechanism({"name": "warner", "epsilon": epsilon})
+    found = audit(once(warner), inputs, RandomSource.seeded(1, "warner"), runs=RUNS)
+    assert 0.98 * epsilon - 0.1 < found.epsilon <= epsilon
+
+
+def test_randomized_response_that_tells_the_truth_too_often_is_caught() -> None:
+    twin = parse_mechanism({"name": "warner", "epsilon": 1.15})
+    assert audit(once(twin), BITS, RandomSource.seeded(2), runs=RUNS).epsilon > 1.0
+
+
+def test_laplace_passes_and_half_its_scale_is_caught() -> None:
+    for epsilon in (0.5, 1.0):
+        right = parse_mechanism({"name": "laplace", "epsilon": epsilon})
+        assert 0.8 * epsilon < audit(once(right), REALS, RandomSource.seeded(5), runs=RUNS).epsilon <= epsilon
+    twin = parse_mechanism({"name": "laplace", "epsilon": 2.0})
+    assert audit(once(twin), REALS, RandomSource.seeded(6), runs=RUNS).epsilon > 1.0
+
+
+def test_gaussian_noise_passes_at_its_delta_and_half_of_it_is_caught() -> None:
+    right: Any = parse_mechanism({"name": "gaussian", "epsilon": 1.0, "delta": 0.01})
+    assert audit(once(right), REALS, RandomSource.seeded(8), runs=RUNS, delta=0.01).epsilon <= 1.0
+
+    def twin(value: float, runs: int, source: RandomSource) -> AnyArray:
+        return value + 0.5 * (right.randomize(np.full(runs, value), source) - value)
+
+    assert audit(twin, REALS, RandomSource.seeded(9), runs=RUNS, delta=0.01).epsilon > 1.0
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_an_oracle_that_tells_the_truth_too_often_is_caught(name: str) -> None:
+    assert found(told(made(name, 1.15), separating)).epsilon > 1.0

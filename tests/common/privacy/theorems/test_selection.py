@@ -112,6 +112,16 @@ def test_a_choice_costs_more_than_one_run(law: AnyLaw) -> None:
     assert divergence(first, second, epsilon_of(0.5, 1e-3)) > 1e-3
 
 
+@for_each("law", LAWS, ids=IDS)
+def test_the_claim_is_not_far_from_what_a_mechanism_attains(law: AnyLaw) -> None:
+    claimed = epsilon_of_selection(0.5, law, 1e-3)
+    worst = max(
+        divergence(*(best_of(law, c) for c in selection_binned(0.5, order)), 0.5 * claimed)  # type: ignore[call-arg]
+        for order in ("up", "down")
+    )
+    assert worst > 1e-3
+
+
 @for_each("epsilon", [0.1, 1.0, 3.0])
 @for_each("law", LAWS, ids=IDS)
 def test_pure_runs_make_a_pure_choice(epsilon: float, law: AnyLaw) -> None:
