@@ -27,7 +27,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import LEAF, Trees
 from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
-from common.local.queries.items import ItemQuery, ListedQuery
+from common.local.queries.features import ItemQuery, ListedQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES, Query, parse_query
 from common.local.records import Records

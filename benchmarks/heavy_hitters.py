@@ -30,7 +30,7 @@ import numpy as np
 from common.core.arrays import Floats, Words
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import ItemQuery
 from common.local.queries.query import Answers
 from common.numerics.randomness import RandomSource
 from common.statistics.frequency import binomial_intervals, estimate_shares, reports_by_length

@@ -16,19 +16,25 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import Weighing
 from common.local.records import Records
 from common.numerics.loops import pack
-from common.operations.counting import (
+from common.operations.operation import (
+    BlockParities,
     Count,
     CountedHead,
     HeadList,
+    Labelled,
+    LabelPoints,
+    Learn,
+    Learned,
+    LearnParities,
     Margins,
     NoisyMargins,
+    Operation,
+    R,
     ReleasedCount,
     Reweighed,
     Select,
     SelectedFeature,
 )
-from common.operations.learning import BlockParities, Labelled, LabelPoints, Learn, Learned, LearnParities
-from common.operations.operation import Operation, R
 from common.privacy.events import Event, NoEvent, Release
 from curator.learners.base import CallSizes, Learner
 from curator.learners.model_agnostic import ModelAgnostic

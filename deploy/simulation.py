@@ -23,7 +23,7 @@ from common.local.queries.query import Answers, AskAgents, MassAnswers, Query
 from common.local.records import Records
 from common.net.messages import MAX_LISTED, OrderCommitment
 from common.numerics.randomness import RandomSource, subseed
-from common.operations.learning import Learn
+from common.operations.operation import Learn
 from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import public_sample

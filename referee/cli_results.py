@@ -53,7 +53,7 @@ def predict_command(
 
     Example: referee predict runs/own-data-20260101-120000 customers.csv --output labels.csv
     """
-    from common.models.predict import calibration, predict
+    from common.models.model import calibration, predict
     from referee.view import models
 
     model = models.open_model(run, task)

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from common.local.records import Records
     from common.numerics.counter import fill_normals, fill_words, stream
     from common.numerics.randomness import RandomSource
-    from common.operations.counting import Reweigh
-    from common.operations.learning import Learn
-    from common.operations.operation import OPERATIONS, Natural, Operation, Result, Whole
+    from common.operations.operation import OPERATIONS, Learn, Natural, Operation, Result, Reweigh, Whole
     from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
     from common.privacy.rounding import down, up
     from common.protocols.base import DEMANDS, AskCurator, Demands, Progress, Together

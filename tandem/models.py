@@ -18,10 +18,10 @@ from common.core.machine import works_after_fork
 from common.data.tables import record_of as mapped
 from common.models.explain import lines
 from common.models.export import export as export_model
+from common.models.model import DataNote as DataNote
 from common.models.model import Model as Model
-from common.models.predict import DataNote as DataNote
-from common.models.predict import Predicted, target_of
-from common.models.predict import predict as predicted
+from common.models.model import Predicted, target_of
+from common.models.model import predict as predicted
 from common.scenario import loading
 from common.scenario.scenario import parse
 from referee.view.models import open_model

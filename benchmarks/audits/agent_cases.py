@@ -26,8 +26,7 @@ from common.local.mechanisms import mechanism as mechanisms
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import LocalRandomizer, Warner, parse_mechanism
 from common.local.packing import unpack_answers
-from common.local.queries.coordinate import GradientQuery
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import GradientQuery, ItemQuery
 from common.local.queries.loss import CompareQuery, LossQuery, SoleErrorQuery
 from common.local.queries.query import Query
 from common.local.records import Records

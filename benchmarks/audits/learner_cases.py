@@ -24,7 +24,7 @@ from benchmarks.audits.votes_cases import DELTA, MAJORITY, learner, people
 from common.core.arrays import AnyArray
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.learning import LabelPoints
+from common.operations.operation import LabelPoints
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.randomized_response import Rates, Rule, rates

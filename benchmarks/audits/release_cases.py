@@ -14,12 +14,21 @@ import numpy as np
 from common.core.arrays import AnyArray
 from common.local.hypotheses.rules import Stump
 from common.local.losses import TILT_PARTS, ScoreCells, Tilt
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.counting import Count, CountedHead, HeadList, Margins, ReleasedCount, Select, SelectedFeature
-from common.operations.learning import BlockParities, LearnParities
-from common.operations.operation import Operation
+from common.operations.operation import (
+    BlockParities,
+    Count,
+    CountedHead,
+    HeadList,
+    LearnParities,
+    Margins,
+    Operation,
+    ReleasedCount,
+    Select,
+    SelectedFeature,
+)
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.randomized_response import rates

@@ -19,8 +19,7 @@ from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.data.population import open_records
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.numerics.randomness import subseed
-from common.operations.counting import Reweigh
-from common.operations.learning import Learn
+from common.operations.operation import Learn, Reweigh
 from common.scenario import loading
 from common.scenario.resolved import settled
 from curator.sample.base import LocalSample

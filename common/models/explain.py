@@ -14,8 +14,7 @@ from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear, Regressor
 from common.local.hypotheses.rules import LEAF, Conjunction, Constant, Parity, Stump, Trees
-from common.models.model import Model
-from common.models.predict import feature_at, feature_names, target_of
+from common.models.model import Model, feature_at, feature_names, target_of
 
 MAX_LINES = 60  # lines of trees that are shown; the JSON document has all
 

@@ -24,8 +24,7 @@ from common.local.hypotheses.linear import GREATEST, Linear, Regressor
 from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, OPSETS, TEXT, GraphBuilder, Onnx, ensemble, read_graph
 from common.local.hypotheses.onnx_operators import ML
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump, Trees
-from common.models.model import Model
-from common.models.predict import target_of
+from common.models.model import Model, target_of
 
 _BLOCK = 128  # numPy adds up to so many numbers in eight running sums, and halves of longer rows apart
 
@@ -207,7 +206,7 @@ def onnx_bytes(model: Model) -> bytes:
 
 
 def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
-    """Return rows, as :func:`common.models.predict.predict` takes them, by name, shape (n, 1), float64 or texts."""
+    """Return rows, as :func:`common.models.model.predict` takes them, by name, shape (n, 1), float64 or texts."""
     given = RowsWriter(model).inputs
     parts: dict[str, list[AnyArray]] = {name: [] for name in given}
     for piece in rows_of(data, frozenset(model.columns), model.table.layout):

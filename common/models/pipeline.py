@@ -18,8 +18,7 @@ from common.core.errors import BadInput
 from common.local.hypotheses.composed import Argmax, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear, Regressor
-from common.models.model import Model
-from common.models.predict import feature_names, features_of, predictions, target_of
+from common.models.model import Model, feature_names, features_of, predictions, target_of
 
 
 class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

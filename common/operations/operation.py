@@ -1,17 +1,24 @@
-"""What every operation can do, and what a release of the curator is: a result, and the event that it declares."""
+"""Operations of the curator: requests with their results, and a release, which is a result and its event."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
+import numpy as np
 from pydantic import Field
 
+from common.core.arrays import Floats
 from common.core.errors import BadMessage
 from common.core.registry import RegisteredValue, TypeRegistry
-from common.core.values import Value
-from common.local.losses import Weighing
+from common.core.values import Value, Word
+from common.local.hypotheses.composed import Task
+from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis
+from common.local.hypotheses.linear import PLANE
+from common.local.hypotheses.rules import FeatureSet
+from common.local.losses import HypothesisLoss, Loss, ScoreCells, Tilt, Weighing
 from common.privacy.events import Event, parse_event
+from common.privacy.theorems.randomized_response import Rule
 
 MAX_WHOLE = 1 << 53  # whole numbers up to here are the same as doubles
 
@@ -78,3 +85,300 @@ def declared_event(release: dict[str, Any]) -> Event:
 
 OPERATIONS: TypeRegistry[Operation[Any]] = TypeRegistry("operation", __name__, "kind")
 parse_operation = OPERATIONS.parse
+
+
+class Learned(Result):
+    """What was learned: a hypothesis about records as the learner saw them."""
+
+    hypothesis: AnyHypothesis
+
+
+@OPERATIONS.register("learn")
+class Learn(Operation[Learned]):
+    """Learn a hypothesis from draws of the current reweighed distribution, seen as a task says, and release it.
+
+    Rounds are counted over all tasks.
+    """
+
+    result: ClassVar = Learned
+    kind: Literal["learn"] = "learn"
+    round: int = Field(ge=1)
+    task: Task | None = None
+    examples: ClassVar = ({"round": 1},)
+
+    @property
+    def min_features(self) -> int:
+        return 0 if self.task is None else self.task.min_features
+
+    def about_records(self, result: Learned) -> Hypothesis:
+        """Return what was learned as a hypothesis about whole records; BadMessage if the task can have none such."""
+        return result.hypothesis if self.task is None else self.task.about(result.hypothesis)
+
+    def check(self, result: Learned) -> None:
+        self.about_records(result)
+
+
+class Labelled(Result):
+    """The labels of the points, and a student's model; None, and not in the JSON form, where none was asked for.
+
+    Attributes:
+        labels: One a point: -1, +1, the number of a class, or None where the vote has no winner.
+        protects: Whether the guarantee is for the records or for their labels only.
+    """
+
+    labels: tuple[Annotated[int, Field(strict=True, ge=-1)] | None, ...]
+    protects: Literal["records", "labels"]
+    hypothesis: AnyHypothesis | None = None
+
+    def wire(self) -> dict[str, Any]:
+        wire = super().wire()
+        if self.hypothesis is None:
+            del wire["hypothesis"]
+        return wire
+
+
+@OPERATIONS.register("label")
+class LabelPoints(Operation[Labelled]):
+    """Label public points by the votes of teachers on disjoint chunks of the sample, and release the labels.
+
+    The curator's learner must be ``model-agnostic``, which says how. Points that were labelled may be asked for again:
+    that costs again.
+
+    Attributes:
+        first, count: Number of the first point of the public sample, and how many to label from there on. A sparse
+            vector answers all of its learner's queries at once, or none.
+        transfer: Whether to train the learner's student on these points, too, and release its model.
+    """
+
+    result: ClassVar = Labelled
+    kind: Literal["label"] = "label"
+    first: int = Field(default=0, ge=0, lt=1 << 26)
+    count: int = Field(ge=1, le=1 << 20)
+    transfer: bool = False
+    examples: ClassVar = ({"count": 20}, {"count": 20, "transfer": True})
+
+    @property
+    def min_features(self) -> int:
+        return 0
+
+    def check(self, result: Labelled) -> None:
+        if len(result.labels) != self.count:
+            raise BadMessage(f"labels of {self.count} points were asked for, found {len(result.labels)}")
+        if self.transfer != (result.hypothesis is not None):
+            raise BadMessage(f"a student's model was {'' if self.transfer else 'not '}asked for")
+
+
+class BlockParities(Result):
+    """For each part, the features that each block's parity sums up (the constant is one more), or None."""
+
+    parities: tuple[tuple[FeatureSet | None, ...], ...]
+
+
+@OPERATIONS.register("parities")
+class LearnParities(Operation[BlockParities]):
+    """Learn a parity in each of several blocks of the people, who are sorted by a value; release what each says.
+
+    Attributes:
+        features: The first so many features, and a constant 1, are what parities sum up; the label is their sum.
+        first, bits: The features that are the bits of the value, most significant first.
+        blocks: Number of blocks of equally many people.
+        parts: Each of so many disjoint parts of the people answers for all blocks.
+        rule: How KLNRS keeps records.
+    """
+
+    result: ClassVar = BlockParities
+    kind: Literal["parities"] = "parities"
+    features: int = Field(ge=1, le=4095)
+    first: int = Field(ge=0, lt=1 << 20)
+    bits: int = Field(ge=1, le=64)
+    blocks: int = Field(ge=1, le=1 << 12)
+    parts: int = Field(ge=1, le=1 << 10)
+    epsilon: float = Field(gt=0)
+    rule: Rule = "tight"
+    examples: ClassVar = ({"features": 4, "first": 4, "bits": 3, "blocks": 2, "parts": 3, "epsilon": 20.0},)
+
+    @property
+    def min_features(self) -> int:
+        return max(self.features, self.first + self.bits)
+
+    def check(self, result: BlockParities) -> None:
+        if len(result.parities) != self.parts or any(len(part) != self.blocks for part in result.parities):
+            raise BadMessage(f"parities must be of {self.parts} parts of {self.blocks} blocks each")
+        if any(answer and answer[-1] > self.features for part in result.parities for answer in part):
+            raise BadMessage(f"a parity must be of {self.features} features and a constant")
+
+
+class ReleasedCount(Result):
+    """The count with noise: it may lie outside 0..n."""
+
+    count: Whole
+
+
+@OPERATIONS.register("count")
+class Count(Operation[ReleasedCount]):
+    """Count the records of which a feature is 1, and release the number with noise, for ``epsilon``."""
+
+    result: ClassVar = ReleasedCount
+    kind: Literal["count"] = "count"
+    feature: int = Field(ge=0, lt=1 << 20)
+    epsilon: float = Field(ge=0.001, le=30.0)
+    examples: ClassVar = ({"feature": 2, "epsilon": 1.0},)
+
+    @property
+    def min_features(self) -> int:
+        return self.feature + 1
+
+
+class SelectedFeature(Result):
+    """The number of the selected feature, as one of the whole record."""
+
+    feature: Natural
+
+
+@OPERATIONS.register("select")
+class Select(Operation[SelectedFeature]):
+    """Select the feature that is 1 most often, among ``count`` ones from ``first`` on, for ``epsilon``."""
+
+    result: ClassVar = SelectedFeature
+    kind: Literal["select"] = "select"
+    first: int = Field(default=0, ge=0, lt=1 << 20)
+    count: int = Field(ge=1, le=1 << 20)
+    epsilon: float = Field(gt=0)
+    examples: ClassVar = ({"first": 2, "count": 5, "epsilon": 1.0},)
+
+    @property
+    def min_features(self) -> int:
+        return self.first + self.count
+
+    def check(self, result: SelectedFeature) -> None:
+        last = self.first + self.count - 1
+        if not self.first <= result.feature <= last:
+            raise BadMessage(f"feature must be from {self.first} to {last}, found {result.feature}")
+
+
+class CountedHead(Result):
+    """The listed values, the likeliest first, the noisy count of each (may be negative), and among how many people."""
+
+    items: tuple[Word, ...]
+    counts: tuple[Whole, ...]
+    people: Whole
+
+
+@OPERATIONS.register("head")
+class HeadList(Operation[CountedHead]):
+    """List the values that many people hold, at most ``most``, and count their holders among other people.
+
+    The features from ``first`` on are the ``bits`` of a value, most significant first.
+    """
+
+    result: ClassVar = CountedHead
+    kind: Literal["head"] = "head"
+    first: int = Field(default=0, ge=0, lt=1 << 20)
+    bits: int = Field(ge=1, le=64)
+    most: int = Field(ge=1, le=1 << 12)
+    epsilon: float = Field(ge=0.0025, le=60.0)  # half of it is that of geometric noise, from 0.001 to 30
+    examples: ClassVar = ({"first": 1, "bits": 10, "most": 5, "epsilon": 2.0},)
+
+    @property
+    def min_features(self) -> int:
+        return self.first + self.bits
+
+    def check(self, result: CountedHead) -> None:
+        items = result.items
+        if len(items) != len(result.counts) or len(set(items)) != len(items) or len(items) > self.most:
+            raise BadMessage(f"{self.most} different items at most, each with a count, were asked for")
+        if any(item >> self.bits for item in items):
+            raise BadMessage(f"an item must have {self.bits} bits at most")
+        if result.people < 1:
+            raise BadMessage(f"people must be at least 1, found {result.people}")
+
+
+class Reweighed(Result):
+    """Nothing: the weights are the curator's own."""
+
+
+@OPERATIONS.register("reweigh")
+class Reweigh(Operation[Reweighed]):
+    """Multiply every record's weight by exp(-eta (1 - loss of any hypothesis)). Releases nothing."""
+
+    result: ClassVar = Reweighed
+    kind: Literal["reweigh"] = "reweigh"
+    hypothesis: AnyHypothesis
+    loss: Loss = "zero-one"
+    examples: ClassVar = ({"hypothesis": {"kind": "conjunction", "features": [1, 3]}},)
+
+    @property
+    def min_features(self) -> int:
+        return self.hypothesis.min_features
+
+    @property
+    def reweighs_by(self) -> HypothesisLoss:
+        return HypothesisLoss(self.hypothesis, self.loss)
+
+
+@OPERATIONS.register("rake")
+class Rake(Operation[Reweighed]):
+    """Multiply every record's weight by exp(-eta (1 - tilt)), the tilt being that of its item. Releases nothing.
+
+    A person's tilt is a function of their record and of this message, so what is proven of reweighing by losses holds.
+    """
+
+    result: ClassVar = Reweighed
+    kind: Literal["rake"] = "rake"
+    tilt: Tilt
+    examples: ClassVar = ({"tilt": {"cells": {"hypothesis": PLANE, "cuts": [0.0]}, "parts": [0, 1024, 512, 300]}},)
+
+    @property
+    def min_features(self) -> int:
+        return self.tilt.cells.min_features
+
+    @property
+    def reweighs_by(self) -> Tilt:
+        return self.tilt
+
+
+LEAST_EPSILON = 0.0025  # with it, and with as many items as there may be, noise on the grid can still be drawn
+
+
+class NoisyMargins(Result):
+    """The weighted margins with noise, on a public grid.
+
+    Attributes:
+        shares: One an item of the cells, in units, of which ``whole`` make 1: with noise negative, or above that.
+        whole: A power of two, which follows from public numbers.
+    """
+
+    shares: tuple[Whole, ...]
+    whole: Annotated[int, Field(strict=True, ge=1, le=MAX_WHOLE)]
+
+    @property
+    def fractions(self) -> Floats:
+        """The shares as parts of 1, shape (items,), exact."""
+        return np.array(self.shares, dtype=np.float64) / self.whole
+
+
+@OPERATIONS.register("margins")
+class Margins(Operation[NoisyMargins]):
+    """Release the share of each item in the curator's people, with noise: each counts as much as their weight now.
+
+    Where nothing was reweighed all weights are alike, and these are plain shares.
+
+    The noise has scale 2 s/epsilon, s a bound on one person's weight: 1/n before the first reweigh, 1/(kappa n) after
+    some.
+    """
+
+    result: ClassVar = NoisyMargins
+    kind: Literal["margins"] = "margins"
+    cells: ScoreCells
+    epsilon: float = Field(ge=LEAST_EPSILON, le=30.0)
+    examples: ClassVar = ({"cells": {"hypothesis": PLANE, "cuts": [0.0, 1.0], "groups": [4]}, "epsilon": 1.0},)
+
+    @property
+    def min_features(self) -> int:
+        return self.cells.min_features
+
+    def check(self, result: NoisyMargins) -> None:
+        if len(result.shares) != self.cells.items:
+            raise BadMessage(f"{self.cells.items} shares were asked for, found {len(result.shares)}")
+        if result.whole & (result.whole - 1):
+            raise BadMessage(f"a share of 1 is a power of two of units, found {result.whole}")

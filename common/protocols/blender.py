@@ -15,7 +15,7 @@ from common.core.values import Value, Word
 from common.data.distributions.base import Distribution
 from common.data.distributions.bits import ZipfItems
 from common.local.mechanisms.frequency import FrequencyOracle
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace
 from common.privacy.rounding import down
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, maybe, sequence

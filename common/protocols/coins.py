@@ -13,7 +13,7 @@ from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.bits import BiasedCoins
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace
 from common.numerics.bisection import least
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, sequence

@@ -14,7 +14,7 @@ from common.data.distributions.base import Distribution
 from common.data.distributions.parities import ParityAndThresholdPeople, ParityXorThresholdPeople
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.frequency import HadamardResponse
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import ItemQuery
 from common.numerics.randomness import subseed
 from common.privacy.rounding import down
 from common.privacy.theorems.randomized_response import Rule, rates

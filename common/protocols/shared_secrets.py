@@ -11,7 +11,7 @@ from common.core.errors import BadScenario
 from common.core.values import PLAN, Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.parities import OneOfManyParitiesPeople, ParityChoosesSecretPeople
-from common.learners.parity import OpenParity
+from common.learners.rules import OpenParity
 from common.local.hypotheses.rules import FeatureSet
 from common.privacy.theorems.randomized_response import rates
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
 from common.core.values import PLAN, Value
 from common.learners.base import PlanRequest, PlanTask
-from common.operations.counting import LEAST_EPSILON
+from common.operations.operation import LEAST_EPSILON
 from common.protocols import portfolio
 from common.protocols.base import Problem, demands_of
 from common.protocols.portfolio import Portfolio

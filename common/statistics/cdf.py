@@ -23,7 +23,7 @@ import numpy as np
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput
 from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import ItemQuery
 from common.local.queries.query import Answers
 from common.statistics.frequency import Reports, reports_by_length
 

@@ -14,8 +14,7 @@ from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadInput
 from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, public_words, walsh_hadamard
 from common.local.mechanisms.mechanism import BitMechanism
-from common.local.queries.code import Questions
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import ItemQuery, Questions
 from common.local.queries.query import Answers, FrequencyQuery
 from common.statistics.intervals import Estimate
 

@@ -21,7 +21,7 @@ from scipy.special import bdtr, bdtrc
 from common.core.arrays import Floats, Indices, Words
 from common.core.errors import BadInput
 from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, HadamardResponse
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import ItemQuery
 from common.local.queries.query import Answers
 from common.numerics.bisection import between, narrowed
 from common.statistics.frequency import Reports, Shares, binomial_intervals, estimate_shares, reports_by_length

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from common.core.errors import BadInput
 from common.local.mechanisms.mechanism import Mechanism
-from common.local.queries.items import ThresholdQuery
+from common.local.queries.features import ThresholdQuery
 from common.local.queries.query import Answers, AskAgents
 from common.statistics import evidence
 from common.statistics.intervals import tally

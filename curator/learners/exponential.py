@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from common.core.errors import BadScenario
-from common.learners.exponential import ExponentialSettings
+from common.learners.rules import ExponentialSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from common.core.errors import BadScenario
-from common.learners.parity import ParitySettings
+from common.learners.rules import ParitySettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.rules import MAX_FEATURES, Constant, FeatureSet, Parity
 from common.local.records import Records

@@ -14,9 +14,9 @@ from pydantic import Field
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.local.losses import MAX_ITEMS
-from common.local.mechanisms.noise import LIMIT, Laplace
+from common.local.mechanisms.mechanism import LIMIT, Laplace
 from common.numerics.randomness import RandomSource
-from common.operations.counting import LEAST_EPSILON
+from common.operations.operation import LEAST_EPSILON
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from curator.mechanisms.base import CentralMechanism, central
@@ -28,8 +28,8 @@ def geometric_noise(count: int, epsilon: float, source: RandomSource) -> Indices
     """Draw independent Z with P(Z = z) proportional to q^|z|, q = e^-epsilon rounded up, shape (count,), int64.
 
     Added to a whole number that changes by at most 1 when a record is replaced, Z makes it epsilon-DP, epsilon in
-    [0.001, 30]: the same noise as that of an agent's :class:`~common.local.mechanisms.noise.Laplace` answer, drawn in
-    the same way: in a time that depends on epsilon alone. What is released must be cut to its LIMIT
+    [0.001, 30]: the same noise as that of an agent's answer (:class:`~common.local.mechanisms.mechanism.Laplace`),
+    drawn in the same way: in a time that depends on epsilon alone. What is released must be cut to its LIMIT
     (:func:`noisy_counts`), or compared with a number within it.
     """
     return np.asarray(noise_of(Laplace, epsilon).noise(count, source), dtype=np.int64)
@@ -53,7 +53,7 @@ FINEST = 2.0**-30  # least epsilon of :class:`FineNoise`
 class FineNoise(Laplace):
     """The same noise for less epsilon a unit: what is hidden is so many units that each may have but little of it.
 
-    What :class:`~common.local.mechanisms.noise.Laplace` needs of its epsilon is that rounding a chance up, by
+    What :class:`~common.local.mechanisms.mechanism.Laplace` needs of its epsilon is that rounding a chance up, by
     2^-128 of odds that may be as small as 2^-104 epsilon, makes no number more likely than the one before it: epsilon^2
     above 2^-24. Chances of 192 bits leave epsilon^2 above 2^-88. The digits still end below 2^38, a quarter of the
     flat part, and 2^-66, what is beyond +-LIMIT at the least, is above 2^-105/epsilon, a cell of the flat part times

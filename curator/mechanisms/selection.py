@@ -171,7 +171,7 @@ class FewestMistakes(CentralMechanism[Records, Hypothesis]):
 
     Counts are small integers: how many hypotheses have each count is all that the choice of a count needs, and within
     it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels would.
-    Attributes are those of :class:`common.learners.exponential.OpenExponential`.
+    Attributes are those of :class:`common.learners.rules.OpenExponential`.
     """
 
     hypotheses: Literal["conjunctions", "stumps"]

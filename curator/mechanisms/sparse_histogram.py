@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
-from common.local.mechanisms.noise import FLAT_BITS, LIMIT, Laplace
+from common.local.mechanisms.mechanism import FLAT_BITS, LIMIT, Laplace
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down

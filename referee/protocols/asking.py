@@ -13,11 +13,10 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.rules import Constant, Parity
 from common.local.mechanisms.mechanism import Mechanism
-from common.local.queries.code import CodedQuery, CodeQuery, Questions
+from common.local.queries.features import CodedQuery, CodeQuery, Questions
 from common.local.queries.query import Answers, AskAgents, Query
 from common.net.messages import MAX_LISTED, most_agents, too_many
-from common.operations.learning import Learn, Learned
-from common.operations.operation import Operation, R
+from common.operations.operation import Learn, Learned, Operation, R
 from common.protocols.base import AskCurator, Testing, Together
 from common.scenario.plan import plan
 from common.scenario.resolved import ResolvedScenario

@@ -8,9 +8,9 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.local.mechanisms.frequency import FrequencyOracle
-from common.local.queries.items import ItemQuery, ListedQuery
+from common.local.queries.features import ItemQuery, ListedQuery
 from common.local.queries.query import Answers, AskAgents
-from common.operations.counting import CountedHead, HeadList
+from common.operations.operation import CountedHead, HeadList
 from common.protocols.base import Progress
 from common.protocols.blender import Blender, HeadShares
 from common.statistics.frequency import reports

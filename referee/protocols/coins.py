@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from common.local.mechanisms.noise import Laplace
-from common.local.queries.coordinate import CoordinateQuery
+from common.local.mechanisms.mechanism import Laplace
+from common.local.queries.features import CoordinateQuery
 from common.local.queries.query import Answers, AskAgents
 from common.numerics.randomness import RandomSource
-from common.operations.counting import Count, Select
+from common.operations.operation import Count, Select
 from common.protocols.base import AskCurator, Progress
 from common.protocols.coins import Decision, HypothesisTesting, Selected, SelectThenEstimate, SideEvidence
 from common.statistics.intervals import Estimate

@@ -15,8 +15,7 @@ import numpy as np
 from common.core.errors import BadMessage, BadScenario, PeerMisbehaved, PolicyRefused
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
 from common.local.queries.query import Answers, AskAgents, Query
-from common.operations.learning import Learn, Learned
-from common.operations.operation import Operation
+from common.operations.operation import Learn, Learned, Operation
 from common.protocols.base import AskCurator, Progress, Together, demands_of
 from common.protocols.patterns import Party, Pattern
 from common.scenario.accepting import in_range

@@ -11,7 +11,7 @@ from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import Loss
 from common.local.queries.loss import LossQuery
-from common.operations.learning import Labelled, LabelPoints, Learn
+from common.operations.operation import Labelled, LabelPoints, Learn
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean

@@ -12,7 +12,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.local.hypotheses.linear import Linear
 from common.local.mechanisms.mechanism import Mechanism
-from common.local.queries.coordinate import GradientQuery, MomentQuery
+from common.local.queries.features import GradientQuery, MomentQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import Answers, AskAgents
 from common.protocols.base import Progress, pattern_of

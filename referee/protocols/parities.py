@@ -12,10 +12,9 @@ from common.core.errors import BadScenario
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse
-from common.local.queries.coordinate import CoordinateQuery
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import CoordinateQuery, ItemQuery
 from common.local.queries.query import Answers, AskAgents
-from common.operations.learning import BlockParities, Learn, LearnParities
+from common.operations.operation import BlockParities, Learn, LearnParities
 from common.protocols.base import Progress, Together
 from common.protocols.parities import Both, ParityAndThreshold, ParityXorThreshold, Piecewise, shape
 from common.scenario.resolved import ResolvedScenario

@@ -16,13 +16,11 @@ from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
 from common.local.hypotheses.rules import Constant
 from common.local.losses import TILT_PARTS, Loss, ScoreCells, Tilt
 from common.local.mechanisms.mechanism import BitMechanism
-from common.local.queries.code import ScoreQuery
-from common.local.queries.coordinate import MomentQuery
+from common.local.queries.features import MomentQuery, ScoreQuery
 from common.local.queries.loss import LossQuery, SoleErrorQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import number_of
-from common.operations.counting import Margins, Rake
-from common.operations.learning import Learn
+from common.operations.operation import Learn, Margins, Rake
 from common.privacy.calibration import sampling_schedule
 from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import Portfolio, compares, judges, label_reporters

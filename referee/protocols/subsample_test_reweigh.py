@@ -14,8 +14,7 @@ from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import Loss
 from common.local.queries.loss import LossQuery
-from common.operations.counting import Reweigh
-from common.operations.learning import Learn
+from common.operations.operation import Learn, Reweigh
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, JudgingScript, LevelTestPlan, ask, estimate_mean, test_mean

@@ -12,8 +12,7 @@ from common.core.errors import BadData, BadInput, BadScenario, NotFound
 from common.core.plain import plain
 from common.models.explain import lines
 from common.models.export import load
-from common.models.model import Model, released
-from common.models.predict import Predicted, calibration, target_of
+from common.models.model import Model, Predicted, calibration, released, target_of
 from common.scenario.scenario import parse
 from common.statistics.intervals import certainty
 from referee.runfolder import read_result, read_scenario

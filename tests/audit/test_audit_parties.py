@@ -24,7 +24,7 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Conjunction, Constant, Stump, Trees
 from common.local.losses import HypothesisLoss, Loss, count, grain
 from common.local.mechanisms.mechanism import MECHANISMS
-from common.local.queries.coordinate import GradientQuery
+from common.local.queries.features import GradientQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import OPERATIONS

@@ -20,7 +20,7 @@ from benchmarks.frequencies import (
 )
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import ItemQuery
 from common.numerics.randomness import RandomSource
 
 SIZES = {8: (500, 60)}

@@ -14,8 +14,7 @@ from common.crypto.identity import verify
 from common.data.population import TableRecordSource
 from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.mechanism import Warner, parse_mechanism
-from common.local.queries.coordinate import CoordinateQuery
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import CoordinateQuery, ItemQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES, parse_query
 from common.local.records import Records

@@ -74,7 +74,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from common.operations.counting import ReleasedCount
+from common.operations.operation import ReleasedCount
 from common.operations.operation import OPERATIONS, Operation
 
 
@@ -117,7 +117,7 @@ AUDIT = '''"""A count of people with two features, under audit."""
 from __future__ import annotations
 
 from common.operations.both import CountBoth
-from common.operations.counting import ReleasedCount
+from common.operations.operation import ReleasedCount
 from deploy.auditing import Case
 from benchmarks.audits.release_cases import claimed, people, released
 
@@ -151,7 +151,7 @@ SCRIPT = '''"""Two tests: the curator learns once, and two halves of the agents 
 from __future__ import annotations
 
 from common.local.queries.loss import LossQuery
-from common.operations.learning import Learn
+from common.operations.operation import Learn
 from common.protocols.base import pattern_of
 from common.protocols.base import Progress
 from common.scenario.resolved import ResolvedScenario
@@ -259,7 +259,7 @@ def test_a_mechanism_is_one_file_and_its_known_answers(tree: Path) -> None:
 
 def test_an_operation_is_one_file_its_handler_and_its_audit(tree: Path) -> None:
     put(tree / "common/operations/both.py", OPERATION)
-    first = "from common.operations.counting import"
+    first = "from common.operations.operation import"
     edit(tree / "curator/operations.py", first, f"from common.operations.both import CountBoth\n{first}")
     handlers = tree / "curator/operations.py"
     handlers.write_text(handlers.read_text("utf-8") + HANDLER, "utf-8")

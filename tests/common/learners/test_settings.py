@@ -9,7 +9,7 @@ from common.core.errors import BadScenario
 from common.core.values import left_open, may_be_open
 from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, open_form, parse_settings
 from common.learners.half_spaces import OpenSgd, SgdSettings
-from common.learners.parity import OpenParity, ParitySettings
+from common.learners.rules import OpenParity, ParitySettings
 from common.privacy.events import Event, Release
 from common.privacy.guarantee import Protected
 from common.scenario.loading import load, shipped

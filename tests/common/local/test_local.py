@@ -17,8 +17,7 @@ from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import TILT_PARTS, ScoreCells, Tilt
 from common.local.naming import LISTED, UNNAMED, Names
 from common.local.packing import answer_type, mask_bytes, pack_answers, pack_one, unpack_answers
-from common.local.queries.code import CodeQuery, ScoreQuery
-from common.local.queries.coordinate import CoordinateQuery, MomentQuery
+from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ScoreQuery
 from common.local.queries.loss import LossQuery, SoleErrorQuery
 from common.local.queries.query import Query
 from common.local.records import Records

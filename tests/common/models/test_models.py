@@ -19,10 +19,18 @@ from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
 from common.local.hypotheses.linear import Linear, Regressor
 from common.models.explain import linear_terms, lines
 from common.models.export import document_of, export, load, parse_document, save
-from common.models.model import Model, label_classes, released
+from common.models.model import (
+    Model,
+    calibration,
+    features_of,
+    label_classes,
+    predict,
+    predictions,
+    released,
+    target_of,
+)
 from common.models.onnx_export import onnx_bytes, onnx_inputs, write
 from common.models.pipeline import as_pipeline
-from common.models.predict import calibration, features_of, predict, predictions, target_of
 from common.scenario.loading import load as load_scenario
 from tests.contracts import examples
 from tests.tiers import for_each

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from common.local.mechanisms.mechanism import Warner
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace, Warner
 from common.protocols.portfolio import Portfolio, candidates
 from common.scenario.fitting import (
     IGNORANT,

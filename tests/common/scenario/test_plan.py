@@ -9,8 +9,7 @@ import pytest
 from common.core.errors import BadScenario
 from common.learners.base import Calls
 from common.learners.half_spaces import MIN_NOISE
-from common.local.mechanisms.mechanism import Warner
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace, Warner
 from common.privacy.budget import cost
 from common.privacy.calibration import PRECISION, sampling_schedule
 from common.privacy.events import Release

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.local.mechanisms.mechanism import Warner
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace, Warner
 from common.statistics import calibration
 from common.statistics.calibration import (
     VAGUE,

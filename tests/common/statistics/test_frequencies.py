@@ -10,8 +10,7 @@ from common.core.arrays import Floats, Words
 from common.core.errors import BadMessage
 from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse, public_words
 from common.local.mechanisms.mechanism import NoMechanism, Warner, parse_mechanism
-from common.local.queries.code import CodeQuery
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import CodeQuery, ItemQuery
 from common.local.queries.query import Answers, parse_query
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

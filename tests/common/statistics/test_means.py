@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from common.local.mechanisms.frequency import KaryResponse
-from common.local.mechanisms.mechanism import BitMechanism, Mechanism, NoMechanism, Warner, parse_mechanism
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import BitMechanism, Laplace, Mechanism, NoMechanism, Warner, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.statistics.evidence import FALSE_ALARM, gather, implausible, worst_case
 from common.statistics.intervals import Estimate, Matches, bounds, difference, edge, estimate, mixture, tally

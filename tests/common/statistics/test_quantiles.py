@@ -10,7 +10,7 @@ from scipy.stats import binom
 from common.core.arrays import Floats, Words
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import Mechanism, Warner, parse_mechanism
-from common.local.queries.items import ItemQuery, ThresholdQuery
+from common.local.queries.features import ItemQuery, ThresholdQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

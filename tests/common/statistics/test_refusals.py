@@ -8,10 +8,8 @@ import pytest
 
 from common.core.errors import BadInput
 from common.local.mechanisms.frequency import HadamardResponse, KaryResponse
-from common.local.mechanisms.mechanism import Warner
-from common.local.mechanisms.noise import Laplace
-from common.local.queries.code import CodeQuery
-from common.local.queries.items import ItemQuery
+from common.local.mechanisms.mechanism import Laplace, Warner
+from common.local.queries.features import CodeQuery, ItemQuery
 from common.local.queries.query import Answers
 from common.statistics import cdf, evidence, formulas, frequency, heavy_hitters, robustness
 from common.statistics.intervals import Matches, bounds, difference, estimate

@@ -11,7 +11,7 @@ import pytest
 
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.learning import Learn
+from common.operations.operation import Learn
 from common.privacy.events import NonPrivate
 from curator.engine import Workspace
 from curator.learners.base import LEARNERS, Learner, parse_learner

@@ -14,7 +14,7 @@ from common.local.hypotheses.linear import Linear
 from common.local.losses import MAX_ITEMS, HypothesisLoss, ScoreCells, Tilt
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.counting import LEAST_EPSILON, Margins
+from common.operations.operation import LEAST_EPSILON, Margins
 from common.privacy.rounding import down
 from curator.engine import Workspace
 from curator.mechanisms.counts import FINEST, FineNoise, NoisyShares

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.core.arrays import Words
-from common.local.mechanisms.noise import FLAT_BITS, Laplace
+from common.local.mechanisms.mechanism import FLAT_BITS, Laplace
 from common.numerics.randomness import RandomSource
 from common.protocols.blender import SPURIOUS, threshold
 from curator.mechanisms import sparse_histogram

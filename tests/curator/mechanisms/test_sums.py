@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down

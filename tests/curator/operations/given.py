@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation

@@ -13,12 +13,10 @@ from scipy.stats import binom
 from benchmarks.audits.subjects import Office, office
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.counting import HeadList
-from common.operations.learning import LabelPoints
-from common.operations.operation import parse_operation
+from common.operations.operation import HeadList, LabelPoints, parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, Release
 from common.privacy.rounding import down

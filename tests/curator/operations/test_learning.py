@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, PolicyRefused
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
-from common.operations.counting import Count, Select
-from common.operations.learning import Learn, LearnParities
+from common.operations.operation import Count, Learn, LearnParities, Select
 from common.privacy.rounding import down
 from common.privacy.theorems.randomized_response import rates
 from curator.learners.base import CallSizes

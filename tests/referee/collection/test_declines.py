@@ -12,7 +12,7 @@ from common.core import canonical
 from common.core.errors import BadMessage, ConfigurationMismatch, Forged, PatternViolation, PolicyRefused
 from common.crypto.identity import Identity, Signed
 from common.local.packing import pack_answers
-from common.local.queries.coordinate import CoordinateQuery
+from common.local.queries.features import CoordinateQuery
 from common.net import messages
 from common.net.messages import PackedReport, Report
 from local_agent.cli import app, read_record

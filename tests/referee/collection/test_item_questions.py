@@ -12,7 +12,7 @@ import pytest
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.hypotheses.linear import Linear
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.queries.items import ItemQuery
+from common.local.queries.features import ItemQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import Answers
 from common.local.records import Records

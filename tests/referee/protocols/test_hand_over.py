@@ -9,7 +9,7 @@ from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.losses import HypothesisLoss
 from common.local.queries.query import AskAgents
 from common.local.records import Records
-from common.operations.learning import Learn
+from common.operations.operation import Learn
 from common.protocols.base import AskCurator
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing

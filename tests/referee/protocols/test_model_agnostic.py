@@ -12,7 +12,7 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.data.population import open_public, open_records
 from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.operations.learning import LabelPoints
+from common.operations.operation import LabelPoints
 from common.protocols.patterns import curator
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario, data_folder

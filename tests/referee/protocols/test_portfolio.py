@@ -19,8 +19,7 @@ from common.local.losses import ScoreCells, Tilt
 from common.local.queries.query import Answers, AskAgents
 from common.net.messages import MAX_AGENTS, MAX_LISTED
 from common.numerics.randomness import RandomSource, subseed
-from common.operations.counting import Margins, NoisyMargins, Rake
-from common.operations.learning import Learn, Learned
+from common.operations.operation import Learn, Learned, Margins, NoisyMargins, Rake
 from common.privacy.events import NoEvent
 from common.protocols.base import AskCurator
 from common.scenario.loading import load

@@ -14,8 +14,7 @@ from common.data.population import open_records
 from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.query import QUERIES, Answers, AskAgents, Query
 from common.numerics.randomness import RandomSource, subseed
-from common.operations.learning import Learn, LearnParities
-from common.operations.operation import Operation, Result
+from common.operations.operation import Learn, LearnParities, Operation, Result
 from common.protocols.base import PROBLEMS, AskCurator, Progress, pattern_of
 from common.protocols.patterns import Pattern
 from common.scenario.scenario import Scenario

@@ -8,13 +8,12 @@ import pytest
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.local.hypotheses.rules import Constant
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.queries.coordinate import GradientQuery, MomentQuery
+from common.local.queries.features import GradientQuery, MomentQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.counting import Reweigh
-from common.operations.learning import Learn, Learned
+from common.operations.operation import Learn, Learned, Reweigh
 from common.protocols.base import AskCurator, Progress, Together
 from common.protocols.patterns import agents, curator, sequence, together
 from common.statistics.intervals import Estimate

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from common.local.hypotheses.rules import Constant
 from common.local.queries.query import Answers, AskAgents
-from common.operations.learning import Learn, Learned
+from common.operations.operation import Learn, Learned
 from common.protocols.base import AskCurator
 from common.protocols.patterns import agents, curator, many, maybe, sequence, some, together
 from deploy.experiment import reading

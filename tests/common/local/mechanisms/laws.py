@@ -9,8 +9,7 @@ import numpy as np
 
 from common.core.arrays import Bits, Indices, Words
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
-from common.local.mechanisms.mechanism import GRID, BitMechanism, Mechanism
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import GRID, BitMechanism, Laplace, Mechanism
 from common.numerics.randomness import RandomSource
 
 PEOPLE = 100_000

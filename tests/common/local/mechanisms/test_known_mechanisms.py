@@ -12,8 +12,19 @@ import pytest
 from common.core.arrays import Words
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
-from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, Warner, parse_mechanism
-from common.local.mechanisms.noise import FLAT, FLAT_BITS, LIMIT, Laplace, LocalGaussian, _coins
+from common.local.mechanisms.mechanism import (
+    FLAT,
+    FLAT_BITS,
+    GRID,
+    LIMIT,
+    MECHANISMS,
+    Laplace,
+    LocalGaussian,
+    Mechanism,
+    Warner,
+    _coins,
+    parse_mechanism,
+)
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from curator.mechanisms.counts import FINEST, FineNoise

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
-from common.local.mechanisms.mechanism import MECHANISMS, BitMechanism, Mechanism, bounded, parse_mechanism
-from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.mechanism import MECHANISMS, BitMechanism, Laplace, Mechanism, bounded, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import audit
 from tests.common.local.mechanisms.laws import PEOPLE, SIGMAS, draw, likelihoods

@@ -12,8 +12,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.local.hypotheses.linear import Linear
 from common.local.losses import evaluate
 from common.local.naming import UNNAMED, Names
-from common.local.queries.coordinate import GradientQuery, MomentQuery
-from common.local.queries.items import ItemQuery, ThresholdQuery
+from common.local.queries.features import GradientQuery, ItemQuery, MomentQuery, ThresholdQuery
 from common.local.queries.loss import CompareQuery, SoleErrorQuery
 from common.local.queries.query import QUERIES, parse_query
 from common.local.records import Records

@@ -1,0 +1,400 @@
+"""Queries about features: a coordinate of something, the item that they are the bits of, a bit of its Hadamard code."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import Floats, Indices, Words
+from common.core.values import Word
+from common.local.hypotheses.linear import PLANE, Linear
+from common.local.losses import ScoreCells
+from common.local.mechanisms.frequency import parity, public_words
+from common.local.naming import Names
+from common.local.queries.query import QUERIES, AlikeQuery, Answers, BitsQuery, FrequencyQuery, Query
+from common.local.records import Records
+from common.numerics.kernels import njit
+from common.numerics.loops import pack
+
+
+@QUERIES.register("coordinate")
+class CoordinateQuery(Query):
+    """Whether a feature is above 0; with several features slot s says feature ``first + s mod count``."""
+
+    kind: Literal["coordinate"] = "coordinate"
+    first: int = Field(ge=0, lt=1 << 20)
+    count: int = Field(default=1, ge=1, le=1 << 20)
+    examples: ClassVar = ({"first": 1, "count": 2}, {"first": 0})
+
+    def asks(self, names: Names, slot: int) -> str:
+        return f"whether {names.true(self.first + slot % self.count)}: the value is 1 if so, else 0"
+
+    @property
+    def min_features(self) -> int:
+        return self.first + self.count
+
+    @property
+    def columns(self) -> Indices:
+        return np.arange(self.first, self.first + self.count)
+
+    @property
+    def alike(self) -> bool:
+        return self.count == 1
+
+    def parts(self, slots: Indices) -> Indices:
+        return slots % self.count
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        return np.asarray(records.features[np.arange(len(records)), self.parts(slots)] > 0, dtype=np.float64)
+
+
+@QUERIES.register("moment")
+class MomentQuery(Query):
+    """Moment ``slot mod (2 d + 2)`` of the record (x, l), mapped to [0, 1].
+
+    Moments 0..d-1 are the coordinates x_j, moments d..2d-1 are l x_j, moment 2d is l, moment 2d+1 is |x|^2. A moment m
+    with bound M becomes (clip(m, -M, M) + M) / (2 M), so that an unbiased estimate v of the mean answer gives
+    (2 v - 1) M for the mean moment. |x|^2, which is never negative, becomes min(|x|^2 / norm^2, 1). Nothing in the
+    question depends on an answer: it can be asked of everybody at once.
+
+    Attributes:
+        dimension: d, the features that are looked at.
+        bound, norm: Public bounds on |x_j| and on |x|; greater ones are clipped.
+    """
+
+    kind: Literal["moment"] = "moment"
+    dimension: int = Field(ge=1, le=1 << 16)
+    bound: float = Field(gt=0)
+    norm: float = Field(gt=0)
+    examples: ClassVar = ({"dimension": 3, "bound": 1.0, "norm": 2.0},)
+
+    @property
+    def moments(self) -> int:
+        """Number of different moments, 2 d + 2."""
+        return 2 * self.dimension + 2
+
+    def asks(self, names: Names, slot: int) -> str:
+        d, moment = self.dimension, slot % self.moments
+        if moment < d:
+            return f"{names.among([moment])}, as a number from 0 to 1"
+        if moment < 2 * d:
+            return f"the product of {names.among([moment - d])} and {names.of_label}, as a number from 0 to 1"
+        if moment == 2 * d:
+            return f"whether {names.labelled(1)}: the value is 1 if so, else 0"
+        return f"the sum of the squares of {names.among(range(d))}, as a number from 0 to 1"
+
+    @property
+    def min_features(self) -> int:
+        return self.dimension
+
+    def parts(self, slots: Indices) -> Indices:
+        return slots % self.moments
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        d = self.dimension
+        moment = self.parts(slots)
+        labels = records.labels.astype(np.float64)
+        own = records.features[np.arange(len(records)), moment % d].astype(np.float64)
+        sign = np.where(moment < d, 1.0, labels)
+        values = (np.clip(sign * own / self.bound, -1.0, 1.0) + 1.0) / 2.0
+        values = np.where(moment == 2 * d, (labels + 1.0) / 2.0, values)
+        squared = np.flatnonzero(moment == 2 * d + 1)
+        lengths = np.square(records.features[squared, :d], dtype=np.float64).sum(axis=1)
+        values[squared] = np.minimum(lengths / self.norm**2, 1.0)
+        return np.asarray(values, dtype=np.float64)
+
+
+@QUERIES.register("gradient")
+class GradientQuery(Query):
+    """Coordinate ``slot mod (d + 1)`` of the gradient of ln(1 + e^{-l (<w, x> - b)}), mapped to [0, 1].
+
+    The gradient is ``-l s (x, -1)`` with s = 1/(1 + e^{l (<w, x> - b)}): coordinates 0..d-1 belong to w,
+    coordinate d to b. A coordinate g becomes (clip(g, -B, B) + B) / (2B), so that an unbiased estimate v of
+    the mean answer gives (2v - 1) B for the mean coordinate. As slots do not depend on records, asking each
+    agent one coordinate of d + 1 is a random-coordinate descent that costs each agent one answer.
+
+    Attributes:
+        hypothesis: w and b.
+        bound: B > 0, a public bound on a coordinate: max(1, the largest absolute feature) clips nothing.
+    """
+
+    kind: Literal["gradient"] = "gradient"
+    hypothesis: Linear
+    bound: float = Field(gt=0)
+    examples: ClassVar = ({"hypothesis": PLANE, "bound": 1.0},)
+
+    def asks(self, names: Names, slot: int) -> str:
+        d = self.hypothesis.min_features
+        place = slot % (d + 1)
+        what = "its threshold" if place == d else f"its weight of {names.among([place])}"
+        return (
+            f"how {self.hypothesis.rule(names)} should change {what} to fit you better: a number from 0 to 1, computed "
+            f"from all of these"
+        )
+
+    @property
+    def min_features(self) -> int:
+        return self.hypothesis.min_features
+
+    def parts(self, slots: Indices) -> Indices:
+        return slots % (self.hypothesis.min_features + 1)
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        from scipy.special import expit  # here: an agent reads all kinds of queries and is rarely asked this one
+
+        labels = records.labels.astype(np.float64)
+        slope = -labels * expit(-labels * self.hypothesis.margins(records.features))
+        d = self.hypothesis.min_features
+        coordinate = self.parts(slots)
+        own = records.features[np.arange(len(records)), np.minimum(coordinate, d - 1)].astype(np.float64)
+        gradient = slope * np.where(coordinate == d, -1.0, own)
+        return np.asarray((np.clip(gradient / self.bound, -1.0, 1.0) + 1.0) / 2.0, dtype=np.float64)
+
+
+@QUERIES.register("item")
+class ItemQuery(FrequencyQuery, BitsQuery):
+    """My item, or a prefix of it: the question of frequency estimation.
+
+    With several ``prefixes`` slot s says its first ``prefixes[s mod their number]`` bits: a group of agents for each
+    length, in one question. Nothing in it depends on an answer.
+
+    Attributes:
+        prefixes: Lengths, each from 1 to ``bits``; by default the whole item alone.
+    """
+
+    kind: Literal["item"] = "item"
+    prefixes: tuple[int, ...] = Field(default=(), max_length=64)
+    examples: ClassVar = ({"bits": 5, "prefixes": [2, 5]}, {"first": 2, "bits": 3})
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for length in self.prefixes:
+            if not 1 <= length <= self.bits:
+                raise ValueError(f"a prefix of {length} bits is none of an item of {self.bits}")
+        return self
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return self.prefixes or (self.bits,)
+
+    def asks(self, names: Names, slot: int) -> str:
+        length = self.lengths[slot % len(self.lengths)]
+        return (
+            f"which of these are true of you, as one of {1 << length:,} combinations: {self.conditions(names, length)}"
+        )
+
+    @property
+    def domain(self) -> int:
+        return 1 << max(self.lengths)
+
+    def evaluate(self, records: Records, slots: Indices) -> Words:
+        items = pack(records.features)
+        cut = self.bits - np.array(self.lengths, dtype=np.uint64)[slots % len(self.lengths)]
+        return np.asarray(items >> cut, dtype=np.uint64)
+
+
+@QUERIES.register("listed")
+class ListedQuery(FrequencyQuery, BitsQuery):
+    """The number of my item in a list of 1 to 4096 different ones, or the list's length if it is not there."""
+
+    kind: Literal["listed"] = "listed"
+    items: tuple[Annotated[Word, Field(lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
+    examples: ClassVar = ({"first": 1, "bits": 3, "items": [6, 0, 3]},)
+
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        if len(set(self.items)) != len(self.items):
+            raise ValueError("the same item is listed twice")
+        return self
+
+    def asks(self, names: Names, slot: int) -> str:
+        listed = f"which of {len(self.items):,} listed combinations is yours, or none of them"
+        return f"{listed}, of: {self.conditions(names)}"
+
+    @property
+    def domain(self) -> int:
+        return len(self.items) + 1
+
+    @cached_property
+    def _sorted(self) -> tuple[Words, Indices]:
+        items = np.array(self.items, dtype=np.uint64)
+        order = np.argsort(items)
+        return items[order], order
+
+    def evaluate(self, records: Records, slots: Indices) -> Words:
+        items, order = self._sorted
+        own = pack(records.features)
+        places = np.minimum(np.searchsorted(items, own), len(items) - 1)
+        found = np.where(items[places] == own, order[places], len(items))
+        return found.astype(np.uint64)
+
+
+@QUERIES.register("threshold")
+class ThresholdQuery(AlikeQuery, BitsQuery):
+    """1 if my item is below a threshold, else 0: the question of a search for a quantile.
+
+    Attributes:
+        below: From 1 to 2^bits - 1: of any other the answer is known beforehand.
+    """
+
+    kind: Literal["threshold"] = "threshold"
+    below: Word = Field(ge=1, lt=1 << 64)
+    examples: ClassVar = ({"first": 1, "bits": 4, "below": 6},)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.below >> self.bits:
+            raise ValueError(f"a threshold of {self.below} is above every item of {self.bits} bits")
+        return self
+
+    def asks(self, names: Names, slot: int) -> str:
+        return (
+            f"whether a binary number of {self.bits} digits is below {self.below:,}: its digits are 1 where these are "
+            f"true of you, else 0: {self.conditions(names)}. The value is 1 if so, else 0"
+        )
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        return np.asarray(pack(records.features) < np.uint64(self.below), dtype=np.float64)
+
+
+class CodedQuery(Query):
+    """One bit of the Hadamard code of an item: which one is public.
+
+    Attributes:
+        public: Public randomness: with the slot it determines each agent's row. Any value is safe.
+    """
+
+    public: Word = Field(ge=0, lt=1 << 63)
+
+    @property
+    @abstractmethod
+    def code_bits(self) -> int:
+        """Length of an item's number."""
+
+    def rows(self, slots: Indices) -> Indices:
+        """Return each slot's row, below 2^code_bits."""
+        return (public_words(self.public, slots) & np.uint64((1 << self.code_bits) - 1)).astype(np.int64)
+
+
+Questions = list[tuple[CodedQuery, Answers]]  # queries about a code, each with its answers
+
+
+@QUERIES.register("code")
+class CodeQuery(CodedQuery):
+    """<r, v> + s over F_2: v my item, r a public random row for my slot, s a bit of mine; 1/2 if I have no item.
+
+    With randomized response this is Hadamard response (:mod:`common.local.mechanisms.frequency`) about items with a
+    sign. The mean of (-1)^{answer + <r, v>} over the agents is their share that holds v with sign +, less that with
+    sign -: one answer serves both signs, where an oracle for pairs (v, s) spends every other one on v alone.
+
+    Attributes:
+        first: The feature that is the item's most significant bit.
+        bits: Length of the item, 1 to 63.
+        sign: The feature that is s; ``label``: 1 if the label is +1; None: 0.
+        present: The feature that is 1 if there is an item; None: there is one.
+    """
+
+    kind: Literal["code"] = "code"
+    first: int = Field(ge=0, lt=1 << 20)
+    bits: int = Field(ge=1, le=63)
+    sign: Annotated[int, Field(ge=0, lt=1 << 20)] | Literal["label"] | None = None
+    present: int | None = Field(default=None, ge=0, lt=1 << 20)
+    examples: ClassVar = (
+        {"public": 11, "first": 1, "bits": 5, "sign": 7, "present": 0},
+        {"public": 3, "first": 0, "bits": 3, "sign": "label"},
+    )
+
+    def asks(self, names: Names, slot: int) -> str:
+        row = int(self.rows(np.array([slot], dtype=np.int64))[0])
+        chosen = [self.first + i for i in range(self.bits) if row >> (self.bits - 1 - i) & 1]
+        chosen += [self.sign] if isinstance(self.sign, int) else []
+        label = [names.labelled(1)] if self.sign == "label" else []
+        asked = "nothing about you, the value is 0 for everybody"
+        if chosen or label:
+            conditions = names.conditions(chosen, *label)
+            asked = f"whether an odd number of these are true of you: {conditions}. The value is 1 if so, else 0"
+        return asked if self.present is None else f"{asked}, but 1/2 unless {names.true(self.present)}"
+
+    @property
+    def min_features(self) -> int:
+        return max([self.first + self.bits, *(column + 1 for column in self._further)])
+
+    @property
+    def columns(self) -> Indices:
+        return np.array([*range(self.first, self.first + self.bits), *self._further], dtype=np.int64)
+
+    @property
+    def _further(self) -> list[int]:
+        sign = [self.sign] if isinstance(self.sign, int) else []
+        return sign + ([] if self.present is None else [self.present])
+
+    @property
+    def code_bits(self) -> int:
+        return self.bits
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        features = records.features
+        values = code_bits(pack(features[:, : self.bits]), self.rows(slots))
+        further = iter(range(self.bits, features.shape[1]))
+        if self.sign == "label":
+            values ^= records.labels > 0
+        elif self.sign is not None:
+            values ^= features[:, next(further)] > 0
+        if self.present is None:
+            return values.astype(np.float64)
+        return np.where(features[:, next(further)] > 0, values.astype(np.float64), 0.5)
+
+
+def code_bits(items: Words, rows: Indices) -> Words:
+    """Return <r, v> over F_2 of each item's number v and row r, shape (n,), uint64 in {0, 1}."""
+    values = np.empty(len(items), dtype=np.uint64)
+    _code_bits(items, rows.astype(np.uint64), values)
+    return values
+
+
+@njit
+def _code_bits(items: Words, rows: Words, values: Words) -> None:
+    for i in range(len(items)):
+        values[i] = parity(items[i] & rows[i])
+
+
+@QUERIES.register("score")
+class ScoreQuery(CodedQuery):
+    """<r, v> over F_2: v the number of my item (:class:`~common.local.losses.ScoreCells`), r my slot's public row.
+
+    With randomized response this is Hadamard response: one bit an agent estimates the shares of all items at once, each
+    with a variance of at most 1/(n (2p-1)^2), however many there are.
+    """
+
+    kind: Literal["score"] = "score"
+    cells: ScoreCells
+    examples: ClassVar = (
+        {"public": 5, "cells": {"hypothesis": PLANE, "cuts": [-1.0, 0.0, 0.5]}},
+        {"public": 7, "cells": {"hypothesis": PLANE, "cuts": [0.0], "groups": [1, 4]}},
+    )
+
+    @property
+    def code_bits(self) -> int:
+        return (self.cells.items - 1).bit_length()
+
+    def asks(self, names: Names, slot: int) -> str:
+        cells = self.cells
+        model = cells.hypothesis
+        parts = [f"in which of {cells.bins} ranges the score of {model.rule(names)} is for you"]
+        if cells.groups:
+            parts.append(f"which of these is true first ({names.conditions(cells.groups)})")
+        return f"one binary digit that is made of {', '.join(parts)}, and {model.target(names)}: the value is 0 or 1"
+
+    @property
+    def min_features(self) -> int:
+        return self.cells.min_features
+
+    def parts(self, slots: Indices) -> Indices:
+        return self.rows(slots)
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        return code_bits(self.cells.items_of(records).astype(np.uint64), self.rows(slots)).astype(np.float64)
