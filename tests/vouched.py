@@ -33,14 +33,19 @@ PRIMES = (
 )
 
 
-@cache
-def ours() -> rsa.RSAPrivateKey:
-    """An issuer's private key, made of two primes that are written here: to find some takes half a second."""
-    p, q, e = int(PRIMES[0], 16), int(PRIMES[1], 16), 65537
+def rsa_key(p: int, q: int) -> rsa.RSAPrivateKey:
+    """Return the private key of two primes, unchecked: that takes a second."""
+    e = 65537
     d = pow(e, -1, (p - 1) * (q - 1))
     parts = rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q)
     numbers = rsa.RSAPrivateNumbers(p, q, d, *parts, rsa.RSAPublicNumbers(e, p * q))
     return numbers.private_key(unsafe_skip_rsa_key_validation=True)
+
+
+@cache
+def ours() -> rsa.RSAPrivateKey:
+    """An issuer's private key, made of two primes that are written here: to find some takes half a second."""
+    return rsa_key(*(int(prime, 16) for prime in PRIMES))
 
 
 @contextmanager

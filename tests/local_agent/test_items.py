@@ -1,6 +1,7 @@
 """Questions about items: what an agent refuses before it looks, and what becomes of items that go wrong."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 import local_agent.hosted.population as population_module
 import local_agent.person.agent as agent_module
 from common.core.errors import PolicyRefused
-from common.crypto.identity import verify
 from common.data.population import TableRecordSource
 from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.mechanism import Warner, parse_mechanism
@@ -32,20 +32,32 @@ from local_agent.answers import (
 from local_agent.hosted.population import Population
 from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, PersonalPolicy
-from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
-from tests.support import seal
+from tests.local_agent.test_policy import LOSS, PERSON, POLICY, REFEREE, question
 from tests.tiers import for_each
 
 ITEM = {"kind": "item", "first": 1, "bits": 3, "public": 9}
 ITEMS_POLICY = PersonalPolicy(REFEREE.public, 2.0, queries=ALL_QUERIES)
 ORACLES = ["krr", "olh", "hadamard"]
 MISMATCHES = {
-    "an item, for a mechanism of values": ("warner", ITEM, "randomizes a value in .* the query says one of 8 items"),
-    "an item, for noise": ("laplace", ITEM, "the query says one of 8 items"),
-    "a loss, for an oracle": ("krr", LOSS, "randomizes an item, the query says a value"),
-    "a loss, for another oracle": ("hadamard", LOSS, "randomizes an item, the query says a value"),
-    "more items than an answer can name": ("krr", {**ITEM, "first": 0, "bits": 17}, "one of 2 to 65536 items"),
-    "more features than the record has": ("olh", {**ITEM, "first": 22}, "needs 25 features, the record has 24"),
+    "an item, for a mechanism of values": (
+        "name=warner",
+        ITEM,
+        "randomizes a value in .* the query says one of 8 items",
+    ),
+    "an item, for noise": ("name=laplace", ITEM, "the query says one of 8 items"),
+    "a loss, for an oracle": ("name=krr", LOSS, "randomizes an item, the query says a value"),
+    "a loss, for another oracle": ("name=hadamard", LOSS, "randomizes an item, the query says a value"),
+    "more items than an answer can name": (
+        "name=krr",
+        {**ITEM, "first": 0, "bits": 17},
+        "one of 2 to 65536 items",
+    ),
+    "more features than the record has": (
+        "name=olh",
+        {**ITEM, "first": 22},
+        "needs 25 features, the record has 24",
+    ),
+    "more than the lifetime budget": ("epsilon=3", LOSS, "the lifetime budget is"),
 }
 
 
@@ -66,25 +78,22 @@ def test_what_a_mechanism_cannot_randomize_is_refused_before_anybody_is_looked_a
     monkeypatch.setattr(agent_module, "evaluate", touched)
     monkeypatch.setattr(Records, "only", touched)
     monkeypatch.setattr(population_module, "answer_together", touched)
-    agreed = configuration(f"agents.mechanism.name={mechanism}")
-    its, asked = seal(REFEREE, agreed), assignment(agreed, query=query)
+    asked = question(f"agents.mechanism.{mechanism}", query=query)
     agent = Agent(people([5]), ITEMS_POLICY, tmp_path / "agent")
     population = Population(
         TableRecordSource(people([5, 6])), ITEMS_POLICY, tmp_path / "people", RandomSource.seeded(1)
     )
     for answerer in (agent, population):
-        with pytest.raises(PolicyRefused, match=why):
-            answerer.answer(asked, its)
+        with closing(answerer), pytest.raises(PolicyRefused, match=why):
+            answerer.answer(*asked)
         assert not answerer.answered
-        answerer.close()
 
 
-@pytest.mark.parametrize(("mechanism", "query"), [("warner", ITEM), ("krr", LOSS)])
-def test_nothing_is_randomized_by_what_cannot(mechanism, query):
-    asked, found = parse_query(query), parse_mechanism({"name": mechanism, "epsilon": 1.0})
-    for call in (randomize, randomize_one):
+def test_nothing_is_randomized_by_what_cannot():
+    for mechanism, query in (("warner", ITEM), ("krr", LOSS)):
+        found = parse_mechanism({"name": mechanism, "epsilon": 1.0})
         with pytest.raises(PolicyRefused, match="cannot randomize what query"):
-            call(asked, np.zeros(1), found, np.zeros(1, dtype=np.int64), RandomSource.secure())
+            randomize(parse_query(query), np.zeros(1), found, np.zeros(1, dtype=np.int64), RandomSource.secure())
 
 
 @for_each("broken", ["raises", "floats", "negative", "shape", "text"])
@@ -124,15 +133,14 @@ def test_the_public_word_is_that_of_the_question_and_the_slot(mechanism):
         assert abs(np.mean(own) - p) < error
 
 
-PERSON = Records(np.zeros((1, 8), dtype=np.float32), np.ones(1, dtype=np.int8))
 COPIES = 20
 
 
-def copies(folder: Path, record: Records = PERSON, policy: PersonalPolicy = POLICY) -> list[Agent]:
-    Agent(record, policy, folder / "first").close()
+def copies(folder: Path) -> list[Agent]:
+    Agent(PERSON, POLICY, folder / "first").close()
     for number in range(COPIES):
         shutil.copytree(folder / "first", folder / f"copy-{number}")
-    return [Agent(record, policy, folder / f"copy-{number}") for number in range(COPIES)]
+    return [Agent(PERSON, POLICY, folder / f"copy-{number}") for number in range(COPIES)]
 
 
 @for_each("asked", ["the same assignment", "other slots", "other runs"])
@@ -142,12 +150,10 @@ def test_copies_of_a_person_answer_alike(tmp_path, asked):
     for number, agent in enumerate(copies(tmp_path)):
         run = f"run-{number}" if asked == "other runs" else "run"
         slots = (number,) if asked == "other slots" else (3,)
-        agreed = configuration(run=run)
-        signed = agent.answer(assignment(agreed, slots=slots), seal(REFEREE, agreed))
-        report = messages.Report.parse(verify(signed, messages.Report.KIND))
+        with closing(agent):
+            report = messages.Report.parse(agent.answer(*question(slots=slots, run=run)).message)
         answers.add(report.answer)
         reports.add(report.report_id)
-        agent.close()
     assert len(answers) == 1
     assert asked != "the same assignment" or len(reports) == 1
 
@@ -196,23 +202,3 @@ def test_copies_of_a_host_answer_alike_whoever_is_asked_beside_each_person():
     np.testing.assert_array_equal(again, first[order])
     other = answer_together(query, mechanism, people, everybody, everybody, RandomSource(bytes(32), simulated=False))
     assert 60 < (first != other).sum() < 240
-
-
-def test_answers_of_real_hosts_have_the_mechanisms_law():
-    """With noise for each person alone: of 20,000 people with loss 0, each says 1 with 1 - p, within 5 deviations."""
-    people = TableRecordSource(Records(np.zeros((20_000, 8), dtype=np.float32), np.ones(20_000, dtype=np.int8)))
-    mechanism, query = Warner(epsilon=1.0), LossQuery.parse(LOSS)
-    value = float(query.evaluate(people.records(np.arange(1)), np.zeros(1, dtype=np.int64))[0])
-    secret = RandomSource(bytes(range(32)), simulated=False)
-    answers = answer_together(query, mechanism, people, np.arange(20_000), np.arange(20_000), secret)
-    ones = (1 - mechanism.truth) + (2 * mechanism.truth - 1) * value
-    assert abs(answers.mean() - ones) < 5 * np.sqrt(ones * (1 - ones) / 20_000)
-
-
-def test_an_answer_names_the_lifetime_budget_and_what_is_left(tmp_path):
-    agent = Agent(PERSON, PersonalPolicy(REFEREE.public, 5.0), tmp_path)
-    assert "nothing is spent of the lifetime budget, epsilon 5" in agent.spent
-    agreed = configuration()
-    agent.answer(assignment(agreed), seal(REFEREE, agreed))
-    assert "cost epsilon 2 of the lifetime budget 5; 3 is left" in agent.spent
-    agent.close()

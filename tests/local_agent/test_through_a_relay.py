@@ -2,16 +2,16 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from common.local.records import Records
+from common.crypto.identity import Identity
 from common.net.app import Service
 from common.net.connection import HttpConnection
 from common.net.oblivious.encapsulation import REQUEST_BYTES
@@ -19,22 +19,19 @@ from common.net.oblivious.relay import relay_app
 from common.net.tls import CertificateFiles, server_context
 from local_agent.cli import app
 from local_agent.client import RelayedClient
-from local_agent.host import Host
-from local_agent.person.agent import Agent
 from local_agent.person.checking import INCLUDED, check
 from local_agent.person.receipts import held_receipts
-from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.service import agents_edge
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests import relayed
 from tests.certified import believe, circle
+from tests.local_agent.test_policy import individual
 from tests.support import TOKEN, Bench, leave_folder, served, tiny
 
 AGENT, RELAY = "127.0.0.2", "127.0.0.3"
 PEOPLE = 3
-RUNNER = CliRunner()
 
 
 @dataclass
@@ -48,8 +45,7 @@ class Wire:
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """Listen at the sockets themselves, below all that a service makes of them."""
-    found = Wire()
-    come = HttpConnection.data_received
+    found, come = Wire(), HttpConnection.data_received
 
     def seen(self: HttpConnection, data: bytes) -> None:
         port = self.transport.get_extra_info("sockname")[1]
@@ -69,7 +65,6 @@ def port_of(address: str) -> int:
 def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_path, wire, monkeypatch):
     monkeypatch.setattr(agents_edge, "HOLD", 0.01)
     chosen = tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")
-    person = Records(np.full((1, 8), 0.125, dtype=np.float32), np.ones(1, dtype=np.int8))
     with ExitStack() as opened:
         bench = opened.enter_context(Bench(tmp_path / "bench", chosen, individuals=PEOPLE))
         key = bench.referee.identity.public
@@ -80,11 +75,9 @@ def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_pa
             carrier = httpx.HTTPTransport(local_address=AGENT)
             return opened.enter_context(closing(RelayedClient(relay, key, carrier=carrier)))
 
-        agents = [Agent(person, PersonalPolicy(key, 2.0), tmp_path / f"agent-{one}") for one in range(PEOPLE)]
-        hosts = [Host(agent, asks(), key) for agent in agents]
-        for host in hosts:
-            opened.callback(host.close)
-            host.enrol(TOKEN)
+        folders = [tmp_path / f"agent-{one}" for one in range(PEOPLE)]
+        hosts = [opened.enter_context(individual(bench, folder, port=asks())) for folder in folders]
+        identities = [Identity.load_or_create(folder / "identity.key") for folder in folders]
 
         def answer() -> None:
             assert all(host.step() for host in hosts)
@@ -92,9 +85,9 @@ def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_pa
         bench.meanwhile(answer)
         result = bench.run()
         findings = [
-            check(receipt, agent.identity, asks(), key)
-            for one, agent in enumerate(agents)
-            for receipt in held_receipts(tmp_path / f"agent-{one}")
+            check(receipt, identity, asks(), key)
+            for folder, identity in zip(folders, identities, strict=True)
+            for receipt in held_receipts(folder)
         ]
         folder = leave_folder(tmp_path / "run", chosen, bench.seed, bench.finished())
     assert result["agents"]["answered"] == 600
@@ -104,41 +97,41 @@ def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_pa
     assert wire.peers[port_of(address)] == {RELAY}
     at_referee, at_relay = bytes(wire.bytes[port_of(address)]), bytes(wire.bytes[port_of(relay)])
     assert AGENT.encode() not in at_referee
-    requests = at_referee.count(b"POST /.well-known/ohttp-gateway HTTP/1.1\r\n")
-    assert requests == PEOPLE * 5  # enrolment, poll, configuration, report, proof
-    names = {line.split(b":")[0].lower() for line in heads(at_referee)}
+    heads = [part.split(b"\r\n\r\n")[0] for part in at_referee.split(b"POST /.well-known/ohttp-gateway HTTP/1.1\r\n")]
+    assert len(heads[1:]) == PEOPLE * 5  # enrolment, poll, configuration, report, proof
+    names = {line.split(b":")[0].lower() for head in heads[1:] for line in head.split(b"\r\n")}
     assert names == {b"host", b"content-type", b"content-length"}
     # The relay: the agents' address, and requests of one length without a word in them.
     assert wire.peers[port_of(relay)] == {AGENT}
     assert at_relay.count(b"Content-Length: %d\r\n" % REQUEST_BYTES) == at_relay.count(b"POST /v1/relay HTTP/1.1\r\n")
-    secrets = [TOKEN, *(agent.identity.public for agent in agents), "enrolment", "assignment", "report", "Bearer"]
+    secrets = [TOKEN, *(identity.public for identity in identities), "enrolment", "assignment", "report", "Bearer"]
     assert [word for word in secrets if word.encode() in at_relay or word.encode() in at_referee] == []
-
-
-def heads(raw: bytes) -> Iterator[bytes]:
-    """Return all header lines of requests that have bodies of random bytes."""
-    for part in raw.split(b" HTTP/1.1\r\n")[1:]:
-        yield from part.split(b"\r\n\r\n")[0].split(b"\r\n")
 
 
 @pytest.mark.slow
 def test_relay_and_referee_speak_tls(tmp_path, monkeypatch):
     ours = circle(tmp_path / "tls")
     believe(monkeypatch, ours, client=None)
-    ways = {
-        party: server_context(CertificateFiles.of(party, ours / party / "server.pem", None))
-        for party in ("referee", "witness")
-    }
+    files = (CertificateFiles.of(party, ours / party / "server.pem", None) for party in ("referee", "witness"))
+    first, second = map(server_context, files)
     with Bench(tmp_path / "bench") as bench:
         key = bench.referee.identity.public
         with (
-            served(referee_app(bench.referee, Runner(bench.referee)), tls=ways["referee"]) as address,
-            served(relay_app(address), tls=ways["witness"]) as relay,
+            served(referee_app(bench.referee, Runner(bench.referee)), tls=first) as address,
+            served(relay_app(address), tls=second) as relay,
             closing(RelayedClient(relay, key)) as client,
         ):
-            assert (address[:8], relay[:8]) == ("https://", "https://")
-            assert client.key() == key
-            assert client.key() == key
+            assert (address[:8], relay[:8], client.key()) == ("https://", "https://", key)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, words, env={"TANDEM_ENROLMENT_TOKEN": TOKEN})
+
+
+def answering(folder: Path, relay: str, *more: str) -> Result:
+    """Have an agent with a state directory answer through a relay."""
+    (folder.parent / "me.json").write_text(json.dumps({"features": [0.125] * 8, "label": 1}))
+    return run("answer", str(folder.parent / "me.json"), "--yes", "--state", str(folder), "--relay", relay, *more)
 
 
 HARM: list[tuple[Callable[[Service], object], str]] = [
@@ -154,17 +147,14 @@ HARM: list[tuple[Callable[[Service], object], str]] = [
 
 @pytest.mark.slow
 def test_an_agent_says_in_one_line_what_a_relay_did_and_stops(tmp_path):
-    (tmp_path / "me.json").write_text(json.dumps({"features": [0.125] * 8, "label": 1}))
     with Bench(tmp_path / "bench", tiny("agents.count=600"), individuals=1) as bench:
-        key = bench.referee.identity.public
         with served(referee_app(bench.referee, Runner(bench.referee))) as address:
             for number, (harm, said) in enumerate(HARM):
                 relay = relay_app(address)
                 harm(relay)
                 with served(relay) as there:
-                    words = ["answer", str(tmp_path / "me.json"), "--yes", "--state", str(tmp_path / f"me-{number}")]
-                    words += ["--relay", there, "--referee-key", key]
-                    done = RUNNER.invoke(app, words, env={"TANDEM_ENROLMENT_TOKEN": TOKEN})
+                    key = bench.referee.identity.public
+                    done = answering(tmp_path / f"me-{number}", there, "--referee-key", key)
                 assert done.exit_code == 1, done.output
                 (line,) = done.stderr.splitlines()
                 assert line.startswith(f"Relay not trusted: the relay at {there} ")
@@ -174,14 +164,9 @@ def test_an_agent_says_in_one_line_what_a_relay_did_and_stops(tmp_path):
 
 
 def test_a_relay_needs_a_key_that_is_known_and_no_witness_is_asked_beside_it(tmp_path):
-    (tmp_path / "me.json").write_text(json.dumps({"features": [0.125] * 8, "label": 1}))
-    words = ["answer", str(tmp_path / "me.json"), "--yes", "--state", str(tmp_path / "me")]
-    words += ["--relay", "http://127.0.0.1:1"]
-    done = RUNNER.invoke(app, words, env={"TANDEM_ENROLMENT_TOKEN": TOKEN})
+    done = answering(tmp_path / "me", "http://127.0.0.1:1")
     assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
     assert "name it with --referee-key" in done.stderr
     # A witness would be dialled directly, by the one whose report it is.
-    words = ["check", "--state", str(tmp_path), "--relay", "http://127.0.0.1:1", "--witness", "http://127.0.0.1:2"]
-    done = RUNNER.invoke(app, words)
-    assert done.exit_code == 1
-    assert "from this device's address" in done.stderr
+    done = run("check", "--state", str(tmp_path), "--relay", "http://127.0.0.1:1", "--witness", "http://127.0.0.1:2")
+    assert (done.exit_code, "from this device's address" in done.stderr) == (1, True)

@@ -6,20 +6,18 @@ import json
 import secrets
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from cryptography.hazmat.bindings._rust import openssl
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-from common.core.errors import BadData, BadMessage, Forged, NotVouched
-from common.crypto.blindrsa import blind, blind_sign, encode, finalize, public_key, size_of, verify
-from common.crypto.hpke import KEY_BYTES, TAG_BYTES, RecipientKey, seal
-from common.crypto.identity import Identity, Signed, announce_body, check_announcement
+from common.core.errors import BadData, BadInput, BadMessage, Forged, NotVouched
+from common.crypto import blindrsa
+from common.crypto.blindrsa import blind, blind_sign, encode, finalize, public_key
+from common.crypto.hpke import KEY_BYTES, RecipientKey, seal
+from common.crypto.identity import Identity, Signed, announce_body, check_announcement, verify
 from common.crypto.vouching import (
-    Credential,
     Grant,
     IssuerKey,
     blinded_in,
@@ -31,9 +29,8 @@ from common.crypto.vouching import (
     token_input,
     token_request,
 )
-from common.net.messages import Enrolment, SignedBytes, read
 from tests.tiers import for_each
-from tests.vouched import ours
+from tests.vouched import credential, ours, rsa_key
 
 VECTOR = json.loads((Path(__file__).parent / "vectors" / "rfc9474.json").read_text())
 MESSAGE = secrets.token_bytes(98)
@@ -47,16 +44,8 @@ def raw(name: str) -> bytes:
     return bytes.fromhex(VECTOR[name])
 
 
-def private_key(p: int, q: int, e: int = 65537) -> rsa.RSAPrivateKey:
-    d = pow(e, -1, (p - 1) * (q - 1))
-    parts = rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q)
-    return rsa.RSAPrivateNumbers(p, q, d, *parts, rsa.RSAPublicNumbers(e, p * q)).private_key(
-        unsafe_skip_rsa_key_validation=True  # it takes a second
-    )
-
-
 def test_the_vector_of_the_rfc():
-    private = private_key(numbers("p"), numbers("q"))
+    private = rsa_key(numbers("p"), numbers("q"))
     public = private.public_key()
     blinded = blind(public, raw("msg"), raw("salt"), numbers("inv"))
     assert blinded.message == raw("blinded_msg")
@@ -69,19 +58,19 @@ def test_what_is_unblinded_is_a_usual_signature_and_of_nothing_else():
     blinded = blind(public, MESSAGE)
     reply = blind_sign(ours(), blinded.message)
     signature = finalize(public, MESSAGE, reply, blinded.inverse)
-    verify(public, MESSAGE, signature)
+    blindrsa.verify(public, MESSAGE, signature)
     for message, changed in ((MESSAGE[:-1], signature), (MESSAGE, signature[:-1] + bytes([signature[-1] ^ 1]))):
         with pytest.raises(Forged):
-            verify(public, message, changed)
+            blindrsa.verify(public, message, changed)
     for wrong in (reply[:-1] + bytes([reply[-1] ^ 1]), reply[1:], bytes(256), b""):
         with pytest.raises(Forged):
             finalize(public, MESSAGE, wrong, blinded.inverse)
 
 
 def test_a_signer_gives_the_same_again_and_takes_no_numbers_beyond_its_modulus():
-    blinded = blind(ours().public_key(), MESSAGE).message
+    public = ours().public_key()
+    blinded, modulus = blind(public, MESSAGE).message, public.public_numbers().n
     assert blind_sign(ours(), blinded) == blind_sign(ours(), blinded)
-    modulus = ours().public_key().public_numbers().n
     for wrong in (modulus.to_bytes(256, "big"), b"\xff" * 256, blinded[1:], blinded + b"\x00", b""):
         with pytest.raises(BadMessage, match="256 bytes and is below"):
             blind_sign(ours(), wrong)
@@ -111,12 +100,11 @@ def test_every_token_fits_everything_that_an_issuer_has_seen():
             assert finalize(public, message, reply, inverse) == signature  # it is what this person would have unblinded
 
 
-def test_a_miscomputed_signature_never_leaves(monkeypatch):
+def test_a_miscomputed_signature_never_leaves():
     """A fault in one of the two halves would give the factors away."""
-
     right = ours().private_numbers()
-    numbers = {f: getattr(right, f) for f in ("p", "q", "dmp1", "dmq1", "iqmp", "public_numbers")}
-    wrong = SimpleNamespace(**{**numbers, "dmp1": right.dmp1 ^ 2})
+    parts = {f: getattr(right, f) for f in ("p", "q", "dmp1", "dmq1", "iqmp", "public_numbers")}
+    wrong = SimpleNamespace(**{**parts, "dmp1": right.dmp1 ^ 2})
     faulty = SimpleNamespace(key_size=2048, public_key=ours().public_key, private_numbers=lambda: wrong)
     with pytest.raises(AssertionError, match="miscomputes"):
         blind_sign(faulty, blind(ours().public_key(), MESSAGE).message)
@@ -127,7 +115,6 @@ def test_keys_that_nothing_can_be_signed_with_are_refused():
         public_key(4, 65537)
     with pytest.raises(BadMessage, match="too short"):
         encode(MESSAGE, 511, bytes(48))
-    assert size_of(ours()) == 256
     small = public_key(3 * ours().public_key().public_numbers().n, 65537)
     with pytest.raises(BadMessage, match="small factor"):
         blind(small, MESSAGE, bytes(48), 3)
@@ -145,7 +132,6 @@ EXPORTED = {
     b"\x00": "2e8f0b54673c7029649d4eb9d5e33bf1872cf76d623ff164ac185da9e88c21a5",
     b"TestContext": "e9e43065102c3836401bed8c3c3c75ae46be1639869391d62c61f1ec7af54931",
 }
-SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
 def test_the_vectors_of_the_rfc():
@@ -157,25 +143,6 @@ def test_the_vectors_of_the_rfc():
     assert plain == b"text"
     for label, secret in EXPORTED.items():
         assert sealed.shared.export(label, 32).hex() == shared.export(label, 32).hex() == secret
-
-
-def test_another_implementation_opens_what_is_sealed_and_seals_what_is_opened():
-    # The text of the RFC: sequence number 0, with associated data, which only its private interface takes.
-    text = bytes.fromhex("f938558b5d72f1a23810b4be2ab4f84331acc02fc97babc53a52ae8218a355a96d8770ac83d07bea87e13c512a")
-    private, sealed = X25519PrivateKey.from_private_bytes(PRIVATE), seal(PUBLIC, b"there", INFO)
-    plain = openssl.hpke._decrypt_with_aad(SUITE, ENCAPSULATED + text, private, INFO, b"Count-0")
-    assert plain == b"Beauty is truth, truth beauty"
-    assert SUITE.decrypt(sealed.encapsulated + sealed.ciphertext, private, INFO) == b"there"
-    theirs = SUITE.encrypt(b"back", X25519PublicKey.from_public_bytes(PUBLIC), INFO)
-    assert RecipientKey.of(PRIVATE).open(theirs[:KEY_BYTES], theirs[KEY_BYTES:], INFO)[0] == b"back"
-
-
-def test_what_is_sealed_twice_has_nothing_in_common():
-    first, second = seal(PUBLIC, b"same", INFO), seal(PUBLIC, b"same", INFO)
-    assert first.encapsulated != second.encapsulated
-    assert first.ciphertext != second.ciphertext
-    assert first.shared.export(b"", 16) != second.shared.export(b"", 16)
-    assert len(first.ciphertext) == len(b"same") + TAG_BYTES
 
 
 def test_what_was_changed_does_not_open_and_nothing_is_sealed_to_what_is_no_key():
@@ -196,15 +163,17 @@ def test_what_was_changed_does_not_open_and_nothing_is_sealed_to_what_is_no_key(
             seal(public, b"text", INFO)
 
 
-WHO = Identity.create()
+WHO, STRANGER = Identity.create(), Identity.create()
 SAID = announce_body(WHO, "PUT", "/a", b"body")
 
 
 def test_a_proof_announces_the_body_and_nothing_else():
     for key in (None, WHO.public):
         assert check_announcement(SAID, "PUT", "/a", 4, key) == hashlib.sha256(b"body").hexdigest()
-    stranger = Identity.create().public
-    for other in (("POST", "/a", 4, None), ("PUT", "/b", 4, None), ("PUT", "/a", 5, None), ("PUT", "/a", 4, stranger)):
+    for other in (
+        *(("POST", "/a", 4, None), ("PUT", "/b", 4, None), ("PUT", "/a", 5, None)),
+        ("PUT", "/a", 4, STRANGER.public),
+    ):
         with pytest.raises(Forged):
             check_announcement(SAID, *other)
     for spoiled in ("", "x", SAID + "\n", SAID.upper(), SAID.replace(" ", "  "), SAID[:-1]):
@@ -212,21 +181,39 @@ def test_a_proof_announces_the_body_and_nothing_else():
             check_announcement(spoiled, "PUT", "/a", 4, None)
 
 
+def test_a_key_is_kept_and_private(tmp_path):
+    path = tmp_path / "deep" / "identity.key"
+    first = Identity.load_or_create(path)
+    assert Identity.load_or_create(path).public == first.public
+    assert path.stat().st_mode & 0o077 == 0
+    path.write_bytes(b"short")
+    with pytest.raises(BadInput, match="cut off or damaged"):
+        Identity.load_or_create(path)
+
+
+def test_a_signature_is_of_one_kind_one_content_and_one_key():
+    signed = WHO.sign("kind", {"a": 1})
+    assert verify(signed, "kind", WHO.public) == {"a": 1}
+    for broken in (
+        *({"kind": "other"}, {"message": {"a": 2}}, {"message": {"a": 1, "b": None}}),
+        *({"key": STRANGER.public}, {"key": "f" * 64}, {"signature": "0" * 128}),
+    ):
+        found = Signed.parse({**signed.wire(), **broken})
+        for kind in {"kind", found.kind}:
+            with pytest.raises(Forged):
+                verify(found, kind)
+    with pytest.raises(Forged, match="signed by"):
+        verify(signed, "kind", STRANGER.public)
+
+
 GRANTS = Identity.create()
 KEY = IssuerKey.of(ours().public_key(), GRANTS.public)
 OTHER = IssuerKey.of(public_key((1 << 2048) - 1, 65537), Identity.create().public)
-AGENT, SOMEBODY = Identity.create(), Identity.create()
+AGENT, SOMEBODY = WHO, STRANGER
 
 
-def credential(agent: str) -> Credential:
-    nonce = secrets.token_bytes(32)
-    message = token_input(agent, nonce, KEY.token_key_id)
-    blinded = blind(KEY.token_key, message)
-    signature = finalize(KEY.token_key, message, blind_sign(ours(), blinded.message), blinded.inverse)
-    return Credential(issuer=KEY.token_key_id, nonce=nonce.hex(), signature=signature.hex())
-
-
-OWN = credential(AGENT.public)
+ISSUER: Any = SimpleNamespace(public=KEY, issue=lambda code, request: blind_sign(ours(), blinded_in(KEY, request)))
+OWN = credential(ISSUER, "code", AGENT.public)
 
 
 def grant(people: int = 100, host: str = AGENT.public, signer: Identity = GRANTS) -> Signed:
@@ -315,17 +302,3 @@ def test_what_is_kept_is_read_again():
     for wrong in (b"", b"c", stored(OWN)[:-1], b"x" + stored(OWN)[1:], b"g", b"g{}"):
         with pytest.raises(BadMessage):
             read_voucher(wrong)
-
-
-def test_an_enrolment_without_a_word_of_an_issuer_is_what_it_was():
-    """To the byte, and on the fast path; with one it takes the slow path, and says the same."""
-    plain = Enrolment(agents=1)
-    assert plain.wire() == {"agents": 1}
-    short = read(AGENT.sign(plain.KIND, plain.wire()).raw())
-    assert isinstance(short, SignedBytes)
-    assert short.value == plain
-    assert short.message == plain.wire()
-    shown = Enrolment(agents=1, credential=OWN)
-    usual = read(AGENT.sign(shown.KIND, shown.wire()).raw())
-    assert isinstance(usual, Signed)
-    assert Enrolment.parse(usual.message) == shown

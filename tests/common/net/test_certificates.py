@@ -10,41 +10,40 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from common.core.errors import BadInput
 from common.net.certificates import CLIENTS, OWN_NAMES, SERVERS, check_holds, make_all, names_of, read
 from tests.certified import PAST, circle
-from tests.tiers import for_each
+
+NOW = datetime.datetime.now(datetime.UTC)
 
 
 def usages(path) -> list[x509.ObjectIdentifier]:
     return list(read(path).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
 
 
-def test_each_party_gets_its_directory_and_no_key_of_another_one(tmp_path):
+def fresh(folder, *hosts: str) -> set[str]:
+    """Make all again; return what was made anew."""
+    made = make_all(folder, names_of(hosts), now=NOW)
+    return {each.path.relative_to(folder).as_posix() for each in made if each.fresh}
+
+
+LEAVES = {f"{p}/server.pem" for p in SERVERS} | {f"{p}/client.pem" for p in CLIENTS}
+
+
+def test_each_party_gets_its_directory_no_key_of_another_one_and_certificates_for_one_use(tmp_path):
     folder = circle(tmp_path)
-    held = {f"{p.parent.name}/{p.name}" for p in folder.glob("*/*")}
-    assert held == {
-        "authority/ca.pem",
+    assert {f"{p.parent.name}/{p.name}" for p in folder.glob("*/*")} == {
         "authority/ca.key",
-        *(f"{party}/ca.pem" for party in (*SERVERS, "monitor", "public")),
-        *(f"{party}/server.{kind}" for party in SERVERS for kind in ("pem", "key")),
-        *(f"{party}/client.{kind}" for party in CLIENTS for kind in ("pem", "key")),
+        *(f"{party}/ca.pem" for party in ("authority", *SERVERS, "monitor", "public")),
+        *LEAVES,
+        *(name.replace(".pem", ".key") for name in LEAVES),
     }
     for key in folder.glob("*/*.key"):
-        assert stat.S_IMODE(key.stat().st_mode) == 0o600
-        assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
-
-
-def test_a_servers_certificate_is_no_clients_and_the_other_way_round(tmp_path):
-    folder = circle(tmp_path)
-    authority = read(folder / "authority" / "ca.pem")
-    for party in SERVERS:
-        assert usages(folder / party / "server.pem") == [ExtendedKeyUsageOID.SERVER_AUTH]
-    for party in CLIENTS:
-        assert usages(folder / party / "client.pem") == [ExtendedKeyUsageOID.CLIENT_AUTH]
+        assert (stat.S_IMODE(key.stat().st_mode), stat.S_IMODE(key.parent.stat().st_mode)) == (0o600, 0o700)
+    for name in LEAVES:
+        server = name.endswith("server.pem")
+        assert usages(folder / name) == [ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH]
     for path in folder.glob("*/*.pem"):
-        found = read(path)
-        found.verify_directly_issued_by(authority)
-        constraints = found.extensions.get_extension_for_class(x509.BasicConstraints)
-        assert constraints.critical
-        assert constraints.value.ca == (path.name == "ca.pem")
+        read(path).verify_directly_issued_by(read(folder / "authority" / "ca.pem"))
+        constraints = read(path).extensions.get_extension_for_class(x509.BasicConstraints)
+        assert (constraints.critical, constraints.value.ca) == (True, path.name == "ca.pem")
 
 
 def test_names_are_those_of_the_party_and_of_its_machine(tmp_path):
@@ -55,41 +54,28 @@ def test_names_are_those_of_the_party_and_of_its_machine(tmp_path):
     assert set(said) == {"referee", *OWN_NAMES, "all.example", "203.0.113.7"}
     assert "203.0.113.7" not in names["curator"]
 
-
-@for_each("host", ["", "referee=", "nobody=x", "a b", "x..y", "x" * 300, "curator=a=b", "straße"])
-def test_a_name_that_is_none_is_refused(host):
-    with pytest.raises(BadInput, match=r"host"):
-        names_of([host])
+    for host in ("", "referee=", "nobody=x", "a b", "x..y", "x" * 300, "curator=a=b", "straße"):
+        with pytest.raises(BadInput, match="host"):
+            names_of([host])
 
 
-def test_what_ends_soon_has_other_names_or_lost_its_key_is_made_anew(tmp_path):
-    now = datetime.datetime.now(datetime.UTC)
-    circle(tmp_path, days=397, now=now - datetime.timedelta(days=380))
-    fresh = {made.path.relative_to(tmp_path).as_posix() for made in make_all(tmp_path, names_of([])) if made.fresh}
-    assert fresh == {f"{p}/server.pem" for p in SERVERS} | {f"{p}/client.pem" for p in CLIENTS}
+def test_what_ends_soon_has_other_names_lost_its_key_or_is_another_authoritys_is_made_anew_and_nothing_else(tmp_path):
+    circle(tmp_path, days=397, now=NOW - datetime.timedelta(days=380))
+    assert fresh(tmp_path) == LEAVES
+    before = {path: path.read_bytes() for path in tmp_path.glob("*/*")}
+    assert fresh(tmp_path) == set()
+    assert {path: path.read_bytes() for path in tmp_path.glob("*/*")} == before
     (tmp_path / "referee" / "client.key").unlink()
-    made = make_all(tmp_path, names_of(["witness=w.example"]))
-    assert {m.path.relative_to(tmp_path).as_posix() for m in made if m.fresh} == {
-        "referee/client.pem",
-        "witness/server.pem",
-    }
-
-
-def test_the_same_call_again_changes_nothing_and_another_authority_replaces_all(tmp_path):
-    folder = circle(tmp_path)
-    before = {path: path.read_bytes() for path in folder.glob("*/*")}
-    assert not any(made.fresh for made in make_all(folder, names_of([])))
-    assert {path: path.read_bytes() for path in folder.glob("*/*")} == before
+    assert fresh(tmp_path, "witness=w.example") == {"referee/client.pem", "witness/server.pem"}
     for name in ("ca.pem", "ca.key"):
-        (folder / "authority" / name).unlink()
-    assert all(made.fresh for made in make_all(folder, names_of([])))
-    assert (folder / "public" / "ca.pem").read_bytes() == (folder / "authority" / "ca.pem").read_bytes()
+        (tmp_path / "authority" / name).unlink()
+    assert fresh(tmp_path) == {"authority/ca.pem", *LEAVES}
+    assert (tmp_path / "public" / "ca.pem").read_bytes() == (tmp_path / "authority" / "ca.pem").read_bytes()
 
 
 def test_no_certificate_outlives_its_authority(tmp_path):
-    now = datetime.datetime.now(datetime.UTC)
-    circle(tmp_path, now=now - datetime.timedelta(days=3600))
-    ends = {made.ends.replace(microsecond=0) for made in make_all(tmp_path, names_of([]), now=now)}
+    circle(tmp_path, now=NOW - datetime.timedelta(days=3600))
+    ends = {made.ends.replace(microsecond=0) for made in make_all(tmp_path, names_of([]), now=NOW)}
     assert ends == {read(tmp_path / "authority" / "ca.pem").not_valid_after_utc}
 
 

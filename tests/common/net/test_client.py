@@ -1,6 +1,5 @@
 """The one place that retries: what it repeats, when it gives up, and that no answer of a stranger breaks it."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -9,7 +8,6 @@ import httpx
 import pytest
 
 from common.core.errors import (
-    BadInput,
     BudgetExceeded,
     CannotWrite,
     NotFound,
@@ -17,7 +15,6 @@ from common.core.errors import (
     PeerUnavailable,
     TandemError,
 )
-from common.crypto.identity import Identity
 from common.net.client import Client
 from deploy.remote import Remote
 from local_agent.client import RefereeClient
@@ -53,25 +50,15 @@ def request(client: Client) -> Any:
     return client.request("GET", "/x")
 
 
-def signed(client: Client) -> Any:
-    return client.signed("GET", "/x")
-
-
-def key(client: Any) -> Any:
-    return client.key()
-
-
 CONNECT, UNREADABLE = httpx.ConnectError("refused"), "without a problem document"
 GONE = r"cannot connect to http://peer .*is the service running there"
-FAULTS: list[tuple[Any, Callable[[Client], Any], type[Exception], str]] = [
+NO_SIGNED = b"", b"{}", b"[]", b"null", b'{"kind": 1}', b"\xff", b"NaN"
+FAULTS: list[tuple[Any, Callable[[Any], Any], type[Exception], str]] = [
     *((reply, request, PeerUnavailable, GONE) for reply in (CONNECT, httpx.ReadTimeout(""), (503, b"{}"))),
     *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((500, b"<html>"), (400, b"[1]"), (404, b""))),
     *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((302, b""), (418, b"\xff\xfe"))),
-    *(
-        ((200, content), signed, PeerMisbehaved, "not a signed message")
-        for content in (b"", b"{}", b"[]", b"null", b'{"kind": 1}', b"\xff", b"NaN")
-    ),
-    *(((200, content), key, PeerMisbehaved, "not a JSON object") for content in (b"", b"[]", b"null", b"x", b"\xff")),
+    *(((200, text), lambda c: c.signed("GET", "/x"), PeerMisbehaved, "not a signed message") for text in NO_SIGNED),
+    *(((200, text), RefereeClient.key, PeerMisbehaved, "not a JSON object") for text in (b"", b"[]", b"null", b"\xff")),
     (problem(NotFound("there is no run")), request, NotFound, "there is no run"),
 ]
 
@@ -79,35 +66,33 @@ FAULTS: list[tuple[Any, Callable[[Client], Any], type[Exception], str]] = [
 @for_each(("reply", "call", "error", "why"), FAULTS, ids=range(len(FAULTS)))
 def test_what_is_no_answer_is_an_error_in_one_sentence(reply, call, error, why):
     reply = httpx.Response(reply[0], content=reply[1]) if isinstance(reply, tuple) else reply
-    with closing(talking(reply, patience=0.02, kind=RefereeClient if call is key else Client)) as client:
-        with pytest.raises(error, match=why) as caught:
-            call(client)
-        assert "\n" not in str(caught.value)
+    kind = RefereeClient if call is RefereeClient.key else Client
+    with closing(talking(reply, patience=0.02, kind=kind)) as client, pytest.raises(error, match=why) as caught:
+        call(client)
+    assert "\n" not in str(caught.value)
 
 
-def test_it_repeats_until_it_is_answered():
-    away = httpx.ConnectError("refused")
-    busy = httpx.Response(503, json={})
-    running = httpx.Response(202, json={"status": "running"})
-    client = talking(away, busy, running, running, away, httpx.Response(200, json={"a": 1}), kind=CuratorClient)
-    assert client.document("GET", "/x") == {"a": 1}
-    client.close()
-    client = talking(running)
-    with pytest.raises(PeerMisbehaved, match=r"answers GET /x that it is still at work \(202\), which takes no time"):
-        client.request("GET", "/x")
-    client.close()
+AWAY, RUNNING = httpx.ConnectError("refused"), httpx.Response(202, json={"status": "running"})
+BUSY, DONE = httpx.Response(503, json={}), httpx.Response(200, json={"a": 1})
+FULL = problem(CannotWrite("no space left"))
 
 
-def test_agents_wait_for_a_referee_that_cannot_store_anything_and_others_are_told_of_it():
-    full = CannotWrite("no space left")
-    client = talking(problem(full), problem(full), httpx.Response(200, json={"a": 1}), kind=RefereeClient)
-    assert client.document("GET", "/x") == {"a": 1}
-    client.close()
-    for kind in (Client, RefereeClient):
-        client = talking(problem(full), patience=0.02, kind=kind)
-        with pytest.raises(CannotWrite, match="no space left"):
+def test_it_repeats_until_it_is_answered_and_agents_wait_where_nothing_can_be_stored():
+    """Others are told of it, and nobody waits for who may not be at work."""
+    kind: type[Client]
+    for kind, replies in (
+        (CuratorClient, (AWAY, BUSY, RUNNING, RUNNING, AWAY, DONE)),
+        (RefereeClient, (FULL, FULL, DONE)),
+    ):
+        with closing(talking(*replies, kind=kind)) as client:
+            assert client.document("GET", "/x") == {"a": 1}
+    for kind, reply, error, why in (
+        (Client, RUNNING, PeerMisbehaved, r"answers GET /x that it is still at work \(202\), which takes no time"),
+        (Client, FULL, CannotWrite, "no space left"),
+        (RefereeClient, FULL, CannotWrite, "no space left"),
+    ):
+        with closing(talking(reply, patience=0.02, kind=kind)) as client, pytest.raises(error, match=why):
             client.request("GET", "/x")
-        client.close()
 
 
 def test_errors_come_back_as_what_they_were():
@@ -117,34 +102,17 @@ def test_errors_come_back_as_what_they_were():
         assert caught.value.members == {"spent": 1.0}
 
 
-def test_a_signed_reply_is_read():
-    signed = Identity.create().sign("kind", {"a": 1})
-    with closing(talking(httpx.Response(200, content=signed.model_dump_json()))) as client:
-        assert client.signed("PUT", "/x", signed) == signed
+NO_STATES = "{}", '{"progress": 1}', '{"progress": [{}]}', '{"progress": [], "other": null}'
+DOES_NOT_READ = [
+    *((state, "not the state of a run") for state in NO_STATES),
+    ('{"progress": [], "result": {"status": "done"}}', "transcript cannot be read"),
+]
 
 
-@for_each("url", ["", "localhost:8000", "ftp://x", "file:///etc/passwd"])
-def test_an_address_is_a_web_address(url):
-    with pytest.raises(BadInput, match="http://"):
-        Client(url)
-
-
-def remote_of(monkeypatch: pytest.MonkeyPatch, *replies: httpx.Response) -> Remote:
+@for_each(("state", "why"), DOES_NOT_READ)
+def test_a_referee_that_says_nonsense_of_a_run_is_caught(state, why, monkeypatch):
+    told = httpx.Response(200, content=state)
+    replies = (told, told, httpx.Response(200, content=b"nonsense" if "result" in state else state))
     monkeypatch.setattr("deploy.remote.RefereeAt", lambda url, patience: talking(*replies))
-    return Remote("http://peer", "token")
-
-
-@pytest.mark.parametrize("state", [{}, {"progress": 1}, {"progress": [{}]}, {"progress": [], "other": None}])
-def test_a_referee_that_says_nonsense_of_a_run_is_caught(state, monkeypatch):
-    remote = remote_of(monkeypatch, httpx.Response(200, content=json.dumps(state)))
-    with pytest.raises(PeerMisbehaved, match="not the state of a run"):
+    with closing(Remote("http://peer", "token")) as remote, pytest.raises(PeerMisbehaved, match=why):
         remote.run(tiny(), 1, "run", lambda text, numbers: None)
-    remote.close()
-
-
-def test_a_transcript_that_cannot_be_read_is_the_referees_fault(monkeypatch):
-    state = httpx.Response(200, json={"progress": [], "result": {"status": "done"}})
-    remote = remote_of(monkeypatch, state, state, httpx.Response(200, content=b"nonsense"))
-    with pytest.raises(PeerMisbehaved, match="transcript cannot be read"):
-        remote.run(tiny(), 1, "run", lambda text, numbers: None)
-    remote.close()

@@ -1,22 +1,24 @@
-"""Attacks on connections, against a real server: silence, slowness, long heads, and nobody who reads the answer."""
+"""A server's connections: both ways to a handler answer alike, and attacks by silence, slowness, and long heads."""
 
 import resource
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from fastapi import FastAPI, Response
+from fastapi import Response
 
-from common.core.errors import BadInput
+from common.core.errors import BadInput, Refused
 from common.net import connection as connection_module
 from common.net import server
-from common.net.app import create_app
-from common.net.connection import Limits
+from common.net.app import Service, create_app
+from common.net.connection import MAX_PIPELINED, Limits
+from common.net.edge import TINY, Call, Edge, Reply
 from common.net.server import raise_descriptors
 from tests.support import served
 from tests.tiers import for_each
@@ -24,51 +26,219 @@ from tests.tiers import for_each
 LONG = 64 << 20
 MEDIUM = 24 << 10
 """Bytes: more than the system takes for a client with a small window, and less than that and what may wait here."""
+SIZE = 16 << 20
+LARGE: list[str] = []
+"""Which large answers were made."""
 
 
-def app() -> FastAPI:
-    made = create_app("x", "y")
+async def echo(call: Call) -> Reply:
+    return Reply(200, b"%s %s %s" % (call.tail.encode(), call.token.encode(), call.body))
 
-    @made.get("/long")
-    def long() -> Response:
-        return Response(bytes(LONG))
 
-    @made.get("/medium")
-    def medium() -> Response:
-        return Response(bytes(MEDIUM))
+async def nothing(call: Call) -> Reply:
+    return Reply(204, headers=((b"retry-after", b"3.0"),))
 
+
+async def refused(call: Call) -> Reply:
+    raise Refused("no")
+
+
+async def broken(call: Call) -> Reply:
+    raise ZeroDivisionError
+
+
+async def large(call: Call) -> Reply:
+    LARGE.append(call.tail)
+    return Reply(200, bytes(SIZE))
+
+
+def app() -> Service:
+    short = {("PUT", f"/{f.__name__}/"): f for f in (echo, nothing, refused, broken, large)}
+    made = create_app("x", "y", limits={path: TINY for _, path in short}, short=short)
+    made.get("/long")(lambda: Response(bytes(LONG)))
+    made.get("/medium")(lambda: Response(bytes(MEDIUM)))
     return made
 
 
-def connect(address: str) -> socket.socket:
-    parts = urlsplit(address)
-    return socket.create_connection((parts.hostname, parts.port), timeout=60)
+def watch_slow_path(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which each request on the slow path is added from now on."""
+    started, usual = list[str](), Edge.__call__
+
+    async def watched(self, scope, receive, send):
+        started.append(f"{scope['scheme']} {scope['path']}")
+        await usual(self, scope, receive, send)
+
+    monkeypatch.setattr(Edge, "__call__", watched)
+    return started
 
 
-def healthy(address: str) -> bool:
-    return httpx.get(address + "/v1/health", trust_env=False, timeout=60).status_code == 200
+@pytest.fixture(scope="module")
+def address():
+    with served(app()) as found:
+        yield found
 
 
-def closed(connection: socket.socket, seconds: float = 60.0) -> bool:
-    connection.settimeout(seconds)
+@pytest.fixture
+def slow_path(monkeypatch) -> list[str]:
+    return watch_slow_path(monkeypatch)
+
+
+def connect(address: str, window: int = 0) -> socket.socket:
+    parts, made = urlsplit(address), socket.socket()
+    if window:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+    made.settimeout(60)
+    made.connect((parts.hostname, parts.port))
+    return made
+
+
+def get(address: str) -> httpx.Response:
+    return httpx.get(address + "/v1/health", trust_env=False, timeout=60)
+
+
+def put(path: str, body: bytes = b"", *headers: bytes, version: bytes = b"1.1") -> bytes:
+    lines = [b"PUT %s HTTP/%s" % (path.encode(), version), b"Host: x", b"Content-Length: %d" % len(body), *headers]
+    return b"\r\n".join([*lines, b"", body])
+
+
+def answers(
+    address: str, *parts: bytes, count: int = 1, pause: float = 0.05
+) -> list[tuple[bytes, dict[bytes, bytes], bytes]]:
+    """Send parts one after the other; return status, headers and body of each answer."""
+    found: list[tuple[bytes, dict[bytes, bytes], bytes]] = []
+    with connect(address) as connection, connection.makefile("rb") as file:
+        for number, part in enumerate(parts):
+            time.sleep(pause if number else 0.0)
+            connection.sendall(part)
+        while len(found) < count and (status := file.readline()):
+            headers = dict(line.strip().split(b": ", 1) for line in iter(file.readline, b"\r\n"))
+            found.append((status.split()[1], headers, file.read(int(headers.get(b"content-length", b"0")))))
+    return found
+
+
+def received(connection: socket.socket, pause: float = 0.0) -> int:
+    """Read until the connection ends; return how many bytes came."""
+    count = 0
     with suppress(ConnectionError):
-        while connection.recv(1 << 16):
-            pass
-    return True
+        while part := connection.recv(1 << 20):
+            count += len(part)
+            time.sleep(pause)
+    return count
+
+
+@for_each(
+    "raw",
+    [
+        put("/echo/a", b"b", b"Authorization: Bearer t"),
+        put("/echo/a"),
+        put("/echo/a", b"x" * TINY),
+        put("/nothing/a", b"b"),
+        put("/refused/a", b"b"),
+        put("/broken/a", b"b"),
+    ],
+    ids=["a body", "no body", "as large as may be", "a code without body", "a problem", "a fault"],
+)
+def test_both_ways_answer_the_same(address, slow_path, raw):
+    before = len(slow_path)
+    (short,) = answers(address, raw)
+    assert len(slow_path) == before
+    (usual,) = answers(address, raw.replace(b"/a ", b"/a? "))
+    assert len(slow_path) == before + 1
+    for _, headers, _ in (short, usual):
+        headers.pop(b"date")
+    assert short == usual
+
+
+@for_each(
+    ("raw", "status"),
+    [
+        (put("/echo/a?b", b"c"), b"200"),
+        (put("/echo/%61", b"c"), b"200"),
+        (put("/echo/a", b"c", b"Connection: close"), b"200"),
+        (put("/echo/a", b"c", version=b"1.0"), b"200"),
+        (put("/echo/a", b"x" * (TINY + 1)), b"413"),
+        (put("/none/a", b"c"), b"404"),
+        (put("/echo/a", b"c").replace(b"PUT", b"POST", 1), b"404"),
+        (b"PUT /echo/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nc\r\n0\r\n\r\n", b"413"),
+        (put("/echo/a", b"c", b"Connection: upgrade", b"Upgrade: websocket"), b"200"),
+    ],
+    ids=["query", "escaped", "close", "1.0", "large", "unknown", "method", "chunked", "upgrade"],
+)
+def test_what_differs_goes_the_usual_way(address, slow_path, raw, status):
+    before = len(slow_path)
+    assert [found[0] for found in answers(address, raw)] == [status]
+    assert len(slow_path) == before + 1
+
+
+def test_a_body_may_follow_its_head_and_is_not_waited_for_without_end(address, slow_path, monkeypatch):
+    whole = put("/echo/a", b"body")
+    assert answers(address, whole[:-4], whole[-4:-2], whole[-2:])[0][2] == b"a  body"
+    monkeypatch.setattr(connection_module, "PATIENCE", 0.05)
+    assert answers(address, whole[:-4])[0][0] == b"408"
+    assert slow_path == []
+
+
+def test_many_requests_on_one_connection_are_answered_in_their_order(address):
+    sent = [put(f"/echo/{i}" if i % 3 else f"/echo/{i}?", b"x") for i in range(MAX_PIPELINED)]
+    for parts in ([b"".join(sent)], sent):
+        found = answers(address, *parts, count=len(sent), pause=0.0)
+        assert [body for _, _, body in found] == [b"%d  x" % i for i in range(len(sent))]
+
+
+def test_who_reads_no_answer_is_not_answered_on_and_on(address):
+    LARGE.clear()
+    with connect(address) as connection:
+        for _ in range(8):
+            connection.sendall(put("/large/a", b"x"))
+            until(lambda: LARGE)
+            time.sleep(0.05)  # so that none is pipelined behind the one before
+        assert 1 <= len(LARGE) <= 2
+        read = 0
+        while read < 8 * SIZE:
+            read += len(connection.recv(1 << 20))
+    assert len(LARGE) == 8
+
+
+def until(condition: Callable[[], object]) -> None:
+    for _ in range(6000):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not come")
+
+
+VALID = [b"a", b"a.b:80", b"[::1]:8000", b"127.0.0.1", b"a_b-c.:", b"%41"]
+INVALID = [b"", b"a b", *b"a/b u@a a:b [::1 %zz a?b a#b \xff http://a a:1:2 a\\b".split()]
+HOSTS = {
+    b"200": [b"Host: %s\r\n" % host for host in VALID] + [b"hOST:x\r\n"],
+    b"400": [b"", b"Host: x\r\nHost: x\r\n", b"Host: x\r\nhost: y\r\n", *(b"Host: %s\r\n" % host for host in INVALID)],
+}
+
+
+def test_a_request_has_one_valid_host_on_either_way(address):
+    """RFC 9112, 3.2: anything else is 400, and the connection ends."""
+    for status, given in HOSTS.items():
+        for host in given:
+            for path in ("/echo/a", "/echo/a?b"):
+                ((found, _, body),) = answers(address, put(path, b"c").replace(b"Host: x\r\n", host))
+                assert (found, b"bad-host" in body) == (status, status == b"400"), (host, path)
+    for host in (b"", b"Host: x\r\n"):  # HTTP/1.0 has requests without one
+        old = put("/echo/a", b"c", version=b"1.0").replace(b"Host: x\r\n", host)
+        assert answers(address, old)[0][0] == b"200"
+
+
+# Attacks ------------------------------------------------------------------------------------------------------------
+
+HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "sent",
-    [b"", b"GET /v1/he", b"PUT /v1/polls HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"],
-    ids=["nothing", "half a head", "half a body"],
-)
-def test_many_who_wait_lock_nobody_out(sent):
-    with served(app(), Limits(50)) as address, ExitStack() as opened:
-        for _ in range(200):
-            opened.enter_context(connect(address)).sendall(sent)
-        for _ in range(20):
-            assert healthy(address)
+def test_many_who_wait_lock_nobody_out():
+    for sent in (b"", b"GET /v1/he", b"PUT /v1/polls HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"):
+        with served(app(), Limits(50)) as address, ExitStack() as opened:
+            for _ in range(200):
+                opened.enter_context(connect(address)).sendall(sent)
+            assert [get(address).status_code for _ in range(20)] == [200] * 20
 
 
 def test_who_is_at_work_is_not_dropped_and_who_finds_no_place_is_told():
@@ -77,9 +247,8 @@ def test_who_is_at_work_is_not_dropped_and_who_finds_no_place_is_told():
         for busy in (first, second):  # an answer that is not read yet
             busy.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
             assert busy.recv(12) == b"HTTP/1.1 200"
-        full = httpx.get(address + "/v1/health", trust_env=False, timeout=60)
-        assert (full.status_code, full.headers["retry-after"]) == (503, "2")
-        assert full.json()["type"].endswith(":busy")
+        full = get(address)
+        assert (full.status_code, full.headers["retry-after"], full.json()["type"][-5:]) == (503, "2", ":busy")
 
 
 def test_drop_by_drop_is_no_faster():
@@ -89,35 +258,32 @@ def test_drop_by_drop_is_no_faster():
                 slow.sendall(b"G")
                 time.sleep(0.05)
             pytest.fail("it was waited for")
-        assert healthy(address)
+        assert get(address).status_code == 200
 
 
 def test_who_says_no_more_is_let_go_and_a_head_that_does_not_come_is_not_waited_for():
-    whole = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
     with served(app(), Limits(50, head=0.2, idle=1)) as address:
-        for sent in (b"", whole[:-6], whole):
+        for sent in (b"", HEALTH[:-6], HEALTH):
             with connect(address) as quiet:
                 quiet.sendall(sent)
-                assert sent != whole or quiet.recv(12) == b"HTTP/1.1 200"
-                assert closed(quiet)
+                assert (received(quiet) > 0) == (sent == HEALTH)
 
 
-@for_each(
-    "head",
-    [
-        b"GET /v1/health HTTP/1.1\r\nX: " + bytes([120]) * (1 << 17),
+def test_what_no_client_sends_closes_the_connection_and_who_leaves_in_the_middle_disturbs_nobody(address):
+    for head in (
+        b"GET /v1/health HTTP/1.1\r\nX: " + b"x" * (1 << 17),
         b"GET /v1/health HTTP/1.1\r\n" + b"a:b\r\n" * 1000 + b"\r\n",
         b"GET /" + b"x" * (1 << 17),
-        b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n" * 2000,
-    ],
-    ids=["a long header", "many headers", "a long path", "many at once"],
-)
-def test_what_no_client_sends_closes_the_connection(head):
-    with served(app(), Limits(50)) as address, connect(address) as rude:
-        with suppress(ConnectionError):
-            rude.sendall(head)
-        assert closed(rude)
-        assert healthy(address)
+        HEALTH * 2000,
+    ):
+        with connect(address) as rude:
+            with suppress(ConnectionError):
+                rude.sendall(head)
+            received(rude)
+    for part in (put("/echo/a", b"body")[:-2], put("/nothing/a", b"body"), b"PUT /echo/a HT"):
+        with connect(address) as connection:
+            connection.sendall(part)
+    assert answers(address, put("/echo/a", b"b"))[0][2] == b"a  b"
 
 
 @pytest.mark.slow
@@ -131,26 +297,18 @@ def test_an_answer_that_nobody_reads_is_not_kept(crowded, monkeypatch):
     with served(app(), limits) as address, connect(address) as deaf:
         deaf.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(2.0)
-        received = 0
-        with suppress(ConnectionError):
-            while part := deaf.recv(1 << 20):
-                received += len(part)
-        assert received < LONG
-        assert healthy(address)
+        assert received(deaf) < LONG
+        assert get(address).status_code == 200
+
+
+CLOSES = b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 @pytest.mark.slow
 def test_a_slow_reader_gets_all_of_it():
     with served(app(), Limits(50, stalled=2.0)) as address, connect(address) as slow:
-        slow.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        received = 0
-        while part := slow.recv(1 << 20):
-            received += len(part)
-            time.sleep(0.05)  # more than two seconds in all
-        assert received > LONG
-
-
-CLOSES = b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        slow.sendall(CLOSES)
+        assert received(slow, pause=0.05) > LONG  # more than two seconds in all
 
 
 @pytest.mark.slow
@@ -160,20 +318,11 @@ def test_clients_that_take_no_answers_are_dropped_and_make_room(monkeypatch):
     for sent in (CLOSES, CLOSES.replace(b"long", b"medium"), CLOSES.replace(b"Connection: close\r\n", b"")):
         with served(app(), Limits(8, stalled=0.5)) as address, ExitStack() as opened:
             for _ in range(8):
-                deaf = opened.enter_context(small_window(address))
+                deaf = opened.enter_context(connect(address, window=1024))
                 deaf.sendall(sent)
                 assert deaf.recv(12) == b"HTTP/1.1 200"
-            while not healthy(address):  # 503 while every place is taken
+            while get(address).status_code != 200:  # 503 while every place is taken
                 time.sleep(0.05)
-
-
-def small_window(address: str) -> socket.socket:
-    parts = urlsplit(address)
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-    made.settimeout(60)
-    made.connect((parts.hostname, parts.port))
-    return made
 
 
 @pytest.mark.slow
@@ -181,10 +330,10 @@ def test_requests_that_wait_on_a_dropped_connection_are_no_fault_of_the_service(
     """Each of them wrote to a closed connection, and so a traceback into the log."""
     with served(app(), Limits(50, stalled=0.3)) as address, caplog.at_level("ERROR", "tandem"):
         for _ in range(5):
-            with small_window(address) as deaf:
+            with connect(address, window=1024) as deaf:
                 deaf.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n" * 6)
                 time.sleep(1.0)
-        assert healthy(address)
+        assert get(address).status_code == 200
     assert not [record.getMessage() for record in caplog.records]
 
 
@@ -197,12 +346,12 @@ def test_descriptors_are_raised_as_far_as_they_may_be(monkeypatch):
     assert done.stdout.strip() == f"{700 - server.OTHER_DESCRIPTORS} (700, 700)"
     assert "ulimit -n" in done.stderr
 
-    def refused(what: int, limits: tuple[int, int]) -> None:
+    def refuse(what: int, limits: tuple[int, int]) -> None:
         raise ValueError("current limit exceeds maximum limit")
 
     # macOS says that there is no hard limit, and refuses to raise the soft one so far.
     monkeypatch.setattr(resource, "getrlimit", lambda what: (2048, resource.RLIM_INFINITY))
-    monkeypatch.setattr(resource, "setrlimit", refused)
+    monkeypatch.setattr(resource, "setrlimit", refuse)
     assert raise_descriptors() == 2048 - server.OTHER_DESCRIPTORS
     monkeypatch.setattr(resource, "getrlimit", lambda what: (64, 64))
     with pytest.raises(BadInput, match="ulimit -n"):

@@ -1,6 +1,5 @@
 """TLS between real parties on loopback: who is believed, who is sent away, and that nothing else changes."""
 
-import socket
 import ssl
 import subprocess
 import sys
@@ -14,12 +13,12 @@ import pytest
 from common.core.errors import BadInput, PeerUnavailable, PeerUntrusted
 from common.net import connection as connection_module
 from common.net import tls
-from common.net.app import Service, create_app
 from common.net.client import Client
 from common.net.connection import Limits
-from common.net.edge import TINY, Call, Edge, Reply
+from common.net.edge import TINY
 from common.net.tls import CertificateFiles, client_context, server_context
 from tests.certified import PAST, believe, circle
+from tests.common.net.test_connections import app, connect, received, watch_slow_path
 from tests.support import served
 
 
@@ -29,75 +28,50 @@ class Curator(Client):
     party, shows = "curator", True
 
 
-STARTED: list[str] = []
-"""Which requests took the slow path."""
-
-
-async def echo(call: Call) -> Reply:
-    return Reply(200, b"%s %s" % (call.tail.encode(), call.body))
-
-
-class Watched(Edge):
-    async def __call__(self, scope, receive, send):
-        STARTED.append(f"{scope['scheme']} {scope['path']}")
-        await super().__call__(scope, receive, send)
-
-
-def app() -> Service:
-    made = create_app("x", "y", limits={"/echo/": TINY})
-    made.edge = Watched(made.edge.app, made.edge.bodies, {("PUT", "/echo/"): echo})
-    return made
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory) -> Path:
+    return circle(tmp_path_factory.mktemp("ours"))
 
 
 @pytest.fixture(scope="module")
-def circles(tmp_path_factory) -> tuple[Path, ...]:
-    folders = (tmp_path_factory.mktemp(name) for name in ("ours", "theirs", "ended"))
-    return tuple(circle(folder, now=now) for folder, now in zip(folders, (None, None, PAST), strict=True))
+def theirs(tmp_path_factory) -> Path:
+    return circle(tmp_path_factory.mktemp("theirs"))
 
 
 @pytest.fixture(scope="module")
-def ours(circles) -> Path:
-    return circles[0]
-
-
-@pytest.fixture(scope="module")
-def theirs(circles) -> Path:
-    return circles[1]
-
-
-@pytest.fixture(scope="module")
-def ended(circles) -> Path:
-    return circles[2]
+def ended(tmp_path_factory) -> Path:
+    return circle(tmp_path_factory.mktemp("ended"), now=PAST)
 
 
 @pytest.fixture(autouse=True)
-def _afresh(monkeypatch):
+def started(monkeypatch) -> list[str]:
+    """Nothing is believed or shown by default; returns the requests that took the slow path."""
     for name in (tls.CA, tls.CLIENT_CERT, tls.CLIENT_KEY):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("common.net.client.PAUSES", (0.01,))
-    STARTED.clear()
+    return watch_slow_path(monkeypatch)
 
 
-def shown(folder: Path, party: str = "curator") -> CertificateFiles:
-    return CertificateFiles.of(f"this {party}", folder / party / "server.pem", None)
+def way(folder: Path, clients: Path | None = None) -> ssl.SSLContext:
+    return server_context(CertificateFiles.of("this curator", folder / "curator" / "server.pem", None), clients)
 
 
-def unchecked(folder: Path, party: str, clients: Path | None = None) -> ssl.SSLContext:
+def unchecked(folder: Path) -> ssl.SSLContext:
     """Return how a service speaks that does not look at its own certificate first."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / party / "server.pem", folder / party / "server.key")
+    context.load_cert_chain(folder / "curator" / "server.pem", folder / "curator" / "server.key")
     return context
 
 
 @pytest.fixture(scope="module")
 def curator(ours):
-    with served(app(), tls=server_context(shown(ours), ours / "curator" / "ca.pem")) as address:
+    with served(app(), tls=way(ours, ours / "curator" / "ca.pem")) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def open_to_all(ours):
-    with served(app(), tls=server_context(shown(ours))) as address:
+    with served(app(), tls=way(ours)) as address:
         yield address
 
 
@@ -106,20 +80,18 @@ def ask(address: str, kind: type[Client] = Curator, patience: float = 1.0) -> st
         return client.request("PUT", "/echo/a", content=b"b").text
 
 
-def test_both_sides_know_each_other_and_the_short_way_is_the_same(curator, ours, monkeypatch):
+def test_both_sides_know_each_other_and_the_short_way_is_the_same(curator, ours, monkeypatch, started):
     believe(monkeypatch, ours)
-    assert ask(curator) == "a b"
-    assert STARTED == []
     with closing(Curator(curator, patience=1.0)) as client:
-        assert client.request("GET", "/v1/health").json() == {"status": "alive"}
-        assert client.request("PUT", "/echo/a", content=b"b", params={"q": "usual"}).text == "a b"
-        assert STARTED == ["https /v1/health", "https /echo/a"]
         for size in (0, 1, TINY - 1, TINY):
-            assert client.request("PUT", "/echo/a", content=b"x" * size).content == b"a " + b"x" * size
+            assert client.request("PUT", "/echo/a", content=b"x" * size).content == b"a  " + b"x" * size
+        assert started == []
+        assert client.request("PUT", "/echo/a", content=b"b", params={"q": "usual"}).text == "a  b"
+        assert started == ["https /echo/a"]
 
 
 def test_who_shows_a_curator_no_right_certificate_is_sent_away_before_its_request_is_read(
-    curator, ours, theirs, monkeypatch
+    curator, ours, theirs, monkeypatch, started
 ):
     other, server = theirs / "referee" / "client.pem", ours / "witness" / "server.pem"
     for kind, certificate, said in (
@@ -133,7 +105,7 @@ def test_who_shows_a_curator_no_right_certificate_is_sent_away_before_its_reques
             monkeypatch.setenv(tls.CLIENT_CERT, str(certificate))
         with pytest.raises(PeerUntrusted, match=said):
             ask(curator, kind, patience=60.0)
-    assert STARTED == []
+    assert started == []
 
 
 def test_a_service_of_an_authority_or_a_name_that_is_not_believed_is_not_spoken_to(
@@ -154,7 +126,7 @@ def test_a_service_of_an_authority_or_a_name_that_is_not_believed_is_not_spoken_
 def test_an_ended_certificate_is_refused_with_the_remedy(ended, ours, monkeypatch):
     believe(monkeypatch, ended, None)
     said = r"the curator at .* has ended: .*referee certificates DIR"
-    with served(app(), tls=unchecked(ended, "curator")) as address, pytest.raises(PeerUntrusted, match=said):
+    with served(app(), tls=unchecked(ended)) as address, pytest.raises(PeerUntrusted, match=said):
         ask(address, patience=60.0)
 
 
@@ -176,27 +148,27 @@ def test_no_service_or_client_begins_on_what_it_cannot_show(ours, theirs, ended,
         Curator("https://127.0.0.1:1")
 
 
-@pytest.mark.parametrize("address", ["http://203.0.113.7:1", "http://referee:8000", "http://127.evil.example"])
-def test_whoever_names_an_authority_speaks_to_no_other_machine_in_the_clear(address, ours, monkeypatch):
+def test_whoever_names_an_authority_speaks_to_no_other_machine_in_the_clear(ours, monkeypatch):
     believe(monkeypatch, ours, None)
-    with pytest.raises(BadInput, match=r"would be dialled without TLS: write https:// for the service"):
-        Client(address)
+    for address in ("http://203.0.113.7:1", "http://referee:8000", "http://127.evil.example"):
+        with pytest.raises(BadInput, match=r"would be dialled without TLS: write https:// for the service"):
+            Client(address)
     for here in ("http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"):
         Client(here).close()
 
 
 def test_nothing_older_than_tls_1_3_is_spoken(open_to_all, ours):
+    def health(address: str, context: ssl.SSLContext) -> None:
+        httpx.get(f"{address}/v1/health", verify=context, trust_env=False, timeout=60)
+
     context = ssl.create_default_context(cafile=str(ours / "public" / "ca.pem"))
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises(httpx.TransportError):
-        httpx.get(f"{open_to_all}/v1/health", verify=context, trust_env=False, timeout=60)
-    old = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    old.load_cert_chain(ours / "curator" / "server.pem", ours / "curator" / "server.key")
+        health(open_to_all, context)
+    old = unchecked(ours)
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     with served(app(), tls=old) as address, pytest.raises(httpx.TransportError) as caught:
-        httpx.get(
-            f"{address}/v1/health", verify=client_context(ours / "public" / "ca.pem"), trust_env=False, timeout=60
-        )
+        health(address, client_context(ours / "public" / "ca.pem"))
     assert "TLS 1.3" in str(tls.fault_of(caught.value))
 
 
@@ -214,10 +186,10 @@ def test_a_peer_that_was_there_is_waited_for_while_its_certificate_is_renewed(ou
     both.write_bytes((ours / "public" / "ca.pem").read_bytes() + (ended / "public" / "ca.pem").read_bytes())
     believe(monkeypatch, ours, None)
     monkeypatch.setenv(tls.CA, str(both))
-    with served(app(), tls=server_context(shown(ours))) as address:
+    with served(app(), tls=way(ours)) as address:
         client = Curator(address, patience=0.2)
         client.request("GET", "/v1/health")
-    with served(app(), tls=unchecked(ended, "curator")) as other, closing(client):
+    with served(app(), tls=unchecked(ended)) as other, closing(client):
         client._client.base_url = httpx.URL(other)
         with pytest.raises(PeerUnavailable, match=r"cannot connect to .* a certificate that has ended") as caught:
             client.request("GET", "/v1/health")
@@ -227,44 +199,34 @@ def test_a_peer_that_was_there_is_waited_for_while_its_certificate_is_renewed(ou
 # Attacks ------------------------------------------------------------------------------------------------------------
 
 
-def connect(address: str) -> socket.socket:
-    parts = urlsplit(address)
-    return socket.create_connection((parts.hostname, parts.port), timeout=60)
-
-
-@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "half", "plain"])
-def test_many_who_shake_no_hands_lock_nobody_out(sent, ours, monkeypatch):
-    believe(monkeypatch, ours, None)
-    with served(app(), Limits(50), server_context(shown(ours))) as address, ExitStack() as opened:
-        for _ in range(200):
-            opened.enter_context(connect(address)).sendall(sent)
-        for _ in range(20):
-            assert ask(address, Client) == "a b"
-
-
 NO_TLS = [b"GET / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n", b"\x00\x01", b"\x16\x03\x01\xff\xff"]
 
 
-def test_what_is_no_tls_ends_its_connection_and_a_handshake_that_does_not_come_is_not_waited_for(ours):
-    with served(app(), Limits(50, head=0.2), server_context(shown(ours))) as address:
+def test_many_who_shake_no_hands_lock_nobody_out_and_end(ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    for sent in (b"", b"\x16\x03\x01", NO_TLS[0]):
+        with served(app(), Limits(50), way(ours)) as address, ExitStack() as opened:
+            for _ in range(200):
+                opened.enter_context(connect(address)).sendall(sent)
+            assert [ask(address, Client) for _ in range(20)] == ["a  b"] * 20
+    with served(app(), Limits(50, head=0.2), way(ours)) as address:
         for sent in (b"", b"\x16\x03\x01", *NO_TLS):
             with connect(address) as rude, suppress(ConnectionError):
                 rude.sendall(sent)
-                while rude.recv(1 << 16):
-                    pass
+                received(rude)
 
 
 def test_of_too_many_handshakes_under_way_the_first_make_room(ours, monkeypatch):
     believe(monkeypatch, ours, None)
     monkeypatch.setattr(connection_module, "MAX_HANDSHAKES", 5)
-    with served(app(), Limits(50), server_context(shown(ours))) as address, ExitStack() as opened:
+    with served(app(), Limits(50), way(ours)) as address, ExitStack() as opened:
         begun = [opened.enter_context(connect(address)) for _ in range(20)]
         for connection in begun:
             connection.sendall(b"\x16\x03\x01")
         for connection in begun[:15]:
             with suppress(ConnectionError):
                 assert connection.recv(1) == b""
-        assert ask(address, Client) == "a b"
+        assert ask(address, Client) == "a  b"
 
 
 FLOODED = """

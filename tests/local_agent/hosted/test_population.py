@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import local_agent.hosted.questions as answered_module
+from common.core.arrays import Indices
 from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage
 from common.crypto.identity import verify
 from common.data.population import TableRecordSource
@@ -22,12 +23,13 @@ from common.numerics.randomness import RandomSource
 from local_agent import answers as asking
 from local_agent.answers import NotOneEach, OwnNoise, answer_together
 from local_agent.hosted.population import Population, open_population
-from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
+from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration, question
 from tests.support import Bench, seal, tiny
 from tests.tiers import for_each, thinned
 
 AGREED = configuration()
 ITS = seal(REFEREE, AGREED)
+ASKED = assignment(AGREED, range(20), range(20))
 
 
 def opened(folder: Path, *overrides: str, seed: int | None = 1, agents: int | None = 50) -> Population:
@@ -41,45 +43,38 @@ def people(tmp_path):
     found.close()
 
 
-def test_header_and_body_belong_together(people):
-    signed, body = people.answer(assignment(AGREED, range(20), range(20)), ITS)
+def test_the_same_question_gets_the_same_stored_report_also_after_a_restart(people, tmp_path):
+    first = signed, body = people.answer(ASKED, ITS)
     report = messages.PackedReport.parse(verify(signed, "packed-report", people.identity.public))
-    assert report.people == 20
-    assert report.body_sha256 == hashlib.sha256(body).hexdigest()
+    assert (report.people, report.body_sha256) == (20, hashlib.sha256(body).hexdigest())
     answered, answers = unpack_answers(body, 20, "bit")
     assert answered.all()
     assert set(answers.tolist()) <= {0, 1}
-    assert people.answered == 20
-
-
-def test_the_same_question_gets_the_same_stored_report_also_after_a_restart(people, tmp_path):
-    asked = assignment(AGREED, range(20), range(20))
-    first = people.answer(asked, ITS)
-    assert people.answer(asked, ITS) == first
+    assert people.answer(ASKED, ITS) == first
     people.close()
     with closing(opened(tmp_path / "people")) as again:
         assert again.answered == 20
-        assert again.answer(asked, ITS) == first
+        assert again.answer(ASKED, ITS) == first
 
 
-@pytest.mark.parametrize(
-    "other", [{"question": 2}, {"slots": range(20, 40)}, {"people": [19]}, {"people": [49, 0], "slots": [0, 1]}]
-)
-def test_nobody_answers_twice(people, other):
-    people.answer(assignment(AGREED, range(20), range(20)), ITS)
-    wanted: dict[str, Any] = {"people": range(20), "slots": range(20), **other}
-    wanted["slots"] = list(wanted["slots"])[: len(wanted["people"])]
-    with pytest.raises(AlreadyAnswered):
-        people.answer(assignment(AGREED, **wanted), ITS)
+def test_nobody_answers_twice(people):
+    people.answer(ASKED, ITS)
+    for who, slots, more in (
+        (range(20), range(20), {"question": 2}),
+        (range(20), range(20, 40), {}),
+        ([19], [0], {}),
+        ([49, 0], [0, 1], {}),
+    ):
+        with pytest.raises(AlreadyAnswered):
+            people.answer(assignment(AGREED, who, slots, **more), ITS)
     assert people.answered == 20
 
 
-@pytest.mark.parametrize(
-    ("who", "slots"), [([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1], [0]), ([0], [0, 1]), ([(1 << 32) - 1], [0])]
-)
-def test_assignments_that_name_nobody_or_somebody_twice_are_refused(people, who, slots):
-    with pytest.raises(BadMessage):
-        people.answer(assignment(AGREED, who, slots), ITS)
+def test_assignments_that_name_nobody_or_somebody_twice_are_refused(people):
+    last = (1 << 32) - 1
+    for who, slots in ([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1], [0]), ([0], [0, 1]), ([last], [0]):
+        with pytest.raises(BadMessage):
+            people.answer(assignment(AGREED, who, slots), ITS)
     assert people.answered == 0
 
 
@@ -87,69 +82,57 @@ class Crash(BaseException):
     """The end of the process."""
 
 
-@for_each("when", [1, 2])
-@for_each("after", [False, True])
-def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, monkeypatch, when, after):
-    asked = assignment(AGREED, range(20), range(20))
-    with closing(opened(tmp_path / "whole")) as whole:
-        undisturbed = whole.answer(asked, ITS)[1]
-    people, calls, real = opened(tmp_path / "cut"), [], answered_module.write_durably  # type: ignore[attr-defined]
+def cut_off(folder: Path, when: int, *, after: bool) -> None:
+    """Let a host end at a write of :data:`ASKED`: the first is of who was asked, the second of the report."""
+    calls, real = [], answered_module.write_durably  # type: ignore[attr-defined]
 
     def dying(*arguments: Any, **named: Any) -> None:
         calls.append(1)
-        if len(calls) == when and not after:
-            raise Crash
-        real(*arguments, **named)
+        if len(calls) < when or after:
+            real(*arguments, **named)
         if len(calls) == when:
             raise Crash
 
-    monkeypatch.setattr(answered_module, "write_durably", dying)
-    with pytest.raises(Crash):
-        people.answer(asked, ITS)
-    monkeypatch.undo()
-    people.close()
+    with pytest.MonkeyPatch.context() as patched, closing(opened(folder)) as people:
+        patched.setattr(answered_module, "write_durably", dying)
+        with pytest.raises(Crash):
+            people.answer(ASKED, ITS)
+
+
+@for_each("when", [1, 2])
+@for_each("after", [False, True])
+def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, when, after):
+    with closing(opened(tmp_path / "whole")) as whole:
+        undisturbed = whole.answer(ASKED, ITS)[1]
+    cut_off(tmp_path / "cut", when, after=after)
     with closing(opened(tmp_path / "cut")) as again:
-        assert again.answer(asked, ITS)[1] == undisturbed
+        assert again.answer(ASKED, ITS)[1] == undisturbed
         assert again.answered == 20
 
 
-def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path, monkeypatch):
+def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path):
     """The people are on record, their report is not: another question about them would be a second answer.
 
     A referee that knows of the crash may try any number of other questions for the same people: all are refused.
     """
-    asked = assignment(AGREED, range(20), range(20))
-    people, real = opened(tmp_path), answered_module.write_durably  # type: ignore[attr-defined]
-
-    def dying(path: Path, *arguments: Any, **named: Any) -> None:
-        if path.suffix == ".report":
-            raise Crash
-        real(path, *arguments, **named)
-
-    monkeypatch.setattr(answered_module, "write_durably", dying)
-    with pytest.raises(Crash):
-        people.answer(asked, ITS)
-    monkeypatch.undo()
-    people.close()
+    cut_off(tmp_path, 2, after=False)
     flipped = {**LOSS, "hypothesis": {**LOSS["hypothesis"], "threshold": 1.0}}
     others: list[dict[str, Any]] = [{"query": flipped}, {"slots": range(20, 40)}, {"question": 2}]
     with closing(opened(tmp_path)) as again:
         for other in others:
             with pytest.raises(AlreadyAnswered):
                 again.answer(assignment(AGREED, range(20), **{"slots": range(20), **other}), ITS)
-        again.answer(asked, ITS)
+        again.answer(ASKED, ITS)
 
 
 def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
-    asked = assignment(AGREED, range(50), range(50))
     bodies = []
-    for block in (7, 50):
+    for block in (7, 10, 50):
         monkeypatch.setattr(asking, "BLOCK", block)
         with closing(opened(tmp_path / str(block), "agents.dropout=0.3")) as people:
-            bodies.append(people.answer(asked, ITS)[1])
-    masks = [unpack_answers(body, 50, "bit")[0] for body in bodies]
-    assert np.array_equal(*masks)
-    assert 0 < masks[0].sum() < 50
+            bodies.append(people.answer(assignment(AGREED, range(50), range(50)), ITS)[1])
+    assert len(set(bodies)) == 1
+    assert 0 < unpack_answers(bodies[0], 50, "bit")[0].sum() < 50
 
 
 def test_dropout_has_its_share_and_depends_on_the_person_alone(tmp_path):
@@ -164,10 +147,9 @@ def test_dropout_has_its_share_and_depends_on_the_person_alone(tmp_path):
 
 def test_hosts_that_share_people_simulate_each_person_once(tmp_path):
     with closing(opened(tmp_path / "a")) as first, closing(opened(tmp_path / "b")) as second:
-        before = second._population.records(np.arange(5)).features.copy()
+        features = [host._population.records(np.arange(5)).features.tolist() for host in (first, second)]
         second.settle(50)
-        assert np.array_equal(first._population.records(np.arange(5)).features, before)
-        assert not np.array_equal(second._population.records(np.arange(5)).features, before)
+        assert features[0] == features[1] != second._population.records(np.arange(5)).features.tolist()
 
 
 def test_the_state_is_bound_to_the_people_and_to_one_process(tmp_path):
@@ -180,35 +162,31 @@ def test_the_state_is_bound_to_the_people_and_to_one_process(tmp_path):
     assert not (tmp_path / "secret.key").exists()  # that is of real people
 
 
-def test_another_key_gives_other_answers_only_where_secrets_differ(tmp_path):
-    """A seeded host answers a question the same wherever it runs: names and keys stay out of its randomness."""
+def test_a_seeded_host_answers_the_same_wherever_it_runs(tmp_path):
+    """Names and keys stay out of its randomness."""
     bodies = set()
     for number in range(2):
-        agreed = configuration(run=f"run-{number}")
         with closing(opened(tmp_path / str(number))) as people:
-            bodies.add(people.answer(assignment(agreed, range(50), range(50)), seal(REFEREE, agreed))[1])
+            asked = question(people=range(50), slots=range(50), run=f"run-{number}")
+            bodies.add(people.answer(*asked)[1])
     assert len(bodies) == 1
 
 
-@pytest.mark.parametrize("kind", ["data", "anything"])
-def test_records_that_cannot_be_read_are_answered_like_any_other(tmp_path, kind, monkeypatch):
+@for_each("error", [None, BadData("row 7: no number"), OSError("row 7")])
+def test_records_that_cannot_be_read_are_answered_like_any_other(tmp_path, error, monkeypatch):
     """Whether a record can be read may depend on it: nobody may see that, neither by silence nor by a reason given."""
-    said = []
-    for broken in (False, True):
-        with Bench(tmp_path / str(broken), tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")) as bench:
-            people, whole = bench.population, bench.population._population.__class__.records
+    with Bench(tmp_path, tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")) as bench:
+        source = type(bench.population._population)
+        whole = source.records
 
-            def records(self, chosen, columns=None, whole=whole, broken=broken):
-                if broken and 7 in chosen:
-                    raise BadData("row 7: no number") if kind == "data" else OSError("row 7")
-                return whole(self, chosen, columns)
+        def records(self, chosen, columns=None):
+            if error is not None and 7 in chosen:
+                raise error
+            return whole(self, chosen, columns)
 
-            monkeypatch.setattr(people._population.__class__, "records", records)
-            result = bench.run()
-            monkeypatch.undo()
-            said.append((result["agents"], result["lost"]))
-    assert said[0] == said[1]
-    assert said[0][0]["answered"] == 600
+        monkeypatch.setattr(source, "records", records)
+        result = bench.run()
+    assert (result["agents"]["answered"], result["lost"]) == (600, {"silent": 0, "declined": {}})
 
 
 REAL = [
@@ -226,32 +204,32 @@ def noise_people(count: int) -> TableRecordSource:
 def test_together_people_answer_as_each_would_alone(mechanism, monkeypatch):
     query = LossQuery.example()[1] if isinstance(mechanism, Mechanism) else ItemQuery.example()[0]
     rows, everybody, secret = noise_people(300), np.arange(300), RandomSource(bytes(range(32)), simulated=False)
-    alone = [
-        answer_together(query, mechanism, rows, everybody[i : i + 1], everybody[i : i + 1], secret)[0]
-        for i in range(300)
-    ]
-    assert answer_together(query, mechanism, rows, everybody, everybody, secret).tolist() == alone
+
+    def answers(who: Indices) -> list[float]:
+        return answer_together(query, mechanism, rows, who, who, secret).tolist()
+
+    alone = [answers(everybody[i : i + 1])[0] for i in range(300)]
+    assert answers(everybody) == alone
 
     def other(source: OwnNoise, count: int) -> None:
         raise NotOneEach
 
     monkeypatch.setattr(OwnNoise, "words", other)
-    assert answer_together(query, mechanism, rows, everybody, everybody, secret).tolist() == alone
+    assert answers(everybody) == alone
 
 
 def test_rejected_words_are_drawn_again_from_the_same_persons_stream():
     """Of this bound one word in eight is rejected: some people draw again, and some of them twice."""
-    keys = [bytes([k] * 32) for k in range(200)]
     bound = (1 << 61) + 1
-    alone = [RandomSource(key, simulated=False) for key in keys]
-    together = OwnNoise([RandomSource(key, simulated=False) for key in keys])
-    assert together.integers(bound, 200).tolist() == [int(source.integers(bound, 1)[0]) for source in alone]
-    assert together.words(200).tolist() == [int(source.words(1)[0]) for source in alone]
-    assert together.uniforms(200).tolist() == [float(source.uniforms(1)[0]) for source in alone]
-    assert together.bernoullis(0.3, 200).tolist() == [int(source.bernoullis(0.3, 1)[0]) for source in alone]
-
-
-@for_each("draw", [lambda s: s.words(3), lambda s: s.normals(4), lambda s: s.derive("x")])
-def test_anything_else_than_a_number_each_is_refused(draw):
-    with pytest.raises(NotOneEach):
-        draw(OwnNoise([RandomSource(bytes(32), simulated=False)] * 4))
+    alone, own = ([RandomSource(bytes([k] * 32), simulated=False) for k in range(200)] for _ in range(2))
+    together = OwnNoise(own)
+    for draw in (
+        lambda source, count: source.integers(bound, count),
+        lambda source, count: source.words(count),
+        lambda source, count: source.uniforms(count),
+        lambda source, count: source.bernoullis(0.3, count),
+    ):
+        assert draw(together, 200).tolist() == [draw(source, 1).tolist()[0] for source in alone]
+    for refused in (lambda: together.words(3), lambda: together.normals(200), lambda: together.derive("x")):
+        with pytest.raises(NotOneEach):
+            refused()

@@ -1,5 +1,8 @@
-"""A hash chain: a head says all that came before it, and links alone show that one head extends another."""
+"""Logs: hash chains, the journals and transcripts made of them, and the Merkle trees over their entries."""
 
+from __future__ import annotations
+
+import hashlib
 import shutil
 import sqlite3
 from contextlib import closing
@@ -7,11 +10,17 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from common.core.errors import BrokenLedger, CannotWrite
+from common.core.errors import AuditFailed, BrokenLedger, CannotWrite
+from common.crypto.identity import Identity
 from common.log.entries import Extension
 from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, Chain, Journal, read_head
+from common.log.merkle import RunningRoot, Tree, merkle_root, root_from_inclusion_proof, verify_consistency
+from common.log.transcript import append, read
 from common.log.witness import FileWitness, last_head
+from tests.tiers import for_each
 
 
 @pytest.fixture
@@ -25,39 +34,29 @@ def chain(tmp_path):
 
 def test_every_head_extends_every_older_one_and_no_newer_one(chain):
     for old, new in product(range(1, 6), repeat=2):
-        head = chain.head(old)
         for since in range(new + 1):
-            extension = chain.extension(since, new)
-            assert extension.extends(head) == (since in (0, old) and old <= new)
+            assert chain.extension(since, new).extends(chain.head(old)) == (since in (0, old) and old <= new)
     assert chain.extension(0).extends(None)
     assert not chain.extension(1).extends(None)
 
 
 def test_another_chain_or_a_changed_link_extends_nothing(chain, tmp_path):
-    other = Chain(tmp_path / "other.sqlite")
-    for number in (0, 1, 7, 3, 4):
-        other.append("entry", {"number": number})
-    assert other.holds(chain.head(2))
-    for entries in (3, 4, 5):
-        assert not other.holds(chain.head(entries))
-        assert not other.extension(2).extends(chain.head(entries))
+    with closing(Chain(tmp_path / "other.sqlite")) as other:
+        for number in (0, 1, 7, 3, 4):
+            other.append("entry", {"number": number})
+        assert [other.holds(chain.head(entries)) for entries in (2, 3, 4, 5)] == [True, False, False, False]
+        assert not any(other.extension(2).extends(chain.head(entries)) for entries in (3, 4, 5))
     good = chain.extension(2)
-    for place in range(3):
-        links = list(good.links)
-        links[place] = "0" * 64
-        assert not Extension(head=good.head, since=2, links=tuple(links)).extends(chain.head(2))
-    assert not Extension(head=good.head, since=2, links=good.links[:-1]).extends(chain.head(2))
-    assert not Extension(head=good.head, since=1, links=good.links).extends(chain.head(2))
-    other.close()
+    spoiled = [(2, (*good.links[:at], "0" * 64, *good.links[at + 1 :])) for at in range(3)]
+    for since, links in (*spoiled, (2, good.links[:-1]), (1, good.links)):
+        assert not Extension(head=good.head, since=since, links=links).extends(chain.head(2))
 
 
 def test_all_that_is_committed_is_in_the_file_itself(chain, tmp_path):
-    copy = tmp_path / "copy.sqlite"
-    copy.write_bytes(chain.path.read_bytes())
-    assert sorted(path.name for path in tmp_path.glob("ledger.sqlite*")) == ["ledger.sqlite"]
-    copied = Chain(copy)
-    assert (len(copied), copied.head()) == (5, chain.head())
-    copied.close()
+    copy = Path(shutil.copy(chain.path, tmp_path / "copy.sqlite"))
+    assert [path.name for path in tmp_path.glob("ledger.sqlite*")] == ["ledger.sqlite"]
+    with closing(Chain(copy)) as copied:
+        assert (len(copied), copied.head()) == (5, chain.head())
 
 
 def test_an_entry_that_was_changed_taken_out_or_moved_is_noticed(chain, tmp_path):
@@ -73,8 +72,7 @@ def test_an_entry_that_was_changed_taken_out_or_moved_is_noticed(chain, tmp_path
         "DELETE FROM entries WHERE position = 4": None,
     }
     for change, place in changes.items():
-        copy = tmp_path / "copy.sqlite"
-        copy.write_bytes(chain.path.read_bytes())
+        copy = Path(shutil.copy(chain.path, tmp_path / "copy.sqlite"))
         with closing(sqlite3.connect(copy)) as connection, connection:
             connection.execute(change)
         if place is None:
@@ -116,6 +114,16 @@ def opened(folder, *witnesses, **more):
     return closing(Journal(folder, ABOUT, witnesses, **more))
 
 
+def grow(log: Journal) -> None:
+    log.append("charge", {})
+    log.publish()
+
+
+def assert_refused(why: str, folder: Path, *witnesses: FileWitness) -> None:
+    with pytest.raises(BrokenLedger, match=why), opened(folder, *witnesses):
+        pass
+
+
 def test_the_head_the_key_and_the_ledger_are_only_taken_together(folder, tmp_path):
     with opened(folder) as log:
         first = log.chain.head()
@@ -124,17 +132,14 @@ def test_the_head_the_key_and_the_ledger_are_only_taken_together(folder, tmp_pat
     (folder / HEAD).unlink()  # so it looks after a crash behind the first entry: nothing was charged
     with opened(folder) as log:
         assert read_head(folder / HEAD, log.identity.public) == first == log.chain.head()
-        log.append("charge", {})
-        log.publish()
+        grow(log)
     for file in (HEAD, KEY):
         assert (folder / file).stat().st_mode & 0o777 == 0o600
     for lost in ((HEAD,), (KEY,), (LEDGER,), (LEDGER, HEAD), (LEDGER, KEY)):
-        shutil.copytree(folder, tmp_path / "copy")
+        copy = Path(shutil.copytree(folder, tmp_path / "+".join(lost)))
         for name in lost:
-            (tmp_path / "copy" / name).unlink()
-        with pytest.raises(BrokenLedger), opened(tmp_path / "copy"):
-            pass
-        shutil.rmtree(tmp_path / "copy")
+            (copy / name).unlink()
+        assert_refused(".", copy)
     with opened(folder) as log:
         assert len(log.chain) == 2
 
@@ -142,16 +147,13 @@ def test_the_head_the_key_and_the_ledger_are_only_taken_together(folder, tmp_pat
 def test_entries_that_were_cut_off_or_exchanged_are_noticed_by_the_head(folder, tmp_path):
     with opened(folder) as log:
         shutil.copy(folder / LEDGER, tmp_path / "older")
-        log.append("charge", {})
-        log.publish()
+        grow(log)
     shutil.copy(tmp_path / "older", folder / LEDGER)
-    with pytest.raises(BrokenLedger, match="cut off"), opened(folder):
-        pass
+    assert_refused("cut off", folder)
     (tmp_path / "other").mkdir()
     with opened(tmp_path / "other"):
         shutil.copy(tmp_path / "other" / LEDGER, folder / LEDGER)
-    with pytest.raises(BrokenLedger, match="another ledger"), opened(folder):
-        pass
+    assert_refused("another ledger", folder)
 
 
 def test_heads_go_to_every_witness_once_with_the_links_from_the_last_one(folder, tmp_path):
@@ -182,25 +184,19 @@ def test_a_witness_is_named_or_reached_at_every_start_and_must_remember(folder, 
         return FileWitness(Path(place))
 
     with opened(folder, witness) as log:
-        log.append("charge", {})
-        log.publish()
-    with pytest.raises(BrokenLedger, match="give it with --witness"), opened(folder):
-        pass
+        grow(log)
+    assert_refused("give it with --witness", folder)
     with opened(folder, reach=reach) as log:
-        log.append("charge", {})
-        log.publish()
+        grow(log)
         assert (reached, last_head(witness)) == ([witness.place], log.chain.head())
     with opened(folder, witness, reach=reach):
         assert len(reached) == 1
     shutil.copytree(folder, tmp_path / "older")
     with opened(folder, witness) as log:
-        log.append("charge", {})
-        log.publish()
-    with pytest.raises(BrokenLedger, match="put back or cut off"), opened(tmp_path / "older", witness):
-        pass
+        grow(log)
+    assert_refused("put back or cut off", tmp_path / "older", witness)
     (tmp_path / "heads").unlink()
-    with pytest.raises(BrokenLedger, match="has forgotten"), opened(folder, witness):
-        pass
+    assert_refused("has forgotten", folder, witness)
 
 
 def test_a_witness_that_could_not_be_reached_at_first_has_forgotten_nothing(folder, tmp_path):
@@ -212,8 +208,7 @@ def test_a_witness_that_could_not_be_reached_at_first_has_forgotten_nothing(fold
         assert last_head(FileWitness(place)) == log.chain.head()
         log.append("charge", {})
     place.unlink()
-    with pytest.raises(BrokenLedger, match="has forgotten"), opened(folder, FileWitness(place)):
-        pass
+    assert_refused("has forgotten", folder, FileWitness(place))
 
 
 def test_a_witness_that_attends_is_told_from_then_on_and_need_not_be_named(folder, tmp_path):
@@ -225,8 +220,7 @@ def test_a_witness_that_attends_is_told_from_then_on_and_need_not_be_named(folde
         log.add_witness(witness, opened=False)
         assert last_head(witness) == log.chain.head()
         shutil.copytree(folder, tmp_path / "older")
-        log.append("charge", {})
-        log.publish()
+        grow(log)
         assert last_head(witness) == log.chain.head()
     with opened(folder) as log:
         log.add_witness(witness, opened=True)
@@ -271,3 +265,119 @@ def test_what_a_ledger_lacks_is_said_without_a_change(folder, tmp_path):
         with pytest.raises(CannotWrite, match=r"no such table.*nothing was released"):
             log.append("charge", {})
         assert log.chain.head() == head
+
+
+ME = Identity.create()
+
+
+def test_a_transcript_reads_back_and_is_of_one_signer_in_one_order():
+    entries = [append(None, "start", {"referee": ME.public}, ME)]
+    for number in range(1, 4):
+        entries.append(append(entries[-1], "next", {"number": number}, ME))
+    lines = [entry.line().encode() + b"\n" for entry in entries]
+    for key in (None, ME.public):
+        found = [(each.index, each.kind, each.hash, each.body) for each in read(lines, key)]
+        assert found == [(entry.index, entry.kind, entry.hash, entry.body) for entry in entries]
+    stranger = append(entries[1], "next", {}, Identity.create()).line().encode() + b"\n"
+    beyond = b'{"body":{"x":1e999},"hash":"%b","index":0,"kind":"k","previous":"%b","signature":"%b"}\n'
+    for raw, why in (
+        ([*lines[:2], stranger], r"line 3.*does not verify"),
+        ([lines[0], lines[0]], "line 2 does not follow"),
+        ([beyond % (b"0" * 64, b"0" * 64, b"0" * 128)], "transcript line 1"),
+        *(([raw], "transcript line 1") for raw in (b"\n", b"x", b"{}\n", b"\xff\n", b"[]\n")),
+        ([], "is empty"),
+    ):
+        with pytest.raises(AuditFailed, match=why):
+            read(raw)
+
+
+LEAVES = st.lists(st.binary(max_size=40), min_size=1, max_size=40, unique=True)
+
+
+@given(LEAVES, st.data())
+def test_a_path_leads_from_its_leaf_to_the_root_and_from_no_other(leaves, data):
+    tree, count = Tree(leaves), len(leaves)
+    index = data.draw(st.integers(0, count - 1))
+    path = tree.path(index)
+    assert (tree.root, len(tree), tree.find(leaves[index])) == (merkle_root(leaves), count, index)
+    assert root_from_inclusion_proof(leaves[index], index, count, path) == tree.root
+    assert root_from_inclusion_proof(leaves[index] + b"x", index, count, path) != tree.root
+    for at, part in enumerate(path):
+        changed = [*path[:at], ("0" if part[0] != "0" else "1") + part[1:], *path[at + 1 :]]
+        assert root_from_inclusion_proof(leaves[index], index, count, changed) != tree.root
+    for wrong in ([*path, "00" * 32], *((path[:-1], [*path[:-1], "no hash"]) if path else ())):
+        assert root_from_inclusion_proof(leaves[index], index, count, wrong) is None
+
+
+def test_no_node_passes_for_a_leaf():
+    """Without first bytes of their own, the two hashes below a root would be one leaf of a tree with the same root."""
+    tree = Tree([b"a", b"b"])
+    below = b"".join(hashlib.sha256(b"\x00" + leaf).digest() for leaf in (b"a", b"b"))
+    assert merkle_root([below]) != tree.root
+    assert root_from_inclusion_proof(below, 0, 1, []) != tree.root
+
+
+def test_there_is_no_path_from_where_no_leaf_is_and_for_what_is_no_beginning():
+    tree = Tree([b"a", b"b", b"c"])
+    for index in (-1, 3):
+        assert root_from_inclusion_proof(b"a", index, 3, tree.path(0)) is None
+        with pytest.raises(IndexError):
+            tree.path(index)
+    for first in (-1, 0, 4):
+        assert not verify_consistency(tree.root, first, tree.root, 3, ())
+        with pytest.raises(IndexError):
+            tree.consistency(first)
+
+
+def test_what_is_not_there_is_not_found_not_even_across_two_hashes():
+    tree = Tree([b"a", b"b"])
+    assert tree.find(b"c") is None
+    level = tree._levels[0]
+    tree._levels[0] = level[16:] + level[:16]
+    assert tree.find(b"b") is None
+    assert merkle_root([]) == hashlib.sha256(b"").hexdigest()
+
+
+@for_each("count", [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 33])
+def test_a_list_is_shown_to_begin_with_each_of_its_beginnings_and_with_no_other_list(count):
+    leaves = [bytes([number]) for number in range(count)]
+    tree = Tree(leaves)
+    for first in range(1, count + 1):
+        older, path = merkle_root(leaves[:first]), tree.consistency(first)
+        assert verify_consistency(older, first, tree.root, count, path)
+        for at in range(first):  # another leaf at any place of the beginning
+            other = merkle_root([*leaves[:at], b"other", *leaves[at + 1 : first]])
+            assert not verify_consistency(other, first, tree.root, count, path)
+            changed = Tree([*leaves[:at], b"other", *leaves[at + 1 :]])
+            assert not verify_consistency(older, first, changed.root, count, changed.consistency(first))
+        for at in range(len(path)):
+            for wrong in ("00" * 32, "no hash", "00"):
+                assert not verify_consistency(older, first, tree.root, count, [*path[:at], wrong, *path[at + 1 :]])
+        assert not verify_consistency(older, first, tree.root, count, [*path, "00" * 32])
+        if path:
+            assert not verify_consistency(older, first, tree.root, count, path[:-1])
+
+
+def test_the_path_for_a_beginning_is_that_of_the_rfc():
+    """RFC 6962, section 2.1.3, has the paths of a tree of seven leaves for its beginnings of 3, 4 and 6 leaves."""
+    leaves = [bytes([number]) for number in range(7)]
+    tree = Tree(leaves)
+
+    def node(start: int, stop: int) -> str:
+        return merkle_root(leaves[start:stop])
+
+    assert tree.consistency(3) == (node(2, 3), node(3, 4), node(0, 2), node(4, 7))
+    assert tree.consistency(4) == (node(4, 7),)
+    assert tree.consistency(6) == (node(4, 6), node(6, 7), node(0, 4))
+
+
+def test_a_tree_has_the_root_of_every_beginning():
+    for count in (0, 1, 2, 3, 7, 8, 9, 33, 100):
+        leaves = [bytes([number]) for number in range(count)]
+        tree, running = Tree(leaves), RunningRoot()
+        for first in range(count + 1):
+            assert tree.beginning(first) == merkle_root(leaves[:first]) == Tree(leaves[:first]).root == running.root
+            if first < count:
+                running.add(leaves[first])
+        with pytest.raises(IndexError):
+            tree.beginning(count + 1)
