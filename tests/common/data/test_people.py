@@ -26,77 +26,51 @@ from referee.runs.results import promises
 from tests.support import tiny
 from tests.tiers import for_each
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-SHELF = Path(os.environ.get("TANDEM_DATA", CHECKOUT.parent / "shared" / "data"))
-needs_adult = pytest.mark.skipif(
-    not (SHELF / "adult" / "adult.data.xz").is_file(), reason="the Adult files are not here (TANDEM_DATA)"
-)
-
-
+SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
 REWEIGHED = [name for name in shipped() if demands_of(load(name).protocol).reweighs]
 """Scenarios that rest on a divergence of S and T."""
 
 
 @for_each("name", REWEIGHED)
-def test_the_assumed_divergence_is_no_smaller_than_the_known_one(name):
+def test_source_and_target_differ_in_who_they_are_at_most_and_by_no_more_than_is_assumed(name):
     scenario = load(name)
-    source: Any = scenario.source.distribution
-    if scenario.source == scenario.target:
-        known = (1.0, 1.0)
-    elif source is not None:
-        known = (source.chi_squared(), source.supremum())
-    elif scenario.source.table.selection is not None:
-        known = (scenario.source.table.selection.chi_squared, scenario.source.table.selection.supremum)
+    source, target, assumed = scenario.source, scenario.target, scenario.divergence
+    known = (1.0, 1.0)
+    if scenario.problem is not None:
+        assert source == target
+    elif source.distribution is not None:
+        people: Any = source.distribution
+        assert people == target.distribution.model_copy(update={"side": "source"})
+        known = (people.chi_squared(), people.supremum())
     else:
-        known = (1.0, 1.0)
-    assumed = scenario.divergence
+        who = {"where": target.table.where, "selection": target.table.selection}
+        assert source.table.model_copy(update=who) == target.table
+        if source.table.selection is not None:
+            known = (source.table.selection.chi_squared, source.table.selection.supremum)
     assert assumed.chi_squared >= known[0] * (1 - 1e-12)
     assert assumed.supremum is None or assumed.supremum >= known[1] * (1 - 1e-12)
 
 
-@for_each("name", REWEIGHED)
-def test_source_and_target_differ_in_who_they_are_at_most(name):
-    source, target = load(name).source, load(name).target
-    if load(name).problem is not None:
-        assert source == target
-    elif source.distribution is not None:
-        assert (source.distribution.side, target.distribution.side) == ("source", "target")  # type: ignore[attr-defined]
-        assert source.distribution == target.distribution.model_copy(update={"side": "source"})
-    else:
-        who = {"where": target.table.where, "selection": target.table.selection}
-        assert source.table.model_copy(update=who) == target.table
+@pytest.mark.slow
+@pytest.mark.skipif(not (SHELF / "adult" / "adult.data.xz").is_file(), reason="the Adult files are not here")
+def test_people_of_the_adult_files_are_all_there_and_volunteers_are_biased(monkeypatch):
+    monkeypatch.setenv("TANDEM_DATA", str(SHELF))
 
-
-@needs_adult
-class TestAdult:
-    @pytest.fixture(autouse=True)
-    def _shelf(self, monkeypatch):
-        monkeypatch.setenv("TANDEM_DATA", str(SHELF))
-
-    def read(self, name):
+    def read(name):
         scenario = load(name)
-        folder = locate(scenario.data)
-        return load_table(folder, scenario.source.table), load_table(folder, scenario.target.table)
+        return [load_table(locate(scenario.data), side.table) for side in (scenario.source, scenario.target)]
 
-    @pytest.mark.slow
-    def test_men_and_women_are_all_there_with_their_known_share_of_high_incomes(self):
-        # 21790 + 10860 men and 10771 + 5421 women, rows with '?' included.
-        men, women = self.read("adult")
-        assert (len(men), len(women)) == (32650, 16192)
-        assert np.sum(men.labels == 1) == 9918
-        assert np.sum(women.labels == 1) == 1769
-        assert men.dimension == women.dimension == 61
-
-    @pytest.mark.slow
-    def test_volunteers_are_enough_and_biased_and_the_population_is_not(self):
-        scenario = load("adult-biased")
-        volunteers, population = self.read("adult-biased")
-        assert len(volunteers) >= scenario.curator.n
-        assert len(population) >= scenario.agents.count
-        share = 11687 / 48842
-        error = np.sqrt(share * (1 - share) / len(population))
-        assert abs(np.mean(population.labels == 1) - share) < 6 * error
-        assert np.mean(volunteers.labels == 1) < 0.1
+    # 21790 + 10860 men and 10771 + 5421 women, rows with '?' included, with their known share of high incomes.
+    men, women = read("adult")
+    assert [(len(some), np.sum(some.labels == 1)) for some in (men, women)] == [(32650, 9918), (16192, 1769)]
+    assert men.dimension == women.dimension == 61
+    scenario, (volunteers, population) = load("adult-biased"), read("adult-biased")
+    assert len(volunteers) >= scenario.curator.n
+    assert len(population) >= scenario.agents.count
+    share = 11687 / 48842
+    error = np.sqrt(share * (1 - share) / len(population))
+    assert abs(np.mean(population.labels == 1) - share) < 6 * error
+    assert np.mean(volunteers.labels == 1) < 0.1
 
 
 LINE = {"name": "drifting-line", "side": "target", "d": 3}
@@ -118,18 +92,13 @@ PLAIN = {
 
 
 def test_the_same_seed_gives_everybody_the_same_public_sample():
-    chosen = parse(PLAIN)
-    one, same, other = (public_sample(chosen, seed) for seed in (1, 1, 2))
+    one, same, other = (public_sample(parse(PLAIN), seed) for seed in (1, 1, 2))
     assert len(one) == 50
     assert one.fingerprint() == same.fingerprint() != other.fingerprint()
     assert set(one.labels.tolist()) == {-1, 1}
-    assert public_sample(parse({**PLAIN, "public": None}), 1) is None
-
-
-def test_unknown_labels_tell_nothing():
     unlabelled = public_sample(parse({**PLAIN, "public": {**PLAIN["public"], "labelled": False}}), 1)
     assert set(unlabelled.labels.tolist()) == {1}
-    np.testing.assert_array_equal(unlabelled.features, public_sample(parse(PLAIN), 1).features)
+    np.testing.assert_array_equal(unlabelled.features, one.features)
 
 
 @for_each(
@@ -155,40 +124,24 @@ def test_the_curator_agrees_to_the_public_sample_too(tmp_path):
         open_curator(chosen, tmp_path, 1, None)
 
 
-class TestReal:
-    @pytest.fixture
-    def file(self, tmp_path):
-        table = {"label": {"column": "y", "positive": ["1"], "negative": ["0"]},
-                 "features": [{"kind": "number", "column": c, "low": 0, "high": 1} for c in "abcd"]}  # fmt: skip
-        real = {side: {"table": {"files": [f"{side}.csv"], **table}} for side in ("source", "target", "public")}
-        path = tmp_path / "both.yaml"
-        path.write_text(yaml.safe_dump({**PLAIN, "real": {**real, "alpha": 0.3, "curator": {"n": 40, "epsilon": 1.0}}}))
-        return str(path)
-
-    def test_without_data_people_are_simulated(self, file):
-        assert load(file) == parse(PLAIN)
-
-    def test_with_data_the_real_ones_are_laid_over(self, file, tmp_path):
-        real = load(file, [f"data={tmp_path}", "alpha=0.2"])
-        assert real.people == "real"
-        assert real.source.table is not None
-        assert real.source.distribution is None
-        assert real.public.count is None
-        assert (real.curator.n, real.curator.epsilon, real.curator.rounds) == (40, 1.0, 1)
-        assert real.alpha == 0.2  # the user has the last word
-
-    def test_a_folder_of_data_sets_is_as_good_as_the_one_that_is_meant(self, file, tmp_path):
-        path = tmp_path / "named.yaml"
-        path.write_text(Path(file).read_text().replace("real:\n", "real:\n  data: census\n"))
-        (tmp_path / "census").mkdir()
-        for given in (tmp_path, tmp_path / "census"):
-            assert load(str(path), [f"data={given}"]).data == str(tmp_path / "census")
-
-    def test_what_is_no_mapping_is_refused(self, tmp_path):
-        path = tmp_path / "odd.yaml"
-        path.write_text(yaml.safe_dump({**PLAIN, "real": [1]}))
-        with pytest.raises(BadScenario, match="real must be a mapping"):
-            load(str(path))
+def test_with_data_the_real_people_of_a_file_are_laid_over_the_simulated(tmp_path):
+    columns = [{"kind": "number", "column": c, "low": 0, "high": 1} for c in "abcd"]
+    table = {"label": {"column": "y", "positive": ["1"], "negative": ["0"]}, "features": columns}
+    real = {side: {"table": {"files": [f"{side}.csv"], **table}} for side in ("source", "target", "public")}
+    real |= {"alpha": 0.3, "data": "census", "curator": {"n": 40, "epsilon": 1.0}}
+    file = tmp_path / "both.yaml"
+    file.write_text(yaml.safe_dump({**PLAIN, "real": real}))
+    (tmp_path / "census").mkdir()
+    assert load(str(file)) == parse(PLAIN)
+    for given in (tmp_path, tmp_path / "census"):  # a folder of data sets is as good as the one that is meant
+        found = load(str(file), [f"data={given}", "alpha=0.2"])
+        assert (found.people, found.data) == ("real", str(tmp_path / "census"))
+        assert (found.source.distribution, found.public.count) == (None, None)
+        assert (found.curator.n, found.curator.epsilon, found.curator.rounds) == (40, 1.0, 1)
+        assert found.alpha == 0.2  # the user has the last word
+    file.write_text(yaml.safe_dump({**PLAIN, "real": [1]}))
+    with pytest.raises(BadScenario, match="real must be a mapping"):
+        load(str(file))
 
 
 CSV = "x,y\n" + "".join(f"{n % 7},{'yes' if n % 3 else 'no'}\n" for n in range(60))
@@ -216,76 +169,6 @@ def own(folder, **changes):
     return parse_resolved({**TREE, "data": str(folder), **changes})
 
 
-def test_people_of_a_table_are_real_by_default(tmp_path):
-    assert own(tmp_path).people == "real"
-    assert own(tmp_path, people="simulated").people == "simulated"
-    assert tiny().people == "simulated"
-
-
-def test_real_people_are_never_without_a_guarantee(tmp_path):
-    bare = {**TREE["curator"], "epsilon": None, "delta": None}
-    with pytest.raises(BadScenario, match="people are real"):
-        open_curator(own(tmp_path, curator=bare), tmp_path / "state", None, None)
-
-
-def test_a_state_directory_refuses_another_table(tmp_path):
-    chosen = own(tmp_path)
-    open_curator(chosen, tmp_path / "state", None, None).close()
-    open_curator(chosen, tmp_path / "state", None, None).close()
-    (tmp_path / "people.csv").write_text(CSV.replace("1,yes", "2,yes", 1))
-    with pytest.raises(BadInput, match="the table has changed"):
-        open_curator(chosen, tmp_path / "state", None, None)
-
-
-def test_real_people_are_looked_at_for_the_truth_only_in_an_experiment(tmp_path):
-    assert not can_judge(own(tmp_path))
-    assert can_judge(own(tmp_path, experiment=True))
-    with pytest.raises(BadScenario, match="experiment: true"):
-        own(tmp_path, baselines=["optimum"])
-    assert own(tmp_path, baselines=["optimum"], experiment=True).baselines == ("optimum",)
-
-
-@pytest.mark.parametrize("mechanism", [{"name": "none"}, {"name": "gaussian", "epsilon": 1.0, "delta": 1e-5}])
-def test_real_people_are_not_asked_with_a_mechanism_that_does_not_protect_them(tmp_path, mechanism):
-    with pytest.raises(BadScenario, match="cannot be asked"):
-        own(tmp_path, agents={"count": 60, "mechanism": mechanism})
-
-
-@pytest.mark.parametrize("side", ["target", "public"])
-def test_nobody_real_is_on_two_sides(tmp_path, side):
-    with pytest.raises(BadScenario, match=f"source and {side} read the same file, and a row could be in both"):
-        own(tmp_path, **{side: {"table": TABLE}})
-    apart = {**TREE, "source": {"table": {**TABLE, "where": {"x": ["1"]}}}}
-    assert parse_resolved({**apart, side: {"table": {**TABLE, "where": {"x": ["2"]}}}}).people == "real"
-    assert parse_resolved({**TREE, "people": "simulated", side: {"table": TABLE}}).people == "simulated"
-
-
-def test_a_file_named_twice_is_refused(tmp_path):
-    with pytest.raises(BadScenario, match="a file is named twice"):
-        own(tmp_path, source={"table": {**TABLE, "files": ["people.csv", "people.csv.gz"]}})
-
-
-def test_the_order_of_real_people_is_a_secret_of_the_state_directory(tmp_path):
-    """Another directory, another order of the same people; after a restart, the same."""
-    chosen, orders = own(tmp_path), []
-    for state in ("one", "two", "one"):
-        with closing(open_curator(chosen, tmp_path / state, None, None)) as curator:
-            orders.append(b"".join(block.features.tobytes() for block in curator._sample.blocks(10)))
-    assert orders[0] == orders[2] != orders[1]
-    assert sorted(np.frombuffer(orders[0], np.float32)) == sorted(np.frombuffer(orders[1], np.float32))
-
-
-def test_so_many_real_people_are_hosted_as_the_scenario_says_and_in_a_secret_order(tmp_path):
-    """How many of the table's people fit is data, which enrolling all of them would publish."""
-    chosen, orders = own(tmp_path, agents={**TREE["agents"], "count": 50}), []
-    referee = Identity.load_or_create(tmp_path / "referee.key").public
-    for state in ("one", "two", "one"):
-        with closing(open_population(chosen, tmp_path / state, None, referee, None)) as hosted:
-            assert len(hosted) == 50
-            orders.append(hosted._population.records(np.arange(50)).features.tobytes())
-    assert orders[0] == orders[2] != orders[1]
-
-
 VOTERS = {
     "name": "model-agnostic", "chunks": 2, "queries": 4, "protects": "labels",
     "teacher": {"classifier": "DecisionTreeClassifier"}, "student": {"classifier": "DecisionTreeClassifier"},
@@ -293,34 +176,91 @@ VOTERS = {
 }  # fmt: skip
 
 
-def test_features_of_real_people_go_unprotected_only_if_the_scenario_says_so(tmp_path):
-    def labelled(**changes):
-        return own(tmp_path, protocol="model-agnostic", curator={**TREE["curator"], "learner": {**VOTERS, **changes}})
+def voters(**changes):
+    return {"protocol": "model-agnostic", "curator": {**TREE["curator"], "learner": {**VOTERS, **changes}}}
 
-    with pytest.raises(BadScenario, match=r"leaves the features .* unprotected.* public_features: true"):
-        labelled()
-    promised = labelled(public_features=True).curator.guarantee
+
+def where(*values):
+    return {"table": {**TABLE, "where": {"x": list(values)}}}
+
+
+def by_label(**rule):
+    return voters(public_features=True) | {"source": {"table": {**TABLE, **rule}}}
+
+
+HALF = {"column": "y", "values": ["no"], "factor": 0.5}
+BOTH_SIDES = "source and {} read the same file, and a row could be in both"
+LABEL_DECIDES = "column 'y' decides who is in the sample, and is the label"
+
+
+@for_each(
+    ("changes", "why"),
+    [
+        ({"agents": {"count": 60, "mechanism": {"name": "none"}}}, "cannot be asked"),
+        (
+            {"agents": {"count": 60, "mechanism": {"name": "gaussian", "epsilon": 1.0, "delta": 1e-5}}},
+            "cannot be asked",
+        ),
+        ({"baselines": ["optimum"]}, "experiment: true"),
+        ({"target": {"table": TABLE}}, BOTH_SIDES.format("target")),
+        ({"public": {"table": TABLE}}, BOTH_SIDES.format("public")),
+        ({"source": {"table": {**TABLE, "files": ["people.csv", "people.csv.gz"]}}}, "a file is named twice"),
+        (voters(), "leaves the features .* unprotected.* public_features: true"),
+        (by_label(where={"y": ["yes"]}), LABEL_DECIDES),
+        (by_label(selection={"keep": "volunteers", "seed": 1, "unless": [HALF]}), LABEL_DECIDES),
+    ],
+)
+def test_what_would_not_protect_real_people_is_refused(tmp_path, changes, why):
+    with pytest.raises(BadScenario, match=why):
+        own(tmp_path, **changes)
+
+
+def test_people_of_a_table_are_real_unless_it_is_said_and_looked_at_only_in_an_experiment(tmp_path):
+    assert own(tmp_path).people == "real"
+    assert own(tmp_path, people="simulated", target={"table": TABLE}).people == "simulated"
+    assert tiny().people == "simulated"
+    for side in ("target", "public"):
+        assert own(tmp_path, **{"source": where("1"), side: where("2")}).people == "real"
+    assert not can_judge(own(tmp_path))
+    assert can_judge(own(tmp_path, experiment=True, baselines=["optimum"]))
+    promised = own(tmp_path, **voters(public_features=True)).curator.guarantee
     assert (promised.protects, promised.neighbours) == ("labels", "one label")
-    assert labelled(protects="records").curator.guarantee.protects == "records"
+    assert own(tmp_path, **voters(protects="records")).curator.guarantee.protects == "records"
+    bare = {**TREE["curator"], "epsilon": None, "delta": None}
+    with pytest.raises(BadScenario, match="people are real"):
+        open_curator(own(tmp_path, curator=bare), tmp_path / "state", None, None)
 
 
-def test_labels_that_alone_are_protected_do_not_decide_who_is_in_the_sample(tmp_path):
-    curator = {**TREE["curator"], "learner": {**VOTERS, "public_features": True}}
-    for rule in (
-        {"where": {"y": ["yes"]}},
-        {"selection": {"keep": "volunteers", "seed": 1, "unless": [{"column": "y", "values": ["no"], "factor": 0.5}]}},
-    ):
-        with pytest.raises(BadScenario, match="column 'y' decides who is in the sample, and is the label"):
-            own(tmp_path, protocol="model-agnostic", curator=curator, source={"table": {**TABLE, **rule}})
+def test_a_state_directory_refuses_another_table(tmp_path):
+    chosen = own(tmp_path)
+    for _ in range(2):
+        open_curator(chosen, tmp_path / "state", None, None).close()
+    (tmp_path / "people.csv").write_text(CSV.replace("1,yes", "2,yes", 1))
+    with pytest.raises(BadInput, match="the table has changed"):
+        open_curator(chosen, tmp_path / "state", None, None)
+
+
+def test_the_order_of_real_people_is_a_secret_of_the_state_directory(tmp_path):
+    """Another directory, another order of the same people; after a restart, the same. Also of those who are hosted.
+
+    Of these there are as many as the scenario says: how many of the table's people fit is data.
+    """
+    chosen, orders, hosted = own(tmp_path, agents={**TREE["agents"], "count": 50}), [], []
+    referee = Identity.load_or_create(tmp_path / "referee.key").public
+    for state in ("one", "two", "one"):
+        with closing(open_curator(chosen, tmp_path / state, None, None)) as curator:
+            orders.append(b"".join(block.features.tobytes() for block in curator._sample.blocks(10)))
+        with closing(open_population(chosen, tmp_path / "hosted" / state, None, referee, None)) as people:
+            assert len(people) == 50
+            hosted.append(people._population.records(np.arange(50)).features.tobytes())
+    assert orders[0] == orders[2] != orders[1]
+    assert hosted[0] == hosted[2] != hosted[1]
+    assert sorted(np.frombuffer(orders[0], np.float32)) == sorted(np.frombuffer(orders[1], np.float32))
 
 
 def test_where_both_sides_read_one_file_a_row_has_what_both_promise_together(tmp_path):
-    sides = {
-        "source": {"table": {**TABLE, "where": {"x": ["1"]}}},
-        "target": {"table": {**TABLE, "where": {"x": ["2"]}}},
-    }
     ledger = Extension(head=Head(chain="0" * 64, entries=1, hash="0" * 64), since=0, links=("0" * 64,))
     terms = Terms(run="r", digest="0" * 64, n=60, guarantee=own(tmp_path).curator.guarantee, ledger=ledger)
     assert promises(own(tmp_path), terms).keys() == {"curator", "agent"}
-    row = promises(own(tmp_path, **sides), terms)["together"]
+    row = promises(own(tmp_path, source=where("1"), target=where("2")), terms)["together"]
     assert row.pair == pytest.approx((91.0, 0.01))
