@@ -103,15 +103,12 @@ def test_a_killed_worker_changes_nothing_of_what_comes_out(one, two, monkeypatch
     assert [line for line in told if "its successor brings the same 10,001 people and repeats" in line]
 
 
-def test_stored_scores_are_restored_also_in_a_successor(one, two):
+def test_stored_scores_are_restored_also_in_a_successor_and_refused_as_a_shard_does(one, two):
     cumulative_losses = [(np.arange(size) % 3).astype(np.uint8) for size in two.sizes]
     histogram = two.restore(cumulative_losses, 5)
     os.kill(two.processes()[0], signal.SIGKILL)
     np.testing.assert_array_equal(np.concatenate(list(two.cumulative_losses())), np.concatenate(cumulative_losses))
     np.testing.assert_array_equal(histogram.people, one.restore([np.concatenate(cumulative_losses)], 5).people)
-
-
-def test_what_a_shard_refuses_is_refused_here(two):
     with pytest.raises(BadData, match="stored weights lie outside"):
         two.restore([np.full(size, 9, dtype=np.uint8) for size in two.sizes], 5)
 

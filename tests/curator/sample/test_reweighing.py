@@ -21,13 +21,6 @@ from tests.curator.given import cumulative_losses, hypothesis, law, losses_of, r
 from tests.tiers import for_each
 
 
-def projected(weights, kappa, eta=1.0):
-    cumulative_losses = np.log(np.asarray(weights, dtype=np.float64)) / eta
-    ones = np.broadcast_to(np.int64(1), cumulative_losses.shape)
-    cut = project(np.sort(cumulative_losses), ones, eta, kappa * len(weights))
-    return np.exp(eta * np.minimum(cumulative_losses - cut, 0.0)) / (kappa * len(weights)), np.exp(-eta * cut)
-
-
 def bisected(log_weights, budget):
     """Return min(c w, 1) by bisecting log c: slow and plain."""
     low, high = -np.max(log_weights) - 100.0, -np.min(log_weights) + 100.0
@@ -38,21 +31,6 @@ def bisected(log_weights, budget):
         else:
             high = middle
     return np.exp(np.minimum(log_weights + high, 0.0))
-
-
-@for_each(
-    ("weights", "kappa", "mu", "c"),
-    [
-        ([0.25] * 4, 0.25, [0.25] * 4, 1.0),
-        ([0.4, 0.04, 0.02, 0.01, 0.01], 0.4, [0.5, 0.25, 0.125, 0.0625, 0.0625], 12.5),
-        ([0.5, 0.25, 0.125, 0.125], 0.5, [0.5, 0.25, 0.125, 0.125], 2.0),
-        ([0.5, 0.25, 0.125, 0.125], 1.0, [0.25] * 4, 8.0),
-    ],
-)
-def test_projection_known_answers(weights, kappa, mu, c):
-    found, scale = projected(weights, kappa)
-    np.testing.assert_allclose(found, mu, rtol=1e-12)
-    assert scale == pytest.approx(c, rel=1e-12)
 
 
 @given(
@@ -198,19 +176,19 @@ def test_scores_never_outgrow_their_32_bits():
         weights.update(LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8))), HypothesisLoss(Constant(label=1)))
 
 
-@pytest.mark.parametrize("real", [False, True])
+@for_each("real", [False, True])
 def test_restored_weights_go_on_as_if_never_interrupted(real):
-    table = grained(np.random.default_rng(5), (10, 100))
-    records = losses_of(table if real else (table < 0.4).astype(np.uint8))
-    through, stopped = (LocalSample.of(records) for _ in range(2))
-    one, other = Reweighing(100, 0.2, 0.5), Reweighing(100, 0.2, 0.5)
-    loss = "hinge" if real else "zero-one"
+    table, loss = grained(np.random.default_rng(5), (10, 100)), "hinge" if real else "zero-one"
+    table = table if real else (table < 0.4).astype(np.uint8)
+    through, other = LocalSample.of(losses_of(table)), Reweighing(100, 0.2, 0.5)
+    one, stopped = Reweighing(100, 0.2, 0.5), LocalSample.of(losses_of(table))
     for t in range(10):
-        one.update(through, HypothesisLoss(hypothesis(t, 10, real=real), loss))
-        other.update(stopped, HypothesisLoss(hypothesis(t, 10, real=real), loss))
+        asked = HypothesisLoss(hypothesis(t, 10, real=real), loss)
+        one.update(through, asked)
+        other.update(stopped, asked)
         stored = [part.copy() for part in stopped.cumulative_losses()]
-        stopped = LocalSample.of(records)
-        other = Reweighing.restore(stopped, 0.2, 0.5, [HypothesisLoss(Constant(label=1), loss)] * (t + 1), stored)
+        stopped = LocalSample.of(losses_of(table))
+        other = Reweighing.restore(stopped, 0.2, 0.5, [asked] * (t + 1), stored)
     np.testing.assert_array_equal(law(one, through), law(other, stopped))
     assert one.sampling_bound() == other.sampling_bound()
 

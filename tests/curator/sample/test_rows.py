@@ -17,7 +17,7 @@ from common.numerics.randomness import RandomSource
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid, _mistakes
 from curator.sample.reweighing import Reweighing
-from curator.sample.rows import GatheredRows, SingleRows, feature, how_many, label, row_of
+from curator.sample.rows import SingleRows, feature, how_many, label, row_of
 from tests.tiers import for_each
 
 N = 1000
@@ -36,25 +36,26 @@ def mapped(array, path):
     return np.memmap(path, dtype=array.dtype, mode="r", shape=array.shape)
 
 
-def single(folder=None, dtype=np.float32):
-    records = people(dtype=dtype)
-    if folder is None:
-        return SingleRows(records)
-    return SingleRows(Records(mapped(records.features, folder / "x"), mapped(records.labels, folder / "l")))
+def kept(kind, records, folder=None):
+    """Return rows of a kind, ``single`` or ``fixed``; in files of the folder, if one is given."""
+    columns = (records.features, records.labels) if kind == "single" else (GRID.encode(records),)
+    if folder is not None:
+        columns = tuple(mapped(column, folder / str(place)) for place, column in enumerate(columns))
+    return SingleRows(Records(*columns)) if kind == "single" else FixedRows(columns[0], GRID)
 
 
-def fixed(folder=None, d=8):
-    codes = GRID.encode(people(d=d))
-    return FixedRows(codes if folder is None else mapped(codes, folder / "c"), GRID)
+def same(one, other):
+    np.testing.assert_array_equal(one.features.astype(np.float32), other.features)
+    np.testing.assert_array_equal(one.labels, other.labels)
 
 
 KINDS = {
-    "single": lambda folder: single(),
-    "bytes": lambda folder: single(dtype=np.uint8),
-    "fixed": lambda folder: fixed(),
-    "fixed, many features": lambda folder: fixed(d=40),
-    "single, mapped": single,
-    "fixed, mapped": fixed,
+    "single": lambda folder: kept("single", people()),
+    "bytes": lambda folder: kept("single", people(dtype=np.uint8)),
+    "fixed": lambda folder: kept("fixed", people()),
+    "fixed, many features": lambda folder: kept("fixed", people(d=40)),
+    "single, mapped": lambda folder: kept("single", people(), folder),
+    "fixed, mapped": lambda folder: kept("fixed", people(), folder),
 }
 HYPOTHESES = [
     Linear(weights=(0.3, -1.0, 0.0, 2.5, 1e-3), threshold=0.1),
@@ -95,10 +96,9 @@ class TestContract:
 
 
 def test_rows_that_no_computation_should_see_are_refused():
-    features = np.zeros((3, 2), dtype=np.float32)
-    features[1, 1] = np.nan
-    with pytest.raises(BadData, match="1 of 3 records hold NaN"):
-        SingleRows(Records(features, np.ones(3, dtype=np.int8))).check()
+    features = np.array([[0.0, 0.0], [0.0, np.nan]], dtype=np.float32)
+    with pytest.raises(BadData, match="1 of 2 records hold NaN"):
+        SingleRows(Records(features, np.ones(2, dtype=np.int8))).check()
 
 
 # The grid -----------------------------------------------------------------------------------------------------------
@@ -122,16 +122,21 @@ def test_every_value_is_rounded_to_the_nearest_of_a_grid_that_reaches_both_ends(
     assert (np.abs(decoded.astype(np.float64) - features) <= steps / 2 + slack).all()
 
 
-@for_each("bounds", [(0.0, 1.0), (-1.0, 1.0), (-0.0775, 0.0775), (-27.9, 27.9)])
-def test_values_of_the_grid_come_back_exactly(bounds):
-    grid = Grid.over(*bounds)
-    codes = np.random.default_rng(0).integers(0, 65536, (N, 3), dtype=np.uint16)
-    rows = FixedRows(codes, grid)
-    np.testing.assert_array_equal(grid.encode(rows.block(0, N)), codes)
-    plain = np.zeros((2, 3), dtype=np.float32)
-    plain[1] = float(bounds[1] >= 1.0)
-    back = FixedRows.of(Records(plain, np.ones(2, dtype=np.int8)), grid).block(0, 2).features
-    np.testing.assert_array_equal(back, plain)  # 0 and 1 lie on it
+def test_a_grid_is_the_finest_that_reaches_from_one_bound_to_the_other_and_its_values_come_back_exactly():
+    """Its step is a power of two, the first feature has every second value, and half of the step would not reach."""
+    generator = np.random.default_rng(4)
+    codes = generator.integers(0, 65536, (N, 3), dtype=np.uint16)
+    for low, high in [(-1.0, 1.0), (0.0, 1.0), (-5e-324, 1e9), *np.sort(generator.normal(0, 9, (300, 2))).tolist()]:
+        grid = Grid.over(low, high)
+        assert np.frexp(grid.step)[0] == 0.5
+        assert (grid.low / (2.0 * grid.step)).is_integer()  # 0 is on it
+        assert grid.low <= low
+        assert grid.low + 32767 * 2.0 * grid.step >= high
+        assert np.floor(low / grid.step) * grid.step + 32767 * grid.step < high
+        np.testing.assert_array_equal(grid.encode(FixedRows(codes[:50], grid).block(0, 50)), codes[:50])
+    for low in (0.0, -1.0):
+        plain = Records(np.eye(3, dtype=np.float32), np.ones(3, dtype=np.int8))
+        same(plain, FixedRows.of(plain, Grid.over(low, 1.0)).block(0, 3))  # 0 and 1 lie on it
 
 
 def test_bounds_come_from_what_is_public():
@@ -198,10 +203,10 @@ def test_integer_mistakes_are_those_of_exact_arithmetic(seed, d):
     assert rows.losses(HypothesisLoss(plane, "zero-one"))(0, 60).tolist() == wrong
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@for_each("dtype", [np.float32, np.uint8])
 def test_mistakes_are_those_of_the_half_space_also_where_its_margins_are_known(dtype):
-    rows, records = single(dtype=dtype), people(dtype=dtype)
-    generator = np.random.default_rng(7)
+    records, generator = people(dtype=dtype), np.random.default_rng(7)
+    rows = kept("single", records)
     # Whole weights: with features of 0 and 1 many margins are exactly 0.
     planes = [Linear(weights=tuple(generator.integers(-2, 3, 8).tolist()), threshold=1.0) for _ in range(3)]
     some = np.sort(generator.choice(N, 600, replace=False))
@@ -209,11 +214,10 @@ def test_mistakes_are_those_of_the_half_space_also_where_its_margins_are_known(d
         margins = plane.margins(records.features) * records.labels
         for asked in (some, some[::-1], some[:5]):
             np.testing.assert_allclose(rows.signed_margins(plane, asked), margins[asked], atol=1e-5)
-        for asked in planes:  # type: ignore[assignment]
-            known = np.concatenate(
-                [rows.losses(HypothesisLoss(asked, "zero-one"))(begin, begin + 250) for begin in range(0, N, 250)]
-            )
-            np.testing.assert_array_equal(known, asked.mistakes(records))  # type: ignore[attr-defined]
+        for other in planes:
+            losses = rows.losses(HypothesisLoss(other, "zero-one"))
+            known = np.concatenate([losses(begin, begin + 250) for begin in range(0, N, 250)])
+            np.testing.assert_array_equal(known, other.mistakes(records))
             assert known.dtype == np.uint8
         np.testing.assert_array_equal(rows.losses(HypothesisLoss(plane, "hinge"))(0, N), count("hinge", plane, records))
 
@@ -227,23 +231,7 @@ def test_margins_that_are_no_numbers_are_predicted_negative():
     np.testing.assert_array_equal(rows.losses(HypothesisLoss(plane, "zero-one"))(0, 4), plane.mistakes(records))
 
 
-def test_a_grid_is_the_finest_that_reaches_from_one_bound_to_the_other():
-    """Its step is a power of two, the first feature has every second value, and half of the step would not reach."""
-    generator = np.random.default_rng(4)
-    for low, high in [(-1.0, 1.0), (0.0, 1.0), (-5e-324, 1e9), *np.sort(generator.normal(0, 9, (300, 2))).tolist()]:
-        grid = Grid.over(low, high)
-        assert np.frexp(grid.step)[0] == 0.5
-        assert (grid.low / (2.0 * grid.step)).is_integer()  # 0 is on it
-        assert grid.low <= low
-        assert grid.low + 32767 * 2.0 * grid.step >= high
-        assert np.floor(low / grid.step) * grid.step + 32767 * grid.step < high
-
-
 FEW = 300
-
-
-def kept(kind, records):
-    return FixedRows.of(records, GRID) if kind == "fixed" else SingleRows(records)
 
 
 @njit
@@ -261,36 +249,21 @@ def seen(draws):
     return Records(features, signs)
 
 
-def same(one, other):
-    np.testing.assert_array_equal(one.features.astype(np.float32), other.features)
-    np.testing.assert_array_equal(one.labels, other.labels)
-
-
-@for_each("order", [[5, 0, 299, 5, 17], [42]])
 @for_each(("kind", "d", "dtype"), [("single", 70, np.float32), ("fixed", 70, np.float32), ("single", 200, np.uint8)])
-def test_a_loop_reads_the_rows_that_would_be_copied(kind, d, dtype, order):
+def test_a_loop_reads_the_rows_that_would_be_copied(kind, d, dtype):
     held = kept(kind, people(FEW, d, dtype))
-    chosen = np.array(order, dtype=np.int64)
     assert held.near
-    same(held.take(chosen), seen(held.located(chosen)))
-    same(held.take(chosen), seen(GatheredRows.of(held.take(chosen))))
+    for chosen in (np.array([5, 0, 299, 5, 17]), np.array([42])):
+        same(held.take(chosen), seen(held.located(chosen)))
 
 
 @for_each("kind", ["single", "fixed"])
-@for_each("d", [8, 70])
-def test_located_draws_are_the_draws(kind, d):
-    sampler = Reweighing(FEW, 0.5, 0.1).sampler(LocalSample([kept(kind, people(FEW, d))]))
+@for_each(("d", "place"), [(8, "memory"), (70, "memory"), (70, "a file"), (70, "shards")])
+def test_located_draws_are_the_draws_and_lie_where_they_are_if_they_are_long_and_in_one_piece(kind, d, place, tmp_path):
+    rows = kept(kind, people(FEW, d), tmp_path if place == "a file" else None)
+    sample = LocalSample([rows] * (2 if place == "shards" else 1))
+    sampler = Reweighing(len(sample), 0.5, 0.1).sampler(sample)
     located = sampler.located(500, RandomSource.seeded(3))
-    assert (located.rows is None) == (d == 8)
+    in_place = (d, place) == (70, "memory")
+    assert (located.rows is not None) == (sample.in_place is not None) == in_place
     same(sampler.draws(500, RandomSource.seeded(3)), seen(located))
-    same(sampler.draws(500, RandomSource.seeded(3)), seen(GatheredRows.of(sampler.draws(500, RandomSource.seeded(3)))))
-
-
-def test_rows_in_a_file_or_in_several_shards_are_copied(tmp_path):
-    codes = GRID.encode(people(FEW, 70))
-    codes.tofile(tmp_path / "rows")
-    mapped = FixedRows(np.memmap(tmp_path / "rows", np.uint16, "r", 0, codes.shape), GRID)
-    assert not mapped.near
-    assert LocalSample([mapped]).in_place is None
-    assert LocalSample([kept("fixed", people(FEW, 70))] * 2).in_place is None
-    assert LocalSample([kept("fixed", people(FEW, 70))]).in_place is not None

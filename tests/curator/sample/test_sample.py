@@ -3,6 +3,8 @@
 import importlib
 import os
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -87,20 +89,25 @@ def test_fixed_rows_learn_nearly_the_same_scores():
 
 
 def test_counting_by_sorting_gives_what_tables_give(monkeypatch):
-    tables = Reweighing(N, 0.1, 0.4)
-    sample = held("single", (), 2)
-    tables.update(sample, HypothesisLoss(*ROUNDS[2]))
-    wanted = tables.density().histogram
+    def counted():
+        weights = Reweighing(N, 0.1, 0.4)
+        weights.update(held("single", (), 2), HypothesisLoss(*ROUNDS[2]))
+        return weights.density().histogram
+
+    tables = counted()
     monkeypatch.setattr(shards, "_DENSE", 10)
     monkeypatch.setattr(shards, "_SHARE", 777)
-    sorted_ = Reweighing(N, 0.1, 0.4)
-    sorted_.update(held("single", (), 2), HypothesisLoss(*ROUNDS[2]))
-    np.testing.assert_array_equal(sorted_.density().histogram.levels, wanted.levels)
-    np.testing.assert_array_equal(sorted_.density().histogram.people, wanted.people)
-    assert wanted.people.sum() == N
+    np.testing.assert_array_equal(counted().levels, tables.levels)
+    np.testing.assert_array_equal(counted().people, tables.people)
+    assert tables.people.sum() == N
 
 
-@pytest.mark.parametrize(("most", "before", "wider"), [(255, np.uint8, np.uint16), (65535, np.uint16, np.uint32)])
+def zeros(n=20, *cuts):
+    """Return a sample of records that no hypothesis of these tests is wrong about, in shards, with scores of 0."""
+    return split(losses_of(np.zeros((1, n), dtype=np.uint8)), *cuts)
+
+
+@for_each(("most", "before", "wider"), [(255, np.uint8, np.uint16), (65535, np.uint16, np.uint32)])
 def test_scores_widen_before_they_overflow(most, before, wider):
     sample = LocalSample.of(losses_of(np.ones((1, 20), dtype=np.uint8)))
     sample.restore([np.full(20, most, dtype=before)], most)
@@ -110,7 +117,7 @@ def test_scores_widen_before_they_overflow(most, before, wider):
 
 
 def test_refined_scores_are_whole_multiples():
-    sample = split(losses_of(np.zeros((1, 20), dtype=np.uint8)), 5)
+    sample = zeros(20, 5)
     sample.restore(np.split(np.arange(20, dtype=np.uint8), [5]), 19)
     sample.refine(1024, 20 * 1024)
     np.testing.assert_array_equal(cumulative_losses(sample), np.arange(20) * 1024)
@@ -126,7 +133,7 @@ def test_refined_scores_are_whole_multiples():
     ],
 )
 def test_impossible_stored_scores_are_refused(stored, says):
-    sample = LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8)))
+    sample = zeros()
     with pytest.raises(BadData, match=says):
         Reweighing.restore(sample, 1.0, 0.1, [HypothesisLoss(Constant(label=1))] * 3, stored)
     assert not cumulative_losses(sample).any()
@@ -138,7 +145,7 @@ def test_impossible_stored_scores_are_refused(stored, says):
 def test_each_point_of_the_pile_lies_on_one_record_and_each_record_on_as_many_as_it_is_high(cuts):
     """Records are as high as their score says, one after the other, through all shards."""
     n, heights = 1500, np.array([3, 1, 2])
-    sample = split(losses_of(np.zeros((1, n), dtype=np.uint8)), *cuts)
+    sample = zeros(n, *cuts)
     scores = np.random.default_rng(6).integers(0, 4, n).astype(np.uint8)  # above the last level: as high as that
     sample.restore(np.split(scores, cuts), 3)
     table = AcceptanceTable(0, np.full(3, 2**64 - 1, dtype=np.uint64), heights)
@@ -168,16 +175,9 @@ def scenario(**storage: Any) -> Scenario:
     return tiny("curator.n=3001", *(f"curator.storage.{key}={value}" for key, value in storage.items()))
 
 
-def everybody(sample: Any) -> Records:
-    return Records.joined(list(sample.blocks(1000)))
-
-
 def contents(chosen: Scenario, folder: Path, seed: int = 3, told: list[str] | None = None) -> Records:
-    sample = open_sample(chosen, folder, seed, [].append if told is None else told.append)
-    try:
-        return everybody(sample)
-    finally:
-        sample.close()
+    with closing(open_sample(chosen, folder, seed, [].append if told is None else told.append)) as sample:
+        return Records.joined(list(sample.blocks(1000)))
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_small_blocks")
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+@for_each("kind", KINDS)
 def test_the_records_are_those_of_the_people_wherever_they_are_kept(tmp_path, kind):
     chosen = scenario(**kind)
     expected = chosen.source.distribution.draw(3, np.arange(3001))
@@ -199,7 +199,7 @@ def test_the_records_are_those_of_the_people_wherever_they_are_kept(tmp_path, ki
         np.testing.assert_allclose(found.features, expected.features, rtol=0, atol=1.001 * step)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@for_each("threads", [1, 3])
 def test_blocks_come_in_order_whatever_the_threads(threads, monkeypatch):
     monkeypatch.setattr(source, "PAUSE", -1.0)
     told: list[str] = []
@@ -208,45 +208,43 @@ def test_blocks_come_in_order_whatever_the_threads(threads, monkeypatch):
 
 
 @pytest.mark.usefixtures("_small_blocks")
-@pytest.mark.parametrize("numbers", ["single", "fixed"])
-def test_a_file_that_is_there_whole_is_used_again(tmp_path, monkeypatch, numbers):
+@for_each("numbers", ["single", "fixed"])
+def test_a_file_that_is_there_whole_is_used_again(tmp_path, numbers):
     chosen = scenario(numbers=numbers, place="disk")
-    first = contents(chosen, tmp_path)
-    (file,) = (path for path in (tmp_path / "rows").glob("rows-*") if not path.suffix)
-    assert file.stat().st_mode & 0o077 == 0
-    before = file.stat().st_mtime_ns
-    again = contents(chosen, tmp_path)
-    assert file.stat().st_mtime_ns == before
-    np.testing.assert_array_equal(first.features, again.features)
-    held = open_sample(chosen, tmp_path, 3, print)
-    with pytest.raises(BadInput, match="in use by another process"):
+    first, file = contents(chosen, tmp_path), tmp_path / "rows" / "rows-0-3001"
+    before = file.stat()
+    assert before.st_mode & 0o077 == 0
+    np.testing.assert_array_equal(first.features, contents(chosen, tmp_path).features)
+    assert file.stat().st_mtime_ns == before.st_mtime_ns
+    with closing(open_sample(chosen, tmp_path, 3, print)), pytest.raises(BadInput, match="in use by another process"):
         open_sample(chosen, tmp_path, 3, print)
-    held.close()
     other = contents(chosen, tmp_path, seed=4)  # a file of other people is not used
     np.testing.assert_array_equal(other.labels, chosen.source.distribution.draw(4, np.arange(3001)).labels)
 
 
+def flip_a_bit(file: Path, _: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[20_000] ^= 4
+    file.write_bytes(content)
+
+
+DAMAGES: dict[str, Callable[[Path, Path], Any]] = {
+    "one byte": flip_a_bit,
+    "cut off": lambda file, _: os.truncate(file, 30_000),
+    "no checksums": lambda _, sidecar: sidecar.unlink(),
+    "checksums cut off": lambda _, sidecar: os.truncate(sidecar, 99),
+    "gone": lambda file, _: file.unlink(),
+    "half-written": lambda file, sidecar: (sidecar.unlink(), file.rename(file.with_name(file.name + ".part"))),
+}
+
+
 @pytest.mark.usefixtures("_small_blocks")
-@pytest.mark.parametrize("damage", ["one byte", "cut off", "no checksums", "checksums cut off", "gone", "half-written"])
+@for_each("damage", DAMAGES)
 def test_a_file_that_is_not_beyond_doubt_is_written_again(tmp_path, damage):
-    chosen = scenario(numbers="fixed", place="disk")
-    first = contents(chosen, tmp_path)
-    file, sidecar = tmp_path / "rows" / "rows-0-3001", tmp_path / "rows" / "rows-0-3001.json"
+    chosen, told = scenario(numbers="fixed", place="disk"), list[str]()
+    first, file = contents(chosen, tmp_path), tmp_path / "rows" / "rows-0-3001"
     whole = file.read_bytes()
-    if damage == "one byte":
-        file.write_bytes(whole[:20_000] + bytes([whole[20_000] ^ 4]) + whole[20_001:])
-    elif damage == "cut off":
-        os.truncate(file, 30_000)
-    elif damage == "no checksums":
-        sidecar.unlink()
-    elif damage == "checksums cut off":
-        sidecar.write_bytes(sidecar.read_bytes()[:99])
-    elif damage == "gone":
-        file.unlink()
-    else:
-        sidecar.unlink()
-        file.rename(file.with_name(file.name + ".part"))
-    told: list[str] = []
+    DAMAGES[damage](file, file.with_name(file.name + ".json"))
     again = contents(chosen, tmp_path, told=told)
     assert any("does not hold what was written" in line for line in told) == (damage == "one byte")
     assert file.read_bytes() == whole

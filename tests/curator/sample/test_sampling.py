@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from common.local.hypotheses.composed import Task
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners.base import learn_from, parse_learner
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.reweighing import Reweighing
@@ -85,13 +84,11 @@ def test_a_law_too_uneven_for_rejection_is_drawn_from_a_table(cuts):
 
 def test_what_rounding_adds_to_light_records_is_rejected():
     density = Density(ScoreHistogram(np.array([0, 1, 50, 100]), np.array([20_000, 1, 1, 1])), 0.33, np.inf)
-    acceptance_table = density.acceptance_table()
-    p = density.relative(np.arange(len(acceptance_table.limits)) + acceptance_table.base)
+    table = density.acceptance_table()
+    p = density.relative(np.arange(len(table.limits)) + table.base)
     most = 1 << (62 - len(density).bit_length())
-    assert acceptance_table.heights.min() == 1  # p is less than 1 / most by far
-    np.testing.assert_allclose(
-        acceptance_table.heights * (acceptance_table.limits + 1.0) / 2.0**64 / most, p, rtol=1e-12
-    )
+    assert table.heights.min() == 1  # p is less than 1 / most by far
+    np.testing.assert_allclose(table.heights * (table.limits + 1.0) / 2.0**64 / most, p, rtol=1e-12)
 
 
 @for_each("cuts", [(), (1, 30), (59,)])
@@ -134,49 +131,28 @@ def test_a_tie_is_decided_by_further_words():
     assert set(drawn.tolist()) <= set(range(N))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-def test_a_draw_is_a_whole_record(dtype):
-    sampler = Reweighing(N, None, 1.0).sampler(people(dtype=dtype))
+@for_each("cuts", [(), (1, 30)])
+@for_each("dtype", [np.float32, np.uint8])
+def test_a_draw_is_a_whole_record_and_everybody_comes_once_in_the_fixed_order(dtype, cuts):
+    sampler, records = Reweighing(N, None, 1.0).sampler(split(people(dtype=dtype), *cuts)), people(dtype=dtype)
     drawn, rows = (draw(500, RandomSource.seeded(6)) for draw in (sampler.draws, sampler.indices))
+    everybody = Records.joined(list(sampler.everybody()))
     assert drawn.features.dtype == dtype
-    np.testing.assert_array_equal(drawn.features, people(dtype=dtype).features[rows])
-    np.testing.assert_array_equal(drawn.labels, people(dtype=dtype).labels[rows])
-
-
-def test_as_many_are_drawn_as_were_asked_for():
-    weights, sample = uneven(0.3)
-    sampler = weights.sampler(sample)
-    assert len(sampler.draws(0, RandomSource.seeded(7))) == len(sampler.indices(0, RandomSource.seeded(7))) == 0
-    assert len(sampler.draws(200_000, RandomSource.seeded(7))) == 200_000
-
-
-@pytest.mark.parametrize("cuts", [(), (1, 30)])
-def test_located_draws_are_the_draws(cuts):
-    sampler = Reweighing(N, None, 1.0).sampler(split(people(), *cuts))
-    located, drawn = (draw(37, RandomSource.seeded(8)) for draw in (sampler.located, sampler.draws))
-    assert located.size == len(drawn) == 37
-    if located.codes is None and located.labels is not None:
-        rows = np.arange(37) if located.rows is None else located.rows
-        np.testing.assert_array_equal(located.matrix[rows], drawn.features)
-        np.testing.assert_array_equal(located.labels[rows], drawn.labels)
-
-
-@pytest.mark.parametrize("cuts", [(), (1, 30)])
-def test_everybody_comes_once_in_the_fixed_order(cuts):
-    sampler = Reweighing(N, None, 1.0).sampler(split(people(), *cuts))
-    seen = Records.joined(list(sampler.everybody()))
-    np.testing.assert_array_equal(seen.features, people().features)
-    np.testing.assert_array_equal(seen.labels, people().labels)
+    for found, wanted in ((drawn, records.take(rows)), (everybody, records)):
+        np.testing.assert_array_equal(found.features, wanted.features)
+        np.testing.assert_array_equal(found.labels, wanted.labels)
+    for count in (0, 70_000):
+        assert len(sampler.draws(count, RandomSource.seeded(7))) == count
+    assert len(sampler.indices(0, RandomSource.seeded(7))) == 0
 
 
 def test_limits_round_up_and_never_fall_to_zero():
-    density = Density(ScoreHistogram(np.array([0, 1, 200]), np.array([1, 1, 1])), 1.0, np.inf)
-    acceptance_table = density.acceptance_table()
-    assert acceptance_table.limits[200 - acceptance_table.base] == np.uint64(2**64 - 1)
-    assert int(acceptance_table.limits[199 - acceptance_table.base]) + 1 >= np.exp(-1.0) * 2.0**64
-    assert acceptance_table.base > 0  # below, all chances are at most 2^-64
-    assert acceptance_table.limits[0] == 0
-    assert np.exp(-1.0 * (200 - acceptance_table.base)) <= 2.0**-64
+    table = Density(ScoreHistogram(np.array([0, 1, 200]), np.array([1, 1, 1])), 1.0, np.inf).acceptance_table()
+    assert table.limits[200 - table.base] == np.uint64(2**64 - 1)
+    assert int(table.limits[199 - table.base]) + 1 >= np.exp(-1.0) * 2.0**64
+    assert table.base > 0  # below, all chances are at most 2^-64
+    assert table.limits[0] == 0
+    assert np.exp(-1.0 * (200 - table.base)) <= 2.0**-64
 
 
 def test_wrong_sizes_are_refused():
@@ -209,76 +185,55 @@ def test_signed_margins_are_the_same_wherever_the_rows_lie(kind, count):
     generator = np.random.default_rng(1)
     features = generator.normal(size=(N * 9, 130)) if dtype == np.float32 else generator.integers(0, 2, (N * 9, 130))
     records = Records(features.astype(dtype), generator.choice(np.array([-1, 1], dtype=np.int8), len(features)))
-    planes = [Linear(weights=tuple(generator.normal(size=130).tolist()), threshold=0.2) for _ in range(2)]
-    whole = records if kind != "fixed" else FixedRows.of(records, Grid.over(-4.0, 4.0))
+    one, other = (Linear(weights=tuple(generator.normal(size=130).tolist()), threshold=0.2) for _ in range(2))
     found = []
     for cuts in ([], [100, 101]):
-        ends = zip([0, *cuts], [*cuts, len(features)], strict=True)
-        parts = [whole.block(begin, end) if kind == "fixed" else records.take(slice(begin, end)) for begin, end in ends]
-        rows = [FixedRows.of(part, whole.grid) if kind == "fixed" else SingleRows(part) for part in parts]
-        sample = LocalSample(rows)
+        parts = [records.take(np.arange(a, b)) for a, b in pairwise([0, *cuts, len(features)])]
+        grid = Grid.over(-4.0, 4.0)
+        sample = LocalSample([FixedRows.of(part, grid) if kind == "fixed" else SingleRows(part) for part in parts])
         assert (sample.in_place is None) == bool(cuts)
         distinct = Reweighing(len(features), None, 0.1).sampler(sample).distinct(count, RandomSource.seeded(3))
         held = distinct.take(np.arange(len(distinct)))
-        for plane in (*planes, planes[1]):
+        for plane in (one, other, other):
             found.append(distinct.signed_margins(plane))
             np.testing.assert_allclose(found[-1], plane.margins(held.features) * held.labels, atol=1e-4)
             np.testing.assert_array_equal((found[-1] > 0) == (held.labels > 0), plane.margins(held.features) > 0)
-    for one, other in zip(found[:3], found[3:], strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(found[:3], found[3:])
 
 
-TASK = Task(features=2, label=3)
 COUNT = 400
 
 
-@pytest.fixture
-def sampler():
-    """People whose features tell who they are; the label in column 3 is not their own."""
-    features = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
-    sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
-    return Sampler(sample, Reweighing(100, 0.2, 0.1).density(), task=TASK)
-
-
-@pytest.mark.parametrize(
+@for_each(
     "ask",
     [
         lambda sampler, source: [sampler.draws(COUNT, source)],
         lambda sampler, source: [sampler.distinct(COUNT, source).take(slice(None))],
         lambda sampler, source: [sampler.distinct(COUNT, source).take(np.arange(0, 50, 2))],
         lambda sampler, source: sampler.everybody(),
+        lambda sampler, source: (records for records, _ in sampler.weighted()),
+        lambda sampler, source: [Records(*sampler.located(COUNT, source)[:2])],
     ],
-    ids=["draws", "distinct", "some of the distinct", "everybody"],
 )
-def test_records_are_seen_through_the_task(sampler, ask):
-    whole = next(sampler._sample.blocks(100))
-    of_view = {view.tobytes(): label for view, label in zip(whole.features[:, :2], TASK.of(whole).labels, strict=True)}
+@for_each(("width", "task"), [(4, Task(features=2, label=3)), (90, Task(features=70, label=80))])
+def test_records_are_seen_through_the_task_also_where_long_ones_could_be_read_in_place(width, task, ask):
+    """Features tell who they are; the label in a column is not their own."""
+    features = np.random.default_rng(1).normal(size=(100, width)).astype(np.float32)
+    whole = Records(features, np.ones(100, dtype=np.int8))
+    sampler = Sampler(LocalSample.of(whole), Reweighing(100, 0.2, 0.1).density()).through(task)
+    of_view = {view.tobytes(): label for view, label in zip(*vars(task.of(whole)).values(), strict=True)}
     seen = Records.joined(list(ask(sampler, RandomSource.seeded(1))))
-    assert seen.dimension == sampler.dimension == 2
+    assert seen.dimension == sampler.dimension == task.features
     assert [of_view[view.tobytes()] for view in seen.features] == list(seen.labels)
     assert set(seen.labels) == {-1, 1}
 
 
-def test_a_learner_that_reads_long_records_in_place_sees_the_task(sampler):
-    features = np.random.default_rng(1).normal(size=(100, 90)).astype(np.float32)
-    sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
-    assert sample.in_place is not None
-    view = Sampler(sample, Reweighing(100, 0.2, 0.1).density(), task=Task(features=70, label=80))
-    learned: Any = learn_from(
-        parse_learner({"name": "sgd", "steps": 50, "noise": 1.0, "diameter": 2.0}), view, RandomSource.seeded(1), None
-    )
-    assert len(learned.weights) == 70
-    drawn, located = view.draws(200, RandomSource.seeded(1)), view.located(200, RandomSource.seeded(1))
-    np.testing.assert_array_equal(located.matrix, drawn.features)
-    np.testing.assert_array_equal(located.labels, drawn.labels)
-
-
-def test_long_rows_in_memory_are_seen_through_the_task_too():
+def test_margins_of_long_rows_are_those_of_their_views():
     features = np.random.default_rng(1).normal(size=(100, 64)).astype(np.float32)
     sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
     assert sample.in_place is not None
-    task = Task(features=40, label=50)
-    distinct = Sampler(sample, Reweighing(100, 0.2, 0.1).density(), task=task).distinct(COUNT, RandomSource.seeded(1))
+    sampler = Sampler(sample, Reweighing(100, 0.2, 0.1).density(), task=Task(features=40, label=50))
+    distinct = sampler.distinct(COUNT, RandomSource.seeded(1))
     views = distinct.take(np.arange(len(distinct)))
     plane = Linear(weights=tuple(np.linspace(-1.0, 1.0, 40).tolist()), threshold=0.1)
     np.testing.assert_allclose(distinct.signed_margins(plane), plane.margins(views.features) * views.labels, atol=1e-5)

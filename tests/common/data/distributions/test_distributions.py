@@ -12,7 +12,7 @@ from common.core.errors import BadMessage
 from common.data.distributions.base import DISTRIBUTIONS, parse_distribution
 from common.data.distributions.bits import SparseConjunction
 from common.data.distributions.clusters import ClassClusters, DriftingLine
-from common.data.distributions.gaussians import GaussianBall, GaussianHalfSpace
+from common.data.distributions.gaussians import GaussianHalfSpace
 from common.data.distributions.parities import BiasedParity
 from tests.common.numerics.test_randomness import normals
 from tests.contracts import examples, with_a_number_that_is_none
@@ -29,12 +29,6 @@ def same(one, two):
     return np.array_equal(one.features, two.features) and np.array_equal(one.labels, two.labels)
 
 
-def test_examples_have_both_sides_where_there_are_two():
-    for source, target in (pair.values for pair in TWO_SIDED):
-        assert (source.side, target.side) == ("source", "target")
-        assert source.model_copy(update={"side": "target"}) == target
-
-
 @for_each("distribution", examples(DISTRIBUTIONS))
 class TestEveryDistribution:
     def test_draws_valid_records(self, distribution):
@@ -48,12 +42,9 @@ class TestEveryDistribution:
 
     def test_a_person_is_the_same_in_any_company(self, distribution):
         everybody = distribution.draw(1, np.arange(300))
-        order = np.random.default_rng(0).permutation(300)
-        assert same(distribution.draw(1, order), everybody.take(order))
-        assert same(distribution.draw(1, np.array([250])), everybody.take([250]))
-
-    def test_people_of_another_seed_are_others(self, distribution):
-        assert not same(distribution.draw(1, np.arange(50)), distribution.draw(2, np.arange(50)))
+        for people in (np.random.default_rng(0).permutation(300), np.array([250]), np.arange(0)):
+            assert same(distribution.draw(1, people), everybody.take(people))
+        assert not same(distribution.draw(2, np.arange(300)), everybody)
 
     def test_some_features_are_those_of_the_whole_record(self, distribution):
         whole = distribution.draw(1, np.arange(200))
@@ -61,26 +52,18 @@ class TestEveryDistribution:
         for columns in (None, everything, everything[::-2], everything[-1:], everything[:0]):
             assert same(distribution.draw_columns(1, np.arange(200), columns), whole.only(columns))
 
-    def test_nobody_can_be_drawn(self, distribution):
-        nobody = distribution.draw(1, np.arange(0))
-        assert nobody.features.shape == (0, distribution.dimension)
-        assert len(distribution.draw_columns(1, np.arange(0), np.array([0]))) == 0
-
     def test_survives_the_wire(self, distribution):
         assert parse_distribution(json.loads(json.dumps(distribution.wire()))) == distribution
 
-    def test_refuses_an_unknown_parameter(self, distribution):
-        with pytest.raises(BadMessage, match="surprise"):
-            parse_distribution({**distribution.wire(), "surprise": 1})
-
-    def test_refuses_numbers_that_are_not_finite(self, distribution):
-        for broken in with_a_number_that_is_none(distribution.wire()):
+    def test_refuses_an_unknown_parameter_and_numbers_that_are_not_finite(self, distribution):
+        for broken in ({**distribution.wire(), "surprise": 1}, *with_a_number_that_is_none(distribution.wire())):
             with pytest.raises(BadMessage):
                 parse_distribution(broken)
 
 
 @for_each(("source", "target"), TWO_SIDED)
 def test_source_and_target_people_of_one_seed_are_independent(source, target):
+    assert (source.side, target.side, source.model_copy(update={"side": "target"})) == ("source", "target", target)
     source, target = (people.draw(1, np.arange(20_000)) for people in (source, target))
     # 8 standard errors: the features are light-tailed; chance below 1e-10.
     correlation = np.corrcoef(source.features[:, 0], target.features[:, 0])[0, 1]
@@ -107,72 +90,68 @@ def test_an_unknown_distribution_is_named():
         parse_distribution({"name": "cauchy"})
 
 
-def biased(side="source", **parameters):
+RATES = [{"features": [17], "source": 0.95, "target": 0.6}, {"features": [130], "source": 0.98, "target": 0.98}]
+NEAR = {"d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
+
+
+def biased(side, **parameters):
     return BiasedParity.parse({"side": side, "d": 80, "secret": [0, 5, 70], "biased": 3, "rate": 0.1} | parameters)
 
 
-def test_labels_are_the_secret_parity():
-    records = biased().draw(2, np.arange(500))
-    odd = records.features[:, [0, 5, 70]].sum(axis=1) % 2 == 1
-    np.testing.assert_array_equal(records.labels, np.where(odd, 1, -1))
+def clusters(side, **parameters):
+    return ClassClusters.parse({"side": side, "d": 3, "classes": 4} | parameters)
 
 
-PEOPLE = np.arange(40_000)
+def line(side, **parameters):
+    return DriftingLine.parse({"side": side, "d": 4, "slope": 0.3} | parameters)
 
 
-def clusters(side: str = "target", **settings: float) -> ClassClusters:
-    return ClassClusters.parse({"side": side, "d": 3, "classes": 4, **settings})
+def ball(side, **parameters):
+    return parse_distribution({"name": "gaussian-ball", "side": side} | NEAR | parameters)
+
+
+def half_space(side, **parameters):
+    far = {"d": 500, "close": 10, "sigma_source": 1.0, "sigma_target": 0.02}
+    return GaussianHalfSpace.parse({"side": side} | far | parameters)
+
+
+def sparse(side, **parameters):
+    return SparseConjunction.parse({"side": side, "d": 200, "truth": [4, 17], "rates": RATES} | parameters)
+
+
+def test_labels_are_the_secret_parity_or_the_conjunction():
+    parities, conjunctions = biased("source").draw(2, np.arange(500)), sparse("target").draw(1, np.arange(1000))
+    odd = parities.features[:, [0, 5, 70]].sum(axis=1) % 2 == 1
+    np.testing.assert_array_equal(parities.labels == 1, odd)
+    np.testing.assert_array_equal(conjunctions.labels == 1, conjunctions.features[:, [4, 17]].all(axis=1))
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_classes_are_as_frequent_as_stated_and_everybody_has_one(side):
-    distribution = clusters(side, skew=1.5)
-    drawn = distribution.draw(1, PEOPLE)
+def test_classes_are_as_frequent_as_stated_and_lie_around_their_centres(side):
+    distribution = clusters(side, skew=1.5, spread=0.05)
+    drawn = distribution.draw(1, np.arange(40_000))
     columns = drawn.features[:, 3:]
     assert set(np.unique(columns)) == {0.0, 1.0}
     assert (columns.sum(axis=1) == 1).all()
     np.testing.assert_array_equal(drawn.labels == 1, columns[:, 0] == 1)
     # 5 standard errors of a share are below 5/(2 * 200).
     np.testing.assert_allclose(columns.mean(axis=0), distribution.shares, atol=0.0125)
-
-
-def test_clusters_lie_around_their_centres():
-    distribution = clusters(spread=0.05)
-    drawn = distribution.draw(1, PEOPLE)
     for c in range(4):
-        mine = drawn.features[drawn.features[:, 3 + c] == 1, :3]
-        # About 10,000 people: standard errors are 0.0005 and 0.00035. Clipping at 0 and 1 is 4 deviations away.
-        np.testing.assert_allclose(mine.mean(axis=0), distribution.centres[c], atol=0.003)
-        np.testing.assert_allclose(mine.std(axis=0), 0.05, atol=0.002)
+        mine = drawn.features[columns[:, c] == 1, :3]
+        # At least 4,000 people: standard errors are below 0.0008 and 0.0006. Clipping at 0 and 1 is 4 deviations away.
+        np.testing.assert_allclose(mine.mean(axis=0), distribution.centres[c], atol=0.005)
+        np.testing.assert_allclose(mine.std(axis=0), 0.05, atol=0.003)
 
 
-LINE_PEOPLE = np.arange(200_000)
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_least_squares_finds_the_sides_weights(side):
-    line = DriftingLine(side=side, d=4, slope=0.3, noise=0.05, drift=0.7, skew=2.0)
-    records = line.draw(1, LINE_PEOPLE)
+@pytest.mark.parametrize(("side", "means"), [("source", [0.25, 0.25, 0.5, 0.5]), ("target", [0.5] * 4)])
+def test_least_squares_finds_the_sides_weights_and_half_of_the_sources_inputs_are_skewed(side, means):
+    distribution, people = line(side, drift=0.7, skew=3.0), np.arange(200_000)
+    records = distribution.draw(1, people)
     inputs, response = records.features[:, :4] - 0.5, records.features[:, 4] - 0.5
-    found, *_ = np.linalg.lstsq(np.c_[inputs, np.ones(len(LINE_PEOPLE))], response, rcond=None)
-    assert np.abs(found[:4] - line.weights).max() < 0.002  # 4 standard errors
-    assert abs(found[4]) < 0.002
+    found, *_ = np.linalg.lstsq(np.c_[inputs, np.ones(len(people))], response, rcond=None)
+    assert np.abs(found - [*distribution.weights, 0.0]).max() < 0.002  # 4 standard errors
     np.testing.assert_array_equal(records.labels > 0, records.features[:, 4] > 0.5)
-
-
-def test_only_the_source_has_skewed_inputs_and_only_half_of_them():
-    means = {
-        s: DriftingLine(side=s, d=4, skew=3.0).draw(1, LINE_PEOPLE).features[:, :4].mean(axis=0)
-        for s in ("source", "target")
-    }
-    assert np.abs(means["target"] - 0.5).max() < 0.003
-    assert np.abs(means["source"] - [0.25, 0.25, 0.5, 0.5]).max() < 0.003
-
-
-def ball(side, **parameters):
-    return GaussianBall.parse(
-        {"side": side, "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07} | parameters
-    )
+    np.testing.assert_allclose(inputs.mean(axis=0) + 0.5, means, atol=0.003)
 
 
 @for_each(
@@ -185,14 +164,20 @@ def test_chi_squared_has_its_known_values(sigma_source, sigma_target, close, exp
     assert found.supremum() == pytest.approx((sigma_source / sigma_target) ** close, rel=1e-12)
 
 
-def test_the_stated_share_of_the_target_lies_inside_and_a_smaller_one_of_the_source():
-    # 6 standard errors: chance below 1e-8.
-    people = np.arange(200_000)
+def test_the_stated_share_of_the_target_is_negative_and_a_known_one_of_the_source():
+    """A smaller one inside the ball, nearly half of the half-space; to 6 standard errors: chance below 1e-8."""
     inside_source = chi2.cdf(0.07**2 / 0.1**2 * chi2.ppf(0.3, 2), 2)
-    for side, share in [("target", 0.3), ("source", inside_source)]:
-        found = np.mean(ball(side, inside=0.3).draw(4, people).labels < 0)
-        assert abs(found - share) < 6 * np.sqrt(share * (1 - share) / people.size)
+    below_source = ndtr(half_space("source").threshold / math.sqrt(10))
     assert inside_source < 0.2
+    assert 0.48 < below_source < 0.5
+    for distribution, share in (
+        (ball("target", inside=0.3), 0.3),
+        (ball("source", inside=0.3), inside_source),
+        (half_space("target", d=12), 0.01),
+        (half_space("source", d=12), below_source),
+    ):
+        found = np.mean(distribution.draw(4, np.arange(200_000)).labels < 0)
+        assert abs(found - share) < 6 * np.sqrt(share * (1 - share) / 200_000)
 
 
 @pytest.mark.parametrize(("side", "stream", "sigma"), [("source", 0, 0.1), ("target", 1, 0.07)])
@@ -210,42 +195,13 @@ def test_records_are_the_feature_map_of_the_normals(side, stream, sigma):
     assert 0 < np.mean(lengths > 0.9) < 1
 
 
-SETTINGS = {"side": "target", "d": 6, "close": 2, "sigma_source": 0.1, "sigma_target": 0.06, "inside": 0.3}
-BALLS = parse_distribution({"name": "gaussian-balls", "second": 0.45, "norm": 0.02, **SETTINGS})
-BALL = parse_distribution({"name": "gaussian-ball", "norm": 0.02, **SETTINGS})
-
-
-def test_people_are_those_of_one_ball_with_a_label_more():
-    people = np.arange(5000)
-    two, one = BALLS.draw(3, people), BALL.draw(3, people)
-    np.testing.assert_array_equal(two.features[:, :6], one.features)
+def test_the_people_of_two_balls_are_those_of_one_with_the_label_of_the_other_behind():
+    people = np.arange(20_000)
+    two = ball("target", name="gaussian-balls", second=0.45, inside=0.3, norm=0.02).draw(3, people)
+    one, other = (ball("target", inside=inside, norm=0.02).draw(3, people) for inside in (0.3, 0.45))
+    np.testing.assert_array_equal(two.features[:, :8], one.features)
     np.testing.assert_array_equal(two.labels, one.labels)
-    assert set(two.features[:, 6]) == {0.0, 1.0}
-
-
-def test_the_second_label_is_that_of_its_own_ball():
-    people = np.arange(5000)
-    other = parse_distribution({"name": "gaussian-ball", **SETTINGS, "inside": 0.45})
-    np.testing.assert_array_equal(BALLS.draw(3, people).features[:, 6] == 1.0, other.draw(3, people).labels == 1)
-    # Five standard errors of 200,000 people.
-    share = 1.0 - BALLS.draw(4, np.arange(200_000)).features[:, 6].mean()
-    assert share == pytest.approx(0.45, abs=0.006)
-
-
-def half_space(side, **parameters):
-    return GaussianHalfSpace.parse(
-        {"side": side, "d": 500, "close": 10, "sigma_source": 1.0, "sigma_target": 0.02} | parameters
-    )
-
-
-def test_one_percent_of_the_target_and_nearly_half_of_the_source_are_negative():
-    # 6 standard errors: chance below 1e-8.
-    people = np.arange(200_000)
-    of_source = ndtr(half_space("source").threshold / math.sqrt(10))
-    assert 0.48 < of_source < 0.5
-    for side, share in [("target", 0.01), ("source", of_source)]:
-        found = np.mean(half_space(side, d=12).draw(4, people).labels < 0)
-        assert abs(found - share) < 6 * np.sqrt(share * (1 - share) / people.size)
+    np.testing.assert_array_equal(two.features[:, 8], other.labels == 1)
 
 
 @pytest.mark.parametrize(("side", "stream", "sigma"), [("source", 0, 1.0), ("target", 1, 0.02)])
@@ -257,13 +213,6 @@ def test_records_are_the_normals_and_their_half_space(side, stream, sigma):
     np.testing.assert_array_equal(records.features, x.astype(np.float32))
     sums = x[:, :10].sum(axis=1)
     np.testing.assert_array_equal(records.labels, np.where(sums <= distribution.threshold, -1, 1))
-
-
-RATES = [{"features": [17], "source": 0.95, "target": 0.6}, {"features": [130], "source": 0.98, "target": 0.98}]
-
-
-def sparse(side, **parameters):
-    return SparseConjunction.parse({"side": side, "d": 200, "truth": [4, 17], "rates": RATES} | parameters)
 
 
 @pytest.mark.parametrize("side", thinned(["source", "target"], 1))
@@ -279,18 +228,11 @@ def test_features_have_their_rates_and_are_pairwise_uncorrelated(side):
     assert np.abs(correlations).max() < 7 / np.sqrt(40_000)
 
 
-def test_the_label_is_the_conjunction():
-    records = sparse("target").draw(1, np.arange(1000))
-    both = (records.features[:, 4] == 1) & (records.features[:, 17] == 1)
-    np.testing.assert_array_equal(records.labels == 1, both)
-
-
 def test_equal_sides_have_no_divergence():
-    for equal in (biased(biased=0), clusters("source"), sparse("source", rates=[])):
+    for equal in (biased("source", biased=0), clusters("source"), sparse("source", rates=[])):
         assert equal.chi_squared() == equal.supremum() == 1.0
     np.testing.assert_array_equal(clusters("source").shares, clusters("target").shares)
-    one, other = (DriftingLine(side=side, d=6, drift=0.0) for side in ("source", "target"))
-    np.testing.assert_array_equal(one.weights, other.weights)
+    np.testing.assert_array_equal(line("source", drift=0.0).weights, line("target", drift=0.0).weights)
     assert ball("source", sigma_target=0.12).supremum() == np.inf  # a wider target
 
 
