@@ -3,8 +3,8 @@
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -16,35 +16,29 @@ from common.log import ledger
 from curator.contributions import store
 from issuer import issuer
 from referee import tables
+from tests.tiers import for_each
 
 REFEREE = tables.SCHEMA
-SCHEMAS = {schema.name: schema for schema in (ledger.SCHEMA, REFEREE, store.SCHEMA, issuer.SCHEMA)}
+SCHEMAS = (ledger.SCHEMA, REFEREE, store.SCHEMA, issuer.SCHEMA)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_a_new_file_has_the_tables_with_their_types(tmp_path, name):
-    schema = SCHEMAS[name]
-    engine = open_database(sqlite_url(tmp_path / "new" / "state.sqlite"), schema)
-    found = MetaData()
-    found.reflect(engine)
-    assert set(found.tables) == {*schema.tables.tables, VERSION_TABLE}
-    for table in schema.tables.tables.values():
-        made = found.tables[table.name].columns
-        kinds = {column.name: (column.type.compile(engine.dialect), column.nullable) for column in table.columns}
-        assert kinds == {column.name: (column.type.compile(engine.dialect), column.nullable) for column in made}
-    engine.dispose()
-
-
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_opening_again_changes_nothing_and_what_is_committed_is_durable(tmp_path, name):
-    url = sqlite_url(tmp_path / "100%.sqlite")
-    open_database(url, SCHEMAS[name]).dispose()
-    engine = open_database(url, SCHEMAS[name])
-    with engine.connect() as connection:
-        assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
-        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
-        assert connection.execute(text("PRAGMA foreign_keys")).scalar() == 1
-    engine.dispose()
+@for_each("schema", SCHEMAS, ids=lambda schema: schema.name)
+def test_a_new_file_has_the_tables_with_their_types_and_keeps_what_is_committed(tmp_path, schema):
+    url = sqlite_url(tmp_path / "new" / "100%.sqlite")
+    for _ in range(2):  # to open it again changes nothing
+        engine, found = open_database(url, schema), MetaData()
+        found.reflect(engine)
+        assert set(found.tables) == {*schema.tables.tables, VERSION_TABLE}
+        for table in schema.tables.tables.values():
+            here, made = (
+                {column.name: (column.type.compile(engine.dialect), column.nullable) for column in columns}
+                for columns in (table.columns, found.tables[table.name].columns)
+            )
+            assert here == made
+        with engine.connect() as connection:
+            settings = [f"PRAGMA {name}" for name in ("journal_mode", "synchronous", "foreign_keys")]
+            assert [connection.execute(text(setting)).scalar() for setting in settings] == ["wal", 2, 1]
+        engine.dispose()
 
 
 def test_what_cannot_be_opened_is_said_so(tmp_path):
@@ -113,36 +107,31 @@ def test_a_turn_is_one_transactions_at_a_time_and_sees_what_the_one_before_wrote
                 number = connection.execute(greatest).scalar_one() + 1
                 connection.execute(text("INSERT INTO participants VALUES (:n, '', 1)"), {"n": number})
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(work) for _ in range(2)]:
+            done.result()
     with engine.connect() as connection:
         assert connection.execute(greatest).scalar_one() == 99
     engine.dispose()
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_a_newer_database_is_refused_with_both_versions(name, tmp_path):
-    file, schema = tmp_path / "state.db", SCHEMAS[name]
-    open_database(sqlite_url(file), schema).dispose()
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute(f"UPDATE {VERSION_TABLE} SET version = 9")
-        connection.commit()
+def in_file(file, *statements):
+    """Carry out some statements on a SQLite file; return all that it then holds."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+        return list(connection.iterdump())
+
+
+@for_each("schema", SCHEMAS, ids=lambda schema: schema.name)
+def test_a_database_of_another_version_is_refused_whole_with_the_version_that_reads_it(tmp_path, schema):
+    newer, older = tmp_path / "newer.db", tmp_path / "older.db"
+    open_database(sqlite_url(newer), schema).dispose()
+    in_file(newer, f"UPDATE {VERSION_TABLE} SET version = 9")
     with pytest.raises(BadInput, match=rf"version 9 of its tables.*has {schema.version}: .*version that wrote it"):
-        open_database(sqlite_url(file), schema)
-
-
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_an_older_database_is_refused_whole_with_the_version_that_reads_it(name, tmp_path):
-    file, schema = tmp_path / "state.db", SCHEMAS[name]
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
-        connection.execute("INSERT INTO alembic_version VALUES ('0001')")
-        connection.commit()
-        before = list(connection.iterdump())
+        open_database(sqlite_url(newer), schema)
+    made = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"
+    before = in_file(older, made, "INSERT INTO alembic_version VALUES ('0001')")
     with pytest.raises(schema.error, match=rf"{schema.name} .* by Tandem 0\.3\.0 or older.* Nothing was changed\. "):
-        open_database(sqlite_url(file), schema)
-    with closing(sqlite3.connect(file)) as connection:
-        assert list(connection.iterdump()) == before
+        open_database(sqlite_url(older), schema)
+    assert in_file(older) == before

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -44,15 +46,9 @@ def test_a_claim_stands(tmp_path):
 def test_a_directory_is_held_by_one_until_it_lets_go_or_dies(tmp_path):
     with hold(tmp_path), pytest.raises(BadInput, match="in use by another process"):
         hold(tmp_path)
-    code = f"""
-from pathlib import Path
-from common.core.durable import hold
-held = hold(Path({str(tmp_path)!r}))
-print(1, flush=True)
-input()
-"""
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
+    code = f"from pathlib import Path; from common.core.durable import hold; held = hold(Path({str(tmp_path)!r}))\n"
+    command = [sys.executable, "-c", code + "print(1, flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"1\n"
         with pytest.raises(BadInput, match="in use"):
             hold(tmp_path)
@@ -69,22 +65,22 @@ def test_a_place_where_no_directory_can_be_is_named(tmp_path):
         assert "XDG_STATE_HOME" in refused.value.detail
 
 
-def test_the_users_directory_is_absolute_or_refused(tmp_path, monkeypatch):
-    for given, home, expected in (
-        (str(tmp_path), None, tmp_path / "tandem"),
-        ("relative", str(tmp_path), tmp_path / ".local" / "state" / "tandem"),
+@for_each(
+    ("given", "home", "expected"),
+    [
+        ("/given", None, Path("/given/tandem")),
+        ("relative", "/home/me", Path("/home/me/.local/state/tandem")),
         ("", "relative", None),
         (None, "relative", None),
-    ):
-        for name, value in (("XDG_STATE_HOME", given), ("HOME", home)):
-            monkeypatch.delenv(name, raising=False)
-            if value is not None:
-                monkeypatch.setenv(name, value)
-        if expected is None:
-            with pytest.raises(BadInput, match="no home directory"):
-                user_state()
-        else:
-            assert user_state() == expected
+    ],
+)
+def test_the_users_directory_is_absolute_or_refused(monkeypatch, given, home, expected):
+    for name, value in (("XDG_STATE_HOME", given), ("HOME", home)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    with nullcontext() if expected else pytest.raises(BadInput, match="no home directory"):
+        assert user_state() == expected
 
 
 def test_a_secret_is_drawn_once(tmp_path):

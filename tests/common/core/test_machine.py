@@ -41,19 +41,16 @@ def test_processors_are_counted_in_one_place() -> None:
 
 
 def test_processors_are_counted_where_the_system_cannot_tell_which_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 8}, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert processors() == 3
-
     def refused(process: int) -> set[int]:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "sched_getaffinity", refused)
-    assert processors() == 7
-    monkeypatch.delattr(os, "sched_getaffinity")
-    assert processors() == 7
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert processors() == 1
+    for ours, machine, expected in ((lambda process: {3, 5, 8}, 7, 3), (refused, 7, 7), (None, 7, 7), (None, None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda machine=machine: machine)
+        if ours is None:
+            monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+        else:
+            monkeypatch.setattr(os, "sched_getaffinity", ours, raising=False)
+        assert processors() == expected
 
 
 @pytest.mark.slow
@@ -61,13 +58,13 @@ def test_a_module_of_ours_runs_without_what_lies_in_the_working_directory(tmp_pa
     """Named as ours, as the standard library's, or as a library's; started again by itself, too."""
     for name in ("common", "deploy", "random", "yaml", "token", "numpy", "typing"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the working directory was executed')\n")
-    command = [*python_module("referee.cli"), "plan", "ball"]
-    for more in ({}, {"PYTHONPATH": str(ROOT)}, {"PYTHONPATH": ""}):
+    for path in (None, str(ROOT), ""):
         with pytest.MonkeyPatch.context() as patched:
             patched.delenv("PYTHONPATH", raising=False)
-            for name, value in more.items():
-                patched.setenv(name, value)
+            if path is not None:
+                patched.setenv("PYTHONPATH", path)
             environment = python_environment()
+        command = [*python_module("referee.cli"), "plan", "ball"]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
@@ -149,45 +146,29 @@ def _soon(monkeypatch):
 
 
 @pytest.mark.usefixtures("_soon")
-def test_a_thread_goes_on_after_an_exception_of_each_kind():
-    threads, left, over = Supervised("work"), list(KINDS), threading.Event()
+def test_a_thread_that_fails_is_not_ready_until_it_has_worked_for_a_while(monkeypatch):
+    """It is started again after an exception of each kind, and is well when it has ended, as intended."""
+    monkeypatch.setattr(monitoring, "FRESH", 0.0)
+    threads, going, left = Supervised("counting"), threading.Event(), list(KINDS)
+    app = create_app("Test", "A service with a thread.", threads=[threads])
+
+    def failures() -> str:
+        return re.search(r'tandem_thread_failures_total{thread="counting"} \d+', write(of_requests(app)))[0][-1:]
 
     def work() -> None:
         if left:
             raise left.pop(0)
-        over.set()
+        going.wait(600)
 
-    thread = threads.start(work, "for a test")
-    assert thread.name == "work for a test"
-    assert over.wait(600)
-    thread.join(600)
-    assert threads.failures == len(KINDS)
-    assert threads.check() is None  # it has ended, as intended
-
-
-@pytest.mark.usefixtures("_soon")
-def test_a_thread_that_fails_is_not_ready_until_it_has_worked_for_a_while(monkeypatch):
-    monkeypatch.setattr(monitoring, "FRESH", 0.0)
-    threads, going = Supervised("counting"), threading.Event()
-    app = create_app("Test", "A service with a thread.", threads=[threads])
     with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=600) as client:
-        assert client.get("/v1/ready").status_code == 200
-        assert 'tandem_thread_failures_total{thread="counting"} 0' in write(of_requests(app))
-        fail = threading.Event()
-
-        def work() -> None:
-            if not fail.is_set():
-                fail.set()
-                raise SystemExit(1)
-            going.wait(600)
-
-        thread = threads.start(work)
-        until(lambda: threads.failures == 1)
+        assert (client.get("/v1/ready").status_code, failures()) == (200, "0")
+        thread = threads.start(work, "for a test")
+        assert thread.name == "counting for a test"
+        until(lambda: threads.failures == len(KINDS))
         refused = client.get("/v1/ready")
         assert (refused.status_code, refused.json()["not_ready"]) == (503, "counting")
         assert "has ended unexpectedly" in refused.json()["detail"]
-        assert client.get("/v1/health").status_code == 200
-        assert 'tandem_thread_failures_total{thread="counting"} 1' in write(of_requests(app))
+        assert (client.get("/v1/health").status_code, failures()) == (200, str(len(KINDS)))
         monkeypatch.setattr(supervised, "SETTLED", 0.0)
         threads.failed(RuntimeError(), 0.0)  # of another thread, which does not make this one well
         assert client.get("/v1/ready").status_code == 503

@@ -5,8 +5,8 @@ import pkgutil
 import signal
 import sys
 import textwrap
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,6 @@ from tests.plugins.installing import leave
 
 _numbers = count()
 GROUPS = ("protocols", "demands", "operations", "learners", "mechanisms", "queries", "hypotheses", "distributions")
-Write = Callable[..., None]
 
 
 class Shop:
@@ -67,9 +66,10 @@ class Shop:
         groups = {"console_scripts": {package: "nothing:here"}, f"tandem.{self.name}": entries}
         leave(folder or self.folder, package, version, metadata, groups)
 
-    def kennel(self) -> None:
-        self.write(f"{self.name}_dogs", self.animal("dog"))
-        self.install("kennel", {"dog": f"{self.name}_dogs"})
+    def plug_in(self, package: str, name: str, text: str | None = None) -> None:
+        """Install a package of one module, with an entry of a name; by default the module registers such an animal."""
+        self.write(f"{self.name}_{package}", self.animal(name) if text is None else text)
+        self.install(package, {name: f"{self.name}_{package}"})
 
     @property
     def animals(self) -> Any:
@@ -87,66 +87,56 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
 
 
 def test_an_installed_package_adds_its_own(shop: Shop) -> None:
-    shop.kennel()
+    shop.plug_in("kennel", "dog")
     assert shop.animals.names() == ["cat", "dog"]
     assert shop.animals.shipped() == ["cat"]
     assert shop.animals.parse({"kind": "dog"}).kind == "dog"
 
 
 def test_nothing_is_imported_before_it_is_needed_and_nothing_by_its_name_in_a_message(shop: Shop) -> None:
-    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
+    shop.plug_in("kennel", "dog")
     shop.write(f"{shop.name}_trap", "raise AssertionError('imported')")
-    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
     animals = shop.animals
-    assert f"{shop.name}_dogs" not in sys.modules
+    assert f"{shop.name}_kennel" not in sys.modules
     for wanted in (f"{shop.name}_trap", f"{shop.name}_trap:Trap", "../trap", "__class__"):
         with pytest.raises(BadMessage, match="no animal has the kind"):
             animals.parse({"kind": wanted})
-    assert f"{shop.name}_dogs" in sys.modules
+    assert f"{shop.name}_kennel" in sys.modules
     assert f"{shop.name}_trap" not in sys.modules
 
 
-def test_a_module_that_fails_is_named_with_its_package_every_time(shop: Shop) -> None:
-    shop.write(f"{shop.name}_dogs", "import a_library_that_is_not_installed")
-    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
-    for _ in range(2):
+CANNOT = "the animal '{1}' of package {0} 2.1 (module {2}_{0}) cannot be loaded: "
+REFUSED = {
+    ("kennel", "dog", "import a_library_that_is_not_installed"): (
+        CANNOT + "ModuleNotFoundError: No module named 'a_library_that_is_not_installed'"
+    ),
+    ("jungle", "cat", None): (
+        CANNOT + "animal 'cat' is registered twice, by {2}.cat.Cat and {2}_jungle.Cat: rename one of them"
+    ),
+    ("kennel", "hound", "registered = 0"): (
+        "the animal 'hound' of package kennel 2.1 (module {2}_kennel) is not there: the module registers no such name"
+    ),
+}
+
+
+@pytest.mark.parametrize("plug_in", REFUSED)
+def test_a_plug_in_that_fails_or_takes_a_name_is_named_every_time(
+    shop: Shop, plug_in: tuple[str, str, str | None]
+) -> None:
+    shop.plug_in(*plug_in)
+    for ask in (shop.animals.names, lambda: shop.animals.parse({"kind": "cat"})):
         with pytest.raises(BadPlugin) as refused:
-            shop.animals.names()
-        assert refused.value.detail == (
-            f"the animal 'dog' of package kennel 2.1 (module {shop.name}_dogs) cannot be loaded: "
-            "ModuleNotFoundError: No module named 'a_library_that_is_not_installed'"
-        )
-    with pytest.raises(BadPlugin):
-        shop.animals.parse({"kind": "cat"})
+            ask()
+        assert refused.value.detail == REFUSED[plug_in].format(*plug_in[:2], shop.name)
 
 
-def test_a_name_that_is_taken_is_refused_naming_both(shop: Shop) -> None:
-    shop.write(f"{shop.name}_tiger", shop.animal("cat"))
-    shop.install("jungle", {"cat": f"{shop.name}_tiger"})
-    with pytest.raises(BadPlugin) as refused:
-        shop.animals.names()
-    assert refused.value.detail == (
-        f"the animal 'cat' of package jungle 2.1 (module {shop.name}_tiger) cannot be loaded: animal 'cat' is "
-        f"registered twice, by {shop.name}.cat.Cat and {shop.name}_tiger.Cat: rename one of them"
-    )
-
-
-def test_an_entry_that_registers_something_else_is_refused(shop: Shop) -> None:
-    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
-    shop.install("kennel", {"hound": f"{shop.name}_dogs"})
-    with pytest.raises(BadPlugin, match=r"'hound' of package kennel 2.1 .* is not there: the module registers no such"):
-        shop.animals.names()
-
-
-def test_of_a_package_that_is_there_twice_the_first_on_the_path_counts(shop: Shop, tmp_path: Path) -> None:
-    behind = tmp_path / "behind"
-    shop.kennel()
-    shop.install("kennel", {"wolf": "wolves"}, version="1.0", folder=behind)
-    sys.path.insert(1, str(behind))
-    try:
-        assert shop.animals.names() == ["cat", "dog"]
-    finally:
-        sys.path.remove(str(behind))
+def test_of_a_package_that_is_there_twice_the_first_on_the_path_counts(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.plug_in("kennel", "dog")
+    shop.install("kennel", {"wolf": "wolves"}, version="1.0", folder=tmp_path / "behind")
+    monkeypatch.setattr(sys, "path", [sys.path[0], str(tmp_path / "behind"), *sys.path[1:]])
+    assert shop.animals.names() == ["cat", "dog"]
 
 
 def test_an_entry_of_a_documented_group_need_enter_one_registry_only() -> None:
@@ -176,21 +166,10 @@ def test_imports_that_were_cut_off_are_done_again(shop: Shop, error: type[BaseEx
         if next(calls) % 3 != 2:  # twice in each module, then not
             raise raised
 
-    failed: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            shop.animals.names()
-        except BaseException as stopped:  # noqa: BLE001 - that is what is cut off
-            failed.append(stopped)
-
-    with pytest.MonkeyPatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(1) as thread:
         patched.setattr("builtins.cut_off_of_test", cut_off, raising=False)
-        for at in range(4):
-            thread = threading.Thread(target=ask)
-            thread.start()
-            thread.join()
-            assert len(failed) == at + 1
+        for _ in range(4):
+            assert isinstance(thread.submit(lambda: shop.animals.names()).exception(), error | BadPlugin)
         assert shop.animals.names() == ["cat", "dog", "fox"]
         assert shop.animals["dog"] is import_module(f"{shop.name}.dog").Dog
         assert shop.animals.parse({"kind": "fox"}).kind == "fox"
@@ -207,31 +186,24 @@ def test_one_name_for_two_classes_of_a_module_is_refused(shop: Shop, second: str
 
 def test_threads_that_ask_first_at_the_same_time_all_see_everything(shop: Shop) -> None:
     shop.write(f"{shop.name}.dog", "import time\ntime.sleep(0.05)\n" + textwrap.dedent(shop.animal("dog")))
-    found: list[list[str]] = []
-    threads = [threading.Thread(target=lambda: found.append(shop.animals.names())) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [["cat", "dog"]] * 8
+    with ThreadPoolExecutor(8) as threads:
+        found = [threads.submit(lambda: shop.animals.names()) for _ in range(8)]
+    assert [names.result() for names in found] == [["cat", "dog"]] * 8
 
 
 def test_an_interrupt_waits_for_the_end_of_the_imports(shop: Shop) -> None:
     """Of a real signal; afterwards everything is there, and the handler is the one that was."""
-    shop.write(
-        f"{shop.name}.dog", "import signal\nsignal.raise_signal(signal.SIGINT)\n" + textwrap.dedent(shop.animal("dog"))
-    )
-    before = signal.getsignal(signal.SIGINT)
+    interrupt = "import signal\nsignal.raise_signal(signal.SIGINT)\n"
+    shop.write(f"{shop.name}.dog", interrupt + textwrap.dedent(shop.animal("dog")))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        for handler in (signal.default_int_handler, signal.SIG_IGN):
-            signal.signal(signal.SIGINT, handler)
-            if handler is signal.SIG_IGN:
-                with uninterrupted():
-                    signal.raise_signal(signal.SIGINT)
-            else:
-                with pytest.raises(KeyboardInterrupt):
-                    shop.animals.names()
-            assert signal.getsignal(signal.SIGINT) is handler
+        with pytest.raises(KeyboardInterrupt):
+            shop.animals.names()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
     assert f"{shop.name}.dog" in sys.modules
