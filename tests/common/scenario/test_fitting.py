@@ -66,43 +66,35 @@ def test_617_people_tell_15_points_apart_and_not_5():
     assert found.warnings == ()
 
 
-def test_a_model_is_recalibrated_only_where_those_who_then_judge_tell_it_from_the_rest():
+def test_a_recalibration_and_a_second_model_compete_only_where_those_who_judge_tell_them_apart():
     many, few = advise(sizes(agents=20_000)), advise(sizes(agents=2_000))
     assert (many.protocol, many.repair, many.rounds) == ("portfolio", 0.4, 1)
     assert "model, recalibrated" in many.candidates
     assert (few.protocol, few.repair) == ("portfolio", 0.0)
     assert likely(WARNER, 1_200, 4) > 0.1 >= likely(WARNER, 12_000, 4)
     assert advise(sizes(agents=2_000, mechanism=Warner(epsilon=4.0))).repair == 0.4
-
-
-def test_a_second_model_competes_only_where_agents_tell_it_apart_and_half_the_budget_leaves_little_noise():
-    found = advise(sizes(agents=600_000))
-    assert (found.protocol, found.rounds, len(found.candidates)) == ("portfolio", 2, candidates(2, Portfolio()))
-    assert found.likely == likely(WARNER, 360_000, 6)
+    most = advise(sizes(agents=600_000))
+    assert (most.protocol, most.rounds, len(most.candidates)) == ("portfolio", 2, candidates(2, Portfolio()))
+    assert most.likely == likely(WARNER, 360_000, 6)
     assert advise(sizes(agents=600_000, reach=60.0)).rounds == 1  # 2 * .027 of loss
     assert advise(sizes(agents=100_000)).rounds == 1
 
 
-def test_agents_who_can_only_guess_judge_nothing_and_it_is_said():
-    found = advise(sizes(agents=100))
-    assert (found.protocol, found.candidates) == ("learn-and-test", ("model",))
-    (warning,) = found.warnings
+def test_who_can_only_guess_and_whose_model_is_noise_is_told_so():
+    guessing, numbers = advise(sizes(agents=100)), advise(sizes(mechanism=Laplace(epsilon=1.0)))
+    assert (guessing.protocol, guessing.candidates) == ("learn-and-test", ("model",))
+    (warning,) = guessing.warnings
     assert "100 agents cannot tell less than 36 points of loss apart, so they judge nothing" in warning
     assert advise(sizes(agents=0)).sure == 1.0
-    (warning,) = advise(sizes(mechanism=Laplace(epsilon=1.0))).warnings
-    assert "take warner" in warning
-
-
-def test_a_curator_whose_model_is_noise_is_named():
-    found = advise(sizes(n=100, reach=30.0))
-    assert found.noise > IGNORANT
-    assert "with 0.019 of the learner's diameter it would be 0.05" in found.sentences[1]
-    assert "diameter" not in advise(sizes()).sentences[1]
-    assert found.protocol == "portfolio"
-    (warning,) = found.warnings
+    assert "take warner" in numbers.warnings[0]
+    noisy = advise(sizes(n=100, reach=30.0))
+    assert noisy.noise > IGNORANT
+    assert noisy.protocol == "portfolio"
+    assert "with 0.019 of the learner's diameter it would be 0.05" in noisy.sentences[1]
+    (warning,) = noisy.warnings
     assert "the model of 100 people with epsilon = 1 may be noise alone" in warning
     assert "diameter" in warning
-    assert "diameter" not in advise(sizes(n=10)).warnings[0]
+    assert "diameter" not in advise(sizes(n=10)).warnings[0] + advise(sizes()).sentences[1]
     assert advise(sizes(n=100, reach=30.0, epsilon=None, delta=None)).warnings == ()
 
 
