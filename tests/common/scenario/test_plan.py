@@ -123,7 +123,8 @@ def test_nothing_is_left_open_and_the_privacy_holds(bounds: str, changes: dict[s
 def test_what_is_given_is_kept() -> None:
     given = make(curator__n=3_000_000, curator__rounds=20, curator__eta=0.3, curator__kappa=0.05, agents__count=7)
     found = resolve(given)
-    curator, settings = found.curator, found.curator.settings
+    curator = found.curator
+    settings: Any = curator.settings
     assert (curator.n, curator.rounds, curator.eta, curator.kappa) == (3_000_000, 20, 0.3, 0.05)
     assert found.agents.count == 7
     # The least noise: neither a 256th less fits, nor four or sixteen of them. In between some may: here privacy losses
@@ -268,7 +269,7 @@ def test_the_models_and_the_counts_together_fit_the_budget(changes):
     chosen = resolve(load("portfolio", changes))
     section, before = chosen.curator, chosen.reweighs_before
     assert before == int("portfolio.raking=true" in changes)
-    events = planned_events(
+    events: Any = planned_events(
         parse_learner(section.learner), section.n, section.kappa, section.eta, section.rounds, before
     )
     bounds = sampling_schedule(section.n, section.kappa, section.eta, section.rounds + before)[before:]
