@@ -26,14 +26,17 @@ from deploy.checking import checked
 from deploy.deployment import RunOutput
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
-from referee.protocols.base import BALL as TINY
-from referee.protocols.base import PROTOCOLS, small_ball
+from referee.audit.audit import Audit, audit
+from referee.protocols.base import BALL, PROTOCOLS, small_ball
 from referee.runfolder import pack_reports, write_run
 from referee.runs.curator import CuratorPort
 from referee.service.referee import Referee, RefereeSettings, public
 from tests.clocks import Clock
 
 TOKEN = "a-token-for-tests"
+TINY = BALL
+ONE_QUESTION = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
+"""A tiny run that asks all its agents one question."""
 ABOUT = [name for name in PROTOCOLS.shipped() if PROTOCOLS[name].problem is not None]
 """The shipped protocols about a problem."""
 
@@ -152,6 +155,13 @@ class Bench:
         self.seen: Head | None = None
         self.hooks: list[Callable[[], None]] = []
 
+    def poll(self, who: Identity) -> Signed | None:
+        """Return what somebody is asked, if anything."""
+        return self.referee.poll(seal(who, messages.Poll(participant=who.public)))
+
+    def enrol(self, who: Identity, agents: int = 1) -> Signed:
+        return self.referee.enrol(seal(who, messages.Enrolment(agents=agents)), TOKEN)
+
     def __enter__(self) -> Bench:
         return self
 
@@ -177,6 +187,14 @@ class Bench:
     def meanwhile(self, attack: Callable[[], None]) -> None:
         """While the next question is open and unanswered, do this."""
         self.hooks.append(attack)
+
+    def during(self, attack: Callable[[], object]) -> dict[str, Any]:
+        """Run to the end, with this at the first question, which must get to its own end."""
+        ended: list[object] = []
+        self.meanwhile(lambda: ended.append(attack()))
+        result = self.run()
+        assert ended
+        return result
 
     def run(self, name: str = "run") -> dict[str, Any]:
         """Carry a run to its end (or on from where it was)."""
@@ -225,6 +243,11 @@ class Bench:
         return RunOutput(result, transcript, self.referee.participants(name), reports, kept, vouchers)
 
 
+def audited(bench: Bench, name: str = "run") -> Audit:
+    """Audit what a run of the bench has left."""
+    return audit(leave_folder(bench.folder / f"left-{name}", bench.chosen, bench.seed, bench.finished(name)))
+
+
 def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: RunOutput) -> Path:
     """Write the run folder that ``referee run`` writes."""
     result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
@@ -252,6 +275,3 @@ def served(
         serving.stop()
         thread.join(120)
         listener.close()
-
-
-__all__ = ["ABOUT", "TINY", "TOKEN", "Bench", "Curators", "Halted", "leave_folder", "seal", "served", "small", "tiny"]

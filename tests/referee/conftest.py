@@ -17,12 +17,3 @@ def each_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         known: defaultdict[Path, str] = defaultdict(server.database)
         monkeypatch.setattr(support, "database_of", known.__getitem__)
     return support.database_of
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the many cases of these files, on a server, to the slow tests: the quick ones go through them on SQLite."""
-    for item in items:
-        if getattr(getattr(item, "callspec", None), "params", {}).get(
-            "each_store"
-        ) == "postgresql" and item.path.name in ("test_collection.py", "test_referee.py"):
-            item.add_marker(pytest.mark.slow)

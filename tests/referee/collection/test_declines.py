@@ -1,7 +1,9 @@
 """Who must not answer says so: nobody waits for them, other questions reach them, and the result says why."""
 
+from __future__ import annotations
+
 import hashlib
-from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,27 +13,29 @@ from typer.testing import CliRunner
 from common.core import canonical
 from common.core.errors import BadMessage, ConfigurationMismatch, Forged, PatternViolation, PolicyRefused
 from common.crypto.identity import Identity, Signed
+from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.packing import pack_answers
-from common.local.queries.features import CoordinateQuery
+from common.local.queries.features import CoordinateQuery, ItemQuery
+from common.local.queries.loss import LossQuery
+from common.local.queries.query import Answers
+from common.local.records import Records
 from common.net import messages
 from common.net.messages import PackedReport, Report
+from common.scenario.sections import AgentsSection
 from local_agent.cli import app, read_record
 from local_agent.host import Host
 from local_agent.person.agent import Agent
-from local_agent.policy import PersonalPolicy
-from referee.audit.audit import audit
-from referee.collection import judging as asked_module
-from referee.collection.batches import Batch
-from referee.collection.batches import assign as real_assign
+from local_agent.policy import ALL_QUERIES, PersonalPolicy
+from referee import stored_questions
+from referee.collection import judging
+from referee.collection.batches import Batch, assign
 from referee.collection.judging import Asked, Claim, Refusal, judge, payload, read
 from referee.collection.roster import Roster
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.tables import Participant, StoredReport
-from tests.support import TOKEN, Bench, leave_folder, seal, served, small, tiny
+from tests.support import ONE_QUESTION, TOKEN, Bench, audited, seal, served, small, tiny
 from tests.tiers import for_each
-
-CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 
 
 def only_items(bench: Bench) -> None:
@@ -39,57 +43,46 @@ def only_items(bench: Bench) -> None:
     bench.population._policy = PersonalPolicy(bench.referee.identity.public, 5.0, queries=frozenset({"item"}))
 
 
-def polled(bench: Bench, who: Identity) -> Signed | None:
-    return bench.referee.poll(seal(who, messages.Poll(participant=who.public)))
-
-
-def decline_of(bench: Bench, who: Identity, **changed: object) -> messages.Decline:
-    asked = polled(bench, who)
-    assert asked is not None
-    message = messages.Assignment.parse(asked.message)
-    said = {"run": message.run, "digest": message.digest, "question": message.question, "reason": "policy"}
-    return messages.Decline.parse({**said, "assignment": message.fingerprint(), **changed})
+def decline_of(bench: Bench, who: Identity) -> messages.Decline:
+    asked = messages.Assignment.parse(bench.poll(who).message)
+    said = {"run": asked.run, "digest": asked.digest, "question": asked.question, "reason": "policy"}
+    return messages.Decline.parse({**said, "assignment": asked.fingerprint()})
 
 
 def test_nobody_waits_for_those_who_decline_and_the_result_counts_them(tmp_path):
-    with Bench(tmp_path / "state", tiny(*CHOSEN)) as bench:
+    with Bench(tmp_path / "state", tiny(*ONE_QUESTION)) as bench:
         other = Identity.create()
-        bench.referee.enrol(seal(other, messages.Enrolment(agents=200)), TOKEN)
+        bench.enrol(other, 200)
         shares = []
 
         def attack() -> None:
             said = seal(other, decline_of(bench, other))
-            shares.append(len(messages.unpack_indices(polled(bench, other).message["people"])))
+            shares.append(len(messages.unpack_indices(bench.poll(other).message["people"])))
             for _ in range(2):  # a lost reply: the same again changes nothing
                 bench.referee.decline(said)
-            assert polled(bench, other) is None
+            assert bench.poll(other) is None
 
-        bench.meanwhile(attack)
         before = bench.clock()
-        result = bench.run()
+        result = bench.during(attack)
         assert bench.clock() == before  # no deadline passed
-        finished = bench.finished()
+        assert audited(bench).status == result["status"]
     (share,) = shares
     assert share > 0
     assert result["agents"]["answered"] == 600 - share
     assert result["lost"] == {"silent": 0, "declined": {"policy": share}}
-    assert audit(leave_folder(tmp_path / "run", tiny(*CHOSEN), 1, finished)).status == result["status"]
 
 
 def test_a_host_that_must_refuse_says_why_and_stays_open_to_other_questions(tmp_path):
-    with Bench(tmp_path, tiny(*CHOSEN)) as bench:
+    with Bench(tmp_path, tiny(*ONE_QUESTION)) as bench:
         only_items(bench)
-        refused = []
 
         def ask() -> None:
             with pytest.raises(PolicyRefused, match="not accepted"):
                 bench.host.step()
-            refused.append(bench.host.declined)
+            assert bench.host.declined
             assert not bench.host.step()  # it is not asked again
 
-        bench.meanwhile(ask)
-        result = bench.run()
-    assert refused == [True]
+        result = bench.during(ask)
     assert result["status"] == "refused"
     assert "all 600 agents that were asked decline to answer" in result["reason"]
     assert "policy 600" in result["reason"]
@@ -98,8 +91,7 @@ def test_a_host_that_must_refuse_says_why_and_stays_open_to_other_questions(tmp_
 
 @pytest.mark.slow
 def test_a_question_that_all_who_were_asked_decline_leaves_the_run_to_the_others(tmp_path):
-    chosen = small("portfolio")
-    with Bench(tmp_path / "bench", chosen) as bench:
+    with Bench(tmp_path / "bench", small("portfolio")) as bench:
         willing = bench.population._policy
 
         def nobody() -> None:
@@ -108,18 +100,16 @@ def test_a_question_that_all_who_were_asked_decline_leaves_the_run_to_the_others
                 bench.host.step()
             bench.population._policy = willing
 
-        bench.meanwhile(nobody)
-        result = bench.run()
-        finished = bench.finished()
+        result = bench.during(nobody)
+        assert audited(bench).status == result["status"]
     agents, lost = result["agents"], result["lost"]
     assert result["status"] in ("done", "exhausted")
     assert 0 < lost["declined"]["policy"] < agents["asked"]
     assert agents["answered"] == agents["asked"] - lost["declined"]["policy"]
-    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == result["status"]
 
 
 def test_what_declines_something_else_is_refused_and_nobody_declines_for_others(tmp_path):
-    with Bench(tmp_path, tiny(*CHOSEN)) as bench:
+    with Bench(tmp_path, tiny(*ONE_QUESTION)) as bench:
         who, stranger = bench.population.identity, Identity.create()
 
         def attack() -> None:
@@ -137,75 +127,58 @@ def test_what_declines_something_else_is_refused_and_nobody_declines_for_others(
             with pytest.raises(Forged):
                 bench.referee.decline(seal(stranger, said).model_copy(update={"key": who.public}))
 
-        bench.meanwhile(attack)
-        assert bench.run()["agents"]["answered"] == 600
+        assert bench.during(attack)["agents"]["answered"] == 600
 
 
 def test_who_declined_may_still_report(tmp_path):
-    with Bench(tmp_path, tiny(*CHOSEN)) as bench:
+    with Bench(tmp_path / "state", tiny(*ONE_QUESTION)) as bench:
         other = Identity.create()
-        bench.referee.enrol(seal(other, messages.Enrolment(agents=1000)), TOKEN)
+        bench.enrol(other, 1000)
 
         def change_of_mind() -> None:
             who = bench.population.identity
-            asked = polled(bench, who)
+            asked = bench.poll(who)
             bench.referee.decline(seal(who, decline_of(bench, who)))
             bench.referee.report_packed(*bench.population.answer(asked, bench.referee.configuration("run")))
             bench.referee.decline(seal(other, decline_of(bench, other)))
 
-        bench.meanwhile(change_of_mind)
-        result = bench.run()
-        finished = bench.finished()
-    agents, lost = result["agents"], result["lost"]
-    assert agents["answered"] > 0
+        result = bench.during(change_of_mind)
+        agents = result["agents"]
+        assert audited(bench).answers == agents["answered"] > 0
     # Who answered after all has not declined: nobody is counted as both, and the audit's sum holds.
-    assert lost == {"silent": 0, "declined": {"policy": agents["asked"] - agents["answered"]}}
-    assert audit(leave_folder(tmp_path / "run", tiny(*CHOSEN), 1, finished)).answers == agents["answered"]
-
-
-class Port:
-    """A referee that asks this, and is asked for nothing else."""
-
-    def __init__(self, asked: Signed) -> None:
-        self.poll = lambda signed: asked
+    assert result["lost"] == {"silent": 0, "declined": {"policy": agents["asked"] - agents["answered"]}}
 
 
 @for_each("run", ["../../etc/passwd", "a/b", "", "x" * 65, "a\n", None])
 def test_a_runs_name_is_checked_before_it_enters_an_address_and_another_keys_word_is_not_used(bench, run):
-    wrong = bench.referee.identity.sign("assignment", {"run": run})
-    with pytest.raises(BadMessage):
-        Host(bench.population, Port(wrong), bench.referee.identity.public).step()
-    forged = Identity.create().sign("assignment", {"run": "run"})
-    with pytest.raises(Forged):
-        Host(bench.population, Port(forged), bench.referee.identity.public).step()
+    for signer, problem in ((bench.referee.identity, BadMessage), (Identity.create(), Forged)):
+        port = SimpleNamespace(poll=lambda signed, signer=signer: signer.sign("assignment", {"run": run}))
+        with pytest.raises(problem):
+            Host(bench.population, port, bench.referee.identity.public).step()
 
 
 def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_path):
     """A record of two features, where the question needs eight: the command ends, and the run does not wait."""
-    record = tmp_path / "me.json"
+    record, me = tmp_path / "me.json", tmp_path / "me"
     record.write_text('{"features": [0.1, 0.2], "label": 1}')
-    chosen = tiny(*CHOSEN)
-    said = []
-    with Bench(tmp_path / "bench", chosen, individuals=1) as bench:
-        state = ["--state", str(tmp_path / "me"), "--max-delay", "0", "--epsilon", "100", "--token", TOKEN, "--yes"]
-        with served(referee_app(bench.referee, Runner(bench.referee))) as address:
-            # The same person enrols first, in the time before the run begins.
-            agent = Agent(read_record(record), PersonalPolicy(bench.referee.identity.public, 100.0), tmp_path / "me")
-            Host(agent, bench.referee, bench.referee.identity.public).enrol(TOKEN)
-            agent.close()
+    with (
+        Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench,
+        served(referee_app(bench.referee, Runner(bench.referee))) as address,
+    ):
+        key = bench.referee.identity.public
+        # The same person enrols first, in the time before the run begins.
+        agent = Agent(read_record(record), PersonalPolicy(key, 100.0), me)
+        Host(agent, bench.referee, key).enrol(TOKEN)
+        agent.close()
+        options = ["--referee", address, "--referee-key", key, "--state", str(me), "--max-delay", "0"]
 
-            def misfit() -> None:
-                known = ["--referee", address, "--referee-key", bench.referee.identity.public]
-                ended = CliRunner().invoke(app, ["answer", str(record), *known, *state])
-                said.append((ended.exit_code, ended.stderr))
+        def misfit() -> None:
+            given = [*options, "--epsilon", "100", "--token", TOKEN, "--yes"]
+            ended = CliRunner().invoke(app, ["answer", str(record), *given])
+            assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+            assert "needs 8 features, the record has 2" in ended.stderr
 
-            bench.meanwhile(misfit)
-            result = bench.run()
-    ((code, stderr),) = said
-    assert code == 1
-    assert stderr.count("\n") == 1
-    assert "needs 8 features, the record has 2" in stderr
-    assert result["lost"]["declined"] == {"policy": 1}
+        assert bench.during(misfit)["lost"]["declined"] == {"policy": 1}
 
 
 HOST, ALONE, STRANGER = Identity.create(), Identity.create(), Identity.create()
@@ -235,11 +208,7 @@ def single(signer: Identity = ALONE, **changes: Any) -> Signed:
     return signer.sign(Report.KIND, {**wire, "assignment": ASKED.fingerprint(ALONE.public), **changes})
 
 
-def read_individual(signed: Signed) -> Claim:
-    return read(signed, canonical.encode(signed.message), None)
-
-
-def read_packed(signed: Signed, body: bytes) -> Claim:
+def claim_of(signed: Signed, body: bytes | None = None) -> Claim:
     return read(signed, canonical.encode(signed.message), body)
 
 
@@ -251,88 +220,149 @@ def reason(claim: Claim, **known: Any) -> str:
 
 
 def test_a_good_report_is_accepted_as_it_came_also_again_and_too_late():
-    signed = packed()
-    signature = bytes.fromhex(signed.signature)
-    expected = StoredReport(1, False, bytes([0x11] * 16), PEOPLE, signature, BODY)
-    assert judge(read_packed(signed, BODY), ASKED) == expected
-    accepted = judge(read_individual(single()), ASKED)
+    signed, claim = packed(), claim_of(packed(), BODY)
+    known = judge(claim, ASKED)
+    assert known == StoredReport(1, False, bytes([0x11] * 16), PEOPLE, bytes.fromhex(signed.signature), BODY)
+    assert payload(known, ASKED) == claim.payload
+    for still_open in (True, False):
+        assert judge(claim, ASKED, known, still_open=still_open) is known
+    claim = claim_of(single())
+    accepted = judge(claim, ASKED)
     assert (accepted.slot, accepted.individual, accepted.answered, accepted.message) == (0, True, 1, b"")
-    for claim in (read_packed(packed(), BODY), read_individual(single())):
-        assert payload(judge(claim, ASKED), ASKED) == claim.payload
-    signed = single(answer="1")
-    accepted = judge(read_individual(signed), ASKED)
+    assert payload(accepted, ASKED) == claim.payload
+    signed = single(answer="1")  # what is not written as it would be is kept as it came
+    accepted = judge(claim_of(signed), ASKED)
     assert accepted.message == payload(accepted, ASKED) == canonical.encode(signed.message)
     assert b'"answer":"1",' in accepted.message
-    claim = read_packed(packed(), BODY)
-    known = judge(claim, ASKED)
-    assert judge(claim, ASKED, known) is known
-    assert judge(claim, ASKED, known, still_open=False) is known
 
 
-FAULTS: list[tuple[str, dict[str, Any]]] = [
-    ("another configuration", {"digest": "b" * 64}),
-    ("another question", {"question": 4}),
-    ("another number of agents", {"people": PEOPLE - 1}),
-    ("another assignment", {"assignment": "b" * 64}),
-]
-
-
-@for_each("first", range(len(FAULTS)))
-def test_of_several_faults_the_first_is_the_reason(first):
+def test_of_several_faults_the_first_is_the_reason():
+    faults: dict[str, dict[str, Any]] = {
+        "another configuration": {"digest": "b" * 64},
+        "another question": {"question": 4},
+        "another number of agents": {"people": PEOPLE - 1},
+        "another assignment": {"assignment": "b" * 64},
+    }
     changes: dict[str, Any] = {}
-    for _, change in FAULTS[first:]:
+    for fault, change in reversed(faults.items()):
         changes.update(change)
-    assert reason(read_packed(packed(**changes), BODY)) == FAULTS[first][0]
+        assert reason(claim_of(packed(**changes), BODY)) == fault
 
 
 def test_another_answer_comes_before_too_late_and_that_before_who_was_asked():
-    known = judge(read_packed(packed(), BODY), ASKED)
-    other = read_packed(packed(report_id="3" * 32), BODY)
+    known = judge(claim_of(packed(), BODY), ASKED)
+    other = claim_of(packed(report_id="3" * 32), BODY)
     assert reason(other, known=known, still_open=False) == "already answered"
-    assert reason(read_packed(packed(STRANGER), BODY), still_open=False) == "closed"
-    assert reason(read_packed(packed(STRANGER, people=1, assignment="b" * 64), BODY)) == "not asked"
-    assert reason(read_individual(single(HOST))) == "another number of agents"
-    assert reason(read_packed(packed(ALONE), BODY)) == "another number of agents"
-    assert reason(read_individual(single(STRANGER))) == "not asked"
+    assert reason(claim_of(packed(STRANGER), BODY), still_open=False) == "closed"
+    assert reason(claim_of(packed(STRANGER, people=1, assignment="b" * 64), BODY)) == "not asked"
+    assert reason(claim_of(single(HOST))) == "another number of agents"
+    assert reason(claim_of(packed(ALONE), BODY)) == "another number of agents"
+    assert reason(claim_of(single(STRANGER))) == "not asked"
 
 
 def test_the_body_is_the_one_that_was_signed_and_packed_as_answers_are():
     with pytest.raises(Refusal, match="does not match") as refused:
-        read_packed(packed(), BODY + b"\0")
+        claim_of(packed(), BODY + b"\0")
     assert refused.value.reason == "another body"
     for body in (b"", BODY[:-1], BODY + b"\0", b"\xff" * 4):
         with pytest.raises(BadMessage):
-            judge(read_packed(packed(body=body), body), ASKED)
+            judge(claim_of(packed(body=body), body), ASKED)
     with pytest.raises(BadMessage, match="one of 0 to 1"):
-        judge(read_individual(single(answer=0.5)), ASKED)
+        judge(claim_of(single(answer=0.5)), ASKED)
     with pytest.raises(BadMessage):
-        read_packed(single(), BODY)
+        claim_of(single(), BODY)
     with pytest.raises(BadMessage):
-        read_individual(packed())
+        claim_of(packed())
 
 
-def test_an_assignments_digest_is_computed_once_for_each_of_so_many_participants(monkeypatch):
-    calls: list[str] = []
-    real = asked_module.assign  # type: ignore[attr-defined]
-    monkeypatch.setattr(asked_module, "assign", lambda batch, key, *rest: calls.append(key) or real(batch, key, *rest))
-    monkeypatch.setattr(asked_module, "MAX_REMEMBERED", 1)
+def test_an_assignments_digest_is_that_of_the_assignment_which_is_sent(monkeypatch):
+    monkeypatch.setattr(judging, "MAX_REMEMBERED", 1)  # of the others it is computed again
     fresh = question()
     for key in (HOST.public, HOST.public, ALONE.public, ALONE.public):
-        assert fresh.fingerprint(key) == ASKED.fingerprint(key)
-    assert calls == [HOST.public]
-    assert hashlib.sha256(fresh.assignment(HOST.public)).hexdigest() == fresh.fingerprint(HOST.public)
-    asked = real_assign(ASKED.batch, ALONE.public, "run", DIGEST, 3, ASKED.query)
-    assert ASKED.assignment(ALONE.public) == canonical.encode(asked.wire())
-    assert ASKED.fingerprint(ALONE.public) == asked.fingerprint()
+        asked = assign(ASKED.batch, key, "run", DIGEST, 3, ASKED.query)
+        assert fresh.assignment(key) == ASKED.assignment(key) == canonical.encode(asked.wire())
+        assert fresh.fingerprint(key) == ASKED.fingerprint(key) == asked.fingerprint()
 
 
-def test_whom_a_question_goes_to_is_worked_out_once_and_only_if_that_is_needed():
-    formed: list[int] = []
-    batch = ASKED.batch
-    lazy = replace(ASKED, form=lambda: formed.append(1) or batch)
-    with pytest.raises(Refusal):
-        judge(read_packed(packed(), BODY), lazy, still_open=False)
-    assert formed == []
-    judge(read_packed(packed(), BODY), lazy)
-    judge(read_individual(single()), lazy)
-    assert formed == [1]
+EPSILON = 2.0
+QUERY = ItemQuery(bits=6, prefixes=(2, 6), public=123)
+"""64 items; a value above 0 is a one. Individuals hold the item 101010."""
+PERSON = Records(np.array([[1, -1, 1, -1, 1, -1, -1, -1]], dtype=np.float32), np.ones(1, dtype=np.int8))
+MANY = 3000
+
+
+@pytest.fixture
+def _of_another_protocol(monkeypatch):
+    """Let the run be of a protocol that asks for values: here questions are asked by hand, and no protocol runs."""
+    warner = parse_mechanism({"name": "warner", "epsilon": EPSILON})
+    monkeypatch.setattr("common.scenario.accepting.check_answers", lambda scenario: None)
+    monkeypatch.setattr(AgentsSection, "value_mechanism", property(lambda section: warner))
+
+
+class ItemRun:
+    """A referee with an open run whose agents randomize items: a hosted population and one individual."""
+
+    def __init__(self, folder: Any, mechanism: str) -> None:
+        chosen = tiny(f"agents.mechanism.name={mechanism}", f"agents.count={MANY}")
+        self.bench = Bench(folder / "bench", chosen, individuals=1)
+        self.referee = self.bench.referee
+        public = self.referee.identity.public
+        self.agent = Agent(PERSON, PersonalPolicy(public, EPSILON, queries=ALL_QUERIES), folder / "agent")
+        self.host = Host(self.agent, self.referee, public)
+        self.host.enrol(TOKEN)
+        self.referee.create("run", chosen.wire(), 1)
+        assert self.referee.drive()
+        self.referee._execution(self.referee.store.run("run")).begin(lambda note: None)
+
+    def __enter__(self) -> ItemRun:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.agent.close()
+        self.bench.close()
+
+    def ask(self, query: Any, work: Any) -> Answers:
+        return self.referee.collection.ask("run", 1, query, MANY, 5.0, work)[0]
+
+
+@pytest.mark.usefixtures("_of_another_protocol")
+@for_each(("mechanism", "answer", "most"), [("krr", 64, 63), ("krr", 0.5, 63), ("olh", -1, 7), ("hadamard", 2, 1)])
+def test_an_individuals_answer_is_one_of_the_symbols(tmp_path, mechanism, answer, most):
+    with ItemRun(tmp_path, mechanism) as asked:
+
+        def work(seconds: float) -> None:
+            question = messages.Assignment.parse(asked.bench.poll(asked.agent.identity).message)
+            report = messages.Report(
+                report_id="1" * 32,
+                run="run",
+                digest=question.digest,
+                question=1,
+                assignment=question.fingerprint(),
+                answer=answer,
+            )
+            with pytest.raises(BadMessage, match=f"one of 0 to {most} under this run's mechanism"):
+                asked.referee.report(seal(asked.agent.identity, report))
+            asked.bench.host.step()
+            asked.host.step()
+
+        assert len(asked.ask(QUERY, work).values) == MANY
+
+
+@pytest.mark.usefixtures("_of_another_protocol")
+def test_a_question_that_the_mechanism_cannot_answer_is_never_opened(tmp_path):
+    with ItemRun(tmp_path, "krr") as asked:
+        with pytest.raises(PolicyRefused, match="randomizes an item"):
+            asked.ask(LossQuery.example()[0], lambda seconds: None)
+        assert asked.referee.store.questions("run") == []
+
+
+def test_a_question_is_read_a_few_times_however_many_there_are(tmp_path, monkeypatch):
+    reads: list[Any] = []
+    real = stored_questions._question
+    monkeypatch.setattr(stored_questions, "_question", lambda row: reads.append(row) or real(row))
+    with Bench(tmp_path, tiny("curator.rounds=8", "agents.count=4000", "alpha=0.001")) as bench:
+        bench.run()
+        read = len(reads)
+        asked = len(bench.referee.store.questions("run"))
+    assert asked >= 5
+    assert 0 < read <= 3 * asked  # once to take answers, once at the end for the orders in use, once for the run folder

@@ -4,29 +4,29 @@ Made on its own example, so a new one is tested by being registered.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from common.core.errors import BadInput, BadScenario, PatternViolation, PeerMisbehaved
+from common.core.errors import BadInput, BadScenario, PeerMisbehaved
 from common.data.population import open_records
 from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.query import QUERIES, Answers, AskAgents, Query
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.operation import Learn, LearnParities, Operation, Result
-from common.protocols.base import PROBLEMS, AskCurator, Progress, pattern_of
-from common.protocols.patterns import Pattern
+from common.protocols.base import AskCurator, Progress, pattern_of
+from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from curator.engine import Engine
 from curator.operations import HANDLERS
 from curator.sample.base import LocalSample
 from deploy.simulation import local_curator
 from local_agent.answers import randomize
-from referee.audit.audit import audit
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, protocol_of
+from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Step, protocol_of
 from referee.protocols.driver import drive
-from tests.support import Bench, leave_folder, small, tiny
+from tests.support import Bench, audited, small, tiny
 from tests.tiers import for_each
 
 PUBLIC = 1234567
@@ -82,6 +82,13 @@ class World:
             values = (self.rate * (query.domain - 1) * np.ones(asked)).astype(np.uint64)
         return Answers(asked, randomize(query, values, self.chosen.agents.mechanism, slots, self.source), slots)
 
+    def operations(self) -> list[Any]:
+        """Return what the curator was asked for."""
+        return [step.operation for _, step, _ in self.log if isinstance(step, AskCurator)]
+
+    def questions(self) -> list[Any]:
+        return [step for _, step, _ in self.log if isinstance(step, AskAgents)]
+
     def __call__(self, number: int, step: AskCurator | AskAgents) -> Any:
         reply: Any
         if isinstance(step, AskCurator):
@@ -95,11 +102,21 @@ class World:
 
 
 def play(
-    name: str, chosen: Scenario, exchange: Any, notes: list[Progress] | None = None, public: int = PUBLIC
+    name: str, chosen: Scenario, exchange: Any, on_progress: Callable[[Progress], None] = lambda note: None
 ) -> Outcome:
     protocol = protocol_named(name, chosen.alone)
-    on_progress = (notes if notes is not None else []).append
-    return drive(protocol.script(chosen, public), protocol.pattern, exchange, on_progress)
+    return drive(protocol.script(chosen, PUBLIC), protocol.pattern, exchange, on_progress)
+
+
+def played(scenario: ResolvedScenario, reply: Callable[[Step], Any]) -> Outcome:
+    """Drive a scenario's script alone, with what replies to each of its steps."""
+    script = protocol_of(scenario).script(scenario, PUBLIC)
+    step = next(script)
+    while True:
+        try:
+            step = script.send(reply(step))
+        except StopIteration as end:
+            return end.value
 
 
 def protocol_named(name: str, alone: str | None) -> Protocol:
@@ -117,46 +134,37 @@ ENDS_EARLY = ("hand-over", "parity-and-threshold", "subsample-test-reweigh")
 """Those that test or search until something is clear; others ask every agent that the scenario has."""
 
 
-def scenario_of(name: str, alone: str | None = None, *overrides: str) -> Scenario:
-    """Return the protocol's first example, resolved; overrides are for the curator and the agents."""
-    return small(name, *overrides, alone=alone)
-
-
 @for_each("name", PROTOCOLS.names())
-def test_its_examples_are_scenarios_of_it(name):
-    for example in PROTOCOLS[name].example():
-        assert example.protocol == name
-        assert (None if example.problem is None else example.problem.name) == PROTOCOLS[name].problem
-    assert PROTOCOLS[name].title
-    assert PROTOCOLS[name].problem is None or PROTOCOLS[name].problem in PROBLEMS.names()
+def test_its_examples_are_scenarios_of_it_and_its_pattern_is_the_one_that_a_curator_reads(name):
+    """What a curator that agreed to it takes is what the referee's protocol may ask it for: one declaration."""
+    protocol = PROTOCOLS[name]
+    for example in protocol.example():
+        assert (example.protocol, example.problem and example.problem.name) == (name, protocol.problem)
+    assert protocol.title
+    assert protocol.pattern is pattern_of(name)
+    assert pattern_of(name).kinds("curator") <= set(HANDLERS)
+    assert pattern_of(name).kinds("agents") <= set(QUERIES)
 
 
-@for_each("side", ALONE)
-def test_the_examples_of_ablations_leave_the_other_side_out(side):
-    examples = ABLATIONS[side].example()
-    assert {example.alone for example in examples} == {side}
-    assert {example.protocol for example in examples} == set(ABOUT)
-    assert {ABLATIONS[side](name).title for name in ABOUT} == {f"{PROTOCOLS[n].title}: the {side} alone" for n in ABOUT}
-
-
-def test_every_protocol_about_a_problem_has_what_remains_of_it_for_either_side():
+@for_each(("side", "other"), [("curator", "agents"), ("agents", "curator")])
+def test_every_protocol_about_a_problem_has_what_remains_of_it_for_either_side(side, other):
     assert sorted(ABLATIONS) == sorted(ALONE)
+    assert {example.protocol: example.alone for example in ABLATIONS[side].example()} == dict.fromkeys(ABOUT, side)
     for name in ABOUT:
-        for alone in (None, *ALONE):
-            found = protocol_named(name, alone)
-            assert type(protocol_of(scenario_of(name, alone))) is type(found)
-            assert found.problem == PROTOCOLS[name].problem
-            other = {"curator": "agents", "agents": "curator"}.get(alone or "")
-            assert other is None or f"{other}:" not in str(found.pattern)
+        found = protocol_of(small(name, alone=side))
+        assert type(found) is ABLATIONS[side]
+        assert (found.problem, found.title) == (PROTOCOLS[name].problem, f"{PROTOCOLS[name].title}: the {side} alone")
+        assert found.pattern is pattern_of(name, side)
+        assert found.pattern.kinds(side)
+        assert not found.pattern.kinds(other)
 
 
 @for_each("rate", RATES)
 @for_each(("name", "alone"), RUNS)
 def test_it_ends_with_an_outcome_within_its_pattern(name, alone, rate):
-    chosen = scenario_of(name, alone)
+    chosen = small(name, alone=alone)
     notes: list[Progress] = []
-    outcome = play(name, chosen, World(chosen, rate), notes)
-    assert isinstance(outcome, Outcome)
+    outcome = play(name, chosen, World(chosen, rate), notes.append)
     assert outcome.status in ("done", "exhausted")
     assert outcome.iterations >= 1
     assert outcome.reason
@@ -168,13 +176,8 @@ def test_it_ends_with_an_outcome_within_its_pattern(name, alone, rate):
 
 @for_each(("name", "alone"), RUNS)
 def test_the_same_answers_lead_to_the_same_questions_and_resume_is_replay(name, alone):
-    chosen = scenario_of(name, alone)
-    first, second = World(chosen, 0.3), World(chosen, 0.3)
-    assert play(name, chosen, first) == play(name, chosen, second)
-    assert [(n, step) for n, step, _ in first.log] == [(n, step) for n, step, _ in second.log]
-    chosen = scenario_of(name, alone)
-    whole = World(chosen, 0.3)
-    expected = play(name, chosen, whole)
+    chosen = small(name, alone=alone)
+    expected = play(name, chosen, whole := World(chosen, 0.3))
     rest = iter(whole.log)
 
     def exchange(number: int, step: Any) -> Any:
@@ -189,7 +192,7 @@ def test_the_same_answers_lead_to_the_same_questions_and_resume_is_replay(name, 
 @for_each("agents", [0, 1, 399, 401, 1000])
 @for_each(("name", "alone"), RUNS)
 def test_when_agents_run_out_it_gives_its_best(name, alone, agents):
-    chosen = scenario_of(name, alone)
+    chosen = small(name, alone=alone)
     outcome = play(name, chosen, World(chosen, 0.24, min(agents, int(chosen.agents.count) // 6)))
     assert outcome.status == "exhausted" or name in ABOUT
     assert outcome.answer is not None
@@ -197,76 +200,45 @@ def test_when_agents_run_out_it_gives_its_best(name, alone, agents):
 
 @for_each(("name", "alone"), RUNS)
 def test_no_more_agents_are_asked_than_there_are(name, alone):
-    chosen = scenario_of(name, alone)
-    world = World(chosen, 0.24)
-    play(name, chosen, world)
-    asked = sum(reply.asked for _, step, reply in world.log if isinstance(step, AskAgents))
+    chosen = small(name, alone=alone)
+    play(name, chosen, world := World(chosen, 0.24))
+    questions = [(step.count, reply.asked) for _, step, reply in world.log if isinstance(step, AskAgents)]
+    asked = sum(asked for _, asked in questions)
     assert asked <= chosen.agents.count
     assert asked == chosen.agents.count or alone == "curator" or name in ENDS_EARLY or name not in PROTOCOLS.shipped()
-    assert all(step.count > 0 for _, step, _ in world.log if isinstance(step, AskAgents))
+    assert all(count > 0 for count, _ in questions)
     # About a problem it asks for no more than there are, also where each question is fixed before it is answered.
-    cut = [step for _, step, reply in world.log if isinstance(step, AskAgents) and reply.asked < step.count]
-    assert name not in ABOUT or not cut
+    assert name not in ABOUT or all(asked == count for count, asked in questions)
 
 
 @for_each("name", [name for name in NAMES if isinstance(small(name).agents.mechanism, Mechanism)])
 def test_without_any_privacy_it_is_the_same_protocol(name):
-    chosen = scenario_of(name, None, "agents.mechanism={name: none}", "curator.kappa=null")
+    chosen = small(name, "agents.mechanism={name: none}", "curator.kappa=null")
     assert isinstance(play(name, chosen, World(chosen, 0.3)), Outcome)
 
 
 @for_each("name", NAMES)
 def test_agnostic_mode_ends_too_and_rounds_of_one_are_enough(name):
-    agnostic = scenario_of(name, None, "mode=agnostic")
+    agnostic = small(name, "mode=agnostic")
     assert play(name, agnostic, World(agnostic, 0.3)).status in ("done", "exhausted")
-    chosen = scenario_of(name, None, "curator.rounds=1")
+    chosen = small(name, "curator.rounds=1")
     assert play(name, chosen, World(chosen, 0.9)).iterations == 1 or name != "subsample-test-reweigh"
 
 
 # Protocols about a problem -------------------------------------------------------------------------------------------
 
 
-def asked_parties(world: World) -> set[str]:
-    return {"curator" if isinstance(step, AskCurator) else "agents" for _, step, _ in world.log}
-
-
 @for_each("name", ABOUT)
 def test_both_sides_are_asked_and_a_side_that_is_left_out_never_is(name):
     for alone, parties in ((None, {"curator", "agents"}), ("curator", {"curator"}), ("agents", {"agents"})):
-        chosen = scenario_of(name, alone)
-        world = World(chosen, 0.3)
-        play(name, chosen, world)
-        assert asked_parties(world) == parties
-    other = scenario_of(next(another for another in ABOUT if another != name))
+        chosen = small(name, alone=alone)
+        play(name, chosen, world := World(chosen, 0.3))
+        assert {"curator" if isinstance(step, AskCurator) else "agents" for _, step, _ in world.log} == parties
+    other = small(next(another for another in ABOUT if another != name))
     world = World(other, 0.3)
     with pytest.raises(BadScenario, match=r"needs its problem|agents\.mechanism"):
         play(name, other, world)
     assert world.log == []
-
-
-@for_each("name", ABOUT)
-def test_the_wrong_order_is_refused_and_changes_nothing(name):
-    """After every legal prefix each message that is not expected raises, and the pattern still goes on as it did."""
-    chosen = scenario_of(name)
-    world = World(chosen, 0.3)
-    play(name, chosen, world)
-    pattern = PROTOCOLS[name]().pattern
-    kinds = {("curator", kind) for kind in HANDLERS} | {("agents", kind) for kind in QUERIES}
-    begun = [kind for kind in kinds if _legal(pattern, kind)]
-    assert len(begun) <= 1
-    for kind in kinds - set(begun):
-        with pytest.raises(PatternViolation, match="not legal here"):
-            pattern.after(*kind)
-    with pytest.raises(PatternViolation, match="may not end here"):
-        pattern.end()
-
-
-def _legal(pattern: Pattern, kind: tuple[Any, str]) -> bool:
-    try:
-        pattern.after(*kind)
-    except PatternViolation:
-        return False
-    return True
 
 
 PARITY = {"kind": "parity", "features": [0]}
@@ -314,7 +286,7 @@ ASKED_OF_CURATORS = [
 
 @for_each(("name", "alone", "kind"), ASKED_OF_CURATORS)
 def test_nonsense_that_a_curator_releases_is_its_fault(name, alone, kind):
-    chosen = scenario_of(name, alone)
+    chosen = small(name, alone=alone)
     for nonsense in NONSENSE[kind]:
 
         class Broken(World):
@@ -327,7 +299,7 @@ def test_nonsense_that_a_curator_releases_is_its_fault(name, alone, kind):
 
 @for_each("name", [name for name in ABOUT if "curator:learn" in str(PROTOCOLS[name]().pattern)])
 def test_a_curator_none_of_whose_blocks_answers_exhausts_the_run(name):
-    chosen = scenario_of(name)
+    chosen = small(name)
 
     class Silent(World):
         def released(self, operation: Operation[Any]) -> dict[str, Any]:
@@ -337,8 +309,6 @@ def test_a_curator_none_of_whose_blocks_answers_exhausts_the_run(name):
     assert outcome.status == "exhausted"
     assert "no block" in outcome.reason
 
-
-# Subsample-Test-Reweigh itself ---------------------------------------------------------------------------------------
 
 STR = "subsample-test-reweigh"
 
@@ -353,65 +323,37 @@ def test_it_halts_at_the_first_hypothesis_that_is_good():
 
 def test_it_reweighs_by_every_hypothesis_that_is_bad_and_never_after_the_last():
     chosen = tiny()
-    world = World(chosen, 1.0)
-    outcome = play(STR, chosen, world)
-    kinds = [step.operation.kind for _, step, _ in world.log if isinstance(step, AskCurator)]
-    assert kinds == ["learn", "reweigh", "learn", "reweigh", "learn"]
+    outcome = play(STR, chosen, world := World(chosen, 1.0))
     assert (outcome.status, outcome.iterations) == ("exhausted", 3)
+    operations = world.operations()
+    assert [operation.kind for operation in operations] == ["learn", "reweigh", "learn", "reweigh", "learn"]
     released = [reply["hypothesis"] for _, step, reply in world.log if "hypothesis" in getattr(reply, "keys", dict)()]
-    reweighed = [
-        step.operation.hypothesis.wire()  # type: ignore[attr-defined]
-        for _, step, _ in world.log
-        if isinstance(step, AskCurator) and step.operation.kind == "reweigh"
-    ]
-    assert reweighed == released[:2]
+    assert [operation.hypothesis.wire() for operation in operations[1::2]] == released[:2]
 
 
 def test_out_of_rounds_it_gives_the_best_by_upper_limit():
     chosen = tiny("mode=agnostic")
-    world = World(chosen, 0.9)
-    seen: list[Any] = []
+    world, rates = World(chosen, 0.0), iter([0.9, 0.3, 0.6])
 
     def improving(number: int, step: Any) -> Any:
-        world.rate = [0.9, 0.3, 0.6][len(seen)] if isinstance(step, AskAgents) else world.rate
-        if isinstance(step, AskAgents):
-            seen.append(step.query.hypothesis)  # type: ignore[attr-defined]
+        world.rate = next(rates) if isinstance(step, AskAgents) else world.rate
         return world(number, step)
 
     outcome = play(STR, chosen, improving)
     assert (outcome.status, outcome.iterations) == ("exhausted", 3)
-    assert outcome.answer == seen[1]
+    assert outcome.answer == world.questions()[1].query.hypothesis
     assert outcome.estimate.low <= 0.3 <= outcome.estimate.high
-
-
-def test_a_release_without_a_hypothesis_is_the_curators_fault():
-    for release in ({}, {"hypothesis": None}, {"hypothesis": {"kind": "code"}}, {"hypothesis": {"kind": "linear"}}):
-        with pytest.raises(PeerMisbehaved, match=r"the curator released nothing acceptable for 'learn': "):
-            play(STR, tiny(), lambda number, step, release=release: release)
 
 
 @pytest.mark.parametrize("private", [False, True])
 def test_agnostic_and_non_private_runs_are_audited_like_any_other(tmp_path, private):
     open_ = ["agents.mechanism={name: none}", "curator.kappa=null", "curator.epsilon=null", "curator.delta=null"]
     overrides = ["mode=agnostic"] if private else [*open_, "curator.learner.noise=0"]
-    with Bench(tmp_path / "state", tiny(*overrides)) as bench:
+    with Bench(tmp_path, tiny(*overrides)) as bench:
         result = bench.run()
-        found = audit(leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished()))
-    assert found.status == result["status"]
+        assert audited(bench).status == result["status"]
     assert result["privacy"]["curator"]["epsilon"] == (60.0 if private else None)
     assert result["privacy"]["agent"]["epsilon"] == (2.0 if private else None)
-
-
-@for_each("name", PROTOCOLS.names())
-def test_a_protocol_holds_itself_to_the_pattern_that_a_curator_reads(name):
-    """What a curator that agreed to it takes is what the referee's protocol may ask it for: one declaration."""
-    assert PROTOCOLS[name].pattern is pattern_of(name)
-    assert pattern_of(name).kinds("curator") <= set(HANDLERS)
-    assert pattern_of(name).kinds("agents") <= set(QUERIES)
-    for alone, other in (("curator", "agents"), ("agents", "curator")):
-        if name in ABOUT:
-            assert ABLATIONS[alone](name).pattern is pattern_of(name, alone)
-            assert not pattern_of(name, alone).kinds(other)
 
 
 def test_what_nobody_declared_is_refused():

@@ -1,11 +1,17 @@
 """Local averages: no question depends on an answer, estimates have the stated variance, Fisher's discriminant."""
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
+from common.data.population import open_public, open_records
+from common.local.hypotheses.composed import Argmax, column_classes
+from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.queries.features import GradientQuery, MomentQuery
@@ -13,20 +19,27 @@ from common.local.queries.loss import LossQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.operation import Learn, Learned, Reweigh
+from common.operations.operation import LabelPoints, Learn, Learned, Reweigh
 from common.protocols.base import AskCurator, Progress, Together
 from common.protocols.patterns import agents, curator, sequence, together
+from common.scenario.loading import load
+from common.scenario.scenario import Scenario, data_folder
 from common.statistics.intervals import Estimate
+from deploy.baselines import evaluation_source, loss
+from deploy.checking import checked
+from deploy.deployment import Embedded
 from deploy.simulation import conduct
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, halts, level_of, protocol_of, shown_by
+from referee.protocols.asking import ask
+from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, halts, level_of, shown_by
 from referee.protocols.driver import drive
+from referee.protocols.learn_and_test import student
 from referee.protocols.local import MAX_STEPS, MIN_PER_COORDINATE, TESTED, averages, discriminant
 from referee.view import show
 from referee.view.pages import report
 from referee.view.run_view import run_view
 from referee.view.wording import verdict
-from tests.referee.protocols.test_protocol_contract import World, play
-from tests.support import Bench, small, tiny
+from tests.referee.protocols.test_protocol_contract import World, play, played
+from tests.support import Bench, audited, small, tiny
 from tests.tiers import for_each
 
 NAME = "local-averages"
@@ -55,17 +68,15 @@ def exact(records):
 
 def test_the_pattern_admits_one_question_to_learn_from_which_depends_on_no_answer():
     chosen = tiny(f"protocol={NAME}")
-    worlds = [World(chosen, rate) for rate in (0.0, 0.3, 1.0)]
-    for world in worlds:
-        play(NAME, chosen, world)
-    assert worlds[0].log[0][1] == worlds[1].log[0][1] == worlds[2].log[0][1]
+    first = []
+    for rate in (0.0, 0.3, 1.0):
+        play(NAME, chosen, world := World(chosen, rate))
+        first.append(world.log[0][1])
+    assert first[0] == first[1] == first[2]
     pattern = PROTOCOLS[NAME].pattern
-    with pytest.raises(PatternViolation):
-        pattern.after("agents", "moment").after("agents", "moment")
-    with pytest.raises(PatternViolation):
-        pattern.after("agents", "loss")
-    with pytest.raises(PatternViolation):
-        pattern.after("curator", "learn")
+    for begun, message in ((pattern.after("agents", "moment"), ("agents", "moment")), (pattern, ("agents", "loss"))):
+        with pytest.raises(PatternViolation):
+            begun.after(*message)
 
 
 def test_averages_are_unbiased_and_have_the_stated_variance():
@@ -78,7 +89,7 @@ def test_averages_are_unbiased_and_have_the_stated_variance():
     np.testing.assert_allclose(found.var(axis=0) / stated, 1.0, atol=0.35)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.8])
+@for_each("share", [0.5, 0.8])
 def test_the_discriminant_is_the_best_half_space_of_two_round_gaussians(share):
     records = two_balls(200_000, share)
     found = discriminant(exact(records), np.zeros(6))
@@ -94,10 +105,8 @@ def test_with_enough_answers_it_comes_close_to_the_best():
     found = discriminant(*averages(QUERY, told(records, WARNER), WARNER))
     # The best half-space misses about 2.1%.
     assert found.mistakes(two_balls(100_000, 0.7, seed=9)).mean() < 0.06
-    nobody = Answers(0, np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64))
-    means, variances = averages(QUERY, nobody, WARNER)
-    assert np.all(means == 0.0)
-    assert np.all(variances > 0.0)
+    means, variances = averages(QUERY, Answers(0, np.zeros(0, np.uint8), np.zeros(0, np.int64)), WARNER)
+    assert np.all((means == 0.0) & (variances > 0.0))
     assert discriminant(means, variances).threshold == 0.0
 
 
@@ -120,18 +129,8 @@ def test_too_few_answers_give_the_more_frequent_label_and_not_noise(share):
 )
 def test_what_it_cannot_work_with_is_refused_before_anybody_is_asked(name, overrides, words):
     chosen = tiny(f"protocol={name}", *overrides)
-    world = World(chosen, 0.5)
     with pytest.raises(BadScenario, match=words):
-        play(name, chosen, world)
-    assert world.log == []
-
-
-def test_a_run_asks_each_agent_once_and_no_curator(tmp_path):
-    with Bench(tmp_path, tiny(f"protocol={NAME}")) as bench:
-        result = bench.run()
-    assert (result["status"], result["iterations"]) == ("exhausted", 1)
-    assert result["agents"]["asked"] == 6000
-    assert result["answer"]["kind"] == "linear"
+        play(name, chosen, lambda number, step: pytest.fail("somebody was asked"))
 
 
 DESCENT_NAME = "local-gradient-descent"
@@ -146,19 +145,16 @@ def test_the_same_iterates_as_plain_descent_and_the_sum_of_their_later_half():
     x = generator.normal(size=(20, d)).astype(np.float32)
     x *= norm / (1.01 * np.linalg.norm(x, axis=1, keepdims=True))
     labels = np.where(x[:, 0] > 0.1, 1, -1).astype(np.int8)
-    script = protocol_of(chosen).script(chosen, 7)
-    step, reply, outcome = next(script), None, None
-    while outcome is None:
-        reply = None
-        if isinstance(step, AskAgents):
-            asked.append(step.count)
-            slots = np.arange(20 * (d + 1))
-            records = Records(x[slots // (d + 1)], labels[slots // (d + 1)])
-            reply = Answers(step.count, step.query.evaluate(records, slots).astype(np.float64), slots)
-        try:
-            step = script.send(reply)
-        except StopIteration as end:
-            outcome = end.value
+
+    def reply(step: Any) -> Answers | None:
+        if not isinstance(step, AskAgents):
+            return None
+        asked.append(step.count)
+        slots = np.arange(20 * (d + 1))
+        records = Records(x[slots // (d + 1)], labels[slots // (d + 1)])
+        return Answers(step.count, step.query.evaluate(records, slots).astype(np.float64), slots)
+
+    outcome: Any = played(chosen, reply)
     learning = int(40_000 * (1 - TESTED))
     steps = min(MAX_STEPS, learning // (MIN_PER_COORDINATE * (d + 1)))
     assert steps > 2
@@ -176,15 +172,16 @@ def test_the_same_iterates_as_plain_descent_and_the_sum_of_their_later_half():
 
 def test_coordinates_about_which_nobody_answers_stay_where_they_are():
     chosen = small(DESCENT_NAME, "agents.count=40000")
-    script = protocol_of(chosen).script(chosen, 7)
-    step: Any = next(script)
     hypotheses: list[Any] = []
-    while len(hypotheses) < 2:
-        reply = None
-        if isinstance(step, AskAgents) and isinstance(step.query, GradientQuery):
+
+    def reply(step: Any) -> Answers | None:
+        if not isinstance(step, AskAgents):
+            return None
+        if isinstance(step.query, GradientQuery):
             hypotheses.append(step.query.hypothesis)
-            reply = Answers(step.count, np.ones(3, dtype=np.uint8), np.zeros(3, dtype=np.int64))
-        step = script.send(reply)
+        return Answers(step.count, np.ones(3, dtype=np.uint8), np.zeros(3, dtype=np.int64))
+
+    played(chosen, reply)
     first, *others = hypotheses[1].weights
     assert first != 0.0
     assert (others, hypotheses[1].threshold) == ([0.0] * (chosen.target.dimension - 1), 0.0)
@@ -194,8 +191,7 @@ def test_with_enough_agents_it_learns():
     """Half of the people are inside the ball, and a constant is wrong about half of them."""
     chosen = small(DESCENT_NAME, "agents.mechanism.epsilon=4", "agents.count=60000", "target.distribution.inside=0.5")
     outcome = conduct(chosen, 1, lambda *a: None)
-    assert outcome.status == "exhausted"
-    assert outcome.estimate.high < 0.4
+    assert (outcome.status, outcome.estimate.high < 0.4) == ("exhausted", True)
 
 
 ONE = Constant.parse({"kind": "constant", "label": 1})
@@ -231,23 +227,18 @@ def test_messages_are_numbered_notes_are_not():
 
 
 def test_a_message_out_of_turn_is_never_sent_and_ending_too_early_is_a_violation():
-    sent: list[Any] = []
-
-    def script():
+    def script(*then: Any):
         yield AskCurator(Learn(round=1))
-        yield AskCurator(Reweigh(hypothesis=ONE))
-        raise AssertionError("the driver let it pass")
-
-    with pytest.raises(PatternViolation, match="'reweigh' to the curator"):
-        drive(script(), PATTERN, replies(sent), lambda note: None)
-    assert [step.operation.kind for _, step in sent] == ["learn"]
-
-    def ended():
-        yield AskCurator(Learn(round=1))
+        for step in then:
+            yield step
+            raise AssertionError("the driver let it pass")
         return OUTCOME
 
-    with pytest.raises(PatternViolation, match="may not end"):
-        drive(ended(), PATTERN, replies([]), lambda note: None)
+    for then, words in (((AskCurator(Reweigh(hypothesis=ONE)),), "'reweigh' to the curator"), ((), "may not end")):
+        sent: list[Any] = []
+        with pytest.raises(PatternViolation, match=words):
+            drive(script(*then), PATTERN, replies(sent), lambda note: None)
+        assert [step.operation.kind for _, step in sent] == ["learn"]
 
 
 @for_each(
@@ -273,24 +264,20 @@ def test_a_release_that_is_no_result_of_what_was_asked_for_never_reaches_the_scr
 DONE_TESTED = ("the agents' test has rejected that the loss on T is", "or more among those who answer")
 
 
-def test_every_shipped_protocol_has_a_statement_of_its_own_and_about_those_who_answer():
-    for name in PROTOCOLS.shipped():
-        assert PROTOCOLS[name].done != Protocol.done, name
-        shown = shown_by(PROTOCOLS[name].example()[0])
-        assert "{" not in shown
-        assert ("those who answer" in shown) == ("ends exhausted" not in shown), name
-    assert {alone.done for alone in ABLATIONS.values()} == {Protocol.done}
-    for alone in ABLATIONS.values():
-        for example in alone.example():
-            assert shown_by(example) == Protocol.done
-
-
 @for_each("name", PROTOCOLS.shipped())
-def test_a_level_is_named_only_where_one_is_tested(name):
+def test_every_shipped_protocol_states_what_it_shows_of_those_who_answer_and_a_level_where_it_tests_one(name):
+    assert PROTOCOLS[name].done != Protocol.done
     chosen = PROTOCOLS[name].example()[0]
-    assert all(words in shown_by(chosen) for words in DONE_TESTED) == halts(chosen)
-    if name in ("learn-and-test", "model-agnostic", "portfolio"):
-        assert "no level is tested" in shown_by(chosen)
+    shown = shown_by(chosen)
+    assert "{" not in shown
+    assert ("those who answer" in shown) == ("ends exhausted" not in shown)
+    assert all(words in shown for words in DONE_TESTED) == halts(chosen)
+    assert "no level is tested" in shown or name not in ("learn-and-test", "model-agnostic", "portfolio")
+
+
+def test_ablations_show_nothing_of_their_own():
+    for alone in ABLATIONS.values():
+        assert {alone.done, *(shown_by(example) for example in alone.example())} == {Protocol.done}
 
 
 def test_a_protocol_that_declares_no_test_of_a_level_has_none_whatever_else_it_demands(monkeypatch):
@@ -309,8 +296,9 @@ def test_numbers_are_the_scenarios_own_and_lies_are_a_share_of_the_first_answers
     assert "with probability 0.01 at most" in shown
     lying = shown_by(tiny("agents.liars=0.1"))
     assert lying.endswith("; if of the first n answers, for every n, at most 0.1 n are lies")
-    assert "0.05 at most" in shown_by(small("portfolio", "alpha=0.05", "beta=0.02"))
-    assert "with probability 0.98 at least" in shown_by(small("portfolio", "alpha=0.05", "beta=0.02"))
+    shown = shown_by(small("portfolio", "alpha=0.05", "beta=0.02"))
+    assert "0.05 at most" in shown
+    assert "with probability 0.98 at least" in shown
 
 
 def test_learn_and_test_ends_done_whatever_the_loss_is_and_nothing_that_is_printed_claims_a_level(tmp_path, capsys):
@@ -325,9 +313,9 @@ def test_learn_and_test_ends_done_whatever_the_loss_is_and_nothing_that_is_print
     view = run_view(chosen, result, result["rounds"])
     show.result(result, simulated=True, shown=shown_by(chosen))
     printed = " ".join(capsys.readouterr().out.split())
-    for words in (view.verdict.title, view.verdict.detail, report([view]), printed):
-        assert "below 0.2" not in words
-        assert "below 20%" not in words
+    said = "\n".join((view.verdict.title, view.verdict.detail, report([view]), printed))
+    assert "below 0.2" not in said
+    assert "below 20%" not in said
     assert dict(view.facts)["what is shown"] == shown_by(chosen)
     assert "no level is tested" in printed
 
@@ -335,7 +323,144 @@ def test_learn_and_test_ends_done_whatever_the_loss_is_and_nothing_that_is_print
 def test_a_gap_is_printed_with_its_probability_and_never_rounded_down():
     chosen = small("portfolio")
     outcome = conduct(chosen, 1, lambda *a: None)
-    assert outcome.gap is not None
     assert " with 95% confidence to be " in outcome.reason
     if outcome.gap:
         assert float(outcome.reason.partition("within ")[2].partition(" of")[0]) >= outcome.gap
+
+
+AGNOSTIC = "model-agnostic"
+TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
+LEARNER: dict[str, Any] = {
+    "name": AGNOSTIC,
+    "chunks": 40,
+    "queries": 60,
+    "teacher": TREE,
+    "student": TREE,
+    "aggregation": {"name": "gnmax", "noise": 5.0},
+}
+SPARSE = {"name": "sparse-vector", "epsilon": 50.0, "delta": 1e-5, "cutoff": 8}
+CONSTANT = {"kind": "constant", "label": 1}
+
+
+def scenario(*overrides: str, **learner: Any) -> Scenario:
+    people = tiny().source.distribution
+    assert people is not None
+    public = {"distribution": people.wire(), "count": 60, "labelled": False}
+    return checked(
+        tiny(
+            f"protocol={AGNOSTIC}",
+            f"public={json.dumps(public)}",
+            f"curator.learner={json.dumps({**LEARNER, **learner})}",
+            "curator.rounds=1",
+            "curator.kappa=null",
+            *overrides,
+        )
+    )
+
+
+@for_each(
+    "learner",
+    [
+        {},
+        {"aggregation": SPARSE},
+        {"student": {"classifier": "GaussianNB"}},
+        {"protects": "labels", "chunks": 30},
+        {"by": "content"},
+    ],
+    ids=["gnmax", "sparse vector", "graph", "labels only", "by content"],
+)
+def test_a_run_is_done_audited_and_the_same_in_a_laboratory(tmp_path, learner):
+    chosen = scenario(**learner)
+    with Bench(tmp_path, chosen) as bench:
+        result = bench.run()
+        assert result["status"] == audited(bench).status == "done"
+    assert result["estimate"]["low"] <= result["estimate"]["value"] < 0.5
+    assert ("labels only" in result["reason"]) == ("protects" in learner)
+    assert conduct(chosen, 1, lambda round, hypothesis: None).answer.wire() == result["answer"]
+
+
+GOOD = {"labels": [1, None], "hypothesis": CONSTANT, "protects": "labels"}
+
+
+def model(release: dict[str, Any], known: Any = (-1, 1)) -> Any:
+    """Ask for the labels of two points, and return the student's model."""
+
+    def script():
+        return student((yield from ask(LabelPoints(count=2, transfer=True))), known)
+
+    return drive(script(), curator("label"), lambda number, step: release, lambda note: None)
+
+
+@for_each(
+    "wrong",
+    [
+        *({"labels": labels} for labels in (None, [1], [1, 2], [1, True], [1, 0.5], [1, "1"])),
+        {"protects": "nothing"},
+        {"hypothesis": None},
+        {"hypothesis": {"kind": "linear"}},
+        {"surprise": 1},
+    ],
+    ids=str,
+)
+def test_labels_that_are_none_are_the_curators_fault(wrong):
+    assert model(GOOD).wire() == CONSTANT
+    with pytest.raises(PeerMisbehaved, match="the curator released"):
+        model({**GOOD, **wrong})
+    for missing in GOOD:
+        with pytest.raises(PeerMisbehaved, match="the curator released"):
+            model({name: value for name, value in GOOD.items() if name != missing})
+
+    release = {**GOOD, "labels": [0, 2]}  # with several classes labels are their numbers
+    assert model(release, range(3)).wire() == CONSTANT
+    for known in ((-1, 1), range(2)):
+        with pytest.raises(PeerMisbehaved, match="the curator released labels other than"):
+            model(release, known)
+
+
+def test_another_learner_is_refused_before_anybody_is_asked():
+    with pytest.raises(BadScenario, match="needs the learner of that name"):
+        next(PROTOCOLS[AGNOSTIC]().script(tiny(f"protocol={AGNOSTIC}"), 7))
+
+
+CLASSES_NAME = "model-agnostic-classes"
+SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+
+
+def test_a_run_is_done_and_audited_and_its_answer_is_a_class(tmp_path):
+    sizes = ["curator.n=3000", "curator.epsilon=20", "curator.learner.queries=100", "public.count=100"]
+    chosen = checked(load(CLASSES_NAME, [*sizes, "agents.count=3000"]))
+    with Bench(tmp_path, chosen) as bench:
+        result = bench.run()
+        assert result["status"] == audited(bench).status == "done"
+    answer = parse_hypothesis(result["answer"])
+    assert isinstance(answer, Argmax)
+    people = open_records(chosen.target, None, 5, 20_000)
+    true = loss(answer, people)
+    assert true < 0.2  # 5/6 by chance
+    assert result["estimate"]["low"] - 0.01 < true < result["estimate"]["high"] + 0.01
+    features = people.records(np.arange(20_000)).features
+    assert true == np.mean(answer.classes(features) != column_classes(features, 4, 6))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (SHELF / "gas_drift").is_dir(), reason="the gas drift files are not here (TANDEM_DATA)")
+def test_a_run_on_the_gases_learns_them_from_public_people_who_are_nobody_else(tmp_path):
+    chosen = checked(load(CLASSES_NAME, [f"data={SHELF}"]))
+    result = Embedded(tmp_path).run(chosen, None, "run", lambda text, numbers: None).result
+    assert result["status"] == "done"
+    assert loss(parse_hypothesis(result["answer"]), evaluation_source(chosen, 1)) < 0.45  # the constant answer: 0.72
+    folder = data_folder(chosen)
+    public = open_public(chosen.public, folder, 1)
+    curators, population = (open_records(people, folder, 1, None) for people in (chosen.source, chosen.target))
+    # Batches 2, 3, 4, 5, 8 and 9, and 300 of batches 1 and 6.
+    assert (len(curators) + len(population), len(public)) == (3952, 300)
+    assert len(curators) >= chosen.curator.n
+    assert len(population) >= chosen.agents.count
+    parts = [public.features, *(side.records(np.arange(len(side))).features for side in (curators, population))]
+    for features in parts:
+        assert (features.shape[1], features.min(), features.max()) == (38, 0.0, 1.0)
+        assert (features[:, 32:].sum(axis=1) == 1).all()
+    shares = np.bincount(np.concatenate([column_classes(part, 32, 6) for part in parts[1:]])) / 3952
+    assert shares.max() == pytest.approx(0.28, abs=0.005)  # the constant answer misses 72%
+    everybody = [set(map(bytes, part)) for part in parts]
+    assert not everybody[0] & (everybody[1] | everybody[2])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from common.core.errors import (
 )
 from common.crypto.identity import Identity, Signed
 from common.data.population import open_records
-from common.local.queries.query import QUERIES, AskAgents
+from common.local.queries.query import QUERIES
 from common.net.client import WitnessClient
 from common.net.messages import AgentPolicy
 from common.numerics.randomness import subseed
@@ -30,7 +31,6 @@ from curator.curator import Curator
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
-from referee.audit.audit import audit
 from referee.collection.enrolment import check_accepted
 from referee.protocols.base import PROTOCOLS, protocol_of
 from referee.runs import curator as patience
@@ -38,7 +38,7 @@ from referee.runs.checkpoints import RunCheckpoints
 from referee.service.referee import Referee
 from referee.service.witness import witness_app
 from tests.referee.protocols.test_protocol_contract import World, play
-from tests.support import TOKEN, Bench, leave_folder, served, small, tiny
+from tests.support import ONE_QUESTION, TOKEN, Bench, audited, served, small, tiny
 from tests.tiers import for_each
 
 ALL = frozenset(QUERIES.shipped())
@@ -106,13 +106,12 @@ class Individuals(Bench):
 @pytest.mark.parametrize("name", PROTOCOLS.shipped())
 def test_individuals_answer_what_every_shipped_protocol_asks(tmp_path, name):
     chosen = small(name)
-    with Individuals(tmp_path / "bench", chosen, individuals=min(12, chosen.agents.count // 3)) as bench:
+    with Individuals(tmp_path, chosen, individuals=min(12, chosen.agents.count // 3)) as bench:
         result = bench.run()
         assert result["status"] in ("done", "exhausted"), result["reason"]
         assert result["lost"] == {"silent": 0, "declined": {}}
         assert result["agents"]["asked"] > 0
-        finished = bench.finished()
-    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == result["status"]
+        assert audited(bench).status == result["status"]
 
 
 @pytest.mark.slow
@@ -125,9 +124,8 @@ def test_a_run_asks_no_kind_that_its_protocol_does_not_name_beforehand(name):
         asks = protocol_of(chosen).asks(chosen)
         assert asks <= protocol_of(chosen).pattern.kinds("agents")
         for rate in (0.1, 0.5):
-            world = World(chosen, rate)
-            play(name, chosen, world)
-            assert {step.query.kind for _, step, _ in world.log if isinstance(step, AskAgents)} <= asks
+            play(name, chosen, world := World(chosen, rate))
+            assert {step.query.kind for step in world.questions()} <= asks
 
 
 @pytest.mark.slow
@@ -140,14 +138,12 @@ def test_a_run_that_nobody_accepts_is_refused_before_the_curator_is_charged(tmp_
         assert "no enrolled agent accepts questions of kind 'score'" in result["reason"]
         assert f"{PORTFOLIO.agents.count:,} refuse this kind" in result["reason"]
         assert (bench.opened, result["agents"]["asked"]) == (0, 0)
-        ended = leave_folder(tmp_path / "refused", PORTFOLIO, 1, bench.finished())
+        assert audited(bench).status == "refused"
         bench.allow(ALL)  # the same people, who have changed their minds: nothing was spent of anybody
         result = bench.run("again")
         assert result["status"] in ("done", "exhausted")
         assert bench.opened == 1
-        found = bench.finished("again")
-    assert audit(ended).status == "refused"
-    assert audit(leave_folder(tmp_path / "run", PORTFOLIO, 1, found)).status == result["status"]
+        assert audited(bench, "again").status == result["status"]
 
 
 @pytest.mark.slow
@@ -155,13 +151,12 @@ def test_some_who_refuse_are_counted_and_keep_nobody_from_the_others(tmp_path):
     with Individuals(tmp_path / "bench", PORTFOLIO, 30, lambda i: frozenset({"item"})) as bench:
         result = bench.run()
         notes = [note.text for note in bench.referee.notes("run")]
-        found = bench.finished()
+        assert audited(bench).status == result["status"]
     assert f"30 of {PORTFOLIO.agents.count:,} enrolled agents do not accept" in notes[0]
     assert result["status"] in ("done", "exhausted")
     declined = result["lost"]["declined"]
     assert 0 < declined["policy"] <= 30
     assert result["agents"]["answered"] == result["agents"]["asked"] - declined["policy"]
-    assert audit(leave_folder(tmp_path / "run", PORTFOLIO, 1, found)).status == result["status"]
 
 
 @pytest.mark.slow
@@ -189,15 +184,14 @@ def test_who_refuses_what_is_judged_kind_by_kind():
     )
     # Whoever said nothing accepts everything.
     assert check_accepted({"loss"}, PORTFOLIO, [(said("loss"), 3)], 4) is not None
+    why = r"of kind 'loss', which this run asks: .*nothing of the curator's budget"
     for nobody in (
         [(said("loss"), 3)],
         [(said(epsilon=2.9), 3)],
         [(said(features=7), 3)],
         [(said(epsilon=2), 1), (said("loss"), 2)],
     ):
-        with pytest.raises(
-            PolicyRefused, match=r"of kind 'loss', which this run asks: .*nothing of the curator's budget"
-        ):
+        with pytest.raises(PolicyRefused, match=why):
             check_accepted({"loss"}, PORTFOLIO, nobody, 3)
     assert check_accepted({"loss"}, PORTFOLIO, [(said(epsilon=None), 3)], 3) is None
     with pytest.raises(PolicyRefused) as refused:
@@ -253,11 +247,9 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @for_each("at", ["open_run", "perform"])
 @for_each("fault", [spoilt_there, spoilt_back])
 def test_a_message_that_was_changed_on_its_way_ends_no_run(tmp_path, at, fault):
-    with Bench(tmp_path / "bench", curator=lambda curator: Faulty(curator, 1, at, fault)) as bench:
-        result = bench.run()
-        folder = leave_folder(tmp_path / "run", tiny(), 1, bench.finished())
-    assert result["status"] == "exhausted"
-    assert audit(folder).answers == 1200
+    with Bench(tmp_path, curator=lambda curator: Faulty(curator, 1, at, fault)) as bench:
+        assert bench.run()["status"] == "exhausted"
+        assert audited(bench).answers == 1200
 
 
 @pytest.mark.usefixtures("no_pauses")
@@ -273,38 +265,35 @@ def test_a_curator_that_says_so_again_and_again_is_believed_and_its_own_rules_at
 @pytest.mark.usefixtures("no_pauses")
 def test_a_curator_that_is_away_beyond_all_patience_ends_no_run(tmp_path, monkeypatch):
     monkeypatch.setattr(patience, "PAUSE", 0.0)
-    with Bench(tmp_path / "bench", curator=lambda curator: Faulty(curator, 50, "perform", away)) as bench:
-        said: list[str] = []
-        bench.referee.create("run", bench.chosen.wire(), bench.seed)
-        result = bench.referee.execute("run", lambda note: said.append(note.text))
-    assert result["status"] == "exhausted"
+    with Bench(tmp_path, curator=lambda curator: Faulty(curator, 50, "perform", away)) as bench:
+        assert bench.run()["status"] == "exhausted"
+        said = [note.text for note in bench.referee.notes("run")]
     assert said.count("the run waits for the curator: nobody answers") == 1
 
 
 SECRET = "witness-token"
-ONE_QUESTION = (
-    "protocol=learn-and-test",
-    "agents.count=600",
-    "agents.batch=600",
-    "curator.rounds=1",
-    "agents.deadline=5",
-)
+TESTED = tiny(*ONE_QUESTION, "protocol=learn-and-test", "agents.deadline=5")
 
 
-class Elsewhere:
-    """A witness that has seen another history of every run."""
-
-    place = "elsewhere"
-
-    def key(self) -> str:
-        return "0" * 64
-
-    def keep(self, signed: Signed) -> Signed:
-        raise RolledBack("the witness has seen 99 entries")
+@contextmanager
+def watched(folder: Path, wrap: Callable[[WitnessClient], Any]) -> Iterator[tuple[Bench, WitnessClient, Any]]:
+    """Give a bench whose referee tells a served witness through what ``wrap`` puts before it, the witness, and that."""
+    with (
+        served(witness_app(folder / "witness", SECRET)) as address,
+        closing(WitnessClient(address, SECRET, patience=0.1)) as witness,
+        Bench(folder / "bench", TESTED, watching=[witness]) as bench,
+    ):
+        before = wrap(witness)
+        bench.referee.checkpoints = RunCheckpoints(bench.referee.store, bench.referee.identity, [before])
+        yield bench, witness, before
 
 
 def test_a_run_of_which_a_witness_has_seen_more_is_refused_and_asks_nobody(tmp_path):
-    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), watching=[Elsewhere()]) as bench:
+    def keep(signed: Signed) -> Signed:
+        raise RolledBack("the witness has seen 99 entries")
+
+    other = SimpleNamespace(place="elsewhere", key=lambda: "0" * 64, keep=keep)
+    with Bench(tmp_path, TESTED, watching=[other]) as bench:
         result = bench.run()
         assert (result["status"], result["reason"]) == ("refused", "the witness has seen 99 entries")
         assert result["agents"]["asked"] == 0
@@ -315,23 +304,16 @@ def test_a_run_of_which_a_witness_has_seen_more_is_refused_and_asks_nobody(tmp_p
 
 def test_a_run_waits_for_its_witness_before_anybody_is_asked_and_ends_without_it(tmp_path):
     """The witness goes away behind the first checkpoint: the run ends, and has it told once it is back."""
-    folder, chosen = tmp_path / "witness", tiny(*ONE_QUESTION)
-    with (
-        served(witness_app(folder, SECRET)) as address,
-        closing(WitnessClient(address, SECRET, patience=0.1)) as witness,
-        Bench(tmp_path / "bench", chosen, watching=[witness]) as bench,
-    ):
-        away = CheckpointsAway(witness)
-        bench.referee.checkpoints = RunCheckpoints(bench.referee.store, bench.referee.identity, [away])
+    with watched(tmp_path, CheckpointsAway) as (bench, witness, away):
         bench.hooks = [lambda: None, away.come_back, away.leave]
         assert bench.run()["status"] == "done"
         assert bench.referee.notes("run")[0].text.startswith("the run waits for a witness: nobody")
         assert bench.referee.checkpoints.owed("run")
-        assert audit(leave_folder(tmp_path / "behind", chosen, 1, bench.finished())).history.unseen
+        assert audited(bench).history.unseen
         away.come_back()
         bench.referee.catch_up()
         assert not bench.referee.checkpoints.owed("run")
-        found = audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished())).history
+        found = audited(bench).history
         assert found.unseen == ()
         assert list(found.witnesses) == [witness.key()]
 
@@ -350,42 +332,29 @@ class CheckpointsAway:
     def leave(self) -> None:
         self._there = False
 
-    def key(self) -> str:
-        self._check()
-        return self._witness.key()
-
-    def keep(self, signed: Signed) -> Signed:
-        self._check()
-        return self._witness.keep(signed)
-
-    def _check(self) -> None:
+    def __getattr__(self, name: str) -> Any:
         if not self._there:
             raise PeerUnavailable("nobody answers there")
+        return getattr(self._witness, name)
 
 
 def test_proofs_are_for_those_who_were_asked_and_of_what_is_closed(tmp_path):
-    chosen = tiny(*ONE_QUESTION)
-    with Bench(tmp_path / "bench", chosen) as bench:
+    def request(who: Identity, question: int) -> Signed:
+        return who.sign("proof-request", {"participant": who.public, "run": "run", "question": question})
+
+    with Bench(tmp_path, TESTED) as bench:
         host = bench.population.identity
-        asked = []
 
         def while_open() -> None:
             with pytest.raises(PatternViolation, match="still takes answers"):
                 bench.referee.proof(request(host, 1))
-            asked.append(True)
 
-        bench.meanwhile(while_open)
-        bench.run()
-        assert asked
+        bench.during(while_open)
         assert bench.referee.proof(request(host, 1)).reports == 1
         with pytest.raises(NotFound, match="no question 7"):
             bench.referee.proof(request(host, 7))
         with pytest.raises(PatternViolation, match="was not asked"):
             bench.referee.proof(request(Identity.create(), 1))
-
-
-def request(who: Identity, question: int) -> Signed:
-    return who.sign("proof-request", {"participant": who.public, "run": "run", "question": question})
 
 
 class LosesReplies:
@@ -408,16 +377,10 @@ class LosesReplies:
 def test_a_word_of_a_witness_whose_reply_was_lost_is_fetched_and_the_audit_finds_no_gap(tmp_path, monkeypatch):
     monkeypatch.setattr("referee.runs.checkpoints.BETWEEN", 0.0)
     monkeypatch.setattr("referee.runs.checkpoints.SHARE", 0.0)
-    chosen = tiny(*ONE_QUESTION)
-    with (
-        served(witness_app(tmp_path / "witness", SECRET)) as address,
-        closing(WitnessClient(address, SECRET)) as witness,
-        Bench(tmp_path / "bench", chosen, watching=[witness]) as bench,
-    ):
-        bench.referee.checkpoints = RunCheckpoints(bench.referee.store, bench.referee.identity, [LosesReplies(witness)])
+    with watched(tmp_path, LosesReplies) as (bench, witness, _):
         assert bench.run()["status"] == "done"
         bench.referee.catch_up()
         kept = witness.kept(bench.referee.identity.public, "run")
         assert len(kept) > 2
         assert [each.witnessed for each in bench.referee.kept("run")] == [each.witnessed for each in kept]
-        assert audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished())).history.unseen == ()
+        assert audited(bench).history.unseen == ()

@@ -23,7 +23,7 @@ from referee.audit.audit import audit
 from referee.runs import curator as patience
 from referee.service.referee import CuratorClient
 from referee.view.audited import audit_lines
-from tests.support import Bench, leave_folder, tiny
+from tests.support import Bench, audited, leave_folder, tiny
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -34,20 +34,10 @@ class Cheating:
     def __init__(self, curator: Curator, change: Change, kind: str = "release") -> None:
         self.curator, self.change, self.kind = curator, change, kind
         self.identity: Identity = curator._journal.identity
-        self.asked = 0
 
-    def open_run(self, signed: Signed) -> Signed:
-        return self._changed(self.curator.open_run(signed))
-
-    def open_share(self, signed: Signed) -> Signed:
-        return self._changed(self.curator.open_share(signed))
-
-    def perform(self, signed: Signed) -> Signed:
-        self.asked += 1
-        return self._changed(self.curator.perform(signed))
-
-    def acknowledge(self, signed: Signed) -> None:
-        self.curator.acknowledge(signed)
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self.curator, name)
+        return real if name == "acknowledge" else lambda signed: self._changed(real(signed))
 
     def _changed(self, reply: Signed) -> Signed:
         if reply.kind != self.kind:
@@ -69,7 +59,7 @@ def cheated(
     folder: Path, change: Change, kind: str = "release", chosen: ResolvedScenario | None = None
 ) -> tuple[dict[str, Any], Path]:
     """Run with such a curator; return the result and the run folder."""
-    with Bench(folder / "bench", chosen or tiny(), curator=lambda own: Cheating(own, change, kind)) as bench:
+    with Bench(folder / "bench", chosen, curator=lambda own: Cheating(own, change, kind)) as bench:
         result = bench.run()
         asked = bench.referee.store.asked("run")
         run = leave_folder(folder / "run", bench.chosen, 1, bench.finished())
@@ -77,25 +67,27 @@ def cheated(
     return result, run
 
 
+def releases(**changes: Any) -> Change:
+    return lambda release: release.update(result={**release["result"], **changes})
+
+
 def gives(**hypothesis: Any) -> Change:
-    return lambda release: release.update(result={**release["result"], "hypothesis": hypothesis})
+    return releases(hypothesis=hypothesis)
+
+
+def linear(*weights: float) -> Change:
+    return gives(kind="linear", weights=list(weights), threshold=0.0)
 
 
 STUMPS = tiny(
     'curator.learner={"name": "exponential", "hypotheses": "stumps", "draws": 500, "epsilon": 1.0, "cells": 5}'
 )
+
+
 HYPOTHESES: dict[str, tuple[str, Change, ResolvedScenario | None]] = {
-    "over more features than people have": (
-        "over 9 features",
-        gives(kind="linear", weights=[0.1] * 9, threshold=0.0),
-        None,
-    ),
-    "with a weight that is not finite": (
-        "not a finite JSON value",
-        gives(kind="linear", weights=[math.inf] + [0.0] * 7, threshold=0.0),
-        None,
-    ),
-    "that is huge": ("at most", gives(kind="linear", weights=[0.1] * ((1 << 16) + 1), threshold=0.0), None),
+    "over more features than people have": ("over 9 features", linear(*[0.1] * 9), None),
+    "with a weight that is not finite": ("not a finite JSON value", linear(math.inf, *[0.0] * 7), None),
+    "that is huge": ("at most", linear(*[0.1] * ((1 << 16) + 1)), None),
     "of a kind that nobody knows": ("nothing acceptable", gives(kind="oracle", secret="x"), None),
     "of another kind than its learner's": ("cannot give", gives(kind="constant", label=1), None),
     "outside its finite class, in between": (
@@ -103,21 +95,9 @@ HYPOTHESES: dict[str, tuple[str, Change, ResolvedScenario | None]] = {
         gives(kind="stump", feature=0, threshold=0.3, sign=1),
         STUMPS,
     ),
-    "outside its finite class, of another kind": (
-        "cannot give",
-        gives(kind="linear", weights=[0.1] * 8, threshold=0.0),
-        STUMPS,
-    ),
-    "that is none": (
-        "nothing acceptable",
-        lambda release: release.update(result={**release["result"], "hypothesis": None}),
-        None,
-    ),
-    "of another operation": (
-        "nothing acceptable",
-        lambda release: release.update(result={"feature": 1, "event": release["result"]["event"]}),
-        None,
-    ),
+    "outside its finite class, of another kind": ("cannot give", linear(*[0.1] * 8), STUMPS),
+    "that is none": ("nothing acceptable", releases(hypothesis=None), None),
+    "of another operation": ("nothing acceptable", releases(feature=1), None),
 }
 
 
@@ -139,8 +119,7 @@ def test_a_hypothesis_outside_its_class_ends_the_run_before_anybody_is_asked_abo
 def test_a_release_that_declares_no_event_ends_the_run_before_anybody_is_asked(tmp_path):
     """The run went on, and no audit could read what it had cost."""
     for number, event in enumerate((None, {"kind": "none such"}, [1], {"kind": "gaussian", "sensitivity": -1.0})):
-        declare = lambda release, event=event: release.update(result={**release["result"], "event": event})  # noqa: E731
-        result, _ = cheated(tmp_path / str(number), declare)
+        result, _ = cheated(tmp_path / str(number), releases(event=event))
         assert result["status"] == "failed"
         assert "does not say what it costs" in result["reason"]
 
@@ -167,9 +146,6 @@ def test_a_referee_cannot_go_on_with_a_hypothesis_outside_the_class(tmp_path, mo
     monkeypatch.undo()
     with pytest.raises(AuditFailed, match="cannot give"):
         audit(run)
-
-
-# What answers another request, or another run -------------------------------------------------------------------------
 
 
 def from_its_beginning(release: dict[str, Any]) -> None:
@@ -209,13 +185,8 @@ def test_a_release_of_an_earlier_run_is_no_answer_in_this_one(tmp_path):
     """The same curator key, state put back, the same operation: the configuration is another one."""
     kept: list[Signed] = []
     with Bench(tmp_path / "first") as first:
-        honest = first._gate.curator.perform
-
-        def keeping(signed: Signed) -> Signed:
-            kept.append(honest(signed))
-            return kept[-1]
-
-        first._gate.perform = keeping  # type: ignore[method-assign]
+        honest = first.curator.perform
+        first._gate.perform = lambda signed: kept.append(honest(signed)) or kept[-1]  # type: ignore[method-assign]
         first.run()
     with Bench(tmp_path / "second") as second:
         second._gate.perform = lambda signed: kept[0]  # type: ignore[method-assign]
@@ -227,26 +198,20 @@ def test_a_release_of_an_earlier_run_is_no_answer_in_this_one(tmp_path):
 def test_two_releases_for_one_operation_are_two_heads_of_one_ledger(tmp_path):
     """A curator that equivocates: the referee keeps the first one; what follows the second does not extend it."""
 
-    class Twice(Cheating):
-        def perform(self, signed: Signed) -> Signed:
-            release = self.curator.perform(signed)
-            if self.asked:
-                other = {**release.message, "ledger": {**release.message["ledger"], "links": []}}
-                return self.identity.sign("release", other)
-            self.asked += 1
-            return release
+    kept: list[dict[str, Any]] = []
 
-    with Bench(tmp_path / "bench", curator=lambda own: Twice(own, lambda m: None)) as bench:
+    def twice(release: dict[str, Any]) -> None:
+        if kept:
+            release["ledger"] = {**release["ledger"], "links": []}
+        kept.append(release)
+
+    with Bench(tmp_path, curator=lambda own: Cheating(own, twice)) as bench:
         result = bench.run()
-        run = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
+        assert audited(bench).operations == 1
         with pytest.raises(Conflict):  # an honest one gives one release for an operation's number
             bench.perform(0, {"kind": "learn", "round": 2})
     assert result["status"] == "failed"
     assert "ledger" in result["reason"]
-    assert audit(run).operations == 1
-
-
-# Stalls ---------------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -286,23 +251,23 @@ def at_work(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\n{}")
 
 
-def a_byte_at_a_time(connection: socket.socket) -> None:
-    connection.recv(1 << 16)
-    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
-    for _ in range(6000):
-        connection.sendall(b" ")
-        time.sleep(0.1)
+def slowly(begin: bytes, again: bytes) -> Callable[[socket.socket], None]:
+    def answer(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + begin)
+        for _ in range(6000):
+            connection.sendall(again)
+            time.sleep(0.1)
+
+    return answer
 
 
-def a_header_at_a_time(connection: socket.socket) -> None:
-    connection.recv(1 << 16)
-    connection.sendall(b"HTTP/1.1 200 OK\r\n")
-    for number in range(6000):
-        connection.sendall(b"x-%d: y\r\n" % number)
-        time.sleep(0.1)
-
-
-STALLS = {"nothing": never, "still at work": at_work, "slow": a_byte_at_a_time, "slow header": a_header_at_a_time}
+STALLS = {
+    "nothing": never,
+    "still at work": at_work,
+    "slow": slowly(b"content-length: 1000000\r\n\r\n", b" "),
+    "slow header": slowly(b"", b"x-header: y\r\n"),
+}
 
 
 @pytest.mark.slow
@@ -346,9 +311,10 @@ def test_an_answer_larger_than_any_release_is_not_read_to_its_end(monkeypatch):
             connection.sendall(b"400\r\n" + b" " * 1024 + b"\r\n")
             sent += 1024
 
-    with listening(endless) as url:
-        client = CuratorClient(url, patience=5.0)
-        with pytest.raises(PeerMisbehaved, match="with more than"):
-            client.open_run(Identity.create().sign("configuration", {"run": "run"}))
-        client.close()
+    with (
+        listening(endless) as url,
+        closing(CuratorClient(url, patience=5.0)) as client,
+        pytest.raises(PeerMisbehaved, match="with more than"),
+    ):
+        client.open_run(Identity.create().sign("configuration", {"run": "run"}))
     assert sent < 64 << 20

@@ -10,9 +10,13 @@ import yaml
 
 from common.core.errors import BadFit
 from common.data.schema import parse_schema
-from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
-from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, made, square
-from tests.tandem.estimators.plain import Plain
+from tandem.estimators import (
+    DomainAdapter,
+    DomainAdapterRegressor,
+    TransferClassifier,
+    fitting,
+)
+from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, customers, made, square
 from tests.tiers import for_each
 
 # Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
@@ -35,138 +39,115 @@ def in_pandas(frame):
     return pandas.DataFrame({name: frame[name].to_list() for name in frame.columns})
 
 
+NO_LABEL = {"features": SCHEMA["features"]}
+NUMBERS = NO_LABEL | {"label": {"column": "plan", "above": 3}}
+PEOPLE = customers(60, 1)
+X, Y = square(60, 1)
+
+
 @pytest.fixture(scope="module")
 def reference():
     """The model of 300 customers tested on 200 others, from polars frames."""
     return quick(schema=SCHEMA).fit(customers(300, 1), population=customers(200, 2))
 
 
-class TestForms:
-    @pytest.mark.slow
-    def test_arrays_and_frames_of_numbers_of_which_one_column_may_be_the_labels(self):
-        X, y = square(300, 1)
-        plain = quick().fit(X, y)
-        for frame in (pandas.DataFrame(X, columns=["a", "b"]), polars.DataFrame(X, schema=["a", "b"])):
-            framed = quick().fit(frame, y)
-            assert framed.hypothesis_ == plain.hypothesis_
-            assert list(framed.feature_names_in_) == ["a", "b"]
-            np.testing.assert_array_equal(framed.predict(frame), plain.predict(X))
-        X, y = square(300, 1)
-        plain = quick().fit(X, y)
-        whole = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
-        assert quick().fit(whole, "y").hypothesis_ == plain.hypothesis_
-        assert quick().fit(polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}), "y").hypothesis_ == plain.hypothesis_
+@pytest.mark.slow
+def test_arrays_and_frames_of_numbers_of_which_one_column_may_be_the_labels():
+    X, y = square(300, 1)
+    plain = quick().fit(X, y)
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    for frame, whole in ((make(columns), make({**columns, "y": y})) for make in (pandas.DataFrame, polars.DataFrame)):
+        framed = quick().fit(frame, y)
+        assert framed.hypothesis_ == quick().fit(whole, "y").hypothesis_ == plain.hypothesis_
+        assert list(framed.feature_names_in_) == ["a", "b"]
+        np.testing.assert_array_equal(framed.predict(frame), plain.predict(X))
 
-    @for_each("form", ["pandas", "csv", "parquet", "array"])
-    def test_a_schema_reads_them_all_alike(self, form, reference, tmp_path):
-        people, others, fresh = customers(300, 1), customers(200, 2), customers(50, 3)
-        features = ["visits", "months", "plan"]
 
-        def given(frame, name):
-            if form == "pandas":
-                return in_pandas(frame)
-            if form == "csv":
-                return as_csv(frame, tmp_path / f"{name}.csv")
-            path = tmp_path / f"{name}.parquet"
-            frame.write_parquet(path)
-            return str(path)
+@for_each("form", ["pandas", "csv", "parquet", "array"])
+def test_a_schema_reads_them_all_alike(form, reference, tmp_path):
+    people, others, fresh = customers(300, 1), customers(200, 2), customers(50, 3)
+    features = ["visits", "months", "plan"]
 
-        if form == "array":
-            arrays = [(np.array(f[features].rows(), dtype=object), f["renews"].to_numpy()) for f in (people, others)]
-            model = quick(schema=SCHEMA, classes=("no", "yes")).fit(*arrays[0], population=arrays[1])
-            predicted = model.predict(np.array(fresh[features].rows(), dtype=object))
-        else:
-            model = quick(schema=SCHEMA).fit(given(people, "a"), population=given(others, "b"))
-            predicted = model.predict(given(fresh, "c"))
+    def given(frame):
+        if form == "pandas":
+            return in_pandas(frame)
+        path = tmp_path / f"{len(frame)}.{form}"
+        getattr(frame, f"write_{form}")(path)
+        return path if form == "csv" else str(path)
+
+    if form == "array":
+        arrays = [(np.array(f[features].rows(), dtype=object), f["renews"].to_numpy()) for f in (people, others)]
+        model = quick(schema=SCHEMA, classes=("no", "yes")).fit(*arrays[0], population=arrays[1])
+        predicted = model.predict(np.array(fresh[features].rows(), dtype=object))
+    else:
+        model = quick(schema=SCHEMA).fit(given(people), population=given(others))
+        predicted = model.predict(given(fresh))
+    assert model.hypothesis_ == reference.hypothesis_
+    assert model.estimate_ == reference.estimate_
+    np.testing.assert_array_equal(predicted, reference.predict(fresh))
+
+
+def test_the_schema_may_be_a_file_or_a_value(reference, tmp_path):
+    (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA), "utf-8")
+    for schema in (tmp_path / "schema.yaml", parse_schema(SCHEMA)):
+        model = quick(schema=schema).fit(customers(300, 1), population=customers(200, 2))
         assert model.hypothesis_ == reference.hypothesis_
-        assert model.estimate_ == reference.estimate_
-        np.testing.assert_array_equal(predicted, reference.predict(fresh))
-
-    def test_the_schema_may_be_a_file_or_a_value(self, reference, tmp_path):
-        (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA), "utf-8")
-        for schema in (tmp_path / "schema.yaml", parse_schema(SCHEMA)):
-            model = quick(schema=schema).fit(customers(300, 1), population=customers(200, 2))
-            assert model.hypothesis_ == reference.hypothesis_
-            assert list(model.classes_) == ["no", "yes"]
-        others = as_csv(customers(200, 2), tmp_path / "customers.csv")
-        model = quick(schema=SCHEMA).fit(in_pandas(customers(300, 1)), population=others)
-        assert model.estimate_ == reference.estimate_
+        assert list(model.classes_) == ["no", "yes"]
 
 
-class TestRules:
-    """Bounds and values are public; a record's treatment never depends on another's."""
-
-    def test_beyond_the_bounds_is_at_the_bounds(self, reference):
-        model = quick(bounds=[(-1, 1), (0, 2)]).fit(*square(300, 1))
-        inside, beyond = np.array([[1.0, 2.0], [-1.0, 0.0]]), np.array([[7.0, 2.5], [-1e300, -3.0]])
-        np.testing.assert_array_equal(model.decision_function(inside), model.decision_function(beyond))
-        fresh = customers(40, 4)
-        together = reference.decision_function(fresh)
-        alone = [reference.decision_function(fresh[at])[0] for at in range(len(fresh))]
-        np.testing.assert_array_equal(together, alone)
-
-    def test_missing_is_the_middle_of_the_bounds_or_what_the_schema_says(self, reference):
-        model = quick(bounds=(-1, 3)).fit(*square(300, 1))
-        np.testing.assert_array_equal(model.decision_function([[np.nan, 0.5]]), model.decision_function([[1.0, 0.5]]))
-        person = polars.DataFrame({"months": [20.0], "plan": ["pro"]})
-        missing, low = (person.with_columns(visits=polars.lit(visits, polars.Float64)) for visits in (None, 0.0))
-        np.testing.assert_array_equal(reference.decision_function(missing), reference.decision_function(low))
-        person = polars.DataFrame({"visits": [12.0], "months": [20.0]})
-        unknown, missing = (person.with_columns(plan=polars.lit(plan, polars.String)) for plan in ("golden", None))
-        np.testing.assert_array_equal(reference.decision_function(unknown), reference.decision_function(missing))
-
-    def test_a_number_may_divide_the_classes(self):
-        schema = {"features": SCHEMA["features"][1:], "label": {"column": "visits", "above": 15}}
-        people = customers(300, 1).with_columns(polars.col("visits").fill_null(0.0))
-        model = quick(schema=schema).fit(people)
-        assert list(model.classes_) == [False, True]
-        same = quick(schema=schema).fit(people, people["visits"].to_numpy() > 15)
-        assert same.hypothesis_ == model.hypothesis_
+# Bounds and values are public; a record's treatment never depends on another's.
 
 
-REFUSALS = {
-    "no such column": (SCHEMA, lambda: customers(90, 1).drop("plan"), "no column 'plan'"),
-    "no such label": (SCHEMA, lambda: customers(90, 1).drop("renews"), "no column 'renews'"),
-    "array of another width": (SCHEMA, lambda: np.zeros((90, 2)), "columns"),
-    "no schema file": (
-        "nowhere.yaml",
-        lambda: customers(90, 1),
-        "cannot be read: there is no schema of a table nowhere.yaml",
-    ),
-    "unknown key": (SCHEMA | {"colour": 1}, lambda: customers(90, 1), "colour: unknown key"),
-    "no mapping": ([1], lambda: customers(90, 1), "schema must be a mapping"),
-    "no file": (SCHEMA, lambda: "nowhere.csv", "there is no such file"),
-    "a file without schema": (None, lambda: "people.csv", "need schema="),
-    "text for a number": (SCHEMA, lambda: customers(90, 1).with_columns(visits=polars.lit("many")), "finite number"),
-    "a third label": (SCHEMA, lambda: customers(90, 1).with_columns(renews=polars.lit("perhaps")), "90 of 90 people"),
-}
+def test_beyond_the_bounds_is_at_the_bounds(reference):
+    model = quick(bounds=[(-1, 1), (0, 2)]).fit(*square(300, 1))
+    inside, beyond = np.array([[1.0, 2.0], [-1.0, 0.0]]), np.array([[7.0, 2.5], [-1e300, -3.0]])
+    np.testing.assert_array_equal(model.decision_function(inside), model.decision_function(beyond))
+    fresh = customers(40, 4)
+    together = reference.decision_function(fresh)
+    alone = [reference.decision_function(fresh[at])[0] for at in range(len(fresh))]
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_missing_is_the_middle_of_the_bounds_or_what_the_schema_says(reference):
+    model = quick(bounds=(-1, 3)).fit(*square(300, 1))
+    np.testing.assert_array_equal(model.decision_function([[np.nan, 0.5]]), model.decision_function([[1.0, 0.5]]))
+    person = polars.DataFrame({"months": [20.0], "plan": ["pro"]})
+    missing, low = (person.with_columns(visits=polars.lit(visits, polars.Float64)) for visits in (None, 0.0))
+    np.testing.assert_array_equal(reference.decision_function(missing), reference.decision_function(low))
+    person = polars.DataFrame({"visits": [12.0], "months": [20.0]})
+    unknown, missing = (person.with_columns(plan=polars.lit(plan, polars.String)) for plan in ("golden", None))
+    np.testing.assert_array_equal(reference.decision_function(unknown), reference.decision_function(missing))
+
+
+def test_a_number_may_divide_the_classes():
+    schema = {"features": SCHEMA["features"][1:], "label": {"column": "visits", "above": 15}}
+    people = customers(300, 1).with_columns(polars.col("visits").fill_null(0.0))
+    model = quick(schema=schema).fit(people)
+    assert list(model.classes_) == [False, True]
+    same = quick(schema=schema).fit(people, people["visits"].to_numpy() > 15)
+    assert same.hypothesis_ == model.hypothesis_
 
 
 def test_no_message_says_what_a_field_holds():
-    X, y = square(60, 1)
     texts = np.array(X, dtype=object)
     texts[3, 0] = "a secret"
-    frame = customers(60, 1).with_columns(months=polars.lit("a secret"))
-    secret = np.where(np.arange(60) == 7, "a secret", np.where(y > 0, "b", "a"))
-    for model, people in (
-        (quick(), (texts, y)),
-        (quick(schema=SCHEMA), (frame,)),
-        (quick(classes=("a", "b")), (X, secret)),
-        (quick(), (X, secret)),
-        (quick(schema=SCHEMA), (customers(60, 1).with_columns(renews=polars.lit("a secret")),)),
+    secret = np.where(np.arange(60) == 7, "a secret", np.where(Y > 0, "b", "a"))
+    for given, people in (
+        ({}, (texts, Y)),
+        ({"classes": ("a", "b")}, (X, secret)),
+        ({}, (X, secret)),
+        ({"schema": SCHEMA}, (PEOPLE.with_columns(months=polars.lit("a secret")),)),
+        ({"schema": SCHEMA}, (PEOPLE.with_columns(renews=polars.lit("a secret")),)),
     ):
         with pytest.raises(BadFit) as caught:
-            model.fit(*people)
+            quick(**given).fit(*people)
         assert "secret" not in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
-NO_LABEL = {"features": SCHEMA["features"]}
-NUMBERS = NO_LABEL | {"label": {"column": "plan", "above": 3}}
-PEOPLE = customers(60, 1)
-X, Y = square(60, 1)
-FURTHER = {
+TEXTS = PEOPLE.with_columns(visits=polars.lit("many"), renews=polars.lit("perhaps"))
+REFUSALS = {
     "no labels": (NO_LABEL, (PEOPLE,), "names no label"),
     "labels of others": (NO_LABEL, (PEOPLE, ["yes"] * 59), "60 people and y 59 values"),
     "missing labels": (None, (X, np.array([None, *Y[1:]], dtype=object)), "y has missing values"),
@@ -174,143 +155,144 @@ FURTHER = {
     "a name that is taken": (None, (polars.DataFrame(X, schema=["a", "__label__"]), Y), "rename it"),
     "a bound that is no pair": (None, (X, Y), "must be a pair"),
     "a label that is no number": (NUMBERS, (PEOPLE,), "60 of 60 people have none"),
-    **{case: (schema, (data(),), said) for case, (schema, data, said) in REFUSALS.items()},
+    "no such column": (SCHEMA, (PEOPLE.drop("plan"),), "no column 'plan'"),
+    "no such label": (SCHEMA, (PEOPLE.drop("renews"),), "no column 'renews'"),
+    "array of another width": (SCHEMA, (np.zeros((90, 2)),), "columns"),
+    "no schema file": ("nowhere.yaml", (PEOPLE,), "cannot be read: there is no schema of a table nowhere.yaml"),
+    "unknown key": (SCHEMA | {"colour": 1}, (PEOPLE,), "colour: unknown key"),
+    "no mapping": ([1], (PEOPLE,), "schema must be a mapping"),
+    "no file": (SCHEMA, ("nowhere.csv",), "there is no such file"),
+    "a file without schema": (None, ("people.csv",), "need schema="),
+    "text for a number": (SCHEMA, (PEOPLE.with_columns(visits=TEXTS["visits"]),), "finite number"),
+    "a third label": (SCHEMA, (PEOPLE.with_columns(renews=TEXTS["renews"]),), "60 of 60 people"),
 }
 
 
-@for_each("case", FURTHER)
+@for_each("case", REFUSALS)
 def test_what_cannot_be_read_or_does_not_belong_together_is_refused(case):
-    schema, people, said = FURTHER[case]
+    schema, people, said = REFUSALS[case]
     model = quick(schema=schema, bounds=3.0 if said == "must be a pair" else (-1.0, 1.0))
     with pytest.raises(BadFit, match=said):
         model.fit(*people)
     assert not hasattr(model, "guarantee_")
 
 
-class TestPopulationsWithoutLabels:
-    """The labels of X are those of other people, also where both happen to be as many."""
-
-    @for_each("estimator", [TransferClassifier, DomainAdapter, DomainAdapterRegressor])
-    @for_each("parameter", ["population", "public"])
-    def test_they_are_refused_before_any_charge(self, estimator, parameter):
-        if (estimator, parameter) == (TransferClassifier, "public"):
-            with pytest.raises(BadFit, match="no labels here: give public=X alone"):
-                quick().fit(X, Y, public=(X, Y))
-            return
-        kinds = {"public": (X, Y)} if estimator is not TransferClassifier else {}
-        for others, found in ((X, "X alone"), (X[:30], "X alone"), ([X, Y], "a list"), (X.tolist(), "a list")):
-            model = estimator(random_state=0)
-            with pytest.raises(BadFit, match=rf"the {parameter} needs labels: give \(X, y\), a tuple.*found {found}"):
-                model.fit(X, Y, **{**kinds, parameter: others})
-            assert not hasattr(model, "guarantee_")
-
-    def test_pairs_that_are_none_are_refused(self):
-        for others, why in (
-            ((X, Y, Y), "a tuple of 3"),
-            ((X,), "a tuple of 1"),
-            ((X, Y[:9]), "inconsistent numbers of samples"),
-            ((X, None), "y"),
-        ):
-            with pytest.raises(ValueError, match=why):
-                quick().fit(X, Y, population=others)
-        with pytest.raises(BadFit, match="200 people and y 9 values"):
-            quick(schema=SCHEMA).fit(customers(300, 1), population=(customers(200, 2), ["yes"] * 9))
-        with pytest.raises(BadFit, match="found a list"):
-            quick(schema=SCHEMA).fit(customers(300, 1), population=[customers(200, 2), ["yes"] * 200])
+# The labels of X are those of other people, also where both happen to be as many.
 
 
-class TestOneValueOneText:
+@for_each("estimator", [TransferClassifier, DomainAdapter, DomainAdapterRegressor])
+@for_each("parameter", ["population", "public"])
+def test_they_are_refused_before_any_charge(estimator, parameter):
+    if (estimator, parameter) == (TransferClassifier, "public"):
+        with pytest.raises(BadFit, match="no labels here: give public=X alone"):
+            quick().fit(X, Y, public=(X, Y))
+        return
+    kinds = {"public": (X, Y)} if estimator is not TransferClassifier else {}
+    for others, found in ((X, "X alone"), (X[:30], "X alone"), ([X, Y], "a list"), (X.tolist(), "a list")):
+        model = estimator(random_state=0)
+        with pytest.raises(BadFit, match=rf"the {parameter} needs labels: give \(X, y\), a tuple.*found {found}"):
+            model.fit(X, Y, **{**kinds, parameter: others})
+        assert not hasattr(model, "guarantee_")
+
+
+def test_pairs_that_are_none_are_refused():
+    for schema, mine, others, why in (
+        (None, (X, Y), (X, Y, Y), "a tuple of 3"),
+        (None, (X, Y), (X,), "a tuple of 1"),
+        (None, (X, Y), (X, Y[:9]), "inconsistent numbers of samples"),
+        (None, (X, Y), (X, None), "y"),
+        (SCHEMA, (PEOPLE,), (PEOPLE, ["yes"] * 9), "60 people and y 9 values"),
+        (SCHEMA, (PEOPLE,), [PEOPLE, ["yes"] * 60], "found a list"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            quick(schema=schema).fit(*mine, population=others)
+
+
+# A column's type is a fact about everybody; what it says of one person must not depend on it.
+
+
+def test_labels_mean_the_same_in_every_type(reference):
     """A column's type is a fact about everybody; what it says of one person must not depend on it."""
+    sides = customers(300, 1), customers(200, 2)
+    for positive, negative in (("1", "0"), ("true", "false"), ("1.0", "0.0"), ("True", "False")):
+        schema = {**SCHEMA, "label": {"column": "renews", "positive": [positive], "negative": [negative]}}
+        for kind in (bool, int, float, object, "boolean", "Int64", "string"):
+            mine, others = (
+                in_pandas(side).assign(renews=pandas.Series([text == "yes" for text in side["renews"]]).astype(kind))
+                for side in sides
+            )
+            model = quick(schema=schema).fit(mine, population=others)
+            assert (model.hypothesis_, model.estimate_) == (reference.hypothesis_, reference.estimate_)
 
-    def test_labels_mean_the_same_in_every_type(self, reference):
-        people, others = customers(300, 1), customers(200, 2)
-        bits = [np.array([text == "yes" for text in frame["renews"]]) for frame in (people, others)]
-        labels = ("1", "0"), ("true", "false"), ("1.0", "0.0"), ("True", "False")
-        for positive, negative in labels:
-            label = {"column": "renews", "positive": [positive], "negative": [negative]}
-            for kind in (bool, int, float, object, "boolean", "Int64", "string"):
-                given = [
-                    in_pandas(frame).assign(renews=pandas.Series(of.tolist()).astype(kind))
-                    for frame, of in zip((people, others), bits, strict=True)
-                ]
-                model = quick(schema={**SCHEMA, "label": label}).fit(given[0], population=given[1])
-                assert model.hypothesis_ == reference.hypothesis_
-                assert model.estimate_ == reference.estimate_
 
-    def test_missing_labels_are_refused_in_every_type(self):
-        for labels in (
-            pandas.array([1, 0, None], dtype="Int64"),
-            pandas.Series([1, 0, pandas.NA], dtype=object),
-            pandas.Series([True, None, False]),
-            pandas.Series(["a", "b", None], dtype="string"),
-            pandas.Series(["a", "b", None], dtype="category"),
-            polars.Series([1, None, 0]),
-            ["a", None, "b"],
+def test_missing_labels_are_refused_in_every_type():
+    for labels in (
+        pandas.array([1, 0, None], dtype="Int64"),
+        pandas.Series([1, 0, pandas.NA], dtype=object),
+        pandas.Series([True, None, False]),
+        pandas.Series(["a", "b", None], dtype="string"),
+        pandas.Series(["a", "b", None], dtype="category"),
+        polars.Series([1, None, 0]),
+        ["a", None, "b"],
+    ):
+        for schema in (None, {"features": [{"kind": "number", "column": "a", "low": 0, "high": 1}]}):
+            with pytest.raises(BadFit, match="y has missing values: leave these people out"):
+                quick(schema=schema).fit(pandas.DataFrame({"a": [0.1, 0.2, 0.3]}), labels)
+
+
+def test_classes_of_any_type_are_found():
+    y = np.where(Y > 0, True, False)
+    for labels in (y, y.tolist(), y.astype(object), pandas.Series(y, dtype="boolean"), polars.Series(y.tolist())):
+        assert list(quick().fit(X, labels, population=(X, y.astype(float))).classes_) == [False, True]
+    with pytest.raises(BadFit, match="two different values"):
+        quick(classes=("1", "1.0")).fit(X, Y)
+
+
+def test_a_field_that_is_replaced_changes_nobody_elses_features(reference):
+    whole = {name: customers(12, 5)[name].to_list() for name in ("visits", "months", "plan")}
+    expected = reference.decision_function(polars.DataFrame(whole))
+    for name, value in itertools.product(whole, (None, pandas.NA, np.nan, True, 3, 2.5, "4", "?", "pro ", "x", b"5")):
+        changed = {**whole, name: [value, *whole[name][1:]]}
+        for make in (
+            pandas.DataFrame,
+            lambda columns: pandas.DataFrame(columns).convert_dtypes(),
+            lambda columns: pandas.DataFrame(columns, dtype=object),
+            lambda columns: list(zip(*columns.values(), strict=True)),
+            lambda columns: np.array(list(zip(*columns.values(), strict=True)), dtype=object),
         ):
-            for schema in (None, {"features": [{"kind": "number", "column": "a", "low": 0, "high": 1}]}):
-                with pytest.raises(BadFit, match="y has missing values: leave these people out"):
-                    quick(schema=schema).fit(pandas.DataFrame({"a": [0.1, 0.2, 0.3]}), labels)
+            try:
+                found = reference.decision_function(make(changed))
+            except BadFit:
+                assert name != "plan"  # what is no number is refused, and nothing else is
+                assert value in (True, "x", "pro ")
+                continue
+            np.testing.assert_array_equal(found[1:], expected[1:])
 
-    def test_classes_of_any_type_are_found(self):
-        y = np.where(Y > 0, True, False)
-        for labels in (y, y.tolist(), y.astype(object), pandas.Series(y, dtype="boolean"), polars.Series(y.tolist())):
-            assert list(quick().fit(X, labels, population=(X, y.astype(float))).classes_) == [False, True]
-        with pytest.raises(BadFit, match="two different values"):
-            quick(classes=("1", "1.0")).fit(X, Y)
 
-    def test_a_field_that_is_replaced_changes_nobody_elses_features(self, reference):
-        whole = {name: customers(12, 5)[name].to_list() for name in ("visits", "months", "plan")}
-        expected = reference.decision_function(polars.DataFrame(whole))
-        for name, value in itertools.product(
-            whole, (None, pandas.NA, np.nan, True, 3, 2.5, "4", "?", "pro ", "x", b"5")
+def test_without_a_schema_as_well():
+    model = quick(bounds=(-1, 3)).fit(X, Y)
+    fresh = [[0.5, True], [1, False], [2, True]]
+    expected = model.decision_function(fresh)
+    np.testing.assert_array_equal(expected, model.decision_function(np.array(fresh, dtype=float)))
+    for value in (None, pandas.NA, pandas.NaT, np.nan, "", "?", " 1.50 ", True, 7, b"2", np.float32(2)):
+        changed = [[value, fresh[0][1]], *fresh[1:]]
+        for make in (
+            list,
+            pandas.DataFrame,
+            lambda rows: pandas.DataFrame(rows).convert_dtypes(),
+            lambda rows: np.array(rows, dtype=object),
         ):
-            changed = {**whole, name: [value, *whole[name][1:]]}
-            for make in (
-                pandas.DataFrame,
-                lambda columns: pandas.DataFrame(columns).convert_dtypes(),
-                lambda columns: pandas.DataFrame(columns, dtype=object),
-                lambda columns: list(zip(*columns.values(), strict=True)),
-                lambda columns: np.array(list(zip(*columns.values(), strict=True)), dtype=object),
-            ):
-                try:
-                    found = reference.decision_function(make(changed))
-                except BadFit:
-                    assert name != "plan"  # what is no number is refused, and nothing else is
-                    assert value in (True, "x", "pro ")
-                    continue
-                np.testing.assert_array_equal(found[1:], expected[1:])
-
-    def test_without_a_schema_as_well(self):
-        model = quick(bounds=(-1, 3)).fit(X, Y)
-        fresh = [[0.5, True], [1, False], [2, True]]
-        expected = model.decision_function(fresh)
-        np.testing.assert_array_equal(expected, model.decision_function(np.array(fresh, dtype=float)))
-        for value in (None, pandas.NA, pandas.NaT, np.nan, "", "?", " 1.50 ", True, 7, b"2", np.float32(2)):
-            changed = [[value, fresh[0][1]], *fresh[1:]]
-            for make in (
-                list,
-                pandas.DataFrame,
-                lambda rows: pandas.DataFrame(rows).convert_dtypes(),
-                lambda rows: np.array(rows, dtype=object),
-            ):
-                np.testing.assert_array_equal(model.decision_function(make(changed))[1:], expected[1:])
-        for odd in (pandas.Timestamp("2024-01-01"), pandas.Timedelta(1), "x", [1]):
-            with pytest.raises(BadFit, match="column"):
-                model.decision_function(pandas.DataFrame([[odd, 0.5]]))
-
-    def test_a_column_that_is_there_twice_is_refused_if_it_is_used(self, reference):
-        frame = in_pandas(customers(20, 3))
-        twice = pandas.concat([frame, frame[["visits"]]], axis=1)
-        for act in (reference.predict, quick(schema=SCHEMA).fit, lambda rows: quick().fit(rows, "renews")):
-            with pytest.raises(BadFit, match="column 'visits' is there 2 times: rename all but the one meant"):
-                act(twice)
-        spare = pandas.concat([frame, frame[["renews"]]], axis=1)
-        np.testing.assert_array_equal(reference.predict(spare), reference.predict(frame))
+            np.testing.assert_array_equal(model.decision_function(make(changed))[1:], expected[1:])
+    for odd in (pandas.Timestamp("2024-01-01"), pandas.Timedelta(1), "x", [1]):
+        with pytest.raises(BadFit, match="column"):
+            model.decision_function(pandas.DataFrame([[odd, 0.5]]))
 
 
-def test_pandas_has_many_ways_to_say_nothing(reference):
-    fresh = customers(40, 3)
-    frame = in_pandas(fresh)
-    frame["plan"] = frame["plan"].astype("string")
-    frame["months"] = frame["months"].astype("Float64")
-    np.testing.assert_array_equal(reference.predict(frame), reference.predict(fresh))
+def test_a_column_that_is_there_twice_is_refused_if_it_is_used(reference):
+    frame = in_pandas(customers(20, 3))
+    twice = pandas.concat([frame, frame[["visits"]]], axis=1)
+    for act in (reference.predict, quick(schema=SCHEMA).fit, lambda rows: quick().fit(rows, "renews")):
+        with pytest.raises(BadFit, match="column 'visits' is there 2 times: rename all but the one meant"):
+            act(twice)
+    spare = pandas.concat([frame, frame[["renews"]]], axis=1)
+    np.testing.assert_array_equal(reference.predict(spare), reference.predict(frame))
