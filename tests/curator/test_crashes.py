@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,10 @@ from common.log.ledger import Journal
 from common.log.witness import FileWitness
 from common.net import messages
 from curator import state
-from curator.curator import Curator
 from curator.ledger import Ledger
 from curator.sample.shard import Shard
-from curator.startup import open_curator
 from curator.state import Checkpoints
-from tests.curator.requests import LEARN, SCRIPT, ledger, reweigh
+from tests.curator.requests import LEARN, SCRIPT, edited, ledger, no_space, perform_all, reopened, reweigh
 from tests.support import Bench, seal, tiny
 from tests.tiers import thinned
 
@@ -36,10 +36,6 @@ def _weights_are_stored_after_every_reweigh():
 
 class Crash(BaseException):
     """Power is gone: nothing of Tandem's may catch this and go on as if nothing had been."""
-
-
-def perform_all(bench: Bench) -> list[dict[str, Any]]:
-    return [bench.perform(number, operation).result for number, operation in enumerate(SCRIPT)]
 
 
 def play(folder: Path, crash: tuple[type, str, int, bool] | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
@@ -109,12 +105,10 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, undistur
     folder = tmp_path / "disturbed"
     with Bench(folder) as bench:
         bench.open()
-        for number, operation in enumerate(SCRIPT[:2]):
-            bench.perform(number, operation)
+        perform_all(bench, 2)
         bench.curator._checkpoints.settle()
         (old,) = [path.read_bytes() for path in (folder / "curator").glob("weights-*")]
-        for number, operation in enumerate(SCRIPT[2:4], 2):
-            bench.perform(number, operation)
+        perform_all(bench, 4, 2)
     (stored,) = (folder / "curator").glob("weights-*")
     whole = stored.read_bytes()
     assert stored.name == "weights-2"
@@ -125,23 +119,21 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, undistur
     elif damage == "of another":
         with Bench(tmp_path / "another", seed=2) as bench:
             bench.open()
-            for number, operation in enumerate(SCRIPT[:4]):
-                bench.perform(number, operation)
+            perform_all(bench, 4)
         stored.write_bytes((tmp_path / "another" / "curator" / "weights-2").read_bytes())
     else:
         flipped = whole[:700] + bytes([whole[700] ^ 1]) + whole[701:]
         stored.write_bytes({"cut off": whole[:-40], "emptied": b"", "one byte": flipped, "from before": old}[damage])
     caplog.clear()
     with Bench(folder) as bench:
-        assert [bench.perform(n, operation).result for n, operation in enumerate(SCRIPT)] == undisturbed[0]
+        assert perform_all(bench) == undisturbed[0]
     assert ("computed again from the ledger" in caplog.text) == (damage != "deleted")
 
 
 def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch, undisturbed):
     with Bench(tmp_path / "state") as bench:
         bench.open()
-        for number, operation in enumerate(SCRIPT[:4]):
-            bench.perform(number, operation)
+        perform_all(bench, 4)
     monkeypatch.setattr(Shard, "reweigh", lambda *given: pytest.fail("reweighed again"))
     with Bench(tmp_path / "state") as bench:
         assert bench.perform(4, SCRIPT[4]).result == undisturbed[0][4]
@@ -160,12 +152,9 @@ def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
-    def full(*given):
-        raise OSError(28, "no space left on device")
-
     with Bench(tmp_path) as bench:
         bench.open()
-        monkeypatch.setattr(state.os, "fsync", full)  # type: ignore[attr-defined]
+        monkeypatch.setattr(state.os, "fsync", no_space)  # type: ignore[attr-defined]
         bench.curator._checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
         bench.curator._checkpoints.settle()
         monkeypatch.undo()
@@ -176,35 +165,21 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
 def test_what_failed_in_memory_leaves_no_trace(bench, monkeypatch, tmp_path):
     """An operation that fails after it changed the weights is undone in memory, and repeated the same."""
     bench.open()
-    bench.perform(0, LEARN)
-
-    def full(*arguments: Any) -> None:
-        raise OSError(28, "no space left on device")
-
-    monkeypatch.setattr(Ledger, "finish", full)
+    perform_all(bench, 1)
+    monkeypatch.setattr(Ledger, "finish", no_space)
     with pytest.raises(OSError, match="no space left"):
         bench.perform(1, reweigh())
     monkeypatch.undo()
     with pytest.raises(Conflict, match="operation 1 has not finished"):
         bench.perform(2, LEARN)
     bench.perform(1, reweigh())
-    release = bench.perform(2, {"kind": "learn", "round": 2}).result
+    release = bench.perform(2, SCRIPT[2]).result
     with Bench(tmp_path / "undisturbed") as other:
         other.open()
-        for number, operation in enumerate(SCRIPT[:2]):
-            other.perform(number, operation)
-        assert other.perform(2, {"kind": "learn", "round": 2}).result == release
+        assert perform_all(other, 3)[2] == release
 
 
 LEDGER = "ledger.sqlite"
-
-
-def learn(number: int) -> dict[str, Any]:
-    return {"kind": "learn", "round": number + 1}
-
-
-def reopened(folder: Path, **named: Any) -> Curator:
-    return open_curator(tiny(), folder, 1, None, **named)
 
 
 @pytest.fixture
@@ -216,66 +191,35 @@ def spent(tmp_path) -> tuple[Path, Path]:
         bench.curator.close()
         shutil.copytree(bench.folder / "curator", tmp_path / "older")
         bench.curator = reopened(bench.folder / "curator")
-        bench.perform(1, learn(1))
+        bench.perform(1, SCRIPT[2])
     return tmp_path / "bench" / "curator", tmp_path / "older"
 
 
-def older_copy(folder: Path, older: Path) -> None:
-    shutil.copy(older / LEDGER, folder / LEDGER)
-
-
-def deleted(folder: Path, older: Path) -> None:
-    (folder / LEDGER).unlink()
-
-
-def emptied(folder: Path, older: Path) -> None:
-    (folder / LEDGER).write_bytes(b"")
-
-
-def truncated(folder: Path, older: Path) -> None:
-    content = (folder / LEDGER).read_bytes()
-    (folder / LEDGER).write_bytes(content[: len(content) // 2])
-
-
-def _statement(statement: str) -> Callable[[Path, Path], None]:
-    def edit(folder: Path, older: Path) -> None:
-        with sqlite3.connect(folder / LEDGER) as connection:
-            assert connection.execute(statement).rowcount > 0
-        connection.close()
-
-    return edit
-
-
-def without_bodies(folder: Path, older: Path) -> None:
-    """A table of the same columns, in which nothing stands where each entry's body was."""
-    with sqlite3.connect(folder / LEDGER) as connection:
-        connection.executescript(
-            "CREATE TABLE other AS SELECT position, kind, NULL AS body, hash FROM entries;"
-            "DROP TABLE entries; ALTER TABLE other RENAME TO entries;"
-        )
-    connection.close()
-
-
-ATTACKS: dict[str, Callable[[Path, Path], None]] = {
-    "an older copy": older_copy,
-    "deleted": deleted,
-    "emptied": emptied,
-    "truncated": truncated,
-    "the last rows edited out": _statement("DELETE FROM entries WHERE position > 2"),
-    "one row edited out": _statement("DELETE FROM entries WHERE position = 2"),
-    "all rows edited out": _statement("DELETE FROM entries"),
-    "a cost edited": _statement("UPDATE entries SET body = replace(body, '300', '1') WHERE kind = 'charge'"),
-    "all bodies edited out": without_bodies,
-    "the head forgotten": lambda folder, older: (folder / "head.json").unlink(),
-    "the head of before": lambda folder, older: (folder / "head.json").write_bytes(b"{}"),
+WITHOUT_BODIES = (
+    "CREATE TABLE other AS SELECT position, kind, NULL AS body, hash FROM entries;"
+    "DROP TABLE entries; ALTER TABLE other RENAME TO entries;"
+)
+"""A table of the same columns, in which nothing stands where each entry's body was."""
+ATTACKS: dict[str, Callable[[Path], object]] = {
+    "an older copy": lambda folder: shutil.copy(folder.parent.parent / "older" / LEDGER, folder / LEDGER),
+    "deleted": lambda folder: (folder / LEDGER).unlink(),
+    "emptied": lambda folder: (folder / LEDGER).write_bytes(b""),
+    "truncated": lambda folder: os.truncate(folder / LEDGER, (folder / LEDGER).stat().st_size // 2),
+    "the last rows edited out": edited("DELETE FROM entries WHERE position > 2"),
+    "one row edited out": edited("DELETE FROM entries WHERE position = 2"),
+    "all rows edited out": edited("DELETE FROM entries"),
+    "a cost edited": edited("UPDATE entries SET body = replace(body, '300', '1') WHERE kind = 'charge'"),
+    "all bodies edited out": edited(WITHOUT_BODIES),
+    "the head forgotten": lambda folder: (folder / "head.json").unlink(),
+    "the head of before": lambda folder: (folder / "head.json").write_bytes(b"{}"),
 }
 
 
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_a_ledger_that_was_touched_is_not_started_on(spent, name):
-    folder, older = spent
+    folder, _ = spent
     reopened(folder).close()
-    ATTACKS[name](folder, older)
+    ATTACKS[name](folder)
     with pytest.raises(TandemError, match=r"curator restore|cannot be opened"):
         reopened(folder)
 
@@ -288,9 +232,8 @@ def test_the_main_file_alone_is_the_whole_ledger(bench):
     assert [path.name for path in folder.glob("ledger*")] == [LEDGER]
     copy = bench.folder / "copy.sqlite"
     copy.write_bytes((folder / LEDGER).read_bytes())  # while it runs
-    with sqlite3.connect(copy) as connection:
+    with closing(sqlite3.connect(copy)) as connection:
         kinds = [row[0] for row in connection.execute("SELECT kind FROM entries ORDER BY position")]
-    connection.close()
     assert kinds == ["genesis", "open", "charge", "result"]
 
 
@@ -305,7 +248,7 @@ def test_a_whole_directory_put_back_is_noticed_by_the_referee(spent, tmp_path):
         assert set(known) == {"0"}
         first = bench.perform(0, LEARN)
         seen = Head(chain=opened.chain, entries=first.ledger.head.entries + 2, hash="1" * 64)
-        request = messages.Perform(run="run", digest=first.digest, operation_id="2", operation=learn(1), seen=seen)
+        request = messages.Perform(run="run", digest=first.digest, operation_id="2", operation=SCRIPT[2], seen=seen)
         with pytest.raises(RolledBack, match="put back or cut off"):
             bench.curator.perform(seal(bench.referee.identity, request))
         assert {c.operation_id for c in bench.curator._ledger} == {"0"}
@@ -322,9 +265,9 @@ def test_two_copies_used_in_turn_stop_at_a_witness(tmp_path):
         shutil.copytree(one, two)
         bench.curator = reopened(one, witnesses=[FileWitness(witness)])
         copy = reopened(two, witnesses=[FileWitness(witness)])
-        bench.perform(1, learn(1))
+        bench.perform(1, SCRIPT[2])
         forked = messages.Perform(
-            run="run", digest=bench.open()[1], operation_id="1", operation=learn(2), seen=copy._ledger.since(
+            run="run", digest=bench.open()[1], operation_id="1", operation=SCRIPT[4], seen=copy._ledger.since(
                 bench.curator._ledger.opening().head, copy._ledger.find("0")
             ).head,
         )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -20,24 +22,20 @@ from common.core.errors import (
     TandemError,
 )
 from common.crypto.identity import Identity, Signed
-from common.local.records import Records
 from common.log.ledger import Chain
 from common.privacy.budget import cost
 from curator.curator import Curator, planned_events
 from curator.learners.base import parse_learner
 from curator.operations import HANDLERS
-from curator.sample.base import LocalSample
 from curator.startup import open_curator
 from tests.common.core.test_values import Clock
-from tests.curator.requests import LEARN, SCRIPT, ledger, request, reweigh
+from tests.curator.requests import LEARN, ledger, no_space, perform_all, request, reweigh, sample
 from tests.support import Bench, tiny
 
 
 def reweigh_by(weights: list[float]) -> dict[str, Any]:
     return {"kind": "reweigh", "hypothesis": {"kind": "linear", "weights": weights, "threshold": 0.0}}
 
-
-# What it refuses ----------------------------------------------------------------------------------------------------
 
 BAD_REQUESTS: dict[str, tuple[type[TandemError], dict[str, Any], dict[str, Any]]] = {
     "another run": (ConfigurationMismatch, LEARN, {"run": "other"}),
@@ -113,47 +111,32 @@ def test_a_pinned_referee_is_the_only_one_that_opens_a_run(tmp_path):
     with Bench(tmp_path / "other", chosen) as bench:
         bench.open()
         configuration = bench.referee.configuration("run")
-    for key, welcome in ((Identity.create().public, False), (bench.referee.identity.public, True)):
-        curator = open_curator(chosen, tmp_path / key[:8], 1, key)
-        try:
-            if welcome:
-                assert curator.open_run(configuration) == curator.open_run(configuration)
-            else:
-                with pytest.raises(Forged):
-                    curator.open_run(configuration)
-        finally:
-            curator.close()
+    with closing(open_curator(chosen, tmp_path / "one", 1, Identity.create().public)) as curator, pytest.raises(Forged):
+        curator.open_run(configuration)
+    with closing(open_curator(chosen, tmp_path / "two", 1, bench.referee.identity.public)) as curator:
+        assert curator.open_run(configuration) == curator.open_run(configuration)
 
 
-@pytest.mark.parametrize(
-    ("part", "change"),
-    [
+def test_a_configuration_of_another_policy_signer_or_run_is_refused(bench):
+    bench.open()
+    agreed = bench.referee.configuration("run").message
+
+    def open_run(**changes: Any) -> None:
+        bench.curator.open_run(bench.referee.identity.sign("configuration", {**agreed, **changes}))
+
+    for part, change in (
         ("curator", {"epsilon": 61.0}),
         ("curator", {"rounds": 4}),
         ("curator", {"kappa": None}),
         ("source", {"distribution": None}),
-    ],
-)
-def test_a_configuration_may_not_change_the_policy(bench, part, change):
-    bench.open()
-    wire = dict(bench.referee.configuration("run").message)
-    wire["scenario"] = {**wire["scenario"], part: {**wire["scenario"][part], **change}}
-    with pytest.raises((ConfigurationMismatch, BadScenario)):
-        bench.curator.open_run(bench.referee.identity.sign("configuration", wire))
-
-
-def test_a_configuration_must_name_its_signer(bench):
-    bench.open()
-    wire = {**bench.referee.configuration("run").message, "referee": Identity.create().public}
+    ):
+        scenario = {**agreed["scenario"], part: {**agreed["scenario"][part], **change}}
+        with pytest.raises((ConfigurationMismatch, BadScenario)):
+            open_run(scenario=scenario)
     with pytest.raises(ConfigurationMismatch, match="another referee"):
-        bench.curator.open_run(bench.referee.identity.sign("configuration", wire))
-
-
-def test_one_budget_is_for_one_run(bench):
-    bench.open()
-    wire = {**bench.referee.configuration("run").message, "run": "second"}
+        open_run(referee=Identity.create().public)
     with pytest.raises(BudgetExceeded, match="belongs to run 'run'") as refused:
-        bench.curator.open_run(bench.referee.identity.sign("configuration", wire))
+        open_run(run="second")
     assert refused.value.document()["budget"] == 60.0
 
 
@@ -161,14 +144,11 @@ def test_beyond_the_budget_says_spent_requested_and_budget(tmp_path):
     """The budget is just what three rounds cost: a fourth is refused by it, before any rule about rounds."""
     with pytest.raises(BudgetExceeded, match="the plan costs"):
         open_curator(tiny("curator.epsilon=1e-9"), tmp_path / "tight", 1, None)
-    probe = tiny()
-    learner = parse_learner(probe.curator.learner)
-    events = planned_events(learner, 1200, 0.2, 0.2, 3)
+    events = planned_events(parse_learner(tiny().curator.learner), 1200, 0.2, 0.2, 3)
     needed = cost([(event, 1) for event in events], 1e-4) * 1.001
     with Bench(tmp_path, tiny(f"curator.epsilon={needed}")) as bench:
         bench.open()
-        for number, operation in enumerate(SCRIPT):
-            bench.perform(number, operation)
+        perform_all(bench)
         before = ledger(bench)
         with pytest.raises(BudgetExceeded, match=r"spent .* asks for") as refused:
             bench.perform(5, {"kind": "learn", "round": 4})
@@ -242,46 +222,31 @@ def test_what_the_ledger_does_not_take_is_not_run(bench, monkeypatch):
     ran = []
     for kind in ("learn", "reweigh"):
         monkeypatch.setattr(HANDLERS[kind], "run", lambda self, *arguments: ran.append(self))
-
-    def full(*arguments: Any) -> None:
-        raise OSError(28, "no space left on device")
-
-    monkeypatch.setattr(Chain, "append", full)
+    monkeypatch.setattr(Chain, "append", no_space)
     for number, operation in enumerate((LEARN, reweigh())):
         with pytest.raises(CannotWrite, match="no space left"):
             bench.perform(number, operation)
     assert (ran, ledger(bench)) == ([], [])
 
 
-# What it is made of -------------------------------------------------------------------------------------------------
-
-
 def test_it_starts_only_with_what_its_policy_says(tmp_path):
-    chosen = tiny()
-    n = chosen.curator.n
-    records = Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8))
-    good = LocalSample.of(records)
-    with pytest.raises(BadData, match="n = 1200 records, found 1199"):
-        Curator(chosen, LocalSample.of(records.take(np.arange(n - 1))), tmp_path)
-    poisoned = records.take(np.arange(n))
-    poisoned.features[7, 3] = np.nan
-    with pytest.raises(BadData, match="1 of 1200 records hold NaN"):
-        Curator(chosen, LocalSample.of(poisoned), tmp_path)
-    with pytest.raises(BadInput, match="kappa n > 10"):
-        Curator(tiny("curator.kappa=0.005"), good, tmp_path)
-    Curator(chosen, good, tmp_path).close()  # nothing above left the directory locked
+    for chosen, people, said in (
+        (tiny(), sample(1199), "n = 1200 records, found 1199"),
+        (tiny(), sample(odd=np.nan), "1 of 1200 records hold NaN"),
+        (tiny("curator.kappa=0.005"), sample(), "kappa n > 10"),
+    ):
+        with pytest.raises((BadData, BadInput), match=said):
+            Curator(chosen, people, tmp_path)
+    Curator(tiny(), sample(), tmp_path).close()  # nothing above left the directory locked
 
 
 def test_real_people_never_get_noise_from_a_seed(tmp_path):
     chosen = tiny().model_copy(update={"people": "real"})
-    n = chosen.curator.n
-    sample = LocalSample.of(Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8)))
     with pytest.raises(BadScenario, match="must not come from a seed"):
-        Curator(chosen, sample, tmp_path, seed=1)
-    curator = Curator(chosen, sample, tmp_path)
-    curator.close()
-    assert (tmp_path / "secret.key").stat().st_mode & 0o077 == 0
-    assert (tmp_path / "identity.key").stat().st_mode & 0o077 == 0
+        Curator(chosen, sample(), tmp_path, seed=1)
+    Curator(chosen, sample(), tmp_path).close()
+    for name in ("secret.key", "identity.key"):
+        assert (tmp_path / name).stat().st_mode & 0o077 == 0
 
 
 def test_real_losses_come_over_the_wire_and_survive_a_restart(bench):
@@ -315,22 +280,15 @@ def test_its_state_is_bound_to_policy_and_seed(tmp_path):
 
 @pytest.mark.slow
 def test_releases_of_real_people_leave_at_a_public_time_and_those_of_simulated_ones_at_once(tmp_path, monkeypatch):
-    for unit in (1 / 16, None):
-        clock = Clock()
+    for unit, expected in ((1 / 16, [1 / 16, 1 / 4, 8.0]), (None, [0.01, 0.2, 5.0])):
+        clock, left = Clock(), list[float]()
         with Bench(tmp_path / str(unit), tiny()) as bench:
             curator = bench.curator
-            assert curator._unit is None
-            monkeypatch.setattr(curator, "_unit", unit)
-            monkeypatch.setattr(curator, "_schedule", clock.schedule())
-            carry_out, took = curator._carry_out, iter([0.01, 0.2, 5.0, 0.01, 0.01, 0.01, 0.01, 0.01])
+            carry_out, once, took = curator._carry_out, curator._once, chain([0.01, 0.2, 5.0], repeat(0.01))
 
             def slow(*arguments, carry_out=carry_out, took=took, clock=clock):
                 clock.time += next(took)
                 return carry_out(*arguments)
-
-            monkeypatch.setattr(curator, "_carry_out", slow)
-            once = curator._once
-            left: list[float] = []
 
             def timed(*arguments, once=once, left=left, clock=clock):
                 began = clock.time
@@ -338,7 +296,9 @@ def test_releases_of_real_people_leave_at_a_public_time_and_those_of_simulated_o
                 left.append(clock.time - began)
                 return result
 
-            monkeypatch.setattr(curator, "_once", timed)
+            assert curator._unit is None
+            changed = {"_unit": unit, "_schedule": clock.schedule(), "_carry_out": slow, "_once": timed}
+            for name, value in changed.items():
+                monkeypatch.setattr(curator, name, value)
             bench.run()
-            expected = [1 / 16, 1 / 4, 8.0] if unit else [0.01, 0.2, 5.0]
-            assert left[:3] == pytest.approx(expected)
+        assert left[:3] == pytest.approx(expected)

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
-from common.core.errors import (
-    BadMessage,
-    BadScenario,
-    BudgetExceeded,
-    CannotWrite,
-    ConfigurationMismatch,
-    Conflict,
-    Forged,
-    PeerUnavailable,
-    PolicyRefused,
-    RolledBack,
-    from_document,
-)
+from common.core import errors
 from common.crypto.identity import Identity, Signed, verify
-from common.local.records import Records
 from common.log.entries import Entry
 from common.log.ledger import CLOSED
 from common.net import messages
@@ -37,23 +22,24 @@ from curator.app import curator_app
 from curator.curator import Curator, SampleOrigin, planned_events
 from curator.learners.base import parse_learner
 from curator.ledger import listed
-from curator.sample.base import LocalSample
-from curator.startup import open_curator
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.curator.mechanisms.greedy import CHEATS
-from tests.curator.requests import LEARN, full_disk, ledger, request
+from tests.curator.requests import LEARN, full_disk, ledger, reopened, request, sample
 from tests.support import Bench, served, tiny
 from tests.tiers import thinned
 
 
 @pytest.fixture
-def client(bench: Bench) -> Iterator[httpx.Client]:
+def address(bench: Bench) -> Iterator[str]:
     bench.open()
-    with (
-        served(curator_app(bench.curator)) as address,
-        httpx.Client(base_url=address, trust_env=False, timeout=60) as found,
-    ):
+    with served(curator_app(bench.curator)) as found:
+        yield found
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, trust_env=False, timeout=60) as found:
         yield found
 
 
@@ -119,7 +105,7 @@ def test_errors_are_problem_documents(bench, client):
     conflict = put(client, perform(bench, {"kind": "learn", "round": 2}))
     assert conflict.status_code == 409
     assert conflict.headers["content-type"] == "application/problem+json"
-    assert isinstance(from_document(conflict.json()), Conflict)
+    assert isinstance(errors.from_document(conflict.json()), errors.Conflict)
 
 
 def test_the_path_and_the_message_must_agree(bench, client):
@@ -136,10 +122,9 @@ def acknowledgements(curator: Curator) -> list[tuple[int, Entry]]:
 
 
 @pytest.fixture
-def ended(tmp_path) -> Iterator[Bench]:
-    with Bench(tmp_path) as bench:
-        bench.run()
-        yield bench
+def ended(bench) -> Bench:
+    bench.run()
+    return bench
 
 
 def test_the_referee_countersigns_all_that_was_released(ended):
@@ -152,7 +137,7 @@ def test_the_referee_countersigns_all_that_was_released(ended):
     assert chain.entries[number - 2].kind == "result"
 
 
-def test_the_same_again_or_an_older_one_changes_nothing(ended, tmp_path):
+def test_the_same_again_or_an_older_one_changes_nothing(ended):
     [(number, entry)] = acknowledgements(ended.curator)
     signed, chain = Signed.parse(entry.body["acknowledgement"]), ended.curator._journal.chain
     head = chain.head()
@@ -161,23 +146,23 @@ def test_the_same_again_or_an_older_one_changes_nothing(ended, tmp_path):
     ended.curator.acknowledge(ended.referee.identity.sign("acknowledgement", older))
     assert chain.head() == head
     ended.curator.close()
-    with closing(open_curator(tiny(), tmp_path / "curator", 1, None)) as again:
+    with closing(reopened(ended.folder / "curator")) as again:
         again.acknowledge(signed)
         assert again._journal.chain.head() == head
-    assert listed(tmp_path / "curator")[-1]["referee_had_seen"] == number - 1
+    assert listed(ended.folder / "curator")[-1]["referee_had_seen"] == number - 1
 
 
 def test_strangers_other_runs_and_other_ledgers_are_refused(ended):
     [(_, entry)] = acknowledgements(ended.curator)
     message: dict[str, Any] = entry.body["acknowledgement"]["message"]
     referee = ended.referee.identity
-    with pytest.raises(Forged):
-        ended.curator.acknowledge(Identity.create().sign("acknowledgement", message))
-    with pytest.raises(ConfigurationMismatch):
-        ended.curator.acknowledge(referee.sign("acknowledgement", {**message, "run": "other"}))
-    forked = {**message, "seen": {**message["seen"], "hash": "0" * 64}}
-    with pytest.raises(RolledBack):
-        ended.curator.acknowledge(referee.sign("acknowledgement", forked))
+    for signer, changes, error in (
+        (Identity.create(), {}, errors.Forged),
+        (referee, {"run": "other"}, errors.ConfigurationMismatch),
+        (referee, {"seen": {**message["seen"], "hash": "0" * 64}}, errors.RolledBack),
+    ):
+        with pytest.raises(error):
+            ended.curator.acknowledge(signer.sign("acknowledgement", {**message, **changes}))
     assert len(acknowledgements(ended.curator)) == 1
 
 
@@ -188,7 +173,7 @@ class Away:
         self.open_run, self.open_share, self.perform = curator.open_run, curator.open_share, curator.perform
 
     def acknowledge(self, signed: Signed) -> None:
-        raise PeerUnavailable("nobody answers")
+        raise errors.PeerUnavailable("nobody answers")
 
 
 def test_a_curator_that_is_away_does_not_fail_the_run(tmp_path):
@@ -198,20 +183,17 @@ def test_a_curator_that_is_away_does_not_fail_the_run(tmp_path):
         assert acknowledgements(bench.curator) == []
 
 
-def test_over_http_it_is_a_503_with_the_time_to_ask_again(bench):
-    bench.open()
-    signed = request(bench, "0", LEARN)
-    with served(curator_app(bench.curator)) as address:
-        path = "/v1/runs/run/operations/0"
-        with full_disk(), httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
-            reply = client.put(path, content=signed.model_dump_json())
-        assert (reply.status_code, reply.headers["Retry-After"]) == (503, "2")
-        assert reply.json()["type"].endswith("cannot-write")
-        with closing(Client(address)) as referee:
-            with full_disk(), pytest.raises(CannotWrite, match=r"nothing was released.*same request"):
-                referee.signed("PUT", path, signed)
-            assert (ledger(bench), list(bench.curator._ledger)) == ([], [])
-            assert referee.signed("PUT", path, signed).message["operation_id"] == "0"
+def test_over_http_it_is_a_503_with_the_time_to_ask_again(bench, address, client):
+    signed, path = perform(bench), "/v1/runs/run/operations/0"
+    with full_disk():
+        reply = put(client, signed)
+    assert (reply.status_code, reply.headers["Retry-After"]) == (503, "2")
+    assert reply.json()["type"].endswith("cannot-write")
+    with closing(Client(address)) as referee:
+        with full_disk(), pytest.raises(errors.CannotWrite, match=r"nothing was released.*same request"):
+            referee.signed("PUT", path, signed)
+        assert (ledger(bench), list(bench.curator._ledger)) == ([], [])
+        assert referee.signed("PUT", path, signed).message["operation_id"] == "0"
 
 
 def test_the_run_waits_and_ends_as_it_would_have(tmp_path, monkeypatch, undisturbed, bench):
@@ -238,10 +220,6 @@ def test_the_run_waits_and_ends_as_it_would_have(tmp_path, monkeypatch, undistur
     assert sum("the run waits for the curator" in text for text in said) >= 6
 
 
-def sample(n: int) -> LocalSample:
-    return LocalSample.of(Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8)))
-
-
 class Attending:
     """Stands for the people in the ledger over all runs: keeps what it is told."""
 
@@ -264,7 +242,7 @@ def test_a_learner_that_reweighs_nothing_is_planned_for_at_the_greatest_bound_in
 
 def test_real_people_are_not_met_without_a_budget(tmp_path):
     chosen = tiny("curator.epsilon=null", "curator.delta=null").model_copy(update={"people": "real"})
-    with pytest.raises(BadScenario, match="needs an epsilon and a delta"):
+    with pytest.raises(errors.BadScenario, match="needs an epsilon and a delta"):
         Curator(chosen, sample(chosen.curator.n), tmp_path)
 
 
@@ -277,7 +255,7 @@ def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_p
         curator = Curator(tiny(), sample(1200), tmp_path / f"{closed}", seed=1, origin=SampleOrigin(account))
         if closed:
             curator._journal.append(CLOSED, {"why": "an older copy was put back"})
-            with pytest.raises(BudgetExceeded, match="an older copy was put back") as refused:
+            with pytest.raises(errors.BudgetExceeded, match="an older copy was put back") as refused:
                 curator.open_run(agreed)
             epsilon = curator.guarantee.pair[0]
             assert refused.value.members == {"spent": epsilon, "requested": epsilon, "budget": epsilon}
@@ -288,13 +266,6 @@ def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_p
     # Of an opened run the ledger of people must know already; people of one that is not opened must have budget left.
     Curator(tiny(), sample(1200), tmp_path / "False", seed=1, origin=SampleOrigin(account)).close()
     assert account.told == [False, True]
-
-
-def test_a_curator_of_simulated_people_may_have_no_budget_and_says_so(tmp_path):
-    chosen = tiny("curator.epsilon=null", "curator.delta=null")
-    curator = Curator(chosen, sample(1200), tmp_path, seed=1)
-    assert curator.guarantee.pair == (math.inf, 1.0)
-    curator.close()
 
 
 GRAPH = {"kind": "reweigh", "hypothesis": wire(linear([1.0] * 8))}
@@ -312,7 +283,7 @@ def test_a_curator_with_another_learner_refuses_graphs_unparsed(bench, monkeypat
     monkeypatch.setattr("common.local.hypotheses.onnx.read_graph", never)
     bench.open()
     for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
-        with pytest.raises(PolicyRefused, match="gives no hypothesis of kind 'onnx', so it takes none"):
+        with pytest.raises(errors.PolicyRefused, match="gives no hypothesis of kind 'onnx', so it takes none"):
             bench.perform(0, {"kind": "reweigh", "hypothesis": hypothesis})
 
 
@@ -321,7 +292,7 @@ def test_a_curator_that_gives_graphs_takes_them(tmp_path):
         bench.open()
         assert bench.perform(0, {"kind": "learn", "round": 1}).result["hypothesis"]["kind"] == "onnx"
         assert bench.perform(1, GRAPH).result["event"]["kind"]
-        with pytest.raises(BadMessage, match="base64"):
+        with pytest.raises(errors.BadMessage, match="base64"):
             bench.perform(2, {"kind": "reweigh", "hypothesis": {"kind": "onnx", "model": "****"}})
 
 

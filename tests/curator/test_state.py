@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from contextlib import closing
 
 import pytest
@@ -18,9 +17,9 @@ from common.net.client import HttpWitness, witness_at
 from common.net.messages import Perform
 from common.privacy.events import NoEvent, SubsampledSteps
 from curator.ledger import Holder, Ledger, backup, check_copy, listed, restore, verify_ledger
-from curator.startup import open_curator
 from referee.service.witness import witness_app
-from tests.support import TOKEN, Bench, served, tiny
+from tests.curator.requests import SCRIPT, edited, no_space, reopened
+from tests.support import TOKEN, Bench, served
 
 HOLDER = Holder("run", "a" * 64, "b" * 64, "c" * 64)
 STEPS = SubsampledSteps(count=3, tv_bound=0.1, ratio=1.0)
@@ -67,10 +66,7 @@ def test_what_the_disk_does_not_take_is_not_in_the_ledger(journal, monkeypatch, 
     ledger = Ledger(journal)
     ledger.charge(request(0), LEARN, STEPS)
 
-    def full(*arguments):
-        raise OSError(28, "no space left on device")
-
-    monkeypatch.setattr(Chain, "append", full)
+    monkeypatch.setattr(Chain, "append", no_space)
     with pytest.raises(CannotWrite, match="no space left"):
         ledger.charge(request(1), LEARN, STEPS) if deed == "charge" else ledger.finish("0", {"released": 0})
     assert [c.operation_id for c in ledger] == ["0"]
@@ -79,49 +75,38 @@ def test_what_the_disk_does_not_take_is_not_in_the_ledger(journal, monkeypatch, 
     assert ledger.unfinished() == ledger.find("0")
 
 
-COPIES_LEARN = {"kind": "learn", "round": 1}
-
-
-def lose(folder):
-    (folder / "ledger.sqlite").unlink()
-
-
-def reopened(folder, **named):
-    return open_curator(tiny(), folder, 1, None, **named)
-
-
 @pytest.fixture
 def bench(tmp_path):
     with Bench(tmp_path / "bench") as parties:
         parties.open()
-        parties.perform(0, COPIES_LEARN)
+        parties.perform(0, SCRIPT[0])
         yield parties
 
 
 def test_the_newest_copy_takes_the_place_of_a_lost_ledger(bench, tmp_path):
     folder = bench.folder / "curator"
-    first = bench.perform(0, COPIES_LEARN)
+    first = bench.perform(0, SCRIPT[0])
     head = backup(folder, tmp_path / "copy")  # while it serves
     assert ((tmp_path / "copy").stat().st_mode & 0o077, head) == (0, first.ledger.head)
     bench.curator.close()
-    lose(folder)
+    (folder / "ledger.sqlite").unlink()
     with pytest.raises(BrokenLedger, match="curator restore"):
         reopened(folder)
     assert restore(tmp_path / "copy", folder) == head
     bench.use(reopened(folder))
-    assert bench.perform(0, COPIES_LEARN) == first
-    bench.perform(1, {"kind": "learn", "round": 2})
+    assert bench.perform(0, SCRIPT[0]) == first
+    bench.perform(1, SCRIPT[2])
 
 
 @pytest.mark.parametrize("case", ["behind", "no head", "other witness"])
 def test_a_copy_that_may_be_old_is_refused_or_closes_the_budget(bench, tmp_path, case):
     folder, copy = bench.folder / "curator", tmp_path / "copy"
     backup(folder, copy)
-    first = bench.perform(0, COPIES_LEARN)
+    first = bench.perform(0, SCRIPT[0])
     if case == "behind":
-        bench.perform(1, {"kind": "learn", "round": 2})
+        bench.perform(1, SCRIPT[2])
     bench.curator.close()
-    lose(folder)
+    (folder / "ledger.sqlite").unlink()
     if case == "no head":
         (folder / "head.json").unlink()
     given = [FileWitness(tmp_path / "empty")] if case == "other witness" else []
@@ -130,9 +115,9 @@ def test_a_copy_that_may_be_old_is_refused_or_closes_the_budget(bench, tmp_path,
     assert not (folder / "ledger.sqlite").exists()
     restore(copy, folder, given, close=True)
     bench.use(reopened(folder))
-    assert bench.perform(0, COPIES_LEARN) == first  # what was released may be asked for again
+    assert bench.perform(0, SCRIPT[0]) == first  # what was released may be asked for again
     with pytest.raises(BudgetExceeded, match=r"counts as spent.*new people") as refused:
-        bench.perform(2, {"kind": "learn", "round": 2})
+        bench.perform(2, SCRIPT[2])
     assert refused.value.members["spent"] == refused.value.members["budget"] == 60.0
     assert verify_ledger(folder)["closed"]
 
@@ -202,7 +187,7 @@ def test_a_witness_over_http_is_a_witness(tmp_path, monkeypatch):
             bench.curator.close()
             shutil.copytree(folder, tmp_path / "older")
             bench.use(reopened(folder, witnesses=[HttpWitness(place)]))
-            head = bench.perform(0, COPIES_LEARN).ledger.head
+            head = bench.perform(0, SCRIPT[0]).ledger.head
             assert last_head(HttpWitness(place)) == head
             assert verify_ledger(folder, [HttpWitness(place)])["entries"] == head.entries
         with pytest.raises(BrokenLedger, match="was put back or cut off"):
@@ -211,37 +196,21 @@ def test_a_witness_over_http_is_a_witness(tmp_path, monkeypatch):
             reopened(tmp_path / "deleted", witnesses=[HttpWitness(place)])
 
 
-def changed(statement):
-    def change(copy):
-        with closing(sqlite3.connect(copy / "ledger.sqlite")) as connection:
-            connection.execute(statement)
-            connection.commit()
-
-    return change
-
-
-def linked(name):
-    def change(copy):
-        (copy / name).unlink()
-        (copy / name).symlink_to("/dev/zero")
-
-    return change
-
-
-def large(copy):
-    os.truncate(copy / "ledger.sqlite", 1 << 40)
+def link(file):
+    file.unlink()
+    file.symlink_to("/dev/zero")
 
 
 HOSTILE = {
-    "the trigger t": changed("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"),
-    "the view v": changed("CREATE VIEW v AS SELECT * FROM entries"),
-    "the table other": changed("CREATE TABLE other (a)"),
-    "works out a column of entries": changed("ALTER TABLE entries ADD COLUMN b AS (hex(zeroblob(100000000)))"),
-    "nested more than": changed(f"UPDATE entries SET body = '{'[' * 100_000}' WHERE position = 1"),
-    "more than .* values": changed(f"UPDATE entries SET body = '[{'[],' * 1_000_000}0]' WHERE position = 1"),
-    "key .*identity.key cannot be used: found a link": linked("identity.key"),
-    "ledger.sqlite cannot be used: found a link": linked("ledger.sqlite"),
-    "has 1,099,511,627,776 bytes": large,
+    "the trigger t": edited("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"),
+    "the view v": edited("CREATE VIEW v AS SELECT * FROM entries"),
+    "the table other": edited("CREATE TABLE other (a)"),
+    "works out a column of entries": edited("ALTER TABLE entries ADD COLUMN b AS (hex(zeroblob(100000000)))"),
+    "nested more than": edited(f"UPDATE entries SET body = '{'[' * 100_000}' WHERE position = 1"),
+    "more than .* values": edited(f"UPDATE entries SET body = '[{'[],' * 1_000_000}0]' WHERE position = 1"),
+    "key .*identity.key cannot be used: found a link": lambda copy: link(copy / "identity.key"),
+    "ledger.sqlite cannot be used: found a link": lambda copy: link(copy / "ledger.sqlite"),
+    "has 1,099,511,627,776 bytes": lambda copy: os.truncate(copy / "ledger.sqlite", 1 << 40),
     "ledger.sqlite-wal": lambda copy: (copy / "ledger.sqlite-wal").write_bytes(b"x"),
     "cannot be read as a database": lambda copy: (copy / "ledger.sqlite").write_bytes(b"x" * 5000),
 }

@@ -16,12 +16,11 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import TILT_PARTS, ScoreCells, Tilt
 from common.local.naming import LISTED, UNNAMED, Names
-from common.local.packing import answer_type, mask_bytes, pack_answers, pack_one, unpack_answers
+from common.local.packing import mask_bytes, pack_answers, pack_one, unpack_answers
 from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ScoreQuery
 from common.local.queries.loss import LossQuery, SoleErrorQuery
 from common.local.queries.query import Query
 from common.local.records import Records
-from common.operations.operation import parse_operation
 from common.scenario.loading import target_table
 from tests.tiers import for_each
 
@@ -49,12 +48,6 @@ def test_a_score_that_is_no_number_is_in_the_lowest_bin():
     assert ScoreCells(hypothesis=huge, cuts=(0.0,)).of(wild).tolist() == [0]
 
 
-def test_labels_are_those_that_the_hypothesis_is_held_against():
-    # Relabelled nests another hypothesis, so it is no part of cells: whatever they are made of is looked at once.
-    with pytest.raises(BadMessage, match="cannot be part of another"):
-        ScoreCells.parse({"hypothesis": Relabelled(column=2, hypothesis=FIRST).wire(), "cuts": [0.0]})
-
-
 @for_each(
     ("wrong", "words"),
     [
@@ -64,6 +57,8 @@ def test_labels_are_those_that_the_hypothesis_is_held_against():
         ({"groups": [1, 1]}, "two groups"),
         ({"cuts": [float(cut) for cut in range(255)], "groups": list(range(20))}, "more than 4096"),
         ({"groups": [-1]}, "greater than or equal to 0"),
+        # What it is held against would be looked at twice.
+        ({"hypothesis": Relabelled(column=2, hypothesis=FIRST).wire()}, "cannot be part of another"),
     ],
 )
 def test_cells_that_make_no_sense_are_refused(wrong, words):
@@ -123,14 +118,6 @@ def test_an_overflowing_margin_without_a_value_has_loss_0(loss):
     assert losses.evaluate(loss, mad, records).tolist() == [0.0]
 
 
-def test_a_reweigh_names_its_loss():
-    wire = {"kind": "reweigh", "hypothesis": PLANE.wire()}
-    assert parse_operation(wire).loss == "zero-one"  # type: ignore[attr-defined]
-    assert parse_operation({**wire, "loss": "hinge"}).wire()["loss"] == "hinge"
-    with pytest.raises(BadMessage, match="loss"):
-        parse_operation({**wire, "loss": "absolute"})
-
-
 TABLE = TableSource.parse(
     {
         "files": ["t.csv"],
@@ -181,16 +168,16 @@ def test_where_records_are_shortened_no_share_of_a_bound_is_claimed():
     assert shortened.true(1, 0.5) == '"plan" is above 0.5'
 
 
-@for_each("wrong", [
-    None,
-    7,
-    [],
-    {},
-    {"features": 3, "label": {"column": "a"}},
-    {"features": [], "label": 1},
-    {"features": [{"column": "a"}], "label": {"column": "b"}},
-    {"features": [{"column": 1, "values": ["x"]}], "label": {"column": "b"}},
-])  # fmt: skip
+@for_each(
+    "wrong",
+    [
+        *(None, 7, [], {}),
+        {"features": 3, "label": {"column": "a"}},
+        {"features": [], "label": 1},
+        {"features": [{"column": "a"}], "label": {"column": "b"}},
+        {"features": [{"column": 1, "values": ["x"]}], "label": {"column": "b"}},
+    ],
+)
 def test_what_describes_no_table_is_refused(wrong):
     with pytest.raises(BadMessage):
         Names.of_table(wrong)
@@ -216,6 +203,12 @@ def test_what_a_default_run_asks_in_words():
         ),
         (moment, 4, 'the product of "plan" and "insured", as a number from 0 to 1'),
         (moment, 6, 'whether "insured" is "yes": the value is 1 if so, else 0'),
+        (
+            SoleErrorQuery(hypothesis=rule, other=Constant(label=1)),
+            0,
+            f'whether {words} is wrong about you where the rule that "insured" is "yes" for everybody is right: '
+            "the value is 1 if so, else 0",
+        ),
         (CoordinateQuery(first=1, count=2), 5, 'whether "plan" is "pro" or "team": the value is 1 if so, else 0'),
     ]
     for query, slot, said in asked:
@@ -310,13 +303,8 @@ def test_the_attacks_by_name(body, people, kind, why):
 
 @for_each(("kind", "size"), [(3, 1), (256, 1), (257, 2), (65536, 2)])
 def test_symbols_take_a_byte_or_two(kind, size):
-    answered, symbols = np.array([True, False, True]), np.array([kind - 1, 1, 2])
-    body = pack_answers(answered, symbols, kind)
+    body = pack_answers(np.array([True, False, True]), np.array([kind - 1, 1, 2]), kind)
     assert body == b"\xa0" + b"".join(int(s).to_bytes(size, "little") for s in (kind - 1, 0, 2))
-    back, answers = unpack_answers(body, 3, kind)
-    assert back.tolist() == answered.tolist()
-    assert answers.dtype == answer_type(kind)
-    assert answers.tolist() == [kind - 1, 0, 2]
 
 
 @for_each("kind", ["bit", 3, 256, 257, 65536])

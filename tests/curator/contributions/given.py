@@ -112,6 +112,11 @@ def give(folder: Path, collection: Collection, record: Fields, token: str = TOKE
     return somebody
 
 
+def key_in(folder: Path) -> Identity:
+    """Return the key of who contributes from a directory."""
+    return Identity.load_or_create(folder / "identity.key")
+
+
 def fill(
     folder: Path, chosen: ResolvedScenario, people: list[Fields], keys: Sequence[Identity] | None = None
 ) -> list[Identity]:

@@ -23,7 +23,7 @@ from curator.contributions.collection import Collection, collecting
 from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import FILE, SHARED
-from tests.curator.contributions.given import CONTRIBUTED, PEOPLE, TABLE, TOKEN, Direct, give, person, scenario
+from tests.curator.contributions.given import CONTRIBUTED, PEOPLE, TABLE, TOKEN, Direct, give, key_in, person, scenario
 from tests.curator.requests import full_disk
 from tests.tiers import for_each
 
@@ -127,6 +127,10 @@ def altered(signed: Signed) -> Signed:
     return signed.model_copy(update={"message": changed})
 
 
+def stolen(signed: Signed) -> Signed:
+    return THIEF.sign(signed.kind, signed.message)
+
+
 def test_a_contribution_is_of_no_use_at_another_curator_or_for_another_scenario(tmp_path, collection):
     give(tmp_path / "me", collection, ONE)
     for name, chosen in (("another curator", scenario(tmp_path)), ("another title", scenario(tmp_path, title="x"))):
@@ -139,7 +143,7 @@ def test_a_contribution_is_of_no_use_at_another_curator_or_for_another_scenario(
 def test_a_curator_that_reads_its_address_loosely_cannot_open_it_either(tmp_path, collection, monkeypatch):
     """The seal itself is bound: not only the check before it."""
     give(tmp_path / "me", collection, ONE)
-    me = Identity.load_or_create(tmp_path / "me" / "identity.key")
+    me = key_in(tmp_path / "me")
     monkeypatch.setattr(Collection, "_check_address", lambda *arguments: None)
     with collecting(tmp_path / "another", scenario(tmp_path, title="x"), token=TOKEN) as other:
         other._private = collection._private  # even one that has got the same key
@@ -169,8 +173,7 @@ def test_a_receipt_of_somebody_else_or_about_something_else_is_not_believed(tmp_
     assert not (tmp_path / "me" / RECEIPT).exists()
 
 
-@for_each("change", [altered, lambda signed: THIEF.sign(signed.kind, signed.message),
-                     lambda signed: THIEF.sign(signed.kind, altered(signed).message)])  # fmt: skip
+@for_each("change", [altered, stolen, lambda signed: stolen(altered(signed))])
 def test_who_carries_it_cannot_change_it_or_sign_it_as_their_own(tmp_path, collection, change):
     """Else somebody's record would be in the sample twice, and be charged once."""
     with pytest.raises((Forged, BadMessage), match=r"does not verify|cannot be opened"):
@@ -183,7 +186,7 @@ def test_who_carries_it_cannot_change_it_or_sign_it_as_their_own(tmp_path, colle
 
 def test_nobody_contributes_twice_with_one_key_or_under_anothers_name(tmp_path, collection):
     give(tmp_path / "me", collection, ONE)
-    me, offer = Identity.load_or_create(tmp_path / "me" / "identity.key"), Offer.parse(collection.offer.message)
+    me, offer = key_in(tmp_path / "me"), Offer.parse(collection.offer.message)
     taken = sent(tmp_path / "me").message["contribution"]
     for who, name, said in ((me, "1" * 32, "contributed already"), (THIEF, taken, "another contribution has this")):
         message = messages.seal(b"another", offer, collection.curator, name, who.public)
@@ -195,8 +198,8 @@ def test_nobody_withdraws_anothers(tmp_path, collection):
     give(tmp_path / "me", collection, ONE)
     give(tmp_path / "thief", collection, OTHER)
     mine = sent(tmp_path / "me")
-    stranger, thief = Identity.create(), Identity.load_or_create(tmp_path / "thief" / "identity.key")
-    me = Identity.load_or_create(tmp_path / "me" / "identity.key")
+    stranger, thief = Identity.create(), key_in(tmp_path / "thief")
+    me = key_in(tmp_path / "me")
     with pytest.raises(Forged, match="another key has signed"):
         collection.withdraw(withdrawal(mine, stranger))
     with pytest.raises(Conflict, match="has another name"):
@@ -226,7 +229,7 @@ def test_what_the_disk_does_not_take_is_not_acknowledged_and_may_be_sent_again(t
     me, way = person(tmp_path / "me", collection), Direct(collection)
     me.contribute(ONE, Direct(collection), TOKEN, agreed)
     give(tmp_path / "other", collection, OTHER)
-    other = Identity.load_or_create(tmp_path / "other" / "identity.key")
+    other = key_in(tmp_path / "other")
     gone = withdrawal(sent(tmp_path / "other"), other)
     third = Identity.create()
     offer = Offer.parse(collection.offer.message)
@@ -282,41 +285,27 @@ def test_once_the_run_has_begun_nobody_comes_and_nobody_goes(tmp_path, collectio
     assert collection.counts() == (1, 1)
 
 
-def test_contributions_are_one_table_of_one_process():
+def test_contributions_are_one_table_of_one_process(tmp_path):
     """What a scenario cannot say of contributions."""
+    files, whole = {**TABLE, "files": ["customers.csv"]}, scenario(tmp_path).wire()
+    assert "contributed" not in whole["target"]["table"]
 
-    def refused(match: str, tree: Any) -> None:
-        with pytest.raises(BadScenario, match=match):
-            parse(tree)
+    def contributed(**more: object) -> dict[str, Any]:
+        return {"source": {"table": {**CONTRIBUTED, **more}}}
 
-    base = {"name": "s", "title": "s", "alpha": 0.1, "divergence": {"chi_squared": 1.5}, "people": "simulated"}
-    learner = {"name": "sgd", "loss": "logistic", "steps": 20, "clip": 1.0, "noise": 20.0, "diameter": 10.0}
-    curator = {"n": 24, "kappa": 0.6, "eta": 0.4, "rounds": 2, "learner": learner}
-    files = {**TABLE, "files": ["a.csv"]}
-    whole = {
-        **base,
-        "source": {"table": CONTRIBUTED},
-        "target": {"table": files},
-        "curator": curator,
-        "agents": {"count": 60, "mechanism": {"name": "warner", "epsilon": 4.0}},
-    }
-    assert parse(whole).source.table is not None
-    assert "contributed" not in parse(whole).wire()["target"]["table"]
-    refused("contribute to the curator alone", {**whole, "target": {"table": CONTRIBUTED}})
-    refused("either files, or contributed", {**whole, "source": {"table": {**files, "contributed": True}}})
-    refused("either files, or contributed", {**whole, "source": {"table": TABLE}})
-    selection = {"keep": "volunteers", "seed": 1}
-    refused(
-        "leave it out where people contribute", {**whole, "source": {"table": {**CONTRIBUTED, "selection": selection}}}
-    )
-    for where in ({"plan": ["pro"]}, {"renews": ["yes"]}, {"region": ["north", "south"]}):  # a column of any kind
-        refused(
-            "found a condition on .* where people contribute",
-            {**whole, "source": {"table": {**CONTRIBUTED, "where": where}}},
-        )
-    assert parse({**whole, "target": {"table": {**files, "where": {"plan": ["pro"]}}}}).target is not None
-    refused("baselines read", {**whole, "baselines": ["curator-only"]})
-    refused("own process", {**whole, "curator": {**curator, "storage": {"workers": 2}}})
+    condition = "found a condition on .* where people contribute"
+    for said, changes in (
+        ("contribute to the curator alone", {"target": {"table": CONTRIBUTED}}),
+        ("either files, or contributed", contributed(files=["customers.csv"])),
+        ("either files, or contributed", {"source": {"table": TABLE}}),
+        ("leave it out where people contribute", contributed(selection={"keep": "volunteers", "seed": 1})),
+        *((condition, contributed(where={column: ["yes"]})) for column in ("plan", "renews", "region")),
+        ("baselines read", {"baselines": ["curator-only"]}),
+        ("own process", {"curator": {**whole["curator"], "storage": {"workers": 2}}}),
+    ):
+        with pytest.raises(BadScenario, match=said):
+            parse({**whole, **changes})
+    assert parse({**whole, "target": {"table": {**files, "where": {"plan": ["pro"]}}}})
 
 
 def test_a_device_seals_nothing_for_an_offer_whose_answer_would_tell_a_field(tmp_path, collection):

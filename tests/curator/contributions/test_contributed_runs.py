@@ -16,16 +16,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from common.core import errors
 from common.core.durable import durable_key
-from common.core.errors import (
-    BadInput,
-    BrokenLedger,
-    BudgetExceeded,
-    Forged,
-    PeerUnavailable,
-    RunBegun,
-    Unauthorized,
-)
+from common.core.errors import BadInput, BrokenLedger, Forged, RunBegun
 from common.crypto.identity import Identity
 from common.data.loading import load
 from common.data.tables import record_of
@@ -120,14 +113,13 @@ def test_a_run_about_contributions_is_that_about_the_same_rows_in_a_file(tmp_pat
     """Bit for bit: what the curator releases, what agents are asked, and the result."""
     write(tmp_path / "people.csv", rows())
     of_file = scenario(tmp_path, {**TABLE, "files": ["people.csv"]})
-    runs = [
-        Embedded(curator.parent).run(scenario(tmp_path), 1, "run", lambda text, numbers: None),
-        Embedded(tmp_path / "filed").run(of_file, 1, "run", lambda text, numbers: None),
+    results = [
+        Embedded(folder).run(chosen, 1, "run", lambda text, numbers: None).result
+        for folder, chosen in ((curator.parent, scenario(tmp_path)), (tmp_path / "filed", of_file))
     ]
-    same = ("status", "reason", "iterations", "answer", "estimate", "agents", "privacy", "rounds")
-    first, second = ({name: run.result[name] for name in same if name in run.result} for run in runs)
-    assert first == second
-    assert first["answer"] is not None
+    for name in ("status", "reason", "iterations", "answer", "estimate", "agents", "privacy", "rounds"):
+        assert results[0].get(name) == results[1].get(name)
+    assert results[0]["answer"] is not None
     assert released(curator) == released(tmp_path / "filed" / "curator")
     assert len(released(curator)) >= 2
 
@@ -159,7 +151,7 @@ def test_real_contributors_are_charged_as_people_and_stand_in_a_secret_order(tmp
     Embedded(tmp_path / "one").run(real, None, "run", lambda text, numbers: None)
     assert [row["people"] for row in PeopleLedger().table()] == [PEOPLE]
     assert len(durable_key(tmp_path / "one" / "curator" / "order.key")) == 32
-    with pytest.raises(BudgetExceeded, match=r"12 of 12 rows of the curator's people .*curator.lifetime"):
+    with pytest.raises(errors.BudgetExceeded, match=r"12 of 12 rows of the curator's people .*curator.lifetime"):
         open_curator(real, tmp_path / "two" / "curator", None, None)
     # Nobody was asked anything, so nothing is fixed: they may still go.
     with collecting(tmp_path / "two" / "curator", real) as collection:
@@ -185,11 +177,8 @@ def test_the_beginning_is_an_entry_of_the_ledger_and_a_restart_is_the_same_run(c
     with closing(open_curator(chosen, curator, 1, None)):
         with pytest.raises(BadInput, match="in use by another process"), collecting(curator, chosen):
             pass
-        with (
-            closing(after_the_beginning(curator, chosen)) as collection,
-            pytest.raises(RunBegun, match="the run has begun"),
-        ):
-            me.withdraw(Direct(collection), TOKEN)
+        with closing(after_the_beginning(curator, chosen)) as begun, pytest.raises(RunBegun, match="the run has begun"):
+            me.withdraw(Direct(begun), TOKEN)
     assert kinds(curator) == ["genesis", "sample"]
     with pytest.raises(RunBegun, match="fresh directory"), collecting(curator, chosen):
         pass
@@ -225,10 +214,10 @@ def test_what_comes_while_a_curator_starts_stops_the_start(tmp_path, curator, mo
             give(tmp_path / "late", collection, LEFT)
         return found
 
-    with monkeypatch.context() as patched:
-        patched.setattr(opening.Contributions, "__call__", late)
-        with pytest.raises(BadInput, match="while the curator started"):
-            begin(curator)
+    monkeypatch.setattr(opening.Contributions, "__call__", late)
+    with pytest.raises(BadInput, match="while the curator started"):
+        begin(curator)
+    monkeypatch.setattr(opening.Contributions, "__call__", real)
     assert kinds(curator) == ["genesis"]
     begin(curator)
 
@@ -264,41 +253,34 @@ def address(collection: Collection) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture
-def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, trust_env=False, timeout=60) as found:
-        yield found
-
-
-@contextmanager
-def dialled(address: str) -> Iterator[CollectorClient]:
-    with closing(CollectorClient(address, patience=0.0)) as found:
-        yield found
+def dialled(address: str) -> closing[CollectorClient]:
+    return closing(CollectorClient(address, patience=0.0))
 
 
 @pytest.mark.slow
-def test_strangers_put_nothing_into_the_sample_and_no_body_of_theirs_is_read(tmp_path, collection, client, address):
+def test_strangers_put_nothing_into_the_sample_and_no_body_of_theirs_is_read(tmp_path, collection, address):
     give(tmp_path / "me", collection, ONE)
-    signed = sent(tmp_path / "me")
-    for token in ("", "wrong-token-of-a-stranger"):
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        reply = client.post("/v1/contributions", content=signed.raw(), headers=headers)
+    for headers in ({}, {"Authorization": "Bearer wrong-token-of-a-stranger"}):
+        reply = httpx.post(f"{address}/v1/contributions", content=sent(tmp_path / "me").raw(), headers=headers)
         assert (reply.status_code, reply.json()["type"]) == (401, "urn:tandem:problem:unauthorized")
     host, port = address.removeprefix("http://").split(":")
     with closing(socket.create_connection((host, int(port)), timeout=60)) as stranger:
         head = f"POST /v1/contributions HTTP/1.1\r\nHost: here\r\nContent-Length: {collection.largest}\r\n\r\n"
         stranger.sendall(head.encode())
         assert stranger.recv(12) == b"HTTP/1.1 401"  # while the whole body is owed
-    with dialled(address) as way, pytest.raises(Unauthorized, match=r"the curator at .* says: .*contribution token"):
+    with (
+        dialled(address) as way,
+        pytest.raises(errors.Unauthorized, match=r"the curator at .* says: .*contribution token"),
+    ):
         person(tmp_path / "other", collection).contribute(OTHER, way, "wrong-token", agreed)
     assert collection.counts() == (1, 0)
 
 
 @pytest.mark.slow
-def test_what_is_too_large_is_not_read(client, collection):
+def test_what_is_too_large_is_not_read(address, collection):
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    for path, most in (("/v1/contributions", collection.largest), ("/v1/withdrawals", 4096)):
-        reply = client.post(path, content=b" " * (most + 1), headers=headers)
+    for path, most in (("contributions", collection.largest), ("withdrawals", 4096)):
+        reply = httpx.post(f"{address}/v1/{path}", content=b" " * (most + 1), headers=headers)
         assert (reply.status_code, reply.json()["type"]) == (413, "urn:tandem:problem:too-large")
     assert collection.largest < 1 << 12
 
@@ -329,7 +311,6 @@ import os, signal, sys
 from pathlib import Path
 from common.scenario.plan import resolve
 from common.scenario import loading
-from common.scenario.plan import resolve
 from common.net.server import listen, serve
 from curator.contributions.collection import Collection, collecting, collecting_app
 Collection._receipt = lambda *given: os.kill(os.getpid(), signal.SIGKILL)  # what is stored is stored by now
@@ -345,19 +326,16 @@ def test_a_curator_that_is_killed_between_storing_and_acknowledging_takes_it_onc
     file = tmp_path / "scenario.yaml"
     file.write_text(json.dumps(scenario(tmp_path).wire()))
     arguments = [sys.executable, "-c", KILLED, str(file), str(tmp_path / "curator"), TOKEN]
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": os.getcwd()}
-    ) as party:
+    environment = os.environ | {"PYTHONPATH": os.getcwd()}
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment) as party:
         assert party.stdout is not None
         key, said = party.stdout.readline().strip(), party.stdout.readline()
         me = Contributor(tmp_path / "me", key)
-        with dialled(said.split()[-1]) as client, pytest.raises(PeerUnavailable):
+        with dialled(said.split()[-1]) as client, pytest.raises(errors.PeerUnavailable):
             me.contribute(ONE, client, TOKEN, agreed)
         assert party.wait(60) == -signal.SIGKILL
-    with (
-        collecting(tmp_path / "curator", resolve(loading.load(str(file)))) as collection,
-        dialled_app(collection) as client,
-    ):
+    chosen = resolve(loading.load(str(file)))
+    with collecting(tmp_path / "curator", chosen) as collection, dialled_app(collection) as client:
         assert collection.counts() == (1, 0)
         receipt = me.contribute(ONE, client, TOKEN, agreed)
         assert collection.counts() == (1, 0)
@@ -410,7 +388,7 @@ def test_the_command_shows_what_it_sends_and_what_is_promised(tmp_path, collecti
         (["--withdraw", "--field", "visits=1"], 2, "takes no record"),
         (["nothing.json", "--yes"], 1, "cannot be read as JSON"),
         (
-            ["--field", "visits=99", "--field", "plan=basic", "--field", "renews=no", "--yes"],
+            ["--field", "visits=99", "--field", "plan=pro", "--field", "renews=no", "--yes"],
             1,
             "beyond the public bounds",
         ),

@@ -1,7 +1,6 @@
 """What a person contributes is the row that they would be in a file, of one length, and refused where it is none."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,6 @@ from tests.curator.contributions.given import (
     TABLE,
     TOKEN,
     Direct,
-    Fields,
     give,
     person,
     rows,
@@ -117,18 +115,10 @@ PRIVATE = bytes(range(32))
 CURATOR, PERSON, NAME = "c" * 64, "a" * 64, "0" * 32
 
 
-def offer(**changes: object) -> Offer:
-    tree = {
-        "scenario": "s",
-        "title": "t",
-        "policy": "0" * 64,
-        "table": CONTRIBUTED,
-        "people": 24,
-        "guarantee": {"epsilon": 1.0, "delta": 1e-6},
-        "public_key": messages.public_half(PRIVATE),
-        **changes,
-    }
-    return Offer.parse(tree)
+def offer(title: str = "t") -> Offer:
+    about = {"scenario": "s", "title": title, "policy": "0" * 64, "table": CONTRIBUTED, "people": 24}
+    promised = {"guarantee": {"epsilon": 1.0, "delta": 1e-6}, "public_key": messages.public_half(PRIVATE)}
+    return Offer.parse({**about, **promised})
 
 
 def test_what_was_sealed_is_opened_by_the_curator_and_is_another_each_time():
@@ -159,15 +149,21 @@ def test_nothing_else_opens_it_and_what_is_wrong_is_not_said(change, contributor
         messages.opened(message, contributor, private)
 
 
-RECORD: Fields = {"visits": 12, "plan": "family", "renews": "yes"}
-
-
 def signed(collection: Collection, identity: Identity, name: int, plaintext: bytes | None = None) -> Signed:
     """Return a contribution of a record, or of anything else."""
     offer = Offer.parse(collection.offer.message)
-    record = sealable(RECORD, offer.table) if plaintext is None else plaintext
+    record = sealable(ONE, offer.table) if plaintext is None else plaintext
     message = messages.seal(record, offer, collection.curator, f"{name:032x}", identity.public)
     return identity.sign(message.KIND, message.wire())
+
+
+def come_and_go(collection: Collection, name: int) -> Signed:
+    """Let a stranger contribute and withdraw at once; return what was contributed."""
+    stranger = Identity.create()
+    sent = signed(collection, stranger, name)
+    collection.accept(sent)
+    collection.withdraw(withdrawal(sent, stranger))
+    return sent
 
 
 def honest(folder: Path, collection: Collection, tokens: list[str]) -> None:
@@ -201,12 +197,8 @@ def test_what_is_not_kept_costs_nobody_a_place(tmp_path, collection):
 def test_who_comes_and_goes_with_fresh_keys_costs_nobody_a_place(tmp_path, collection):
     """Each is kept for a moment, and its withdrawal is remembered, so that nobody can bring the record back."""
     for number in range(10 * PEOPLE):
-        stranger = Identity.create()
-        sent = signed(collection, stranger, number)
-        collection.accept(sent)
-        collection.withdraw(withdrawal(sent, stranger))
         with pytest.raises(Conflict, match="has withdrawn"):
-            collection.accept(sent)
+            collection.accept(come_and_go(collection, number))
     assert collection.counts() == (0, 10 * PEOPLE)
     honest(tmp_path, collection, [TOKEN] * PEOPLE)
 
@@ -215,15 +207,12 @@ def test_what_is_remembered_is_bounded_and_who_was_invited_is_still_admitted(tmp
     monkeypatch.setattr(limits, "GONE_WITH_SHARED", 20)
     codes = invited(tmp_path / "curator", PEOPLE - 1)
     for number in range(20):
-        stranger = Identity.create()
-        sent = signed(collection, stranger, number)
-        collection.accept(sent)
-        collection.withdraw(withdrawal(sent, stranger))
+        come_and_go(collection, number)
     with pytest.raises(PolicyRefused, match="20 records that were given with the shared token were withdrawn"):
         collection.accept(signed(collection, Identity.create(), 20))
     assert collection.counts() == (0, 20)
     for place, code in enumerate(codes):
-        give(tmp_path / str(place), collection, RECORD, code)
+        give(tmp_path / str(place), collection, ONE, code)
     assert collection.counts() == (PEOPLE - 1, 20)
 
 
@@ -236,26 +225,26 @@ def test_the_shared_token_takes_no_place_of_those_who_were_invited(tmp_path, col
             collection.accept(signed(collection, Identity.create(), number))
     assert collection.counts() == (3, 0)
     for place, code in enumerate(codes):
-        give(tmp_path / str(place), collection, RECORD, code.lower().replace("-", " "))
+        give(tmp_path / str(place), collection, ONE, code.lower().replace("-", " "))
     assert collection.counts() == (PEOPLE, 0)
     with pytest.raises(PolicyRefused, match=f"all of its {PEOPLE} places are taken"):
-        give(tmp_path / "late", collection, RECORD)
+        give(tmp_path / "late", collection, ONE)
 
 
 def test_a_code_is_good_for_one_record(tmp_path, collection):
     mine, other = invited(tmp_path / "curator", 2)
-    me = give(tmp_path / "me", collection, RECORD, mine)
-    again = me.contribute(RECORD, Direct(collection), mine, lambda offer, texts: False)
+    me = give(tmp_path / "me", collection, ONE, mine)
+    again = me.contribute(ONE, Direct(collection), mine, lambda offer, texts: False)
     assert again.message["status"] == "kept"
     with pytest.raises(PolicyRefused, match="good for one: withdraw that one first"):
-        give(tmp_path / "twice", collection, RECORD, mine)
+        give(tmp_path / "twice", collection, ONE, mine)
     for change in range(limits.PER_CODE):
         me.withdraw(Direct(collection), "")
         if change + 1 < limits.PER_CODE:
-            me = give(tmp_path / f"mind {change}", collection, RECORD, mine)
+            me = give(tmp_path / f"mind {change}", collection, ONE, mine)
     with pytest.raises(PolicyRefused, match="as many as may be: ask the curator for another code"):
-        give(tmp_path / "once more", collection, RECORD, mine)
-    give(tmp_path / "other", collection, RECORD, other)
+        give(tmp_path / "once more", collection, ONE, mine)
+    give(tmp_path / "other", collection, ONE, other)
     assert collection.counts() == (1, limits.PER_CODE)
 
 
@@ -271,7 +260,7 @@ def test_a_withdrawal_of_what_has_not_come_sends_it_first_so_that_it_cannot_come
     (code,) = invited(tmp_path / "curator", 1)
     me = person(tmp_path / "me", collection)
     with pytest.raises(NotFound):
-        me.contribute(RECORD, Away(collection), code, lambda offer, texts: True)
+        me.contribute(ONE, Away(collection), code, lambda offer, texts: True)
     for token in ("", "wrong-token"):
         with pytest.raises(TandemError, match="neither token nor code"):
             me.withdraw(Direct(collection), token)
@@ -281,20 +270,13 @@ def test_a_withdrawal_of_what_has_not_come_sends_it_first_so_that_it_cannot_come
         collection.accept(held_back[0], str(collection.admits(code)))
 
 
-@pytest.fixture
-def uninvited(tmp_path: Path) -> Iterator[Collection]:
-    with collecting(tmp_path / "curator", scenario(tmp_path)) as found:
-        yield found
-
-
-def test_the_command_prints_codes_once_and_keeps_hashes_alone(tmp_path, uninvited):
-    assert not uninvited.admits_people
-    done = CliRunner().invoke(curator_command, ["invite", "--count", "3", "--state", str(tmp_path / "curator")])
-    assert done.exit_code == 0, done.output
-    codes = done.stdout.split()
-    assert len(set(codes)) == 3
-    assert uninvited.admits_people
-    assert all(uninvited.admits(code) for code in codes)
-    assert uninvited.admits("") is None
+def test_the_command_prints_codes_once_and_keeps_hashes_alone(tmp_path):
+    with collecting(tmp_path / "curator", scenario(tmp_path)) as uninvited:
+        assert not uninvited.admits_people
+        done = CliRunner().invoke(curator_command, ["invite", "--count", "3", "--state", str(tmp_path / "curator")])
+        codes = done.stdout.split()
+        assert (done.exit_code, len(set(codes)), uninvited.admits_people) == (0, 3, True)
+        assert all(uninvited.admits(code) for code in codes)
+        assert uninvited.admits("") is None
     files = b"".join(path.read_bytes() for path in (tmp_path / "curator").rglob("*") if path.is_file())
     assert not any(code.encode() in files for code in codes)

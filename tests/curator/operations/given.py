@@ -1,16 +1,23 @@
 """Tiny samples, what an operation releases of them, and whether releases have the law that they should have."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import chisquare
 
+from benchmarks.audits.subjects import Office, office
 from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation
+from common.scenario.resolved import ResolvedScenario
+from curator.curator import Curator
 from curator.engine import Workspace
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
@@ -18,6 +25,23 @@ from curator.sample.rows import SingleRows
 
 FAILURE = 1e-6
 """Probability that a right law is called wrong."""
+
+
+@contextmanager
+def offices(folder: Path) -> Iterator[Callable[..., Office]]:
+    """Give a way to open curators of a scenario and a sample, each in a folder of its own."""
+    with ExitStack() as opened:
+        number = count()
+
+        def opening(chosen: ResolvedScenario, sample: Records, **more: Any) -> Office:
+            kind, place = partial(Curator, **more), folder / str(next(number))
+            return opened.enter_context(office(kind, chosen, sample, place, RandomSource.seeded(3)))
+
+        yield opening
+
+
+def charged(desk: Office) -> list[Any]:
+    return [charge.event for charge in desk._curator._ledger]
 
 
 def people(features: Any, labels: Any = None) -> Records:
@@ -62,14 +86,10 @@ def assert_law(found: Iterable[Hashable], law: Mapping[Any, float]) -> None:
     seen = Counter(found)
     runs = seen.total()
     common = [outcome for outcome in law if runs * law[outcome] >= 5.0]
-    acceptance_table = np.array([law[outcome] for outcome in common])
-    counts = np.array([seen[outcome] for outcome in common])
-    if 1.0 - acceptance_table.sum() > 5.0 / runs:
-        counts, acceptance_table = (
-            np.append(counts, runs - counts.sum()),
-            np.append(acceptance_table, 1.0 - acceptance_table.sum()),
-        )
+    chances, counts = np.array([law[outcome] for outcome in common]), np.array([seen[outcome] for outcome in common])
+    if 1.0 - chances.sum() > 5.0 / runs:
+        counts, chances = np.append(counts, runs - counts.sum()), np.append(chances, 1.0 - chances.sum())
     else:
         assert runs - counts.sum() < 40, "outcomes that should hardly ever come"
         runs = counts.sum()
-    assert chisquare(counts, runs * acceptance_table / acceptance_table.sum()).pvalue > FAILURE
+    assert chisquare(counts, runs * chances / chances.sum()).pvalue > FAILURE

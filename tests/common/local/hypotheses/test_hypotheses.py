@@ -124,37 +124,7 @@ def test_what_is_no_hypothesis_is_refused(wire):
         parse_hypothesis(wire)
 
 
-EXAMPLES = {
-    "argmax": {
-        "kind": "argmax",
-        "first": 3,
-        "hypotheses": [
-            {"kind": "linear", "weights": [0.0], "threshold": 0.0},
-            {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
-        ],
-    },
-    "constant": {"kind": "constant", "label": -1},
-    "conjunction": {"kind": "conjunction", "features": [1, 3]},
-    "linear": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
-    "onnx": wire(linear([0.5, -1.0, 2.0], 0.25)),
-    "parity": {"kind": "parity", "features": [0, 2, 3]},
-    "relabelled": {
-        "kind": "relabelled",
-        "column": 4,
-        "hypothesis": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
-    },
-    "regressor": {"kind": "regressor", "weights": [0.5, -1.0, 2.0], "intercept": 0.25, "response": 4},
-    "stump": {"kind": "stump", "feature": 2, "threshold": 0.1, "sign": -1},
-    "trees": {
-        "kind": "trees",
-        "roots": [0, 3],
-        "feature": [1, -1, -1, -1],
-        "threshold": [0.2, 1.0, -1.0, 0.5],
-        "left": [1, -1, -1, -1],
-        "right": [2, -1, -1, -1],
-        "base": -0.4,
-    },
-}
+EXAMPLES = {kind: HYPOTHESES[kind].example()[0].wire() for kind in HYPOTHESES.shipped()}
 
 
 def one_by_one(wire, row):
@@ -168,9 +138,10 @@ def one_by_one(wire, row):
             return wire["label"]
         case "conjunction":
             return 1 if all(row[j] > 0.5 for j in wire["features"]) else -1
-        case "linear" | "onnx" | "relabelled":  # the examples are the same half-space
+        case "linear" | "onnx" | "relabelled" | "recalibrated":  # all of one half-space
             weights, threshold = EXAMPLES["linear"]["weights"], EXAMPLES["linear"]["threshold"]
-            return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) > threshold else -1
+            moved = wire["intercepts"][0] / wire["slope"] if wire["kind"] == "recalibrated" else 0.0
+            return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) + moved > threshold else -1
         case "regressor":
             return 1 if sum(w * x for w, x in zip(wire["weights"], row, strict=False)) + wire["intercept"] > 0.5 else -1
         case "parity":
@@ -197,16 +168,11 @@ def test_shipped_ones_predict_by_their_definitions(kind, dtype):
     assert labels.tolist() == [one_by_one(EXAMPLES[kind], row.tolist()) for row in features]
 
 
-def test_mistakes_are_those_of_the_definition_at_every_width():
-    generator = np.random.default_rng(1)
+def test_a_parity_is_that_of_its_features_at_every_width():
     for width in (1, 7, 64, 65, 200):
-        features = generator.integers(0, 2, (300, width)).astype(np.uint8)
-        secret = np.flatnonzero(generator.integers(0, 2, width))
-        labels = np.where(features[:, secret].sum(axis=1) % 2, 1, -1).astype(np.int8)
-        labels[::3] *= -1
-        mistakes = Parity(features=tuple(secret.tolist())).mistakes(Records(features, labels))
-        np.testing.assert_array_equal(mistakes, np.arange(300) % 3 == 0)
-    assert set(Parity(features=()).predict(np.ones((4, 3), dtype=np.uint8))) == {-1}
+        features = np.random.default_rng(width).integers(0, 2, (300, width)).astype(np.uint8)
+        predicted = Parity(features=tuple(range(0, width, 3))).predict(features)
+        np.testing.assert_array_equal(predicted, np.where(features[:, ::3].sum(axis=1) % 2, 1, -1))
 
 
 def trees(roots, feature, left, right, threshold=None):
@@ -299,14 +265,8 @@ THREE_CLASSES: Any = parse_hypothesis(THREE)
 
 def test_it_predicts_the_class_with_the_greatest_score_and_the_lowest_of_several():
     points = np.array([[2.0, 1.0], [1.0, 2.0], [-1.0, -2.0], [1.0, 1.0], [0.0, 0.0]], dtype=np.float32)
-    assert THREE_CLASSES.classes(np.column_stack([points, np.zeros((5, 3), dtype=np.float32)])).tolist() == [
-        0,
-        1,
-        2,
-        0,
-        0,
-    ]
-    assert THREE_CLASSES.min_features == 5
+    rows = np.column_stack([points, np.zeros((5, 3), dtype=np.float32)])
+    assert THREE_CLASSES.classes(rows).tolist() == [0, 1, 2, 0, 0]
 
     def stump(low: float, high: float) -> dict[str, Any]:  # by sums, not by signs
         return trees([0], [0, -1, -1], [1, -1, -1], [2, -1, -1], [0.5, low, high])
@@ -338,22 +298,20 @@ def test_all_trees_together_have_no_more_nodes_than_one_hypothesis():
         parse_hypothesis(argmax(2, many, many))
 
 
-def linear_plane(weights, threshold):
-    return Linear(weights=tuple(np.asarray(weights, dtype=float).tolist()), threshold=float(threshold))
-
-
-def assert_mistakes_are_those_of_margins(hypothesis, features, seed=2):
-    labels = np.random.default_rng(seed).choice(np.array([-1, 1], dtype=np.int8), len(features))
-    wrong = (hypothesis.margins(features) > 0) != (labels > 0)
-    np.testing.assert_array_equal(hypothesis.mistakes(Records(features, labels)), wrong)
+def assert_gaps_have_the_signs_of_margins(weights, threshold, features):
+    hypothesis = Linear(weights=tuple(np.asarray(weights, dtype=float).tolist()), threshold=threshold)
+    margins = hypothesis.margins(features)
+    for gaps in (hypothesis.gaps(features, np.arange(len(features))), hypothesis.gaps(features, np.arange(5))):
+        np.testing.assert_array_equal(gaps > 0, margins[: len(gaps)] > 0)
+    return margins
 
 
 @for_each("width", [1, 7, 8, 30, 501])
 @for_each("dtype", [np.float32, np.uint8])
-def test_mistakes_are_those_of_the_margins(width, dtype):
+def test_gaps_have_the_signs_of_margins(width, dtype):
     random = np.random.default_rng(1)
     features = random.normal(size=(3000, width)) if dtype == np.float32 else random.integers(0, 2, (3000, width))
-    assert_mistakes_are_those_of_margins(linear_plane(random.normal(size=width), 0.1), features.astype(dtype))
+    assert_gaps_have_the_signs_of_margins(random.normal(size=width), 0.1, features.astype(dtype))
 
 
 @for_each("width", [9, 100, 500])
@@ -363,43 +321,32 @@ def test_near_the_boundary_the_order_of_additions_decides_nothing(width):
     weights = random.normal(size=width).astype(np.float32)
     # All margins are as small as rounding errors: another order of additions has other signs for many.
     features[:, -1] = -(features[:, :-1].astype(float) @ weights[:-1]) / weights[-1]
-    hypothesis = linear_plane(weights, 0.0)
-    assert_mistakes_are_those_of_margins(hypothesis, features)
-    backwards = linear_plane(weights[::-1], 0.0).margins(np.ascontiguousarray(features[:, ::-1]))
-    assert 100 < np.count_nonzero((backwards > 0) != (hypothesis.margins(features) > 0)) < 3900
-
-
-def test_a_margin_of_exactly_zero_is_negative():
-    features = np.random.default_rng(4).integers(-2, 3, size=(2000, 40)).astype(np.float32)
-    hypothesis = linear_plane(np.tile([1.0, -1.0, 2.0, -2.0], 10), 3.0)
-    assert np.count_nonzero(hypothesis.margins(features) == 0.0) > 20
-    assert_mistakes_are_those_of_margins(hypothesis, features)
+    margins = assert_gaps_have_the_signs_of_margins(weights, 0.0, features)
+    backwards = assert_gaps_have_the_signs_of_margins(weights[::-1], 0.0, np.ascontiguousarray(features[:, ::-1]))
+    assert 100 < np.count_nonzero((backwards > 0) != (margins > 0)) < 3900
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_sums_beyond_single_precision_are_compared_as_margins_are():
-    random = np.random.default_rng(5)
+def test_a_margin_of_exactly_zero_is_negative_and_sums_beyond_single_precision_are_compared_as_margins_are():
+    random = np.random.default_rng(4)
+    whole = random.integers(-2, 3, size=(2000, 40)).astype(np.float32)
+    margins = assert_gaps_have_the_signs_of_margins(np.tile([1.0, -1.0, 2.0, -2.0], 10), 3.0, whole)
+    assert np.count_nonzero(margins == 0.0) > 20
     huge = (random.normal(size=(500, 16)) * 10.0 ** random.uniform(-40, 38, size=(500, 16))).astype(np.float32)
-    assert_mistakes_are_those_of_margins(linear_plane(np.full(16, 1e30), 1e30), huge)
-    assert_mistakes_are_those_of_margins(linear_plane(np.full(16, 1e-30), 0.0), huge)
+    for weight, threshold in ((1e30, 1e30), (1e-30, 0.0)):
+        assert_gaps_have_the_signs_of_margins(np.full(16, weight), threshold, huge)
 
 
 @for_each("width", [1, 7, 8, 30, 501])
 @for_each("dtype", [np.float32, np.uint8])
-def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(width, dtype):
-    """Mistakes too, of which the compiled sums go in another order: only near the boundary, where both count anew."""
+def test_half_spaces_of_any_width_are_alike_to_the_bit_without_a_compiler(width, dtype):
     random = np.random.default_rng(5)
     features = random.normal(size=(20, width)) if dtype == np.float32 else random.integers(0, 2, (20, width))
-    for row in features.astype(dtype):
-        weights = random.normal(size=width)
-        for threshold in (0.1, float(np.dot(weights, row))):
-            hypothesis = linear_plane(weights, threshold)
-            for label in (-1, 1):
-                record = Records(row[None].copy(), np.array([label], dtype=np.int8))
-                compiled = hypothesis.margins(record.features).tobytes(), hypothesis.mistakes(record).tobytes()
-                with interpreted():
-                    plain = hypothesis.margins(record.features).tobytes(), hypothesis.mistakes(record).tobytes()
-                assert plain == compiled
+    records = Records(features.astype(dtype), random.choice([-1, 1], 20).astype(np.int8))
+    hypothesis = Linear(weights=tuple(random.normal(size=width)), threshold=0.1)
+    compiled = hypothesis.margins(records.features).tobytes(), hypothesis.mistakes(records).tobytes()
+    with interpreted():
+        assert (hypothesis.margins(records.features).tobytes(), hypothesis.mistakes(records).tobytes()) == compiled
 
 
 RECORDS = Records(
@@ -422,29 +369,17 @@ def test_the_squared_loss_is_that_of_the_clipped_prediction():
     assert LINE.mistakes(RECORDS).tolist() == [0, 1, 0, 0]
 
 
-HYPOTHESIS = parse_hypothesis(RELABELLED)
-RELABELLED_RECORDS = Records(
-    np.array([[0.75, 1.0], [0.75, 0.0], [-0.25, 1.0], [-0.25, 0.0]], dtype=np.float32), -np.ones(4, dtype=np.int8)
-)
-
-
-@for_each(
-    ("loss", "expected"), [("zero-one", [0, 1, 1, 0]), ("hinge", [0.5, 1, 1, 0.5]), ("perceptron", [0, 0.5, 0.5, 0])]
-)
-def test_every_loss_is_held_against_the_column(loss, expected):
-    assert evaluate(loss, HYPOTHESIS, RELABELLED_RECORDS).tolist() == expected
-    assert HYPOTHESIS.min_features == 2
-
-
 RELABELLED_THREE = Records(np.array([[1, 2, 0], [3, 4, 1]], dtype=np.float32), np.array([1, -1], dtype=np.int8))
 
 
 def test_a_view_has_the_first_features_and_one_label():
-    own, other = Task(features=2).of(RELABELLED_THREE), Task(features=1, label=2).of(RELABELLED_THREE)
-    assert (own.features.tolist(), own.labels.tolist()) == ([[1, 2], [3, 4]], [1, -1])
-    assert (other.features.tolist(), other.labels.tolist()) == ([[1], [3]], [-1, 1])
-    assert own.features.flags.c_contiguous
-    assert (Task(features=2).min_features, Task(features=1, label=2).min_features) == (2, 3)
+    for task, features, labels, needed in (
+        (Task(features=2), [[1, 2], [3, 4]], [1, -1], 2),
+        (Task(features=1, label=2), [[1], [3]], [-1, 1], 3),
+    ):
+        seen = task.of(RELABELLED_THREE)
+        assert (seen.features.tolist(), seen.labels.tolist(), task.min_features) == (features, labels, needed)
+        assert seen.features.flags.c_contiguous
 
 
 def test_losses_on_views_are_losses_on_records():

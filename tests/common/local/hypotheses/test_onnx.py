@@ -13,10 +13,8 @@ from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ordinary_kinds, parse_hypothesis
 from common.local.hypotheses.onnx import MAX_BYTES, MAX_NODES, MAX_NUMBERS, Onnx, evaluator, read_graph
 from tests.common.local.hypotheses.onnx_models import (
-    DECIDE,
     FLOAT,
     INT64,
-    LABELS,
     ML,
     constant,
     linear,
@@ -103,14 +101,13 @@ def test_the_kind_is_read_before_anything_is_parsed(message, kind):
 
 
 def test_a_graph_that_takes_too_long_is_stopped_and_refused_before_it_sees_a_record(monkeypatch):
-    square = constant("square", np.eye(400, dtype=np.float32), np.float32)
+    square = constant("square", np.eye(400))
     nodes = [node("MatMul", ["x", "square"], ["y"]), node("ArgMax", ["y"], ["label"], axis=1)]
     slow = wire(model(nodes, [square], decide=False, dimension=400))
     parse_hypothesis(slow)
     monkeypatch.setattr("common.local.hypotheses.onnx.MAX_SECONDS", 0.0)
-    monkeypatch.setattr(
-        "common.local.hypotheses.onnx.BLOCK_NUMBERS", 1 << 25
-    )  # a block long enough not to win the race
+    # A block long enough not to win the race.
+    monkeypatch.setattr("common.local.hypotheses.onnx.BLOCK_NUMBERS", 1 << 25)
     with pytest.raises(BadMessage, match="takes more than 0 seconds"):
         parse_hypothesis(slow)
 
@@ -127,15 +124,7 @@ def edited(change, start=linear):
 
 def softmax(change):
     """Return a graph of one node with an attribute, changed by hand."""
-    found = model([node("Softmax", ["x"], ["score"], axis=1)])
-    change(found.graph.node[0])
-    return found
-
-
-def with_graph_attribute(operator):
-    inner = helper.make_graph([], "inner", [], [])
-    names = {"Loop": ["body"], "Scan": ["body"], "If": ["then_branch", "else_branch"]}[operator]
-    return model([node(operator, ["x"], ["score"], **dict.fromkeys(names, inner))])
+    return edited(lambda m: change(m.graph.node[0]), lambda: model([node("Softmax", ["x"], ["score"], axis=1)]))
 
 
 def outside(path):
@@ -191,27 +180,20 @@ GOOD = linear().SerializeToString()
 HOSTILE = {
     "nothing": (b"", "IR version"),
     "text": (b"print('hello')", "not an ONNX model"),
-    "zip": (b"PK\x03\x04" + b"\x00" * 60, "not an ONNX model"),
     "cut off": (GOOD[:-7], "not an ONNX model"),
     "nested deeply": (nested(5000), "nested too deeply"),
     "nested a little": (nested(20), "IR version"),
     "too large": (GOOD + b"\x00" * (MAX_BYTES + 1 - len(GOOD)), "at most 1048576 bytes, found 1048577"),
     "twice too large": (b"\x00" * (2 << 20), "at most 1398104 characters"),
     "an old IR": (edited(lambda m: setattr(m, "ir_version", 3)), "IR version must be in"),
-    "a future IR": (edited(lambda m: setattr(m, "ir_version", 1000)), "IR version must be in"),
     "no operator set": (edited(lambda m: m.ClearField("opset_import")), "each set named once"),
-    "another operator set only": (model([COPY], opsets=[(ML, 3)]), "each set named once"),
     "an operator set twice": (model([COPY], opsets=[("", 18), ("", 19)]), "each set named once"),
     "a set of a stranger": (model([COPY], opsets=[("", 18), ("com.microsoft", 1)]), "each set named once"),
     "many operator sets": (model([COPY], opsets=[(f"d{i}", 1) for i in range(1000)]), "each set named once"),
     "an old operator set": (model([COPY], opsets=[("", 11)]), "ai.onnx 18 to 21"),
-    "a future operator set": (model([COPY], opsets=[("", 999)]), "ai.onnx 18 to 21"),
-    "other trees": (model([COPY], opsets=[("", 18), (ML, 5)]), "ai.onnx.ml 3"),
     "a function": (edited(lambda m: m.functions.add(name="Neg", domain="")), "no functions"),
     "training": (edited(lambda m: m.training_info.add()), "no training"),
-    "a loop": (with_graph_attribute("Loop"), "operator 'Loop'"),
-    "a branch": (with_graph_attribute("If"), "operator 'If'"),
-    "a scan": (with_graph_attribute("Scan"), "operator 'Scan'"),
+    "a loop": (model([node("Loop", ["x"], ["score"], body=helper.make_graph([], "inner", [], []))]), "operator 'Loop'"),
     "a graph in an attribute": (
         softmax(lambda n: n.attribute[0].MergeFrom(onnx.AttributeProto(type="GRAPH", g=onnx.GraphProto(name="inner")))),
         "must be of type 2",
@@ -220,17 +202,13 @@ HOSTILE = {
     "an operator of another domain": (model([node("Neg", ["x"], ["score"], domain=ML)]), "operator 'Neg' of domain"),
     "what may blow up": (model([node("Expand", ["x", "yes"], ["score"])]), "operator 'Expand'"),
     "randomness": (model([node("RandomNormalLike", ["x"], ["score"])]), "operator 'RandomNormalLike'"),
-    "strings": (model([node("StringNormalizer", ["x"], ["score"])]), "operator 'StringNormalizer'"),
     "a cycle": (model(CYCLE), "'b', which no earlier node computes"),
-    "a node of itself": (model([node("Neg", ["score"], ["score"])]), "no earlier node computes"),
-    "a missing input": (model([node("Neg", ["y"], ["score"])]), "no earlier node computes"),
     "an empty input": (model([node("Neg", [""], ["score"])]), "no earlier node computes"),
     "too many inputs": (model([node("Neg", ["x", "x"], ["score"])]), "Neg with 2 inputs"),
     "too many outputs": (model([node("Neg", ["x"], ["score", "more"])]), "Neg has 1 outputs"),
     "a name twice": (model([COPY, COPY]), "'score' is defined twice"),
     "a constant called as the input": (model([COPY], [constant("x", 1.0)]), "'x' is defined twice"),
     "no name": (model([node("Neg", ["x"], [""]), COPY]), "1 to 256 characters"),
-    "a long name": (model([node("Neg", ["x"], ["n" * 257]), COPY]), "1 to 256 characters"),
     "an unknown attribute": (model([node("Neg", ["x"], ["score"], alpha=1.0)]), "attribute 'alpha'"),
     "an attribute twice": (softmax(lambda n: n.attribute.append(helper.make_attribute("axis", 1))), "have it twice"),
     "an attribute by reference": (softmax(lambda n: setattr(n.attribute[0], "ref_attr_name", "a")), "of type 2"),
@@ -240,11 +218,8 @@ HOSTILE = {
     "a long attribute": (stump_trees(nodes_treeids=[0] * (MAX_NUMBERS + 1)), "1 to 262144 entries, found 262145"),
     "NaN in an attribute": (stump_trees(threshold=float("nan")), "must be finite"),
     "NaN in a constant": (linear((1.0, float("nan"), 1.0)), "constants must be finite"),
-    "infinity in a constant": (linear((1.0, 1.0, float("inf"))), "constants must be finite"),
     "a file": (model([COPY], [outside("w.bin")]), "in the model itself"),
-    "a file elsewhere": (model([COPY], [outside("../../../../etc/passwd")]), "in the model itself"),
     "a constant of text": (model([COPY], [sized([1], dtype=TensorProto.STRING)]), "float, double or int64"),
-    "a constant of no type": (model([COPY], [sized([1], dtype=0)]), "float, double or int64"),
     "a huge constant": (model([COPY], [sized([2**62])]), "262144 numbers together"),
     "a product beyond all bounds": (model([COPY], [sized([2**40, 2**40])]), "262144 numbers together"),
     "a negative size": (model([COPY], [sized([-1, -1], b"\x00" * 4)]), "262144 numbers together"),
@@ -254,28 +229,19 @@ HOSTILE = {
     "many constants": (model([COPY], [constant(f"k{i}", 1.0) for i in range(MAX_NODES)]), "at most as many constants"),
     "many numbers": (
         model([COPY], [helper.make_tensor(k, INT64, [150_000], [0] * 150_000) for k in "kl"]),
-        "262144 numb",
+        "262144 numbers together",
     ),
     "sparse constants": (edited(lambda m: m.graph.sparse_initializer.add()), "no sparse constants"),
     "many nodes": (model([*(node("Neg", ["x"], [f"n{i}"]) for i in range(MAX_NODES)), COPY]), "1 to 4096 nodes"),
     "no nodes": (edited(put("node", [])), "1 to 4096 nodes"),
     "a swarm of empty nodes": (field(7, b"\x0a\x00" * 500_000), "IR version"),
-    "much work": (
-        widened(2000, *(node("Exp", ["n"], [f"n{i}"]) for i in range(40))),
-        "more than 1048576 multiply-adds",
-    ),
+    "much work": (widened(2000, *(node("Exp", ["n"], [f"n{i}"]) for i in range(40))), "than 1048576 multiply-adds"),
     "wide matrices": (widened(40000, node("Concat", ["n", "n"], ["m"], axis=1)), "at most 65536 columns"),
     "no input": (edited(put("input", [])), "one input and one output"),
     "two inputs": (edited(put("input", [declared(), declared(name="z")])), "one input and one output"),
-    "no output": (edited(put("output", [])), "one input and one output"),
-    "two outputs": (
-        edited(put("output", [declared(INT64, ("n", 1), name) for name in ("label", "z")])),
-        "and one output",
-    ),
+    "two outputs": (edited(put("output", [declared(INT64, ("n", 1), n) for n in ("label", "z")])), "and one output"),
     "doubles in": (edited(put("input", declared(TensorProto.DOUBLE))), "input must be a float matrix"),
-    "text in": (edited(put("input", declared(TensorProto.STRING))), "input must be a float matrix"),
     "a list in": (edited(put("input", declared(shape=("n",)))), "input must be a float matrix"),
-    "a cube in": (edited(put("input", declared(shape=("n", 3, 1)))), "input must be a float matrix"),
     "a sequence in": (edited(put("input", helper.make_tensor_sequence_value_info("x", FLOAT, [1]))), "a float matrix"),
     "so many rows": (edited(put("input", declared(shape=(7, 3)))), "any number of rows"),
     "any number of columns": (edited(put("input", declared(shape=("n", "d")))), "1 to 65536 columns"),
@@ -286,7 +252,6 @@ HOSTILE = {
     "two labels a row": (edited(put("output", declared(INT64, ("n", 2), "label"))), "one int64 label a row"),
     "scores for labels": (edited(put("output", declared(INT64, ("n", 1), "score"))), "one int64 label a row"),
     "a constant for labels": (edited(put("output", declared(INT64, ("n", 1), "yes"))), "one int64 label a row"),
-    "labels from nowhere": (edited(put("output", declared(INT64, ("n", 1), "z"))), "one int64 label a row"),
     "labels three wide": (model([COPY]), "one int64 label a row"),
     "a name that is no text": (
         GOOD.replace(b"MatMul", b"\xff\xfe\xfd\xfc\xfb\xfa"),
@@ -387,5 +352,3 @@ def test_the_evaluator_runs_on_one_thread_of_the_processor():
     assert (options.intra_op_num_threads, options.inter_op_num_threads) == (1, 1)
     assert session.get_providers() == ["CPUExecutionProvider"]
     assert options.optimized_model_filepath == ""
-    assert len(DECIDE) == 2
-    assert len(LABELS) == 3

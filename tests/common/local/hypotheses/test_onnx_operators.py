@@ -161,10 +161,7 @@ ACROSS = {
     "a product of rows with rows": ([node("MatMul", ["x", "x"], ["score"])], "input 1 must be a constant"),
     "a product from the left": ([node("MatMul", ["turn", "x"], ["score"])], "input 0 must depend"),
     "softmax over rows": ([node("Softmax", ["x"], ["score"], axis=0)], "axis must be 1"),
-    "the greatest of all rows": (
-        [node("ArgMax", ["x"], ["i"]), node("Gather", ["list", "i"], ["score"])],
-        "axis must be 1",
-    ),
+    "the greatest of all rows": ([node("ArgMax", ["x"], ["i"]), node("Gather", ["list", "i"], ["score"])], "must be 1"),
     "the least of all rows": ([node("TopK", ["x", "two"], ["score", "i"], axis=0, largest=0)], "axis must be 1"),
     "rows chosen": ([node("Gather", ["x", "places"], ["score"], axis=0)], "along axis 1"),
     "rows chosen by rows": (

@@ -15,44 +15,20 @@ from common.local.mechanisms.frequency import FrequencyOracle, public_words
 from common.local.mechanisms.mechanism import (
     FLAT,
     FLAT_BITS,
-    GRID,
     LIMIT,
     MECHANISMS,
     Laplace,
     LocalGaussian,
     Mechanism,
-    Warner,
     _coins,
     parse_mechanism,
 )
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from curator.mechanisms.counts import FINEST, FineNoise
-from tests.common.local.mechanisms.laws import PEOPLE, SIGMAS, draw, likelihoods
 from tests.tiers import for_each
 
-RATES = [-3.0, -0.1, 0.05, 0.4, 3.0]
-
-
-def test_warner_guarantee_is_not_loose() -> None:
-    for epsilon in (0.01, 0.5, 1.0, 5.0):
-        law, other = (likelihoods(Warner(epsilon=epsilon), v) for v in (1.0, 0.0))
-        assert math.log(law[1] / other[1]) == pytest.approx(epsilon, rel=1e-10)
-
-
-def test_sampler_follows_that_exact_law() -> None:
-    for mechanism in (Warner(epsilon=1.0), Laplace(epsilon=1.0)):
-        answers = draw(mechanism, np.full(PEOPLE, 0.4))
-        for answer, probability in likelihoods(mechanism, 0.4).items():
-            expected = probability * PEOPLE
-            if expected > 100:
-                assert np.count_nonzero(answers == answer) == pytest.approx(expected, abs=SIGMAS * math.sqrt(expected))
-
-
-@for_each("rate", RATES)
-@for_each("gaussian", LocalGaussian.example(), ids=str)
-def test_the_log_mgf_of_gaussian_bounds_its_moments(gaussian: LocalGaussian, rate: float) -> None:
-    assert rate**2 * gaussian.sigma**2 / 2 <= gaussian.log_mgf(rate) + 1e-12
+GAUSSIAN = {"name": "gaussian", "epsilon": 0.5, "delta": 1e-3}
 
 
 @for_each(
@@ -62,26 +38,15 @@ def test_the_log_mgf_of_gaussian_bounds_its_moments(gaussian: LocalGaussian, rat
         7,
         {"name": "unheard-of"},
         {"name": ["warner"], "epsilon": 1.0},
-        {"name": "warner"},
-        {"name": "warner", "epsilon": 0.0},
-        {"name": "warner", "epsilon": -1.0},
-        {"name": "warner", "epsilon": 1e-9},
-        {"name": "warner", "epsilon": math.inf},
-        {"name": "warner", "epsilon": math.nan},
-        {"name": "warner", "epsilon": 701},
+        *({"name": name} for name in ("warner", "hadamard", "krr", "olh", "gaussian")),
+        *({"name": "warner", "epsilon": wrong} for wrong in (0.0, -1.0, 1e-9, math.inf, math.nan, 701)),
+        *({"name": name, "epsilon": wrong} for name in ("hadamard", "krr", "olh") for wrong in (0.0, 701.0)),
+        *({"name": "laplace", "epsilon": wrong} for wrong in (1e-5, 31)),
+        *({**GAUSSIAN, "delta": wrong} for wrong in (0.0, 1.0)),
+        *({**GAUSSIAN, "epsilon": wrong} for wrong in (1.01, 8.51)),
+        {**GAUSSIAN, "calibration": "hope"},
         {"name": "warner", "epsilon": 1.0, "truth": 0.9},
         {"name": "none", "epsilon": 1.0},
-        {"name": "laplace", "epsilon": 1e-5},
-        {"name": "laplace", "epsilon": 31},
-        {"name": "gaussian", "epsilon": 0.5},
-        {"name": "gaussian", "epsilon": 0.5, "delta": 0.0},
-        {"name": "gaussian", "epsilon": 0.5, "delta": 1.0},
-        {"name": "gaussian", "epsilon": 8.51, "delta": 1e-3},
-        {"name": "gaussian", "epsilon": 1.01, "delta": 1e-3, "calibration": "paper"},
-        {"name": "gaussian", "epsilon": 1.0, "delta": 1e-3, "calibration": "hope"},
-        *({"name": name} for name in ("hadamard", "krr", "olh")),
-        *({"name": name, "epsilon": 0.0} for name in ("hadamard", "krr", "olh")),
-        *({"name": name, "epsilon": 701.0} for name in ("hadamard", "krr", "olh")),
     ],
     ids=str,
 )
@@ -90,37 +55,9 @@ def test_hostile_parameters_are_refused(wire: Any) -> None:
         parse_mechanism(wire)
 
 
-def test_worst_case_variances_at_one_half() -> None:
-    warner = Warner(epsilon=0.5)
-    assert max(warner.variance(v) for v in np.linspace(0, 1, 101)) == pytest.approx(4.17, abs=0.005)
-    laplace = Laplace(epsilon=0.5)
-    assert max(laplace.variance(v) for v in np.linspace(0, 1, 101)) < 2 / 0.5**2 + 0.25 == 8.25
-    # The paper's, for a 0/1 loss: the noise and the loss's own variance, 1/4 at most.
-    assert LocalGaussian(epsilon=0.5, delta=1e-4).variance(0.5) + 0.25 == pytest.approx(79.5, abs=0.05)
-
-
-def test_discrete_laplace_tends_to_laplace() -> None:
-    assert Laplace(epsilon=0.001).variance(0.0) == pytest.approx(2e6, rel=1e-6)
-
-
-def test_truth_is_rounded_to_the_private_side() -> None:
-    for epsilon in np.geomspace(1e-6, 700, 200):
-        truth = Warner(epsilon=float(epsilon)).truth
-        assert truth * GRID == int(truth * GRID)
-        assert 0.5 < truth < 1.0
-        assert math.log(truth / (1 - truth)) <= epsilon * (1 + 1e-9)
-
-
 def test_gaussian_refuses_real_people() -> None:
     with pytest.raises(PolicyRefused):
         LocalGaussian(epsilon=0.5, delta=1e-4).randomize(np.zeros(1), RandomSource.secure())
-
-
-@for_each("mechanism", Laplace.example(), ids=str)
-def test_nothing_is_said_to_leave_of_an_item_that_laplace_does_not_randomize(mechanism: Laplace) -> None:
-    assert "whole number" in mechanism.leaves(None)
-    with pytest.raises(PolicyRefused, match="says one of 5 items"):
-        mechanism.leaves(5)
 
 
 VALUES = np.array([0.0, 0.1, 0.5, 0.9, 1.0] * 4)
@@ -142,14 +79,6 @@ OF_VALUES: list[tuple[dict[str, Any], tuple[float, float], list[float], list[flo
         [0.3804184086991104, 0.020568038598568872, 2.3999020767608927, 0.45275629518735333],
     ),
     (
-        {"name": "laplace", "epsilon": 0.25},
-        (0.25, 0.0),
-        [0.0, 1.0],
-        [31.833852877737563, 32.043852877737564],
-        [1.0233293990715042, math.inf],
-        [0.0, 12.0, 4.0, -1.0, -5.0, 0.0, -1.0, 1.0],
-    ),
-    (
         {"name": "laplace", "epsilon": 8.0},
         (8.0, 0.0),
         [0.0, 1.0],
@@ -166,14 +95,6 @@ OF_VALUES: list[tuple[dict[str, Any], tuple[float, float], list[float], list[flo
         [0, 1, 0, 1, 1, 0, 0, 1],
     ),
     (
-        {"name": "warner", "epsilon": 0.1},
-        (0.1, 0.0),
-        [-9.508331944775083, 10.508331944775083],
-        [99.9167083168054, 100.1267083168054],
-        [2.0033341663361086, 24.54084353761732],
-        [1, 1, 0, 1, 1, 0, 0, 1],
-    ),
-    (
         {"name": "warner", "epsilon": 3.0},
         (3.0, 0.0),
         [-0.05239569649125618, 1.0523956964912562],
@@ -183,18 +104,8 @@ OF_VALUES: list[tuple[dict[str, Any], tuple[float, float], list[float], list[flo
     ),
 ]
 OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[int]]] = [
-    ("hadamard", 2, 2, (0.7310585786300047, 0.5), 4.382694376831178, [0, 1, 1, 1, 0, 1, 1, 0, 1, 0, 0, 0], [28, 33]),
     ("hadamard", 5, 2, (0.7310585786300047, 0.5), 4.382694376831178, [0, 1, 0, 1, 1, 0, 0, 0, 0, 1, 0, 1], [22, 27]),
     ("hadamard", 1000, 2, (0.7310585786300047, 0.5), 4.382694376831178, [0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0], [21, 22]),
-    (
-        "krr",
-        2,
-        2,
-        (0.7310585786300047, 0.2689414213699953),
-        0.9206735942077944,
-        [0, 1, 1, 1, 0, 1, 1, 1, 1, 0, 0, 1],
-        [16, 24],
-    ),
     (
         "krr",
         5,
@@ -213,7 +124,6 @@ OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[
         [179, 389, 550, 327, 147, 756, 51, 760, 847, 830, 229, 715],
         [0, 0],
     ),
-    ("olh", 2, 4, (0.4753668864186714, 0.25), 4.057235982952159, [3, 3, 0, 3, 3, 3, 3, 3, 1, 2, 1, 0], [18, 19]),
     ("olh", 5, 4, (0.4753668864186714, 0.25), 4.057235982952159, [3, 0, 1, 3, 3, 2, 3, 2, 0, 2, 1, 2], [17, 11]),
     ("olh", 1000, 4, (0.4753668864186714, 0.25), 4.057235982952159, [3, 2, 1, 1, 3, 3, 3, 1, 0, 1, 1, 3], [14, 7]),
 ]

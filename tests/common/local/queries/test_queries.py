@@ -210,19 +210,6 @@ def test_a_coordinate_beyond_the_bound_is_clipped():
     np.testing.assert_array_equal(values, [1.0, 1.0])
 
 
-def test_descent_on_the_mean_answers_finds_the_half_space():
-    # What the agents-only baseline does with the values, here without noise.
-    random = np.random.default_rng(2)
-    features = random.uniform(-1, 1, (3000, 3)).astype(np.float32)
-    records = Records(features, np.where(features @ [1, -1, 0.5] > 0.2, 1, -1).astype(np.int8))
-    parameters = np.zeros(4)
-    for _ in range(60):
-        hypothesis = Linear(weights=tuple(parameters[:3]), threshold=parameters[3])
-        values = GradientQuery(hypothesis=hypothesis, bound=1.0).evaluate(records, np.arange(3000))
-        parameters -= 4.0 * np.array([2 * values[j::4].mean() - 1 for j in range(4)])
-    assert Linear(weights=tuple(parameters[:3]), threshold=parameters[3]).mistakes(records).mean() < 0.05
-
-
 def holders(items: list[int], bits: int, first: int = 0, dtype: Any = np.uint8, spare: int = 0) -> Records:
     """People whose features from ``first`` on are the bits of these items, written down digit by digit."""
     rows = [[int(digit) for digit in f"{item:0{bits}b}"] for item in items]
@@ -287,22 +274,6 @@ def test_each_slot_asks_one_moment():
 def test_what_lies_beyond_the_bounds_is_clipped():
     records = moment_people(*[(100.0, -100.0, -1)] * 6)
     np.testing.assert_array_equal(QUERY.evaluate(records, np.arange(6)), [1.0, 0.0, 0.0, 1.0, 0.0, 1.0])
-
-
-def test_a_person_is_told_about_both_rules() -> None:
-    names = Names.of_table(
-        {
-            "features": [{"column": name, "low": 0, "high": 9} for name in ("visits", "months", "age")],
-            "label": {"column": "insured", "positive": ["yes"], "negative": ["no"]},
-        }
-    )
-    (constant, two) = (query.asks(names, 0) for query in SoleErrorQuery.example())
-    rule = 'rule that predicts "insured" from "visits", "months" and "age"'
-    assert constant == (
-        f'whether a {rule} is wrong about you where the rule that "insured" is "yes" for everybody is right: '
-        "the value is 1 if so, else 0"
-    )
-    assert two == f"whether a {rule} is wrong about you where another {rule} is right: the value is 1 if so, else 0"
 
 
 @for_each(
