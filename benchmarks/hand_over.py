@@ -16,8 +16,7 @@ import statistics
 from typing import Any
 
 from common.learners.base import events_of
-from common.privacy.budget import cost
-from common.privacy.calibration import sampling_schedule, smallest_n
+from common.privacy.budget import cost, sampling_schedule, smallest_n
 from common.protocols.base import Progress
 from common.scenario.loading import load
 from common.scenario.plan import resolve

@@ -33,7 +33,7 @@ from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.queries.features import ItemQuery
 from common.local.queries.query import Answers
 from common.numerics.randomness import RandomSource
-from common.statistics.frequency import binomial_intervals, estimate_shares, reports_by_length
+from common.statistics.frequency import binomial_intervals, reports_by_length
 from common.statistics.heavy_hitters import find, guarantee, ladder
 
 BITS, EPSILON, BETA = 64, 1.0, 0.05
@@ -61,7 +61,7 @@ class Row:
 
 def extend(query: ItemQuery, oracle: FrequencyOracle, answers: Answers) -> Words:
     """Search by prefix extending."""
-    return find(query, oracle, answers, BETA).items
+    return find(query, oracle, answers, BETA)
 
 
 def tree_hist(query: ItemQuery, oracle: FrequencyOracle, answers: Answers) -> Words:
@@ -73,10 +73,7 @@ def tree_hist(query: ItemQuery, oracle: FrequencyOracle, answers: Answers) -> Wo
         step, q = length - before, oracle.rates(some.domain)[1]
         counts = oracle.extended_supports(some.answers, some.domain, some.publics, prefixes, step).reshape(-1)
         items = ((prefixes[:, None] << np.uint64(step)) + np.arange(1 << step, dtype=np.uint64)).reshape(-1)
-        if length < BITS:
-            kept = binomial_intervals(counts, len(some), BETA / len(items))[0] > q
-        else:
-            kept = estimate_shares(oracle, some.domain, counts, len(some), 1.0 - BETA).lows > 0.0
+        kept = binomial_intervals(counts, len(some), BETA / len(items))[0] > q
         prefixes, before = np.asarray(items[kept], dtype=np.uint64), length
         if not len(prefixes):
             break
@@ -140,7 +137,7 @@ def measure(search: str, oracle: FrequencyOracle, data: str, agents: int, runs: 
         found=float(found / runs),
         wrong=wrong / runs,
         surely=float(shares[sure - 1]) if sure else None,
-        promised=guarantee(query, oracle, agents, BETA).found if search == "prefix extending" else None,
+        promised=guarantee(query, oracle, agents, BETA) if search == "prefix extending" else None,
         seconds=took / runs,
     )
 

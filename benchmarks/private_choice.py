@@ -24,8 +24,15 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
-from common.privacy.theorems.selection import AnyLaw, epsilon_of_selection, mu_for_selection, selection_rdp
-from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
+from common.privacy.theorems.selection import (
+    AnyLaw,
+    NegativeBinomial,
+    Poisson,
+    epsilon_of_selection,
+    geometric,
+    mu_for_selection,
+    selection_rdp,
+)
 from curator.learners.base import learn_from, parse_learner
 from curator.sample.reweighing import Reweighing
 

@@ -22,8 +22,7 @@ from scipy.special import ndtr
 
 from common.core.arrays import AnyArray, Floats
 from common.numerics.bisection import between
-from common.privacy.theorems.selection import AnyLaw, mu_for_selection
-from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric, weights
+from common.privacy.theorems.selection import AnyLaw, NegativeBinomial, Poisson, geometric, mu_for_selection, weights
 
 EPSILON, DELTAS = 1.0, (1e-2, 1e-6)
 LAWS: dict[str, AnyLaw] = {

@@ -43,8 +43,7 @@ from common.net.messages import Spent
 from common.net.monitoring import Check, disk
 from common.numerics.randomness import RandomSource, durable_secret
 from common.operations.operation import Operation, release_of
-from common.privacy.budget import open_budget
-from common.privacy.calibration import sampling_schedule
+from common.privacy.budget import open_budget, sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
 from common.privacy.guarantee import of_curator
 from common.scenario.accepting import check_real

@@ -1,8 +1,7 @@
 """A private choice of one's own, as :doc:`hyperparameters` shows: what it costs, and how it is made."""
 
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.selection import epsilon_of_selection, mu_for_selection
-from common.privacy.theorems.stopping import geometric
+from common.privacy.theorems.selection import epsilon_of_selection, geometric, mu_for_selection
 from curator.mechanisms.selection import choose
 from curator.mechanisms.sums import noisy_sum
 

@@ -25,8 +25,7 @@ from common.core.arrays import Floats
 from common.learners.chosen import combinations
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.selection import mu_for_selection
-from common.privacy.theorems.stopping import NegativeBinomial
+from common.privacy.theorems.selection import NegativeBinomial, mu_for_selection
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
 from curator.learners.discrepancy import discrepancy
 from curator.learners.domains import Domains, fit_public

@@ -19,7 +19,7 @@ from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.stopping import Poisson, geometric
+from common.privacy.theorems.selection import Poisson, geometric
 from curator.learners.base import learn_from, parse_learner
 from curator.mechanisms import sums
 from curator.mechanisms.selection import choose

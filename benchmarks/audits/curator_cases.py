@@ -27,8 +27,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import parse_operation
 from common.privacy.auditing import Subject
-from common.privacy.budget import cost
-from common.privacy.calibration import sampling_schedule
+from common.privacy.budget import cost, sampling_schedule
 from common.scenario.resolved import ResolvedScenario
 from curator import engine as engine_workspace
 from curator.curator import Curator, planned_events

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from benchmarks.people.settings import ALPHA, APPENDIX_D, CENTER, DELTA, EPSILON, ETA, Gaussians
+from benchmarks.people.settings import ALPHA, APPENDIX_D, CENTER, DELTA, EPSILON, ETA, Gaussians, accounted
 from common.core.arrays import Floats
 from common.numerics.bisection import least
 from common.numerics.randomness import subseed
-from common.privacy.calibration import MOST, sampling_schedule, smallest_n, steps_plan
+from common.privacy.budget import MOST
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
 from common.scenario.plan import resolve
@@ -51,10 +51,7 @@ def steps_for(noise: float) -> int:
 
 def people_by_noise(noise: float, rounds: int = 1) -> int:
     """Return the least n for so many rounds at a noise, each with all steps."""
-    kappa, ratio, steps = APPENDIX_D.kappa, math.nextafter(2.0 / noise, math.inf), steps_for(noise)
-    return smallest_n(
-        EPSILON, DELTA, kappa, lambda n: steps_plan(sampling_schedule(n, kappa, ETA, rounds), steps, ratio)
-    )
+    return accounted(APPENDIX_D.kappa, ETA, rounds, steps_for(noise), noise)
 
 
 def gaussian_limit() -> float:

@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from common.privacy.calibration import sampling_schedule, smallest_n, steps_plan
+from common.privacy.accountants import Plan, grouped
+from common.privacy.budget import sampling_schedule, smallest_n
+from common.privacy.events import SubsampledSteps
 from common.scenario import loading
 from common.scenario.plan import plan, resolve
 from common.scenario.resolved import ResolvedScenario
@@ -144,7 +146,7 @@ def appendix_d(people: int) -> Scenario:
 
 def literal() -> Scenario:
     """Return Appendix D, private, with the paper's own learner: its map, L = .1, sigma^2 = .2, R = 50M, D = 1."""
-    people = _accounted(APPENDIX_D.kappa, ETA, 1)
+    people = accounted(APPENDIX_D.kappa, ETA, 1)
     learner = (
         f"{{name: sgd, loss: perceptron, steps: {PAPER_STEPS}, clip: 0.1, noise: {formulas.PAPER_NOISE!r}, "
         f"diameter: 1.0, domain: box, start: 1.0, intercept: {-math.sqrt(0.004)!r}}}"
@@ -164,11 +166,11 @@ def ladder(smallest: int) -> list[tuple[str, int]]:
     kappa = _paper_kappa(APPENDIX_D.chi_squared)
     return [
         ("the paper: R = 50M, T = 1000", APPENDIX_D.paper().people),
-        ("tight accountant", _accounted(kappa, 20.0, PAPER_ROUNDS)),
-        ("kappa from D_inf", _accounted(APPENDIX_D.kappa, 20.0, PAPER_ROUNDS)),
-        ("T = 87 by the tight theorem, s_t by round", _accounted(APPENDIX_D.kappa, ETA, 87)),
-        ("T = 5, as many as such runs take", _accounted(APPENDIX_D.kappa, ETA, 5)),
-        ("T = 1: this learner needs no reweighing", _accounted(APPENDIX_D.kappa, ETA, 1)),
+        ("tight accountant", accounted(kappa, 20.0, PAPER_ROUNDS)),
+        ("kappa from D_inf", accounted(APPENDIX_D.kappa, 20.0, PAPER_ROUNDS)),
+        ("T = 87 by the tight theorem, s_t by round", accounted(APPENDIX_D.kappa, ETA, 87)),
+        ("T = 5, as many as such runs take", accounted(APPENDIX_D.kappa, ETA, 5)),
+        ("T = 1: this learner needs no reweighing", accounted(APPENDIX_D.kappa, ETA, 1)),
         ("another learner: noise 8 L, fewer steps", smallest),
     ]
 
@@ -223,12 +225,17 @@ def _paper_kappa(chi_squared: float) -> float:
     return ALPHA / (4.0 * round(chi_squared, 2))
 
 
-def _accounted(kappa: float, eta: float, rounds: int) -> int:
-    """Return the least n for the paper's steps and noise."""
-    ratio = math.nextafter(2.0 / formulas.PAPER_NOISE, math.inf)
-    return smallest_n(
-        EPSILON, DELTA, kappa, lambda n: steps_plan(sampling_schedule(n, kappa, eta, rounds), PAPER_STEPS, ratio)
-    )
+def accounted(
+    kappa: float, eta: float, rounds: int, steps: int = PAPER_STEPS, noise: float = formulas.PAPER_NOISE
+) -> int:
+    """Return the least n for so many steps a round with a noise: by default the paper's."""
+    ratio = math.nextafter(2.0 / noise, math.inf)
+
+    def plan(n: int) -> Plan:
+        bounds = sampling_schedule(n, kappa, eta, rounds)
+        return grouped(SubsampledSteps(count=steps, tv_bound=bound, ratio=ratio) for bound in bounds)
+
+    return smallest_n(EPSILON, DELTA, kappa, plan)
 
 
 @cache

@@ -18,8 +18,7 @@ from common.core.values import PLAN, Value, left_open, may_be_open
 from common.data.population import PopulationSpec
 from common.local.hypotheses.hypothesis import Hypothesis, ordinary_kinds
 from common.privacy.accountants import Plan as Events
-from common.privacy.budget import cost, fits
-from common.privacy.calibration import sampling_schedule, smallest_n
+from common.privacy.budget import cost, fits, sampling_schedule, smallest_n
 from common.privacy.events import Event, NonPrivate
 from common.privacy.guarantee import Protected
 from common.privacy.rounding import down

@@ -15,8 +15,7 @@ from common.core.values import PLAN, FromPlan
 from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask, parse_settings
 from common.local.losses import Loss
 from common.privacy.events import Event, Gaussian, PrivateSelection
-from common.privacy.theorems.selection import mu_for_selection
-from common.privacy.theorems.stopping import StoppingDistribution
+from common.privacy.theorems.selection import StoppingDistribution, mu_for_selection
 from common.statistics.formulas import PlannedValue, fixed, follow
 
 MAX_CANDIDATES = 256

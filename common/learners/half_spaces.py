@@ -15,7 +15,7 @@ from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings,
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.numerics.bisection import largest
-from common.privacy.calibration import PRECISION
+from common.privacy.budget import PRECISION
 from common.privacy.events import Event, Gaussian, NonPrivate, SubsampledSteps
 from common.statistics import formulas
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow

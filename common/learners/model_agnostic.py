@@ -15,8 +15,8 @@ from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRe
 from common.learners.scikit import Classifier
 from common.local.hypotheses.composed import MAX_CLASSES
 from common.numerics.bisection import largest
+from common.privacy.accountants import grouped
 from common.privacy.budget import cost
-from common.privacy.calibration import release_plan
 from common.privacy.events import Event, Gaussian, Release, SubsampledRelease
 from common.privacy.guarantee import Protected
 from common.privacy.rounding import down, up
@@ -404,7 +404,9 @@ def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -
         return min(delta, delta / (2.0 * len(schedule)) * math.expm1(each) / math.expm1(star))
 
     def fits(each: float) -> bool:
-        return cost(release_plan(schedule, draws, each, own_delta(each)), delta) <= epsilon
+        own = own_delta(each)
+        calls = (SubsampledRelease(draws=draws, tv_bound=bound, epsilon=each, delta=own) for bound in schedule)
+        return cost(grouped(calls), delta) <= epsilon
 
     private = largest(fits, epsilon, 1e-4, _WEAKEST)
     if private == 0.0:

@@ -4,9 +4,9 @@ Libraries have several versions of these functions, among which they choose by w
 of AVX-512, the C library those with fused multiply-adds), and their last bits differ. A seeded run must not depend on
 that.
 
-The formulas are those of fdlibm (Sun Microsystems, 1993), with errors below one unit of the last place. Functions whose
-names begin with ``reduced`` are their cores, plain arithmetic on arrays here and on scalars in compiled loops
-(:mod:`common.numerics.loops`); both give the same bits.
+The formulas are those of fdlibm (Sun Microsystems, 1993), with errors below one unit of the last place. The cores of
+the first two are plain arithmetic on arrays here and on scalars in compiled loops (:mod:`common.numerics.loops`); both
+give the same bits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def reduced_log(f: Any, exponent: Any) -> Any:
     return exponent * HIGH - ((half - (s * (half + r) + exponent * LOW)) - f)
 
 
-def reduced_cosine(x: Any) -> Any:
+def _cosine(x: Any) -> Any:
     """Return cos x, for x in [-pi/4, pi/4]."""
     z = x * x
     r = -1.13596475577881948265e-11
@@ -61,7 +61,7 @@ def reduced_cosine(x: Any) -> Any:
     return 1.0 - (0.5 * z - z * (z * r))
 
 
-def reduced_sine(x: Any) -> Any:
+def _sine(x: Any) -> Any:
     """Return sin x, for x in [-pi/4, pi/4]."""
     z = x * x
     r = 1.58969099521155010221e-10
@@ -98,7 +98,7 @@ def turned(turn: AnyArray) -> tuple[Floats, Floats]:
     """Return cos(2 pi t) and sin(2 pi t) of a number of turns t in [-1, 1], elementwise."""
     quarter = np.rint(4.0 * turn)
     x = (turn - 0.25 * quarter) * (2.0 * np.pi)
-    cosine, sine = reduced_cosine(x), reduced_sine(x)
+    cosine, sine = _cosine(x), _sine(x)
     place = quarter.astype(np.int64) & 3
     swapped = (place & 1) == 1
     first, second = np.where(swapped, sine, cosine), np.where(swapped, cosine, sine)

@@ -7,20 +7,10 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Words
-from common.numerics.elementary import (
-    HALF_ROOT,
-    HIGH,
-    LOW,
-    PER_LOG_2,
-    reduced_cosine,
-    reduced_exp,
-    reduced_log,
-    reduced_sine,
-)
+from common.numerics.elementary import HALF_ROOT, HIGH, LOW, PER_LOG_2, reduced_exp, reduced_log
 from common.numerics.kernels import double_of, njit, njit_inlined, word_of
 
 _exp, _log = njit_inlined(reduced_exp), njit_inlined(reduced_log)
-_cosine, _sine = njit_inlined(reduced_cosine), njit_inlined(reduced_sine)
 _HALF_BITS = np.int64(np.float64(HALF_ROOT).view(np.int64))
 
 
@@ -47,22 +37,6 @@ def log(x: Any) -> Any:
     exponent = bits >> np.int64(52)
     mantissa = double_of((bits & np.int64((1 << 52) - 1)) + _HALF_BITS)
     return _log(mantissa - 1.0, np.float64(np.int32(exponent)))
-
-
-@njit_inlined
-def turned(turn: float) -> tuple[float, float]:
-    """Return cos(2 pi t) and sin(2 pi t) of a number of turns t in [-1, 1]."""
-    quarter = np.rint(4.0 * turn)
-    x = (turn - 0.25 * quarter) * (2.0 * np.pi)
-    cosine, sine = _cosine(x), _sine(x)
-    place = np.int64(quarter) & np.int64(3)
-    if place == 0:
-        return cosine, sine
-    if place == 1:
-        return -sine, cosine
-    if place == 2:
-        return -cosine, -sine
-    return sine, -cosine
 
 
 def pack(features: AnyArray) -> Words:

@@ -13,58 +13,12 @@ from common.core.registry import Registry
 from common.privacy.events import Event, NoEvent, Release, SubsampledRelease
 
 Plan = Sequence[tuple[Event, int]]  # events with how often each happens
+Amount = tuple[Fraction, ...]  # of one kind or of several: a sum fits its cap if each kind does
 
 
 def grouped(events: Iterable[Event]) -> Plan:
     """Count equal events."""
     return list(Counter(events).items())
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Amounts of several kinds: a sum fits its cap only if each kind does."""
-
-    values: tuple[Fraction, ...]
-
-    def __add__(self, other: Counts | Fraction) -> Counts:
-        if isinstance(other, Fraction):  # a sum begins at zero
-            return self if other == 0 else NotImplemented
-        return Counts(tuple(a + b for a, b in zip(self.values, other.values, strict=True)))
-
-    __radd__ = __add__
-
-    def __mul__(self, times: int) -> Counts:
-        return Counts(tuple(times * value for value in self.values))
-
-    __rmul__ = __mul__
-
-    def __le__(self, other: Counts) -> bool:
-        return all(a <= b for a, b in zip(self.values, other.values, strict=True))
-
-    def __gt__(self, other: Counts) -> bool:
-        return not self <= other
-
-    def __float__(self) -> float:
-        return float(sum(self.values))
-
-
-Amount = Fraction | Counts
-
-
-def within(amount: Amount, cap: Amount) -> bool:
-    """Tell whether a sum fits its cap; nothing at all fits every cap."""
-    if isinstance(amount, Counts) and isinstance(cap, Counts):
-        return amount <= cap
-    return amount == 0 if isinstance(amount, Counts) or isinstance(cap, Counts) else amount <= cap
-
-
-def share_of(amount: Amount, cap: Amount) -> float:
-    """Return which share of its cap a sum is; of several kinds, that of the fullest one."""
-    parts = amount.values if isinstance(amount, Counts) else (amount,)
-    caps = cap.values if isinstance(cap, Counts) else (cap,)
-    if isinstance(amount, Fraction) and amount == 0:
-        return 0.0
-    return max(1.0 if most == 0 else float(part / most) for part, most in zip(parts, caps, strict=True))
 
 
 def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction | None:
@@ -82,12 +36,16 @@ def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction 
 class BudgetFilter:
     """A budget filter fixed before the first event: amounts of a ``unit`` that add up, and a cap for their sum.
 
-    ``amount`` is None for an event that this filter must refuse at any remaining budget.
+    ``price`` is None for an event that this filter must refuse at any remaining budget. No event costs nothing.
     """
 
     unit: str
     cap: Amount
-    amount: Callable[[Event], Amount | None]
+    price: Callable[[Event], Amount | None]
+
+    def amount(self, event: Event) -> Amount | None:
+        """Return what an event takes of the cap; None for what is never admitted."""
+        return tuple(Fraction(0) for _ in self.cap) if isinstance(event, NoEvent) else self.price(event)
 
 
 class Accountant(ABC):

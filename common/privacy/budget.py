@@ -1,4 +1,4 @@
-"""One run's privacy budget: does the plan fit, may this event still happen, what may be published.
+"""One run's privacy budget: does the plan fit, may this event still happen, what may be published, how many people fit.
 
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
@@ -6,15 +6,19 @@ Functions raise :class:`BadInput` for numbers outside the ranges that they state
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from common.core.errors import BadInput, BudgetExceeded
 from common.core.values import Value
-from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped, share_of, within
+from common.numerics.bisection import least, lesser
+from common.numerics.elementary import exp
+from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped
 from common.privacy.events import Event, delta_left, error_paid, payable, sampling_error
 from common.privacy.rounding import up
 
@@ -31,6 +35,7 @@ class Budget:
     Attributes:
         guarantee: (epsilon, delta) with respect to replacing one record, n public; (inf, 1) for a run without privacy.
         accountant: Name of the accountant that counts.
+        unit, cap: What amounts are, in words, and the largest sum of them, rounded.
         certificate: Of the plan, for the guarantee; None for a run without privacy.
     """
 
@@ -45,46 +50,38 @@ class Budget:
         self.guarantee = guarantee
         self.accountant = accountant
         self.certificate = certificate
+        self.unit, self.cap = budget_filter.unit, float(sum(budget_filter.cap))
         self._filter = budget_filter
         self._error_cap = error
+        self._forget()
+
+    def _forget(self) -> None:
         self._seen: list[Event] = []
-        self._spent: Amount = Fraction(0)
+        self._spent: Amount = tuple(Fraction(0) for _ in self._filter.cap)
         self._error = Fraction(0)
-
-    @property
-    def unit(self) -> str:
-        """What amounts are, in words."""
-        return self._filter.unit
-
-    @property
-    def cap(self) -> float:
-        """Largest sum of amounts, rounded."""
-        return float(self._filter.cap)
 
     def amount(self, event: Event) -> float | None:
         """Return what an event takes of :attr:`cap`, rounded: for a reader; None for what is never admitted."""
         found = self._filter.amount(event)
-        return None if found is None else float(found)
+        return None if found is None else float(sum(found))
 
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
 
-        Takes time in the number of events since the last call, as long as ``charged`` only grows.
-
-        Args:
-            charged: Every event recorded so far in this run, in any order.
+        ``charged`` is every event recorded so far in this run, in any order; as long as it only grows, a call takes
+        time in the number of events since the last one.
 
         Raises:
             BudgetExceeded: With ``spent``, ``requested``, ``budget`` in the filter's ``unit``.
         """
-        spent = self._sum(charged)
-        requested = self._filter.amount(event)
-        if requested is None or not within(spent + requested, self._filter.cap):
-            asked = "what this budget never admits" if requested is None else f"{float(requested):.6g}"
+        spent, requested = self._sum(charged), self._filter.amount(event)
+        if requested is None or any(a + b > c for a, b, c in zip(spent, requested, self._filter.cap, strict=True)):
+            before, amount = float(sum(spent)), None if requested is None else float(sum(requested))
+            asked = "what this budget never admits" if amount is None else f"{amount:.6g}"
             raise BudgetExceeded(
-                f"spent {float(spent):.6g} of {self.cap:.6g} {self.unit}, a {event.kind} event asks for {asked}",
-                spent=float(spent),
-                requested="inadmissible" if requested is None else float(requested),
+                f"spent {before:.6g} of {self.cap:.6g} {self.unit}, a {event.kind} event asks for {asked}",
+                spent=before,
+                requested="inadmissible" if amount is None else amount,
                 budget=self.cap,
                 unit=self.unit,
             )
@@ -100,18 +97,19 @@ class Budget:
             )
 
     def share(self, charged: Sequence[Event]) -> float:
-        """Return which share of the filter's cap is used, in [0, 1]; 0 where nothing is counted.
+        """Return which share of the filter's cap is used, in [0, 1], of the fullest kind; 0 where nothing is counted.
 
         It says how much more work fits. It is no guarantee: that is the cap (:attr:`guarantee`) at any share.
         """
-        return 0.0 if self.accountant == "none" else share_of(self._sum(charged), self._filter.cap)
+        parts = zip(self._sum(charged), self._filter.cap, strict=True)
+        return max((float(part / most) for part, most in parts if part), default=0.0)
 
     def _sum(self, charged: Sequence[Event]) -> Amount:
         """Add what is new; begin again if ``charged`` is not a continuation of what was seen."""
         known = len(self._seen)
         if list(charged[:known]) != self._seen:
-            self._seen, known = [], 0
-            self._spent = self._error = Fraction(0)
+            self._forget()
+            known = 0
         for event in charged[known:]:
             amount = self._filter.amount(event)
             if amount is None:
@@ -122,7 +120,7 @@ class Budget:
                     budget=self.cap,
                     unit=self.unit,
                 )
-            self._spent += amount
+            self._spent = tuple(a + b for a, b in zip(self._spent, amount, strict=True))
             self._error += sampling_error(event)
             self._seen.append(event)
         return self._spent
@@ -153,7 +151,7 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
 
     Args:
         epsilon, delta: The curator's cap: epsilon > 0 and 0 <= delta < 1, or both None for no privacy.
-        planned: The events of all rounds, T_max of them: the worst case.
+        planned: The events of all rounds: the worst case.
 
     Raises:
         BudgetExceeded: If the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
@@ -215,17 +213,6 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
         for _, accountant in _covering(plan)
         if not accountant.quick and not accountant.patient
     )
-
-
-def share(plan: Plan, epsilon: float, delta: float) -> float:
-    """Return which share of a budget's epsilon the quick accountants show a plan to cost.
-
-    Infinite where they show nothing, or where delta does not pay for the noise's distance from its law.
-    """
-    error = error_paid(plan)
-    epsilon = _used(epsilon, delta, error)
-    delta = delta_left(delta, epsilon, error)
-    return math.inf if delta < 0.0 else _cheapest_quick(plan, delta)[2] / epsilon
 
 
 def _holding(plan: Plan, epsilon: float, delta: float) -> tuple[str, Accountant, float]:
@@ -307,3 +294,64 @@ def certificate_of(
     numbers = accountant.numbers(plan, max(delta_left(delta, epsilon, error), 0.0))
     distance = up(float(error)) if error else 0.0
     return Certificate(events=events, accountant=name, numbers=numbers, distance=distance, epsilon=epsilon, delta=delta)
+
+
+MIN_SUPPORT = 10.0  # kappa n must be above it: mu is spread over at least that many records
+PRECISION = 1 / 256
+"""What only an accountant of seconds shows to be enough, people or noise, may be more than need be by this share."""
+MOST = 1 << 50  # largest sample size or number of steps that a search considers
+
+
+def least_people(kappa: float) -> int:
+    """Return the least number of people n with kappa n > :data:`MIN_SUPPORT`, in doubles as it is compared."""
+    n = math.floor(MIN_SUPPORT / kappa)
+    return n if kappa * n > MIN_SUPPORT else n + 1 if kappa * (n + 1) > MIN_SUPPORT else n + 2
+
+
+def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int = 0) -> tuple[float, ...]:
+    """Return the sampling bounds s_t >= TV(mu, mu') after t = before, ..., before + rounds - 1 reweighs, rounded up.
+
+        s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))
+
+    Log-weights are -eta times at most t losses in [0, 1], so any two weights have a ratio of at most e^{eta t}; the
+    projection gives mu_i <= 1/(kappa n). Over records TV(mu, mu') = max(mu_i, mu'_i), for *unprojected* weights kept
+    between rounds (docs/privacy.md, "The curator's draws").
+
+    Args:
+        kappa: Density, in (0, 1], with kappa n > 10.
+        eta: Step of multiplicative weights, at least 0.
+        before: Number of reweighs before the first of at least 1 ``rounds``.
+    """
+    if not 0.0 < kappa <= 1.0 or not kappa * n > MIN_SUPPORT:
+        few = f"n = {n:,} people are too few, {least_people(kappa):,} would do: " if 0.0 < kappa <= 1.0 else ""
+        raise BadInput(f"{few}kappa must be in (0, 1] with kappa n > {MIN_SUPPORT:g}, found {kappa} and n = {n}")
+    if not 0.0 <= eta < math.inf or rounds < 1 or before < 0:
+        raise BadInput(f"eta and before must be at least 0, rounds at least 1, found {eta}, {before} and {rounds}")
+    cap = up(1.0 / (kappa * n))
+    decay = exp(-eta * np.arange(before, before + rounds, dtype=np.float64))
+    # An exponent of size x errs by x units; beyond 60 the cap, at most 1/10, is in force for n below 2^50.
+    unbiased = 1.0 / (1.0 + (n - 1.0) * decay) * (1.0 + 256.0 * 2.0**-52)
+    return tuple(np.minimum(unbiased, cap).tolist())
+
+
+def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int], Plan]) -> int:
+    """Return a sample size with kappa n > 10 whose plan fits: the smallest for the quick accountants, or a smaller one.
+
+    Accountants that take seconds an answer are asked for one smaller by :data:`PRECISION`, and then for less. The cost
+    of ``plan`` must not grow with n; the n returned fits in any case.
+
+    Raises:
+        BudgetExceeded: If no n up to 2^50 fits.
+    """
+
+    def holds(n: int, *, quick: bool = False) -> bool:
+        return fits(plan(n), epsilon, delta, quick=quick)
+
+    first = math.floor(MIN_SUPPORT / kappa) + 1
+    try:
+        return lesser(holds, least(partial(holds, quick=True), first, MOST), first, PRECISION)
+    except LookupError:
+        try:
+            return least(holds, first, MOST, PRECISION)
+        except LookupError:
+            raise BudgetExceeded(f"no sample size up to {MOST} fits ({epsilon:g}, {delta:g})") from None

@@ -24,7 +24,7 @@ from pydantic import Field
 from common.core.errors import BadMessage, BadScenario
 from common.core.values import Value
 from common.privacy.rounding import MAX_EPSILON, down, up
-from common.privacy.theorems.stopping import StoppingDistribution
+from common.privacy.theorems.selection import StoppingDistribution
 
 
 class Event(Value):

@@ -11,16 +11,15 @@ import numpy as np
 
 from common.core.errors import BadInput
 from common.numerics.bisection import between
-from common.privacy.accountants import ACCOUNTANTS, Accountant, BudgetFilter, Counts, Plan, total_of
+from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, total_of
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.release_accountants import RenyiAccountant
 from common.privacy.rounding import MAX_EPSILON, up
-from common.privacy.theorems.comparison import gaussian_price
 from common.privacy.theorems.composition import subsampled
 from common.privacy.theorems.games import Game, GameValue, Move, cover, knots, move, triple_profiles
 from common.privacy.theorems.gaussian_dp import epsilon_of, mu_allowed
 from common.privacy.theorems.loss_grids import Composed, compose_profiles, reach
-from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
+from common.privacy.theorems.profiles import Profile, gaussian_price, gaussian_profile, release_profile, step_profile
 
 
 @lru_cache(maxsize=1 << 12)
@@ -88,10 +87,10 @@ class GaussianAccountant(Accountant):
                 # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
                 cap = max(cap, sum((count * _square(event) for event, count in plan), Fraction(0)))
 
-        def amount(event: Event) -> Fraction | None:
-            return _square(event) if self.covers(event) else None
+        def price(event: Event) -> Amount | None:
+            return (_square(event),) if self.covers(event) else None
 
-        return BudgetFilter("mu^2 of Gaussian differential privacy", cap, amount)
+        return BudgetFilter("mu^2 of Gaussian differential privacy", (cap,), price)
 
 
 def _square(event: Event) -> Fraction:
@@ -112,7 +111,7 @@ _Terms = tuple[float, float]  # the pad m0, and the delta that an event may take
 
 @ACCOUNTANTS.register("comparison")
 class ComparisonAccountant(Accountant):
-    """Adds up squares of Gaussian releases that are as dear, beside a pad: :mod:`common.privacy.theorems.comparison`.
+    """Adds up squares of Gaussian releases that are as dear, beside a pad: :mod:`common.privacy.theorems.profiles`.
 
     With the pad m0 and the rate r fixed by the plan, an event of price m may use up r m of delta. Events with sum m <=
     M are (epsilon, r M + delta_G(epsilon; sqrt(m0^2 + M)))-DP, however adaptively they are chosen: both sums of the
@@ -149,12 +148,11 @@ class ComparisonAccountant(Accountant):
             if total is not None and planned <= epsilon:
                 cap = max(cap, total)
 
-        def amount(event: Event) -> Fraction | None:
-            if isinstance(event, NoEvent):
-                return Fraction(0)
-            return _price(event, terms) if terms is not None and self.covers(event) else None
+        def price(event: Event) -> Amount | None:
+            each = _price(event, terms) if terms is not None and self.covers(event) else None
+            return None if each is None else (each,)
 
-        return BudgetFilter("mu^2 of Gaussian releases as dear", cap, amount)
+        return BudgetFilter("mu^2 of Gaussian releases as dear", (cap,), price)
 
 
 @lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the numbers, then for the filter of one plan
@@ -253,24 +251,16 @@ class LossDistributionAccountant(Accountant):
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         kinds = _kinds(plan)
-        if not kinds:
-            return BudgetFilter(
-                "places of the plan", Fraction(0), lambda event: Fraction(0) if isinstance(event, NoEvent) else None
-            )
         private = self.epsilon(plan, delta) <= epsilon
-        none = Counts((Fraction(0),) * len(kinds))
-        cap = Counts(tuple(amount if private else Fraction(0) for _, amount in kinds))
 
-        def amount(event: Event) -> Counts | None:
-            if isinstance(event, NoEvent):
-                return none
+        def price(event: Event) -> Amount | None:
             place = next((i for i, (kind, _) in enumerate(kinds) if _dominates(kind, event)), None)
             if place is None:
                 return None
-            taken = _amount(event)
-            return Counts(tuple(taken if i == place else Fraction(0) for i in range(len(kinds))))
+            return tuple(_amount(event) if i == place else Fraction(0) for i in range(len(kinds)))
 
-        return BudgetFilter("places of the plan", cap, amount)
+        cap = tuple(amount if private else Fraction(0) for _, amount in kinds)
+        return BudgetFilter("places of the plan", cap, price)
 
 
 def composed(plan: Plan, delta: float) -> Composed | None:
@@ -403,15 +393,10 @@ class GameAccountant(Accountant):
         kind = _single_kind(plan)
         cap = Fraction(_steps(plan) if kind is not None and self.epsilon(plan, delta) <= epsilon else 0)
 
-        def amount(event: Event) -> Fraction | None:
-            if isinstance(event, NoEvent):
-                return Fraction(0)
-            if kind is None or not isinstance(event, SubsampledSteps):
-                return None
-            dominated = event.tv_bound <= kind.tv_bound and event.ratio <= kind.ratio
-            return Fraction(event.count) if dominated else None
+        def price(event: Event) -> Amount | None:
+            return (_amount(event),) if kind is not None and _dominates(kind, event) else None
 
-        return BudgetFilter("steps of the plan", cap, amount)
+        return BudgetFilter("steps of the plan", (cap,), price)
 
 
 def _single_kind(plan: Plan) -> SubsampledSteps | None:

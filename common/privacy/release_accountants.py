@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from functools import cache, lru_cache
 
-from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Counts, Plan, total_of
+from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, total_of
 from common.privacy.events import (
     Event,
     Gaussian,
@@ -47,19 +47,16 @@ class BasicAccountant(Accountant):
         return above(total) if failing <= Fraction(delta) else math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        pure, some = delta == 0.0, any(not isinstance(event, NoEvent) for event, _ in plan)
-        caps = Fraction(epsilon) if some else Fraction(0), Fraction(delta) if some else Fraction(0)
+        some = any(not isinstance(event, NoEvent) for event, _ in plan)
 
-        def amount(event: Event) -> Amount | None:
+        def price(event: Event) -> Amount | None:
             if not isinstance(event, SubsampledRelease | Release):
-                return Fraction(0) if isinstance(event, NoEvent) else None
-            each, failing = cost_of(event)
-            if not math.isfinite(each) or (pure and failing > 0.0):
                 return None
-            return Fraction(each) if pure else Counts((Fraction(each), Fraction(failing)))
+            each, failing = cost_of(event)
+            return (Fraction(each), Fraction(failing)) if math.isfinite(each) and failing <= delta else None
 
-        unit = "epsilon of releases, added up" if pure else "epsilon and delta of releases, each added up"
-        return BudgetFilter(unit, caps[0] if pure else Counts(caps), amount)
+        cap = (Fraction(epsilon), Fraction(delta)) if some else (Fraction(0), Fraction(0))
+        return BudgetFilter("epsilon and delta of releases, each added up", cap, price)
 
 
 @ACCOUNTANTS.register("kov")
@@ -81,14 +78,14 @@ class OptimalCompositionAccountant(Accountant):
         count, star, star_delta = _dearest(plan)
         private = count > 0 and composed_epsilon(count, star, star_delta, delta) <= epsilon
 
-        def amount(event: Event) -> Fraction | None:
-            if isinstance(event, SubsampledRelease | Release):
-                each, each_delta = cost_of(event)
-                return Fraction(1) if each <= star and each_delta <= star_delta else None
-            return Fraction(0) if isinstance(event, NoEvent) else None
+        def price(event: Event) -> Amount | None:
+            if not isinstance(event, SubsampledRelease | Release):
+                return None
+            each, each_delta = cost_of(event)
+            return (Fraction(1),) if each <= star and each_delta <= star_delta else None
 
         unit = f"releases of ({star:.3g}, {star_delta:.3g}) each"
-        return BudgetFilter(unit, Fraction(count if private else 0), amount)
+        return BudgetFilter(unit, (Fraction(count if private else 0),), price)
 
 
 def cost_of(event: SubsampledRelease | Release) -> tuple[float, float]:
@@ -115,10 +112,8 @@ class NoAccountant(Accountant):
         return 0.0 if all(isinstance(event, NoEvent) for event, _ in plan) else math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        def amount(event: Event) -> Fraction | None:
-            return Fraction(0) if isinstance(event, NoEvent) or math.isinf(epsilon) else None
-
-        return BudgetFilter("releases without a guarantee", Fraction(0), amount)
+        free = () if math.isinf(epsilon) else None
+        return BudgetFilter("releases without a guarantee", (), lambda event: free)
 
 
 @ACCOUNTANTS.register("rdp")
@@ -147,10 +142,11 @@ class RenyiAccountant(Accountant):
             # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
             cap = max(cap, total)
 
-        def amount(event: Event) -> Fraction | None:
-            return _divergence(event, order) if self.covers(event) else None
+        def price(event: Event) -> Amount | None:
+            each = _divergence(event, order) if self.covers(event) else None
+            return None if each is None else (each,)
 
-        return BudgetFilter(f"Renyi divergence of order {order}", cap, amount)
+        return BudgetFilter(f"Renyi divergence of order {order}", (cap,), price)
 
 
 @lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the order, then for the filter of one plan
@@ -229,13 +225,12 @@ class SelectionAccountant(Accountant):
         choices = _choices(plan)
         private = bool(choices) and self.epsilon(plan, delta) <= epsilon
 
-        def amount(event: Event) -> Fraction | None:
-            if isinstance(event, PrivateSelection):
-                planned = bool(choices) and event.law == choices[0].law and event.mu <= choices[0].mu
-                return Fraction(1) if planned else None
-            return Fraction(0) if isinstance(event, NoEvent) else None
+        def price(event: Event) -> Amount | None:
+            if not isinstance(event, PrivateSelection) or not choices:
+                return None
+            return (Fraction(1),) if event.law == choices[0].law and event.mu <= choices[0].mu else None
 
-        return BudgetFilter("choices", Fraction(1 if private else 0), amount)
+        return BudgetFilter("choices", (Fraction(1 if private else 0),), price)
 
 
 def _choices(plan: Plan) -> list[PrivateSelection]:

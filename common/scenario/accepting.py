@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from common.core.errors import BadInput, BadScenario
 from common.core.values import explain
 from common.learners.base import SETTINGS, Calls
-from common.privacy.calibration import MIN_SUPPORT
+from common.privacy.budget import MIN_SUPPORT
 from common.protocols.base import demands_of, pattern_of
 from common.scenario.plan import Plan, plan, resolve, shortfalls
 from common.scenario.resolved import ResolvedScenario

@@ -1,4 +1,4 @@
-"""The distribution function of an item of {0,1}^b, at all thresholds, from one question asked of all agents at once.
+"""The distribution function of an item of {0,1}^b at all thresholds, from one question; and a quantile, by a search.
 
 As in TreeHist, agents report prefixes, a group for each length (Bassily, Nissim, Stemmer and Thakurta 2017), and the
 share below a threshold is put together from the nodes of the tree of prefixes beside the path to it. Reports are
@@ -7,7 +7,7 @@ report on it and of what the next few levels say about the parts of it, by inver
 share is in its left half is the half of the share and of the difference between its halves. That is unbiased for every
 T. And only a search looks at the estimates: for each of k levels c = i/(k+1) a binary search goes down the tree to the
 least item at or below which are c of the people; the distribution function is the steps at these cuts, monotone and
-inside [0, 1] by itself.
+inside [0, 1] by itself. A single quantile takes fewer agents by a noisy binary search with fresh ones in every round.
 
 Functions raise :class:`BadInput` for numbers outside the ranges that they state, and for other prefixes than
 :func:`ladder`'s.
@@ -16,16 +16,21 @@ Functions raise :class:`BadInput` for numbers outside the ranges that they state
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput
 from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse
-from common.local.queries.features import ItemQuery
-from common.local.queries.query import Answers
+from common.local.mechanisms.mechanism import Mechanism
+from common.local.queries.features import ItemQuery, ThresholdQuery
+from common.local.queries.query import Answers, AskAgents
+from common.statistics import evidence
 from common.statistics.frequency import Reports, reports_by_length
+from common.statistics.intervals import tally
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,30 +105,21 @@ def ladder(bits: int) -> tuple[int, ...]:
     return tuple(range(1, bits + 1))
 
 
-def error(query: ItemQuery, oracle: HadamardResponse, agents: int, beta: float, cuts: int) -> float:
-    """Return the error that the estimate has at most, at all thresholds at once, with probability 1 - beta.
-
-    Theorem 2.15 of Beimel, Korolova, Nissim, Sheffet and Stemmer (2020), with the constants of this implementation: for
-    agents drawn from T, |q(w) - P(x <= w)| <= t + 1/(2 (k+1)) for every w, where t is such that an estimate at one
-    threshold is off by t, to one side, with probability at most beta/(2 m), and m = sum over l <= b of min(2^(l-1), k):
-    searches do not meet all 2^b thresholds. t is Bernstein's, with the variance of :func:`largest_sum`. The proof is in
-    docs/statistics.md.
-    """
-    variance, most = _spread(query, oracle, cuts)
-    exponent = _exponent(query, beta, cuts)
-    group = agents // len(query.lengths)
-    if group < 1:
-        raise BadInput(f"{agents} agents are fewer than the {len(query.lengths)} groups of the question")
-    linear = exponent * most / (3.0 * group)
-    return linear + math.sqrt(linear * linear + 2.0 * variance * exponent / group) + _width(cuts)
-
-
 def agents_needed(
     query: ItemQuery, oracle: HadamardResponse, tau: float, beta: float, cuts: int = 0
 ) -> tuple[int, int]:
-    """Return how many agents an error of at most tau takes, and the cuts that this is for (by default the best)."""
+    """Return how many agents an error of at most tau takes, and the cuts that this is for (by default the best).
+
+    Theorem 2.15 of Beimel, Korolova, Nissim, Sheffet and Stemmer (2020), with the constants of this implementation: for
+    agents drawn from T, with probability 1 - beta |q(w) - P(x <= w)| <= t + 1/(2 (k+1)) = tau for every w, where t is
+    such that an estimate at one threshold is off by t, to one side, with probability at most beta/(2 m), and m = sum
+    over l <= b of min(2^(l-1), k): searches do not meet all 2^b thresholds. t is Bernstein's, with the variance of
+    :func:`largest_sum`. The proof is in docs/statistics.md.
+    """
     if not 0.0 < tau < 0.5:
         raise BadInput(f"an error must be in (0, 1/2), found {tau}")
+    if not 0.0 < beta < 1.0:
+        raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
     choices = [cuts] if cuts else [math.ceil(factor / tau) for factor in (1, 2, 4, 8, 16, 32, 64)]
     choices = [some for some in choices if some == cuts or some <= MAX_CUTS]
     if not choices:
@@ -132,30 +128,17 @@ def agents_needed(
 
 
 def _agents_needed(query: ItemQuery, oracle: HadamardResponse, tau: float, beta: float, cuts: int) -> int:
-    variance, most = _spread(query, oracle, cuts)
-    noise = tau - _width(cuts)
-    if noise <= 0.0:
-        raise BadInput(f"{cuts} cuts alone have an error of {_width(cuts):g}: an error of {tau:g} takes more cuts")
-    group = 2.0 * _exponent(query, beta, cuts) * (variance + most * noise / 3.0) / (noise * noise)
-    return (math.floor(group) + 1) * len(query.lengths)
-
-
-def _width(cuts: int) -> float:
-    return 0.5 / (cuts + 1)
-
-
-def _exponent(query: ItemQuery, beta: float, cuts: int) -> float:
-    if not 0.0 < beta < 1.0:
-        raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
-    return math.log(2.0 * sum(min(1 << level, cuts) for level in range(query.bits)) / beta)
-
-
-def _spread(query: ItemQuery, oracle: HadamardResponse, cuts: int) -> tuple[float, float]:
     check(query, cuts)
+    width = 0.5 / (cuts + 1)
+    noise = tau - width
+    if noise <= 0.0:
+        raise BadInput(f"{cuts} cuts alone have an error of {width:g}: an error of {tau:g} takes more cuts")
     p, q = oracle.rates(query.domain)
     # An answer counts for at most as many nodes of the path, and the weights of its signs about each sum to 1.
-    levels = min(AHEAD + 1, query.bits)
-    return largest_sum(query.bits) / (4.0 * (p - q) ** 2), levels / (p - q)
+    variance, most = largest_sum(query.bits) / (4.0 * (p - q) ** 2), min(AHEAD + 1, query.bits) / (p - q)
+    exponent = math.log(2.0 * sum(min(1 << level, cuts) for level in range(query.bits)) / beta)
+    group = 2.0 * exponent * (variance + most * noise / 3.0) / (noise * noise)
+    return (math.floor(group) + 1) * len(query.lengths)
 
 
 def largest_sum(bits: int) -> float:
@@ -181,3 +164,104 @@ def check(query: ItemQuery, cuts: int) -> None:
         raise BadInput(f"there must be 1 to {MAX_CUTS} cuts, found {cuts}")
     if query.lengths != ladder(query.bits):
         raise BadInput(f"prefixes must be of 1, 2, ... and {query.bits} bits, found {query.lengths}")
+
+
+Search = Generator[AskAgents, Answers, "Quantile"]
+_FIRST = 8  # the first batch about a threshold is this part of the most that a verdict can take
+_PATIENCE = 4  # what all this waiting may take, in multiples of the most that a verdict can take
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """What answers show about a quantile: it is between ``first`` and ``last``, up to the tolerance.
+
+    With the promised probability P(x < first) < share + tolerance and P(x <= last) > share - tolerance for an item x
+    drawn from T. Where both are the same item, it is a quantile for some share within the tolerance. They differ only
+    if the agents ran out.
+
+    Attributes:
+        asked: Number of agents.
+        thresholds: Number of different thresholds that they were asked about.
+    """
+
+    first: int
+    last: int
+    asked: int
+    thresholds: int
+
+
+def find_quantile(
+    mechanism: Mechanism, bits: int, share: float, tolerance: float, beta: float, feature: int = 0
+) -> Search:
+    """Search {0,1}^bits for the least item of which a given share of people have one that is no greater.
+
+    Theorem 2.19 of Beimel, Korolova, Nissim, Sheffet and Stemmer (2020), after Gaboardi, Rogers and Sheffet (2019),
+    with sequential tests. The threshold t halves what is left; fresh agents are asked whether their item is below it,
+    batch by batch, until it is shown that F(t) = P(x < t) is above share - tolerance (go on below t) or below share +
+    tolerance (go on from t). Both cannot be wrong, and by Ville's inequality one of them is shown falsely with
+    probability at most beta/bits, however often and whenever one looks (:mod:`common.statistics.evidence`). There are
+    at most ``bits`` thresholds, so all that is shown is true with probability 1 - beta. A threshold of which both is
+    shown is itself an answer and ends the search: the second verdict is waited for unless it seems far off. All that is
+    asked is ``bits`` + 4 times what a verdict can take, at most.
+
+    Args:
+        bits: Length of the item, 1 to 64.
+        share, tolerance: 0 < share - tolerance < share + tolerance < 1.
+        beta: Failure probability, in (0, 1).
+        feature: The feature that is the item's most significant bit.
+    """
+    if not 1 <= bits <= 64:
+        raise BadInput(f"an item has 1 to 64 bits, found {bits}")
+    levels = share - tolerance, share + tolerance
+    if not 0.0 < levels[0] < levels[1] < 1.0:
+        raise BadInput(
+            f"the tolerance must be positive and leave the share inside (0, 1), found {share} +- {tolerance}"
+        )
+    if not 0.0 < beta < 1.0:
+        raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
+    bar = _Bar(evidence.gather(mechanism, *levels), beta / bits, evidence.worst_case(mechanism, *levels, beta / bits))
+    low, high, asked, thresholds = 0, 1 << bits, 0, 0
+    patience = _PATIENCE * bar.most
+    while high - low > 1:
+        middle = (low + high) // 2
+        query = ThresholdQuery(first=feature, bits=bits, below=middle)
+        above, below, came, waited = yield from _ask_about(query, mechanism, bar, patience)
+        asked, patience, thresholds = asked + came, patience - waited, thresholds + 1
+        if above and below:
+            return Quantile(middle, middle, asked, thresholds)
+        if not above and not below:
+            break
+        low, high = (low, middle) if above else (middle, high)
+    return Quantile(low, high - 1, asked, thresholds)
+
+
+class _Bar(NamedTuple):
+    """What a verdict about a threshold takes: either e-process reaches 1/miss, which one has by ``most`` answers."""
+
+    evidences: evidence.EProcesses
+    miss: float
+    most: int
+
+
+def _ask_about(
+    query: ThresholdQuery, mechanism: Mechanism, bar: _Bar, patience: int
+) -> Generator[AskAgents, Answers, tuple[bool, bool, int, int]]:
+    """Ask until there is a verdict and no second one in sight, or both, or no agent is left.
+
+    Return whether F is shown to be above and below, how many agents were asked, and how many after the first verdict.
+    """
+    asked, waited, total, count, needed = 0, 0, 0.0, 0, evidence.needed(bar.miss)
+    above = below = False
+    while True:
+        left = patience - waited if above or below else max(1, bar.most - count)
+        answers = yield AskAgents(query, min(-(-count // 2) or -(-bar.most // _FIRST), left))
+        asked += answers.asked
+        waited += answers.asked if above or below else 0
+        batch, size = tally(mechanism, answers.values)
+        total, count = total + batch, count + size
+        gained = [e.log_value(total, count) for e in (bar.evidences.above, bar.evidences.below)] if count else [0.0]
+        if count:
+            above, below = above or gained[0] >= needed, below or gained[1] >= needed
+        hopeless = waited >= patience or min(gained) < -needed
+        if answers.asked == 0 or (above and below) or ((above or below) and hopeless):
+            return above, below, asked, waited

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -32,6 +33,12 @@ _RATIO = math.sqrt(2.0)
 _ROUNDING = 2.0**-46
 _EDGE = 1e-6
 _MAX_ANSWERS = 1e15
+
+
+def log_sum(terms: Sequence[float]) -> float:
+    """Return ln sum e^term."""
+    largest = max(terms)
+    return largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
 
 
 @dataclass(frozen=True)
@@ -55,9 +62,7 @@ class EProcess:
             math.log(weight) + slope * total - offset * count
             for weight, slope, offset in zip(self.weights, self.slopes, self.offsets, strict=True)
         ]
-        largest = max(terms)
-        value = largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
-        return value - self.slack(abs(total), count)
+        return log_sum(terms) - self.slack(abs(total), count)
 
     def slack(self, total: float, count: float) -> float:
         """Return the bound on rounding errors of ``log_value``."""

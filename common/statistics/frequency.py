@@ -1,7 +1,4 @@
-"""Shares of people by item, with exact confidence intervals, from a frequency oracle's answers or a code query's.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
-"""
+"""Shares of people by item, from a frequency oracle's answers or a code query's, and exact intervals of their rates."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, publi
 from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import ItemQuery, Questions
 from common.local.queries.query import Answers, FrequencyQuery
-from common.statistics.intervals import Estimate
 
 _ROUNDING = 1e-9  # room, in the rate of support, for what quantiles in doubles and an oracle's 32-bit hashes can be off
 
@@ -60,28 +56,6 @@ def reports_by_length(query: ItemQuery, answers: Answers) -> dict[int, Reports]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Shares of people that hold some items, with intervals inside [0, 1] for all of them at once, shape (k,).
-
-    Attributes:
-        values: Unbiased estimates; they may lie outside [0, 1].
-        confidence: Probability, before any answer exists, that *every* interval will cover its item's share.
-    """
-
-    values: Floats
-    lows: Floats
-    highs: Floats
-    confidence: float
-
-    def estimate(self, place: int) -> Estimate:
-        """Return one of them, its value clipped to [0, 1]."""
-        value = min(1.0, max(0.0, float(self.values[place])))
-        return Estimate(
-            value=value, low=float(self.lows[place]), high=float(self.highs[place]), confidence=self.confidence
-        )
-
-
 def binomial_intervals(counts: Indices, trials: int, miss: float) -> tuple[Floats, Floats]:
     """Return the Clopper-Pearson interval of the rate of each count out of so many trials.
 
@@ -96,38 +70,6 @@ def binomial_intervals(counts: Indices, trials: int, miss: float) -> tuple[Float
     low = np.where(counts > 0, betaincinv(np.maximum(some, 0.5), rest + 1.0, miss / 2.0), 0.0)
     high = np.where(rest > 0, betaincinv(some + 1.0, np.maximum(rest, 0.5), 1.0 - miss / 2.0), 1.0)
     return np.maximum(low - _ROUNDING, 0.0), np.minimum(high + _ROUNDING, 1.0)
-
-
-def estimate_shares(
-    oracle: FrequencyOracle, domain: int, supports: Indices, count: int, confidence: float, among: int = 0
-) -> Shares:
-    """Estimate the shares of items from the numbers of answers that support them.
-
-    The answer of an agent drawn from T supports an item of share f with probability r = q + f (p - q), independently of
-    other agents', so the number of supports is Bin(count, r). The interval for r is Clopper and Pearson's, at (1 -
-    confidence)/among, and that for f is its image: by the union bound all of them hold together.
-
-    Args:
-        supports: Shape (k,), from :meth:`Reports.supports`.
-        count: Number of answers.
-        confidence: In (0, 1).
-        among: Of how many items, chosen without these answers, the given ones are some; at least k, by default k.
-    """
-    among = among or len(supports)
-    if not 0.0 < confidence < 1.0:
-        raise BadInput(f"a confidence must be in (0, 1), found {confidence}")
-    if among < len(supports):
-        raise BadInput(f"{len(supports)} items are not among {among}: give the number that they were chosen from")
-    if len(supports) and not 0 <= int(supports.min()) <= int(supports.max()) <= count:
-        raise BadInput(f"an item is supported by 0 to {count} answers, found {supports.min()} to {supports.max()}")
-    p, q = oracle.rates(domain)
-    lows, highs = binomial_intervals(supports, count, (1.0 - confidence) / max(among, 1))
-    return Shares(
-        values=oracle.shares(supports, count, domain),
-        lows=np.clip((lows - q) / (p - q), 0.0, 1.0),
-        highs=np.clip((highs - q) / (p - q), 0.0, 1.0),
-        confidence=confidence,
-    )
 
 
 def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import bdtr, bdtrc
@@ -24,28 +23,12 @@ from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, Hadam
 from common.local.queries.features import ItemQuery
 from common.local.queries.query import Answers
 from common.numerics.bisection import between, narrowed
-from common.statistics.frequency import Reports, Shares, binomial_intervals, estimate_shares, reports_by_length
+from common.statistics.frequency import Reports, binomial_intervals, reports_by_length
 
 KEPT = 256  # prefixes that go on to the next length
 MAX_CANDIDATES = 1 << 26
 _BLOCK = 1 << 20  # candidates whose counts are in memory at once
 _CUTS = 100  # counts that are tried as the border between what survives and what does not
-
-
-@dataclass(frozen=True, eq=False)
-class HeavyHitters:
-    """The frequent items that were found, uint64, the most supported first, and the share of each."""
-
-    items: Words
-    shares: Shares
-
-
-@dataclass(frozen=True)
-class DetectionGuarantee:
-    """With probability 1 - beta all items of a share from ``found`` on are listed, and none of at most ``unlisted``."""
-
-    found: float
-    unlisted: float
 
 
 def ladder(bits: int, oracle: FrequencyOracle) -> tuple[int, ...]:
@@ -61,24 +44,21 @@ def ladder(bits: int, oracle: FrequencyOracle) -> tuple[int, ...]:
     return (first, *(first + -(-(bits - first) * k // steps) for k in range(1, steps + 1)))
 
 
-def find(
-    query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: float, least: float = 0.0, kept: int = KEPT
-) -> HeavyHitters:
-    """List the items whose share is shown to be above ``least``.
+def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: float, kept: int = KEPT) -> Words:
+    """List the items whose share is shown to be above 0, the most supported first, uint64.
 
-    A candidate of the last group is listed if its interval lies above ``least``. All these intervals hold together with
-    probability 1 - beta (:func:`~common.statistics.frequency.estimate_shares`, among all candidates), so that none with
-    a share of at most ``least`` is listed but with probability beta/2. What is listed surely: :func:`guarantee`. Time
-    is proportional to answers times ``kept`` with Hadamard response, and to answers times candidates with others.
+    A candidate of the last group is listed if the interval of its share lies above 0. All these intervals hold together
+    with probability 1 - beta (:func:`~common.statistics.frequency.binomial_intervals`, among all candidates), so that
+    none with a share of 0 is listed but with probability beta/2. What is listed surely: :func:`guarantee`. Time is
+    proportional to answers times ``kept`` with Hadamard response, and to answers times candidates with others.
 
     Args:
         query: What was asked; :func:`ladder` gives good prefixes. Its public randomness was drawn at random.
         answers: One batch.
         beta: Failure probability, in (0, 1).
-        least: In [0, 1).
         kept: Prefixes that go on from each length to the next; at least 1.
     """
-    _check(beta, least, kept)
+    _check(beta, kept)
     lengths = tuple(sorted(set(query.lengths)))
     _candidates(lengths, kept)
     came = reports_by_length(query, answers)
@@ -87,12 +67,14 @@ def find(
         prefixes = _most_supported(came[length], oracle, prefixes, length - before, kept)
         before = length
     last, step = came[lengths[-1]], lengths[-1] - before
-    among = len(prefixes) << step
-    bar = _listing_count(oracle, query.domain, len(last), beta / among, least)
-    items, supports = _at_least(last, oracle, prefixes, step, bar)
-    order = np.lexsort((items, -supports))
-    shares = estimate_shares(oracle, query.domain, supports[order], len(last), 1.0 - beta, among)
-    return HeavyHitters(items[order], shares)
+    bar = _listing_count(oracle, query.domain, len(last), beta / (len(prefixes) << step))
+    found = [
+        (items[above], supports[above])
+        for items, supports in _continuations(last, oracle, prefixes, step)
+        for above in [np.flatnonzero(supports >= bar)]
+    ]
+    items, supports = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return np.asarray(items[np.lexsort((items, -supports))])
 
 
 def _most_supported(came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, kept: int) -> Words:
@@ -110,15 +92,6 @@ def _most_supported(came: Reports, oracle: FrequencyOracle, prefixes: Words, ste
     return items
 
 
-def _at_least(came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, bar: int) -> tuple[Words, Indices]:
-    found = [
-        (items[above], supports[above])
-        for items, supports in _continuations(came, oracle, prefixes, step)
-        for above in [np.flatnonzero(supports >= bar)]
-    ]
-    return np.concatenate([items for items, _ in found]), np.concatenate([supports for _, supports in found])
-
-
 def _continuations(
     came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int
 ) -> Iterator[tuple[Words, Indices]]:
@@ -130,23 +103,20 @@ def _continuations(
         yield ((some[:, None] << np.uint64(step)) + ends).reshape(-1), supports.reshape(-1)
 
 
-def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float, least: float) -> int:
-    """Return the least number of supports whose interval lies above ``least`` (count + 1 if there is none)."""
-    p, q = oracle.rates(domain)
+def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float) -> int:
+    """Return the least number of supports that noise alone hardly reaches (count + 1 if there is none)."""
 
     def listed(supports: int) -> bool:
-        return supports > count or binomial_intervals(np.array([supports]), count, miss)[0][0] > q + least * (p - q)
+        return supports > count or binomial_intervals(np.array([supports]), count, miss)[0][0] > oracle.rates(domain)[1]
 
     return narrowed(listed, -1, count + 1, 0.0)
 
 
-def guarantee(
-    query: ItemQuery, oracle: FrequencyOracle, agents: int, beta: float, least: float = 0.0, kept: int = KEPT
-) -> DetectionGuarantee:
-    """Return which shares :func:`find` lists surely, if so many agents drawn from T answer.
+def guarantee(query: ItemQuery, oracle: FrequencyOracle, agents: int, beta: float, kept: int = KEPT) -> float:
+    """Return the least share that :func:`find` lists surely, if so many agents drawn from T answer.
 
     Theorem 2.18 of Beimel, Korolova, Nissim, Sheffet and Stemmer (2020), with the constants of this implementation:
-    with probability 1 - beta every item with a share of at least ``found`` is listed, and none with at most ``least``.
+    with probability 1 - beta every item with at least this share is listed, and none that nobody has.
 
     For a share f there are at most H = 1/f items to be found. A prefix of such an item has a share of at least f, and
     an answer supports a candidate of share s with probability r(s) = q + s (p - q). One is missed by the last group
@@ -154,57 +124,29 @@ def guarantee(
     count is below some t, or more than ``kept`` candidates reach t: at most 1/s of these have a share above s, and of
     the others N P(0) + max_{u <= s} (P(u) - P(0))/u are expected, P(u) = P(Bin(n, r(u)) >= t), as shares sum to at most
     1. P is convex as long as r(u) <= (t-1)/(n-1), which makes that N P(0) + (P(s) - P(0))/s; then Markov's inequality.
-    The best t and s are looked for. ``found`` is the least f for which H times the first, and the same for each group,
-    sum to at most beta/2; false listings have the other half. All probabilities are exact binomial tails.
+    The best t and s are looked for. What is returned is the least f for which H times the first, and the same for each
+    group, sum to at most beta/2; false listings have the other half. All probabilities are exact binomial tails.
 
     Raises:
         BadInput: If so few agents are sure to find nothing.
     """
-    _check(beta, least, kept)
-    failing = _Failing(query, oracle, agents, beta, least, kept)
+    _check(beta, kept)
+    failing = _Failing(query, oracle, agents, beta, kept)
     if failing.at(1.0) > beta / 2.0:
         raise BadInput(f"{agents} agents may not find even an item that all of them hold: ask more, or raise epsilon")
-    found = between(1.0, least, lambda share: failing.at(share) <= beta / 2.0, 1e-4)
-    return DetectionGuarantee(found=found, unlisted=least)
-
-
-def agents_needed(
-    query: ItemQuery, oracle: FrequencyOracle, share: float, beta: float, least: float = 0.0, kept: int = KEPT
-) -> int:
-    """Return how many agents :func:`guarantee` asks for if every item with this share is to be listed.
-
-    Raises:
-        BadInput: If 10^12 agents would not do.
-    """
-    _check(beta, least, kept)
-    if not least < share <= 1.0:
-        raise BadInput(f"the share to be found must be in (least, 1], found {share} where least is {least}")
-
-    def enough(agents: int) -> bool:
-        return _Failing(query, oracle, agents, beta, least, kept).at(share) <= beta / 2.0
-
-    few, many = 0, 1000
-    while not enough(many):
-        few, many = many, 2 * many
-        if many > 10**12:
-            raise BadInput(
-                f"10^12 agents are not sure to find a share of {share:g}: ask for more, or keep more prefixes"
-            )
-    return narrowed(enough, few, many, 0.001)
+    return between(1.0, 0.0, lambda share: failing.at(share) <= beta / 2.0, 1e-4)
 
 
 class _Failing:
     """Bounds on the probability that some item of a share is not listed."""
 
-    def __init__(
-        self, query: ItemQuery, oracle: FrequencyOracle, agents: int, beta: float, least: float, kept: int
-    ) -> None:
+    def __init__(self, query: ItemQuery, oracle: FrequencyOracle, agents: int, beta: float, kept: int) -> None:
         lengths = tuple(sorted(set(query.lengths)))
         self._p, self._q = oracle.rates(query.domain)
         self._kept = kept
         self._candidates = _candidates(lengths, kept)
         self._sizes = [agents // len(query.lengths) * query.lengths.count(length) for length in lengths]
-        self._bar = _listing_count(oracle, query.domain, self._sizes[-1], beta / self._candidates[-1], least)
+        self._bar = _listing_count(oracle, query.domain, self._sizes[-1], beta / self._candidates[-1])
 
     def at(self, share: float) -> float:
         """Return the bound for the items of at least a share."""
@@ -252,10 +194,8 @@ def _candidates(lengths: tuple[int, ...], kept: int) -> list[int]:
     return found
 
 
-def _check(beta: float, least: float, kept: int) -> None:
+def _check(beta: float, kept: int) -> None:
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
-    if not 0.0 <= least < 1.0:
-        raise BadInput(f"the share up to which nothing is listed must be in [0, 1), found {least}")
     if kept < 1:
         raise BadInput(f"at least 1 prefix must be kept, found {kept}")

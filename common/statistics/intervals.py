@@ -1,7 +1,5 @@
 """Confidence sequences for a loss on T, and for the difference of two: they hold at every number of answers at once.
 
-Intervals of two losses, subtracted, are as wide as both together. Independent errors partly cancel, so the difference
-of two estimates is better known than that: by paired comparisons, or by randomized bits about both, matched one to one.
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
@@ -18,9 +16,8 @@ from scipy.special import betaln
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.core.values import Value
-from common.local.mechanisms.frequency import KaryResponse
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
-from common.local.queries.loss import OUTCOMES
+from common.statistics.evidence import log_sum
 
 _COMPONENTS = 48
 _NEAR = 1e-12  # distance from its border at which a point just outside an interval is near enough
@@ -128,15 +125,10 @@ def _reals(mechanism: Mechanism, total: float, count: int, miss: float) -> tuple
             ups.append(weight + rate * (total - count * mean) - count * up)
             downs.append(weight - rate * (total - count * mean) - count * down)
         slack = _ROUNDING * (rates[0] * (abs(total) + count) + 64)
-        return max(_log_sum(ups), _log_sum(downs)) - slack < bar
+        return max(log_sum(ups), log_sum(downs)) - slack < bar
 
     mean = total / count
     return mean, edge(covered, mean, min(mean, 0.0)), edge(covered, mean, max(mean, 1.0))
-
-
-def _log_sum(terms: list[float]) -> float:
-    largest = max(terms)
-    return largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
 
 
 def edge(covered: Callable[[float], bool], inside: float, outside: float) -> float:
@@ -158,81 +150,6 @@ RATES = tuple(0.49 * 2.0 ** (-k / 2) for k in range(48))
 """The sizes of bets, below 1/2: scores and their mean are in [-1, 1]."""
 SPREAD = tuple(-math.log((k + 1) * (k + 2)) for k in range(len(RATES)))
 """Logarithms of the weights of a mixture of all sizes; they add up to 1 at most."""
-
-
-class Difference(Value):
-    """The first hypothesis' loss less the second one's, with its interval in [-1, 1]: as :class:`Estimate`."""
-
-    value: float = Field(ge=-1, le=1)
-    low: float = Field(ge=-1, le=1)
-    high: float = Field(ge=-1, le=1)
-    confidence: float = Field(gt=0, lt=1)
-
-
-def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, among: int = 1) -> Difference:
-    """Estimate loss(first) - loss(second) on T from answers to comparisons.
-
-    The query is :class:`~common.local.queries.loss.CompareQuery`. An answer scores x = 1 if it names outcome 0, -1
-    for outcome 2, else 0. With p and q the chances of the own outcome and of each other one, E x = m = (p - q)
-    (loss(first) - loss(second)).
-
-    *Theorem.* With probability ``confidence`` over independent agents the interval covers the difference at every
-    number of answers at once. *Proof.* For a rate r in [0, 1/2) and the true m the product of 1 + r (x - m) over the
-    answers is a martingale from 1 on that is never negative, as x - m >= -2; so is a mixture over rates. By Ville's
-    inequality it reaches 2/(1 - confidence) with probability (1 - confidence)/2 at most. Each factor falls in m, so the
-    means at which that is not reached are those above a bound: the lower end. Mirrored, the upper end; the union bound
-    has both.
-
-    The product is a function of the three counts. The mixture adapts to the spread of x (Waudby-Smith and Ramdas 2024).
-
-    Args:
-        counts: How many answers name each of the three outcomes.
-        among: The confidence holds for so many estimates at once (union bound).
-    """
-    if len(counts) != OUTCOMES or min(counts) < 0 or among < 1:
-        raise BadInput(f"a difference needs three counts and among >= 1, found {list(counts)} and {among}")
-    if not 0.0 < confidence < 1.0:
-        raise BadInput(f"a confidence must be in (0, 1), found {confidence}")
-    first, same, second = counts
-    total = first + same + second
-    if total == 0:
-        return Difference(value=0.0, low=-1.0, high=1.0, confidence=confidence)
-    own, other = oracle.rates(OUTCOMES)
-    found = ((first - second) / total, *ends(first, same, second, (1.0 - confidence) / among, SPREAD))
-    value, low, high = (min(1.0, max(-1.0, x / (own - other))) for x in found)
-    return Difference(value=value, low=low, high=high, confidence=confidence)
-
-
-def ends(ups: int, zeros: int, downs: int, miss: float, weights: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the interval for the mean of scores of 1, 0 and -1: theorem and proof in :func:`difference`.
-
-    There is at least one score; ``miss`` is the chance that either end is ever wrong, ``weights`` are logarithms of the
-    mixture's weights of :data:`RATES`, chosen before any score is seen.
-    """
-    total = ups + zeros + downs
-    bar = math.log(2.0 / miss) + _ROUNDING * (total + 64)
-
-    def below(mean: float) -> bool:
-        return _evidence(ups, zeros, downs, mean, weights) < bar
-
-    def above(mean: float) -> bool:
-        return _evidence(downs, zeros, ups, -mean, weights) < bar
-
-    mean = (ups - downs) / total
-    return edge(below, mean, -1.0), edge(above, mean, 1.0)
-
-
-def _evidence(ups: int, zeros: int, downs: int, mean: float, weights: Sequence[float]) -> float:
-    """Return the logarithm of the mixture, against means of at most ``mean``."""
-    terms = [
-        ups * math.log1p(rate * (1.0 - mean))
-        + zeros * math.log1p(-rate * mean)
-        + downs * math.log1p(-rate * (1.0 + mean))
-        + weight
-        for rate, weight in zip(RATES, weights, strict=True)
-    ]
-    largest = max(terms)
-    return largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
 
 
 _SUITED = 2.0
@@ -287,19 +204,19 @@ def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int 
     Bits about the first and bits about the second hypothesis, of different agents, are matched one to one; a pair
     scores x = 1, 0 or -1, the first bit less the second. Both bits are about losses, or both about sole errors. With p
     the probability of telling the truth, E x = m = (2p - 1) (loss(first) - loss(second)) either way, since a bit about
-    a value of mean v is 1 with probability (1 - p) + (2p - 1) v, and those on whom both err cancel in the difference of
-    losses.
+    a value of mean v is 1 with probability (1 - p) + (2p - 1) v, and those on whom both err cancel.
 
     *Theorem.* With probability 1 - ``miss`` the interval covers the difference at every number of matches at once, if
     the hypotheses are fixed before any of these bits, agents are independent draws from T, and bits are matched by
     their order among those that were asked for at the same time. Which of the two questions is asked next, and to how
     many, may depend on everything that was seen before.
 
-    *Proof.* Given everything that was seen before a question, the i-th bits of both parts of it are independent of each
-    other and of the other pairs, and the i-th score has mean m for either question. The rest is as for
-    :func:`difference`, with weights that were fixed beforehand. A bit of one part that has no partner is left out for
-    good: were it matched with one that is asked for later, after it was looked at, the mean of that score would no
-    longer be m. QED.
+    *Proof.* Given all that was seen before a question, the i-th score has mean m, independently of the other pairs. For
+    a rate r in [0, 1/2) and the true m the product of 1 + r (x - m) is a martingale from 1 on that is never negative,
+    as x - m >= -2; so is a mixture over rates with weights that were fixed beforehand. By Ville's inequality it reaches
+    2/miss with probability miss/2 at most. Each factor falls in m, so the means at which that is not reached are those
+    above a bound: the lower end. Mirrored, the upper end; the union bound has both. A bit without a partner is left out
+    for good: matched with one that is asked for later, after it was looked at, its score would have another mean. QED.
 
     Args:
         miss: In (0, 1).
@@ -309,6 +226,28 @@ def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int 
         raise BadInput(f"a matched difference needs counts and a miss in (0, 1), found {matches} and {miss}")
     if matches.count == 0:
         return -1.0, 1.0
-    found = ends(matches.ups, matches.same, matches.downs, miss, mixture(planned, miss))
+    weights, bar = mixture(planned, miss), math.log(2.0 / miss) + _ROUNDING * (matches.count + 64)
+
+    def below(mean: float) -> bool:
+        return _evidence(matches.ups, matches.same, matches.downs, mean, weights) < bar
+
+    def above(mean: float) -> bool:
+        return _evidence(matches.downs, matches.same, matches.ups, -mean, weights) < bar
+
+    mean = (matches.ups - matches.downs) / matches.count
+    found = edge(below, mean, -1.0), edge(above, mean, 1.0)
     low, high = (min(1.0, max(-1.0, x / (2.0 * mechanism.truth - 1.0))) for x in found)
     return low, high
+
+
+def _evidence(ups: int, zeros: int, downs: int, mean: float, weights: Sequence[float]) -> float:
+    """Return the logarithm of the mixture, against means of at most ``mean``."""
+    return log_sum(
+        [
+            ups * math.log1p(rate * (1.0 - mean))
+            + zeros * math.log1p(-rate * mean)
+            + downs * math.log1p(-rate * (1.0 + mean))
+            + weight
+            for rate, weight in zip(RATES, weights, strict=True)
+        ]
+    )

@@ -21,8 +21,7 @@ from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.privacy.theorems.selection import AnyLaw
-from common.privacy.theorems.stopping import weights
+from common.privacy.theorems.selection import AnyLaw, weights
 from curator.mechanisms.base import CentralMechanism, central
 
 

@@ -14,7 +14,7 @@ from common.local.losses import Weighing
 from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.loops import exp, log
-from common.privacy.calibration import MIN_SUPPORT, sampling_schedule
+from common.privacy.budget import MIN_SUPPORT, sampling_schedule
 from common.privacy.rounding import up
 from curator.sample.base import LocalSample, Sample
 from curator.sample.sampling import Density, Sampler

@@ -70,7 +70,7 @@ class BlenderProtocol(ProblemProtocol[Blender]):
         count = plan.count
         query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
         answers: Answers = yield AskAgents(query, at_once(count // 2))
-        items: list[int] = find(query, oracle, answers, plan.beta).items[: problem.most].tolist()
+        items: list[int] = find(query, oracle, answers, plan.beta)[: problem.most].tolist()
         yield Progress(f"{len(items)} items are listed", {})
         if not items:
             return combined([], [])

@@ -18,9 +18,8 @@ from common.operations.operation import BlockParities, Learn, LearnParities
 from common.protocols.base import Progress, Together
 from common.protocols.parities import Both, ParityAndThreshold, ParityXorThreshold, Piecewise, shape
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.cdf import estimate_cdf, ladder
+from common.statistics.cdf import estimate_cdf, find_quantile, ladder
 from common.statistics.frequency import likeliest_parity, reports
-from common.statistics.quantiles import find_quantile
 from referee.protocols.asking import ask, ask_codes, ask_together, at_once, parity_of
 from referee.protocols.base import AS_PLANNED, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 

@@ -21,7 +21,7 @@ from common.local.queries.loss import LossQuery, SoleErrorQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import number_of
 from common.operations.operation import Learn, Margins, Rake
-from common.privacy.calibration import sampling_schedule
+from common.privacy.budget import sampling_schedule
 from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import Portfolio, compares, judges, label_reporters
 from common.protocols.portfolio import candidates as candidates_of

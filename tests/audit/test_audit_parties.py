@@ -29,7 +29,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import OPERATIONS
 from common.privacy.auditing import Subject
-from common.privacy.calibration import sampling_schedule
+from common.privacy.budget import sampling_schedule
 from curator.learners.base import LEARNERS, learn_from, parse_learner
 from curator.mechanisms.access import as_it_is
 from curator.mechanisms.base import CENTRAL

@@ -22,7 +22,7 @@ from benchmarks.people.reductions import (
 from benchmarks.people.settings import APPENDIX_D, DELTA, EPSILON, appendix_d, ladder, settings
 from common.learners.base import Calls
 from common.privacy.budget import cost
-from common.privacy.calibration import steps_plan
+from common.privacy.events import SubsampledSteps
 from common.privacy.theorems.renyi import closed_form
 from common.scenario.plan import resolve
 
@@ -146,9 +146,8 @@ def test_a_twin_that_forgets_how_often_a_batch_draws_is_caught(order: int, batch
 
 def test_the_n_for_a_noise_fits_and_one_less_does_not() -> None:
     n, ratio = people_by_noise(NOISE), math.nextafter(2.0 / NOISE, math.inf)
-    assert (
-        cost(steps_plan([1 / n], STEPS, ratio), DELTA) <= EPSILON < cost(steps_plan([1 / (n - 1)], STEPS, ratio), DELTA)
-    )
+    enough, few = (SubsampledSteps(count=STEPS, tv_bound=1 / people, ratio=ratio) for people in (n, n - 1))
+    assert cost([(enough, 1)], DELTA) <= EPSILON < cost([(few, 1)], DELTA)
     assert gaussian_limit() < n
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from common.core.errors import BadInput, BadScenario, TandemError
 from common.lifetime.charging import Charging
 from common.local.mechanisms.mechanism import MECHANISMS
-from common.privacy.calibration import MIN_SUPPORT, enough, sampling_schedule
+from common.privacy.budget import MIN_SUPPORT, least_people, sampling_schedule
 from common.scenario import loading
 from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario, parse
@@ -305,7 +305,7 @@ def test_too_few_people_are_told_how_many_would_do() -> None:
 def test_no_density_is_asked_for_where_the_sample_is_too_small() -> None:
     """Least n with kappa n > 10, as doubles compare it, over densities that are and are not binary fractions."""
     for kappa in (1.0, 0.5, 0.3, 0.1, 0.7, 1 / 3, 0.09625, 1e-3, 1e-6, *np.random.default_rng(0).uniform(0, 1, 500)):
-        n = enough(float(kappa))
+        n = least_people(float(kappa))
         assert kappa * n > MIN_SUPPORT >= kappa * (n - 1)
         with pytest.raises(BadInput, match=f"{n:,} would do"):
             sampling_schedule(n - 1, float(kappa), 0.5, 1) if n > 1 else sampling_schedule(0, float(kappa), 0.5, 1)

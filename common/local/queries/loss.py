@@ -52,8 +52,7 @@ class CompareQuery(FrequencyQuery):
     """Item 0 if only the first is wrong on me, 2 if only the second is, 1 if neither or both are.
 
     Hypotheses that nearly agree differ on few people; their losses, asked about one by one, have the variance of all
-    who err. With k-ary randomized response :func:`common.statistics.intervals.difference` estimates the difference of
-    their 0/1 losses.
+    who err. The shares of items 0 and 2 differ by as much as their 0/1 losses.
     """
 
     kind: Literal["compare"] = "compare"

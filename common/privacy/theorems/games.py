@@ -91,12 +91,6 @@ def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
     return tuple(kept)
 
 
-def gram_of(psi: float, phi: float) -> Gram:
-    """Return the Gram matrix of the triple at psi and phi."""
-    b, c, _, _ = _vectors(psi, phi)
-    return float(b @ b), float(c @ c), float(b @ c)
-
-
 def _vectors(psi: float, phi: float) -> tuple[Floats, Floats, tuple[Floats, Floats], tuple[Floats, Floats]]:
     """Return b and c, and their derivatives along psi and along phi."""
     half = 0.5 * psi

@@ -7,7 +7,7 @@ import pytest
 from common.core.errors import BadInput, BadScenario
 from common.learners.base import Calls
 from common.learners.half_spaces import MIN_NOISE, _least_noise
-from common.privacy.calibration import PRECISION
+from common.privacy.budget import PRECISION
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from common.scenario import scenario as scenarios
 from common.scenario.accepting import violations

@@ -1,10 +1,10 @@
 """The ChaCha8 keystream: published vectors, a plain reference, and the library's ChaCha20."""
 
-import json
 import os
 import struct
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +88,7 @@ def test_the_first_53_bits_of_a_word_decide() -> None:
     assert source.bernoullis(threshold / 2.0**53, 5).tolist() == [1, 0, 1, 0, 0]
 
 
-@for_each("probability", [0.0, 2.0**-20, 0.5, 0.75, 1.0])
+@for_each("probability", [2.0**-20, 0.75, 1.0])
 def test_words_are_consumed_by_the_number_of_coins_alone(probability: float) -> None:
     """Whatever comes: an earlier sampler drew further words where the first sixteen bits tied with the threshold."""
     source = Scripted([int(probability * 2.0**53) << 11 & (1 << 64) - 1] * 100_000)
@@ -111,10 +111,18 @@ def test_words_are_the_keystream_whatever_the_pieces() -> None:
     np.testing.assert_array_equal(whole, np.concatenate([pieces.words(k) for k in (1, 32_767, 32_769, 34_463)]))
 
 
-@for_each("probability", [-0.1, 1.1, float("nan")])
-def test_refuses_what_is_no_probability(probability: float) -> None:
-    with pytest.raises(ValueError, match="probability"):
-        RandomSource.seeded(1).bernoullis(probability, 1)
+@for_each(
+    ("call", "says"),
+    [
+        *((partial(RandomSource.seeded(1).bernoullis, p, 1), "probability") for p in (-0.1, 1.1, float("nan"))),
+        *((partial(counter.stream, seed, 0), "seed must be in") for seed in (-1, 1 << 64)),
+        *((partial(RandomSource.seeded(1).integers, bound, 1), "bound must be in") for bound in (0, (1 << 62) + 1)),
+        (partial(RandomSource, bytes(31), simulated=True), "32 bytes"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
 
 
 MASK = (1 << 64) - 1
@@ -158,12 +166,6 @@ def test_words_are_the_hash_of_seed_stream_person_and_coordinate(seed):
     assert words(seed, 3, PEOPLE, 9).tolist() == expected
 
 
-@pytest.mark.parametrize("seed", [-1, MASK + 1])
-def test_a_seed_outside_64_bits_is_refused(seed):
-    with pytest.raises(ValueError, match="seed must be in"):
-        counter.stream(seed, 0)
-
-
 def test_the_quantile_is_right_in_the_centre_and_in_both_tails():
     chances = np.concatenate([np.logspace(-16, -1, 400), np.linspace(0.01, 0.5, 101)])
     lower = np.array([counter.quantile(chance) for chance in chances])
@@ -185,15 +187,10 @@ def test_normals_of_many_words_are_bit_for_bit_those_of_single_ones():
 
 
 @for_each("width", [1, 7, 40, 5000])
-def test_normals_are_quantiles_of_the_words(width):
+def test_normals_are_quantiles_of_the_words_in_whatever_order_people_are_drawn(width):
     uniforms = ((words(5, 0, PEOPLE, width) >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     np.testing.assert_allclose(normals(5, 0, PEOPLE, width), ndtri(uniforms), rtol=1e-12)
-
-
-def test_the_order_of_drawing_does_not_matter():
-    everybody = normals(1, 0, np.arange(500), 7)
-    some = np.random.default_rng(0).permutation(500)[:123]
-    np.testing.assert_array_equal(normals(1, 0, some, 7), everybody[some])
+    np.testing.assert_array_equal(normals(5, 0, PEOPLE[::-1], width), normals(5, 0, PEOPLE, width)[::-1])
 
 
 def test_moments_and_shape_are_those_of_a_standard_normal():
@@ -234,26 +231,15 @@ def test_every_bit_of_a_word_is_fair_and_changes_from_person_to_person():
 
 
 CODE = """
-import json
 import numpy as np
-from common.numerics.kernels import njit, njit_exact
-from common.numerics.kernels import fma
+from common.numerics.kernels import fma, njit, njit_exact
 
-@njit
-def plain(a, b, c):
-    return a * b + c
-
-@njit_exact
-def caller(a, b, c):
-    return plain(a, b, c)
-
-@njit
-def fused(a, b, c):
-    return fma(a, b, c)
-
+plain = njit(lambda a, b, c: a * b + c)
+caller = njit_exact(lambda a, b, c: plain(a, b, c))
+fused = njit(lambda a, b, c: fma(a, b, c))
 # a a = 1 + 2^-11 + 2^-24, of which single precision has no room for the last part.
 a, c = np.float32(1.0 + 2.0**-12), np.float32(-(1.0 + 2.0**-11))
-print(json.dumps([float(function(a, a, c)) for function in (caller, plain, fused)]))
+print([float(function(a, a, c)) for function in (caller, plain, fused)])
 """
 
 
@@ -264,7 +250,7 @@ def test_a_function_does_not_take_over_the_arithmetic_of_its_first_caller(tmp_pa
     script.write_text(CODE)
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [0.0, 0.0, 2.0**-24]
+    assert done.stdout == f"{[0.0, 0.0, 2.0**-24]}\n"
 
 
 @njit_inlined

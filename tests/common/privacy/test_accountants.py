@@ -8,8 +8,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from common.core.errors import BadMessage
-from common.privacy import calibration
-from common.privacy.accountants import ACCOUNTANTS, Accountant, Plan
+from common.privacy.accountants import ACCOUNTANTS, Accountant, BudgetFilter, Plan
+from common.privacy.budget import sampling_schedule
 from common.privacy.events import (
     Event,
     Gaussian,
@@ -22,11 +22,11 @@ from common.privacy.events import (
     parse_event,
 )
 from common.privacy.rounding import UNIT, above, down, up
-from common.privacy.theorems import composition, randomized_response, selection, stopping, votes
+from common.privacy.theorems import composition, randomized_response, selection, votes
 from common.privacy.theorems import gaussian_dp as gdp
 from common.privacy.theorems import renyi as rdp
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.stopping import Poisson, geometric
+from common.privacy.theorems.selection import NegativeBinomial, Poisson, geometric
 from tests.tiers import for_each
 
 STEPS = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
@@ -37,8 +37,6 @@ NOISE = Gaussian(count=10, mu=0.1)
 CHOICE = PrivateSelection(mu=0.1, law=geometric(10.0))
 EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE, NOISE, CHOICE]
 DELTA = 1e-6
-
-
 EACH = [
     pytest.param(name, marks=pytest.mark.slow if kind.patient else ()) for name, kind in ACCOUNTANTS.items()
 ]  # those that take seconds are patient
@@ -53,11 +51,22 @@ def covered(accountant: Accountant) -> list[Event]:
     return [event for event in EVERYTHING if accountant.covers(event) and not isinstance(event, NoEvent)]
 
 
+def admits(budget_filter: BudgetFilter, plan: Plan) -> bool:
+    """Tell whether a filter holds all events of a plan."""
+    spent = [Fraction(0)] * len(budget_filter.cap)
+    for event, count in plan:
+        amount = budget_filter.amount(event)
+        if amount is None:
+            return False
+        spent = [before + count * each for before, each in zip(spent, amount, strict=True)]
+    return all(total <= most for total, most in zip(spent, budget_filter.cap, strict=True))
+
+
 def test_nothing_costs_nothing(accountant: Accountant) -> None:
     assert accountant.covers(NoEvent())
-    assert accountant.epsilon([], DELTA) == 0.0
-    assert accountant.epsilon([(NoEvent(), 1000)], DELTA) == 0.0
-    assert accountant.budget_filter([(NoEvent(), 1)], 1.0, DELTA).amount(NoEvent()) == 0
+    assert accountant.epsilon([], DELTA) == accountant.epsilon([(NoEvent(), 1000)], DELTA) == 0.0
+    nothing = accountant.budget_filter([(NoEvent(), 1)], 1.0, DELTA)
+    assert [event for event in EVERYTHING if admits(nothing, [(event, 1)])] == [NoEvent()]
 
 
 def test_more_events_cost_no_less_and_a_larger_delta_costs_no_more(accountant: Accountant) -> None:
@@ -67,42 +76,21 @@ def test_more_events_cost_no_less_and_a_larger_delta_costs_no_more(accountant: A
         assert 0.0 <= one <= accountant.epsilon([(event, 100)], DELTA)
         assert accountant.epsilon([(event, 100)], 1e-3) <= accountant.epsilon([(event, 100)], DELTA)
         assert accountant.epsilon([(event, 1), (NoEvent(), 5)], DELTA) == one
-
-
-def test_grouping_and_order_do_not_matter(accountant: Accountant) -> None:
-    for event in covered(accountant):
-        together: Plan = [(event, 7), (NoEvent(), 1)]
         apart: Plan = [(event, 3), (NoEvent(), 1), (event, 4)]
-        assert accountant.epsilon(together, DELTA) == accountant.epsilon(apart, DELTA)
+        assert accountant.epsilon([(event, 7), (NoEvent(), 1)], DELTA) == accountant.epsilon(apart, DELTA)
 
 
-def test_a_plan_passes_its_own_meter_exactly_and_nothing_more_does(accountant: Accountant) -> None:
+def test_a_plan_passes_its_own_filter_exactly_and_one_for_less_refuses_it(accountant: Accountant) -> None:
     for event in covered(accountant):
-        plan: Plan = [(event, 40)]
-        epsilon = accountant.epsilon(plan, DELTA)
-        if math.isinf(epsilon):
-            continue
-        budget_filter = accountant.budget_filter(plan, epsilon, DELTA)
-        amount = budget_filter.amount(event)
-        assert amount is not None
-        assert 40 * amount <= budget_filter.cap
-        assert 41 * amount > budget_filter.cap
-
-
-def test_a_meter_for_less_than_the_plan_costs_refuses_the_plan(accountant: Accountant) -> None:
-    for event in covered(accountant):
-        plan: Plan = [(event, 400)]
-        epsilon = accountant.epsilon(plan, DELTA)
-        budget_filter = accountant.budget_filter(plan, 0.9 * min(epsilon, 1e6), DELTA)
-        amount = budget_filter.amount(event)
-        assert amount is None or 400 * amount > budget_filter.cap
-
-
-def test_no_accountant_with_a_finite_budget_admits_what_it_does_not_cover(accountant: Accountant) -> None:
-    budget_filter = accountant.budget_filter([(NoEvent(), 1)], 1.0, DELTA)
-    for event in EVERYTHING:
-        amount = budget_filter.amount(event)
-        assert isinstance(event, NoEvent) or amount is None or amount > budget_filter.cap
+        epsilon = accountant.epsilon([(event, 40)], DELTA)
+        if math.isfinite(epsilon):
+            budget_filter = accountant.budget_filter([(event, 40)], epsilon, DELTA)
+            assert admits(budget_filter, [(event, 40)])
+            assert not admits(budget_filter, [(event, 41)])
+        less = accountant.budget_filter(
+            [(event, 400)], 0.9 * min(accountant.epsilon([(event, 400)], DELTA), 1e6), DELTA
+        )
+        assert not admits(less, [(event, 400)])
 
 
 @pytest.mark.parametrize(("tv_bound", "ratio", "steps"), [(0.01, 1.0, 1000), (0.05, 0.25, 2000)])
@@ -139,8 +127,8 @@ def test_the_count_is_multiplied_in_once() -> None:
     assert rdp.epsilon([(many, 3)], DELTA) == rdp.epsilon([(one, 3000)], DELTA)
     budget_filter = rdp.budget_filter([(many, 3)], 5.0, DELTA)
     single = budget_filter.amount(one)
-    assert isinstance(single, Fraction)
-    assert budget_filter.amount(many) == 1000 * single
+    assert single is not None
+    assert budget_filter.amount(many) == (1000 * single[0],)
 
 
 def test_gaussian_releases_cost_exactly_what_one_of_the_root_of_their_squares_does() -> None:
@@ -169,51 +157,26 @@ def test_a_plan_of_places_is_not_spent_twice_however_events_are_chosen() -> None
     plan: Plan = [(dear, 2), (cheap, 3)]
     pld = ACCOUNTANTS["pld"]()
     budget_filter = pld.budget_filter(plan, pld.epsilon(plan, DELTA), DELTA)
-    cost_of = {event: budget_filter.amount(event) for event in (dear, cheap)}
-    assert cost_of[dear] is not None
-    assert cost_of[cheap] is not None
-    assert 2 * cost_of[dear] + 3 * cost_of[cheap] <= budget_filter.cap
-    assert 3 * cost_of[dear] + 0 * cost_of[cheap] > budget_filter.cap
-    assert 1 * cost_of[dear] + 4 * cost_of[cheap] > budget_filter.cap
-    between_them = budget_filter.amount(dear.model_copy(update={"tv_bound": 0.005}))
-    assert between_them == cost_of[dear]
-    assert budget_filter.amount(dear.model_copy(update={"tv_bound": 0.02})) is None
-    assert budget_filter.amount(dear.model_copy(update={"ratio": 1.01})) is None
+    between_them = dear.model_copy(update={"tv_bound": 0.005})
+    for taken in (dear, between_them):
+        assert admits(budget_filter, [(dear, 1), (taken, 1), (cheap, 3)])
+        assert not admits(budget_filter, [(dear, 2), (taken, 1)])
+    assert not admits(budget_filter, [(dear, 1), (cheap, 4)])
+    for dearer in ({"tv_bound": 0.02}, {"ratio": 1.01}):
+        assert budget_filter.amount(dear.model_copy(update=dearer)) is None
 
 
 def test_a_schedule_of_many_bounds_is_merged_upwards() -> None:
     plan: Plan = [(SubsampledSteps(count=100, tv_bound=0.001 * 1.003**k, ratio=1.0), 1) for k in range(200)]
     pld = ACCOUNTANTS["pld"]()
     merged = pld.epsilon(plan, DELTA)
-    dearest = pld.epsilon([(plan[-1][0], 200)], DELTA)
-    mean = pld.epsilon([(plan[100][0], 200)], DELTA)
-    assert mean < merged < dearest
-    budget_filter = pld.budget_filter(plan, merged, DELTA)
-    amounts = [budget_filter.amount(event) for event, _ in plan]
-    spent = amounts[0]
-    for amount in amounts[1:]:
-        spent = spent + amount
-    assert spent is not None
-    assert spent <= budget_filter.cap
+    assert pld.epsilon([(plan[100][0], 200)], DELTA) < merged < pld.epsilon([(plan[-1][0], 200)], DELTA)
+    assert admits(pld.budget_filter(plan, merged, DELTA), plan)
 
 
-EVENTS: list[Event] = [
-    NoEvent(),
-    NonPrivate(),
-    SubsampledSteps(count=10, tv_bound=1e-6, ratio=0.4),
-    SubsampledRelease(draws=3, tv_bound=0.1, epsilon=1.0, delta=1e-6),
-    Release(epsilon=1.0),
-    Gaussian(count=3, mu=0.5),
-    PrivateSelection(mu=0.5, law=geometric(4.0)),
-    PrivateSelection(mu=0.5, law=Poisson(rate=4.0, most=20)),
-]
-
-
-@for_each("event", EVENTS, ids=lambda event: event.kind)
+@for_each("event", [*EVERYTHING, Release(epsilon=1.0), PrivateSelection(mu=0.5, law=Poisson(rate=4.0, most=20))])
 def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
-    again = parse_event(event.wire())
-    assert again == event
-    assert hash(again) == hash(event)
+    assert {parse_event(event.wire())} == {event}
 
 
 @for_each(
@@ -226,7 +189,10 @@ def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
         {"kind": "laplace"},
         {"kind": "none", "extra": 1},
         *({"kind": "gaussian", **wrong} for wrong in ({}, {"mu": 0.0}, {"mu": 1.0, "count": 0})),
-        *({"kind": "selected", "mu": 0.1, **wrong} for wrong in ({}, {"law": {"name": "always", "most": 3}})),
+        *(
+            {"kind": "selected", "mu": 0.1, "law": {"name": "negative-binomial", "gamma": 0.1, "most": 3} | wrong}
+            for wrong in ({"name": "always"}, {"eta": -1.0}, {"gamma": 0.0}, {"most": 0}, {"most": 10_000}, {"mean": 3})
+        ),
         *(
             {"kind": "subsampled-steps", "count": 1, "tv_bound": 0.1, "ratio": 1.0, **wrong}
             for wrong in ({"count": 0}, {"tv_bound": 0.0}, {"tv_bound": 1.1}, {"ratio": math.nan}, {"ratio": math.inf})
@@ -242,10 +208,10 @@ def test_what_is_not_an_event_is_refused(wire: object) -> None:
         parse_event(wire)
 
 
-GEOMETRIC = stopping.geometric(10.0)
-OTHER = stopping.NegativeBinomial(eta=-0.5, gamma=0.01, most=60)
-LOGARITHMIC = stopping.NegativeBinomial(eta=0.0, gamma=0.05, most=40)
-POISSON = stopping.Poisson(rate=4.0, most=14)
+GEOMETRIC = geometric(10.0)
+OTHER = NegativeBinomial(eta=-0.5, gamma=0.01, most=60)
+LOGARITHMIC = NegativeBinomial(eta=0.0, gamma=0.05, most=40)
+POISSON = Poisson(rate=4.0, most=14)
 CALIBRATED = votes.calibrated(5, 200, 2.0, 1e-4)
 PRINTED = votes.printed(5, 200, 2.0, 1e-4, 0.05)
 PLACES = 5.0 * UNIT
@@ -253,95 +219,55 @@ PLACES = 5.0 * UNIT
 COMPUTED: list[tuple[Callable[[], float], float]] = [
     (lambda: gdp.delta_of(1.0, 2.0), 0.02092363582111541),
     (lambda: gdp.delta_of(0.05, 0.3), 9.080339966459015e-12),
-    (lambda: gdp.delta_of(3.0, 1.0), 0.7876007413604006),
     (lambda: gdp.delta_of(9.0, 5.0), 0.9999281624157229),
-    (lambda: composition.subsampled(10, 1e-3, 1.0, 1e-6)[0], 0.017168072711331122),
     (lambda: composition.subsampled(10, 1e-3, 1.0, 1e-6)[1], 1.0077678048948706e-08),
-    (lambda: composition.subsampled(1, 0.25, 2.0, 0.01)[1], 0.002500000000000063),
     (lambda: composition.subsampled(200, 0.9, 0.5, 0.0)[0], 91.97161024991969),
-    (lambda: composition.composed_delta(7, 0.5, 0.0, 1.0), 0.26270914813525637),
     (lambda: composition.composed_delta(7, 0.5, 1e-3, 1.0), 0.26785472676981154),
-    (lambda: composition.composed_delta(30, 0.1, 1e-8, 0.2), 0.14241392699128766),
-    (lambda: rdp.closed_form(2, 0.01, 0.5), 2.8402138324226127e-05),
     (lambda: rdp.closed_form(9, 0.01, 0.5), 0.00017359885304295638),
-    (lambda: rdp.closed_form(40, 1e-3, 0.9), 9.1328957954371),
     (lambda: rdp.profile(9, 0.01, 0.5), 0.00017612264856749611),
-    (lambda: rdp.profile(3, 0.2, 2.0), 3.5894436934367913),
-    (lambda: rdp.step_rdp(9, 0.01, 2.5), 22.948240943522784),
-    (lambda: rdp.step_rdp(64, 1e-3, 0.5), 0.9838135096801764),
     (lambda: rdp.pure_rdp(5, 0.7), 0.5996621429862905),
-    (lambda: rdp.pure_rdp(2, 3.0), 2.951536050616025),
     (lambda: rdp.epsilon_at(8, 0.25, 1e-6), 1.7930498954161174),
     (lambda: rdp.rho_allowed(8, 3.0, 1e-6), 1.4569501045838797),
     (lambda: selection.selection_rdp(4, 0.5, GEOMETRIC), 3.168458126848331),
     (lambda: selection.selection_rdp(4, 0.5, OTHER), 1.76910941353776),
     (lambda: selection.selection_rdp(4, 0.5, POISSON), 1.3669713222992945),
-    (lambda: selection.pure_epsilon_of_selection(0.5, OTHER), 0.7448471061927251),
-    (lambda: selection.pure_epsilon_of_selection(0.5, POISSON), 1.479674649614842),
-    (lambda: GEOMETRIC.whole_mean, 10.000000000000144),
-    (lambda: GEOMETRIC.expected, 9.39989459459278),
-    (lambda: GEOMETRIC.log_covered, -0.014891208682756348),
     (lambda: OTHER.whole_mean, 5.50000000000008),
-    (lambda: OTHER.expected, 4.053980566684118),
     (lambda: OTHER.log_covered, -0.013939454297045269),
     (lambda: LOGARITHMIC.whole_mean, 6.342355813211436),
-    (lambda: LOGARITHMIC.log_covered, -0.014778187770325038),
     (lambda: POISSON.whole_mean, 4.074629441455111),
-    (lambda: POISSON.expected, 4.074401156461731),
     (lambda: POISSON.log_covered, -2.0303807113861014e-05),
     (lambda: votes.leak(9, 0.4, 0.15), 0.13750966770129353),
-    (lambda: votes.leak(0, 1.5, 0.15), 0.4649245281655747),
     (lambda: CALIBRATED.level, 95),
-    (lambda: CALIBRATED.margin(1e-3), 154),
     (lambda: PRINTED[0].of_threshold, 0.05024304178222795),
-    (lambda: PRINTED[0].of_query, 0.025121520891113976),
-    (lambda: PRINTED[0].level, 606),
     (lambda: PRINTED[1], 16752),
     (lambda: votes.stability_level(0.3, 1e-5), 36),
-    (lambda: votes.stability_margin(1e-3, 0.3, 1e-5), 58),
     (lambda: randomized_response.rates("tight", 1.0).kept, 0.46211715726000924),
     (lambda: randomized_response.rates("tight", 1.0).answers, 0.7880584423829136),
-    (lambda: randomized_response.rates("paper", 1.0).kept, 0.25),
-    (lambda: randomized_response.rates("paper", 1.0).answers, 0.5),
-    (lambda: randomized_response.randomized_response_epsilon(0.75), 1.0986122886681107),
     (lambda: randomized_response.randomized_response_probability(0.5), 0.6224593312018544),
-    (lambda: randomized_response.randomized_response_probability(1e-9), 0.5000000002499999),
     (lambda: randomized_response.k_ary_response_probability(1.0, 5), 0.40460967519168933),
-    (lambda: gdp.joint_step(1.0, 0.4), 1.000000000000001),
     (lambda: gdp.joint_step(1.0, 1.0), 1.2861516952966463),
     (lambda: gdp.step_noise(0.7, 500, 0.6, joint=True).gradient, 42.532480071324215),
     (lambda: gdp.step_noise(0.7, 500, 0.6, joint=True).scales, 34.727624556613),
-    (lambda: gdp.step_noise(0.7, 500, 0.2, joint=True).scales, 38.3725220964473),
     (lambda: gdp.step_noise(0.7, 500, 0.6, joint=False).gradient, 50.50762722761098),
-    (lambda: gdp.step_noise(0.7, 500, 0.6, joint=False).scales, 41.23930494211665),
     (lambda: gdp.scales_share(2.0, 5.0), 0.64813706601056),
-    (lambda: gdp.paper_mu(2.0, 1e-4), 0.4404612684738861),
     (lambda: votes.answer_mu(30.0, 2), 0.09428090415820645),
-    (lambda: votes.flips(0.6, 100, 20.0), 0.23975006109347677),
     (lambda: votes.flips(0.6, 100, 20.0, 5), 0.2905923413805107),
-    (lambda: calibration.sampling_schedule(1000, 0.1, 0.5, 8)[0], 0.0010000000000000568),
-    (lambda: calibration.sampling_schedule(1000, 0.1, 0.5, 8)[3], 0.004466139361735957),
-    (lambda: calibration.sampling_schedule(1000, 0.1, 0.5, 8)[7], 0.01000000000000001),
+    (lambda: sampling_schedule(1000, 0.1, 0.5, 8)[3], 0.004466139361735957),
 ]
 FOUND: list[tuple[Callable[[], float], float]] = [
     (lambda: gdp.mu_allowed(1.0, 1e-6), 0.23670438066318988),
     (lambda: gdp.epsilon_of(1.0, 1e-6), 4.88655411746231),
-    (lambda: gdp.epsilon_of(6.0, 1e-3), 35.73769291952158),
     (lambda: composition.composed_epsilon(20, 0.2, 1e-8, 1e-6), 3.8659582763066327),
-    (lambda: composition.composed_epsilon(1, 0.7, 1e-8, 1e-6), 0.6999985183795616),
     (lambda: selection.epsilon_of_selection(0.3, GEOMETRIC, 1e-6), 1.888255381779445),
     (lambda: selection.epsilon_of_selection(0.3, OTHER, 1e-6), 1.5956685311136183),
     (lambda: selection.epsilon_of_selection(0.3, POISSON, 1e-6), 1.7644167165835871),
     (lambda: selection.mu_for_selection(1.0, 1e-6, GEOMETRIC), 0.16429059033901572),
     (lambda: CALIBRATED.of_threshold, 0.14819630542424894),
     (lambda: CALIBRATED.of_query, 0.12596685961061135),
-    (lambda: CALIBRATED.epoch, 0.40013002464547204),
     (lambda: CALIBRATED.failure(2.0), 9.892440538035091e-05),
     (lambda: votes.stability_share(50, 3.0, 1e-4)[0], 0.1138728040095868),
-    (lambda: votes.stability_share(50, 3.0, 1e-4)[1], 9.99999999999999e-07),
     (lambda: randomized_response.analytic_gaussian_sigma(1.0, 1e-6, 2.0), 8.449357778662463),
     (lambda: votes.answers_sigma(1000, 1.0, 1e-6), 188.93338359305943),
-    (lambda: votes.answers_sigma(3, 100.0, 0.5), 0.17234688579091145),
 ]
 
 

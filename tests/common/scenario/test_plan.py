@@ -9,8 +9,7 @@ from common.core.errors import BadScenario
 from common.learners.base import Calls
 from common.learners.half_spaces import MIN_NOISE
 from common.local.mechanisms.mechanism import Laplace, Warner
-from common.privacy.budget import cost
-from common.privacy.calibration import PRECISION, sampling_schedule
+from common.privacy.budget import PRECISION, cost, sampling_schedule
 from common.privacy.events import Release
 from common.protocols.portfolio import Portfolio, judges, label_reporters, labels_for_each_judge
 from common.scenario import scenario as scenarios

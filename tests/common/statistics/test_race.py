@@ -1,5 +1,7 @@
 """The race's theorem, by trying: the best is never lost, the interval covers, the gap holds, as often as promised."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -35,29 +37,29 @@ def heats(
     return race
 
 
+def kept(race: Race, losses: Sequence[float]) -> bool:
+    """Tell whether all that is promised holds of a race that ended."""
+    winner, best = race.winner, min(losses)
+    found = race.estimates[winner]
+    stayed = any(losses[k] == best for k in race.running)
+    return stayed and found.low <= losses[winner] <= found.high and losses[winner] - best <= race.gap
+
+
 @for_each("losses", [(0.3, 0.3, 0.3), (0.1, 0.25, 0.4, 0.5), (0.2, 0.22)])
 def test_all_that_is_promised_holds_together_as_often_as_promised(losses):
-    best, runs, kept = min(losses), 150, 0
-    for seed in range(runs):
-        race = heats(losses, seed)
-        winner = race.winner
-        found = race.estimates[winner]
-        covered = found.low <= losses[winner] <= found.high
-        kept += losses.index(best) in race.running and covered and losses[winner] - best <= race.gap
-    assert kept >= 0.8 * runs
+    assert sum(kept(heats(losses, seed), losses) for seed in range(150)) >= 0.8 * 150
 
 
 def test_a_race_that_believes_estimates_loses_the_best_too_often():
-    losses, runs = (0.2, 0.22), 150
-    assert sum(0 in heats(losses, seed, kind=Hasty).running for seed in range(runs)) < 0.8 * runs
+    assert sum(0 in heats((0.2, 0.22), seed, kind=Hasty).running for seed in range(150)) < 0.8 * 150
 
 
 def test_who_is_clearly_worse_leaves_and_is_asked_about_no_more():
-    race = heats((0.05, 0.6), 1)
-    assert race.running == (0,)
-    assert race.winner == 0
+    race, unasked = heats((0.05, 0.6), 1), Race(WARNER, 3, 0.9)
+    assert (race.running, race.winner, race.gap) == ((0,), 0, 0.0)
     assert race.counts[1] < race.counts[0]
-    assert race.gap == 0.0
+    assert (unasked.eliminate(), unasked.gap, unasked.winner, unasked.running) == ([], 1.0, 0, (0, 1, 2))
+    assert Race(WARNER, 1, 0.9).gap == 0.0
 
 
 def test_the_gap_counts_those_who_left_with_the_best_ends_that_each_interval_ever_had():
@@ -71,13 +73,6 @@ def test_the_gap_counts_those_who_left_with_the_best_ends_that_each_interval_eve
         race.eliminate()
     assert race.running == (0, 1)
     assert race.gap == pytest.approx(max(0.0, highs[race.winner] - min(lows[k] for k in range(3) if k != race.winner)))
-
-
-def test_a_race_without_answers_knows_nothing():
-    race = Race(WARNER, 3, 0.9)
-    assert race.eliminate() == []
-    assert (race.gap, race.winner, race.running) == (1.0, 0, (0, 1, 2))
-    assert Race(WARNER, 1, 0.9).gap == 0.0
 
 
 def near(aim: float) -> Race:
@@ -114,13 +109,11 @@ def test_the_aim_is_what_a_choice_by_beliefs_may_reach_and_no_more():
 @for_each("liar", [0, 1, 2])
 def test_the_promise_holds_whatever_is_believed(liar):
     """Somebody is believed to make no mistake at all."""
-    losses, runs, kept = (0.2, 0.24, 0.3), 150, 0
-    for seed in range(runs):
-        race = heats(losses, seed)
-        race.believe(liar, 0.0, 1e-3)
-        found = race.estimates[race.winner]
-        kept += found.low <= losses[race.winner] <= found.high and losses[race.winner] - 0.2 <= race.gap
-    assert kept >= 0.8 * runs
+    losses, races = (0.2, 0.24, 0.3), []
+    for seed in range(150):
+        races.append(heats(losses, seed))
+        races[-1].believe(liar, 0.0, 1e-3)
+    assert sum(kept(race, losses) for race in races) >= 0.8 * 150
 
 
 class Reusing(Race):
@@ -129,7 +122,7 @@ class Reusing(Race):
     def compare(self, first, second, firsts, seconds):
         super().compare(first, second, np.tile(firsts, 32), np.tile(seconds, 32))
 
-    def hear(self, answers):
+    def update(self, answers):
         super().update({k: np.tile(bits, 32) for k, bits in answers.items()})
 
 
@@ -165,56 +158,39 @@ def judged(losses: tuple[float, ...], seed: int, kind: type[Race] = Race, liar: 
 @pytest.mark.parametrize("losses", [(0.8, 0.2, 0.2, 0.2), (0.5, 0.5, 0.5, 0.5), (0.95, 0.05, 0.06, 0.5)])
 def test_races_that_compare_keep_what_they_promise(losses, liar):
     """Confidence is .8, and bounds that hold at all counts are wide: of 50 races, fewer than 40 would be a mistake."""
-    kept = 0
-    for seed in range(50):
-        race = judged(losses, seed, liar=liar)
-        found = race.estimates[race.winner]
-        covered = found.low <= losses[race.winner] <= found.high
-        kept += bool({k for k in range(4) if losses[k] == min(losses)} & set(race.running)) and (
-            covered and losses[race.winner] - min(losses) <= race.gap
-        )
-    assert kept >= 40
+    assert sum(kept(judged(losses, seed, liar=liar), losses) for seed in range(50)) >= 40
 
 
 @pytest.mark.thorough
 def test_a_race_that_counts_agents_again_and_again_breaks_its_promise():
     losses = (0.8, 0.2, 0.23, 0.2)
-    kept = 0
-    for seed in range(50):
-        race = judged(losses, seed, kind=Reusing)
-        found = race.estimates[race.winner]
-        kept += found.low <= losses[race.winner] <= found.high and losses[race.winner] - 0.2 <= race.gap
-    assert kept < 40
+    assert sum(kept(judged(losses, seed, kind=Reusing), losses) for seed in range(50)) < 40
 
 
 def test_who_is_expected_to_be_best_is_a_standard_error_above_the_mean_of_all_that_is_known():
     """Against least squares: answers, beliefs and comparisons as rows, each weighed by 1 over its standard error."""
-    rng = np.random.default_rng(11)
-    race = Race(WARNER, 4, 0.9)
+    rng, race, believed = np.random.default_rng(11), Race(WARNER, 4, 0.9), ((1, 0.25, 0.05), (2, 0.1, 0.02))
     race.update({0: bits(rng, 0.3, 900), 1: bits(rng, 0.2, 400)})
-    for k, mean, deviation in ((1, 0.25, 0.05), (2, 0.1, 0.02)):
-        race.believe(k, mean, deviation)
+    for told in believed:
+        race.believe(*told)
     race.compare(2, 0, bits(rng, 0.1, 700), bits(rng, 0.3, 500))
     race.compare(0, 2, bits(rng, 0.3, 300), bits(rng, 0.1, 200))
-    rows, values = [np.eye(4)[k] * 1e-3 for k in range(4)], [0.5e-3] * 4  # all faintly take a loss of 1/2
+    unit = np.eye(4)
+    rows = [(unit[k], 0.5, 1e3) for k in range(4)]  # all faintly take a loss of 1/2
     for k in (0, 1):
-        error = np.sqrt(WARNER.variance(race.estimates[k].value) / race.counts[k])
-        rows.append(np.eye(4)[k] / error)
-        values.append(race.estimates[k].value / error)
-    for k, mean, deviation in ((1, 0.25, 0.05), (2, 0.1, 0.02)):
-        rows.append(np.eye(4)[k] / deviation)
-        values.append(mean / deviation)
-    ones, heard, others, asked = race._compared[0, 2]
-    assert (heard, asked) == (800, 900)
-    shares = [
+        value = race.estimates[k].value
+        rows.append((unit[k], value, np.sqrt(WARNER.variance(value) / race.counts[k])))
+    rows += [(unit[k], mean, deviation) for k, mean, deviation in believed]
+    ones, asked_first, others, asked_second = race._compared[0, 2]
+    assert (asked_first, asked_second) == (800, 900)
+    first, second = (
         min(1.0, max(0.0, (x / n + WARNER.truth - 1) / (2 * WARNER.truth - 1))) for x, n in ((ones, 800), (others, 900))
-    ]
-    error = np.sqrt(WARNER.variance(shares[0]) / 800 + WARNER.variance(shares[1]) / 900)
-    rows.append((np.eye(4)[0] - np.eye(4)[2]) / error)
-    values.append((shares[0] - shares[1]) / error)
-    matrix = np.array(rows)
+    )
+    error = np.sqrt(WARNER.variance(first) / 800 + WARNER.variance(second) / 900)
+    rows.append((unit[0] - unit[2], first - second, error))
+    matrix, values = (np.array([row[part] / row[2] for row in rows]) for part in (0, 1))
     inverse = np.linalg.inv(matrix.T @ matrix)
-    wanted = inverse @ matrix.T @ np.array(values) + np.sqrt(np.diag(inverse))
+    wanted = inverse @ matrix.T @ values + np.sqrt(np.diag(inverse))
     assert race._expected() == pytest.approx(wanted, rel=1e-9)
 
 
@@ -233,40 +209,29 @@ def test_a_heat_bounds_differences_by_its_matched_answers():
 def test_comparisons_say_more_than_losses_and_count_for_who_is_chosen():
     """Two that differ on few people: 2,000 answers to comparisons beside as many about losses."""
     rng = np.random.default_rng(4)
-
-    def told(share: float) -> np.ndarray:
-        return bits(rng, share, 1000)
-
     losses, compared = (Race(WARNER, 2, 0.9, planned=1000) for _ in range(2))
-    losses.update({0: told(0.45), 1: told(0.4)})
-    compared.compare(0, 1, told(0.05), told(0.0))
+    losses.update({0: bits(rng, 0.45, 1000), 1: bits(rng, 0.4, 1000)})
+    compared.compare(0, 1, bits(rng, 0.05, 1000), bits(rng, 0.0, 1000))
     assert (losses.answers, compared.answers) == (2000, 2000)
-    assert compared._most[0][1] - -compared._most[1][0] < losses._most[0][1] - -losses._most[1][0]
+    assert compared._most[0][1] + compared._most[1][0] < losses._most[0][1] + losses._most[1][0]
     compared.believe(0, 0.4, 0.3)
     assert compared.winner == 1
 
 
-def test_what_is_known_of_one_pair_counts_for_others():
-    """0 and 1 were compared, then 1 and 2: the difference of 0 and 2 follows."""
-    ones = np.ones(4000, dtype=np.uint8)
-    mixed = np.arange(4000) % 2 == 0
+def test_what_is_known_of_one_pair_counts_for_others_and_contradictions_lose_nobody():
+    ones, zeros, mixed = (np.full(4000, value, dtype=np.uint8) for value in (1, 0, 0))
+    mixed[::2] = 1
     race = Race(WARNER, 3, 0.9, planned=4000)
-    race.compare(0, 1, mixed.astype(np.uint8), mixed.astype(np.uint8))
-    race.compare(1, 2, mixed.astype(np.uint8), ones)
-    assert race._most[0][2] < 0.0
+    race.compare(0, 1, mixed, mixed)
+    race.compare(1, 2, mixed, ones)
     assert race._most[0][2] == pytest.approx(race._most[0][1] + race._most[1][2])
+    assert race._most[0][2] < 0.0
     assert race.eliminate() == [2]
-
-
-def test_bounds_that_contradict_one_another_lose_nobody_and_stay_bounds():
-    """0 beats 1, 1 beats 2 and 2 beats 0, by far: one of the answers lied, or was a chance of beta."""
-    ones, zeros = np.ones(4000, dtype=np.uint8), np.zeros(4000, dtype=np.uint8)
-    race = Race(WARNER, 3, 0.9, planned=4000)
+    circle = Race(WARNER, 3, 0.9, planned=4000)  # 0 beats 1, 1 beats 2 and 2 beats 0: somebody lied, or it was chance
     for first, second in ((0, 1), (1, 2), (2, 0)):
-        race.compare(first, second, zeros, ones)
-    race.eliminate()
-    assert race.running
-    assert 0.0 <= race.gap <= 1.0
+        circle.compare(first, second, zeros, ones)
+    assert circle.eliminate() == []
+    assert 0.0 <= circle.gap <= 1.0
 
 
 def test_a_mirrored_answer_counts_for_both_and_is_matched_with_itself_never():

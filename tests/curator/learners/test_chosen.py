@@ -14,8 +14,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
-from common.privacy.theorems.selection import mu_for_selection
-from common.privacy.theorems.stopping import geometric
+from common.privacy.theorems.selection import geometric, mu_for_selection
 from common.scenario.scenario import parse
 from curator.learners.base import learn_from, parse_learner
 from curator.sample.reweighing import Reweighing

@@ -22,7 +22,7 @@ from common.privacy.events import (
     SubsampledSteps,
     sampling_error,
 )
-from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
+from common.privacy.theorems.selection import NegativeBinomial, Poisson, geometric
 from referee.audit import certificates, games
 from referee.audit.certificates import recheck
 from tests.referee.audit.test_false_certificates import DELTA, SMALL, _pair, claim

@@ -21,7 +21,7 @@ from common.privacy.accountants import ACCOUNTANTS, Plan
 from common.privacy.budget import certificate_of
 from common.privacy.events import Gaussian, PrivateSelection, Release, SubsampledSteps, error_paid
 from common.privacy.theorems.renyi import closed_form, profile
-from common.privacy.theorems.stopping import Poisson, geometric
+from common.privacy.theorems.selection import Poisson, geometric
 from referee.audit import games, recomputing
 from referee.audit.certificates import TOLERANCE, recheck
 from referee.audit.recomputing import METHODS, _integral, _series, gaussian

@@ -77,12 +77,6 @@ def test_the_profile_is_its_integral_rounded_up(order: int, tv_bound: float, rat
     assert exact <= found <= exact * 1.05
 
 
-@for_each("ratio", [0.1, 1.0, 3.0])
-def test_without_subsampling_the_profile_is_the_gaussian_mechanism(ratio: float) -> None:
-    for order in (2, 10, 100):
-        assert profile(order, 1.0, ratio) == pytest.approx(order * ratio**2 / 2, rel=0.03)
-
-
 @settings(max_examples=12)
 @given(
     order=st.integers(2, 6),
@@ -98,12 +92,6 @@ def test_both_bounds_are_above_the_truth_for_every_triple_in_the_ball(
     truth = true_divergence(order, tv_bound, means)
     assert closed_form(order, tv_bound, ratio) >= truth * (1 - 1e-6)
     assert profile(order, tv_bound, ratio) >= truth * (1 - 1e-6)
-
-
-def test_the_closed_form_is_attained_by_opposite_ends_of_the_ball() -> None:
-    means = np.array([[0.5, 0.0], [-0.5, 0.0], [0.5, 0.0]])
-    truth = true_divergence(2, 0.01, means)
-    assert truth == pytest.approx(closed_form(2, 0.01, 1.0), rel=0.05)
 
 
 def test_pairwise_distances_alone_break_the_closed_form_but_not_the_profile() -> None:
@@ -191,18 +179,11 @@ def test_the_lemma_holds_for_every_outcome_of_draws_answered_one_by_one(
     mixed = (1 - tv_bound) * second + tv_bound * first
     p, q = power(mixed, draws), power(second, draws)
     star, star_delta = subsampled(draws, tv_bound, epsilon, delta)
-    assert hockey_stick(p, q, star) <= star_delta + 1e-15
-    assert hockey_stick(q, p, star) <= star_delta + 1e-15
-
-
-@for_each("draws", [1, 3, 10])
-def test_the_lemma_is_tight_for_a_count_with_geometric_odds(draws: int) -> None:
-    epsilon, tv_bound = 0.7, 0.05
-    odds = math.prod([(1 - tv_bound) + tv_bound * math.exp(epsilon)] * draws)
-    star, star_delta = subsampled(draws, tv_bound, epsilon, 0.0)
-    assert star == pytest.approx(math.log(odds), rel=1e-12)
-    assert star >= math.log(odds)
-    assert star_delta == 0.0
+    assert max(hockey_stick(p, q, star), hockey_stick(q, p, star)) <= star_delta + 1e-15
+    with mpmath.workdps(40):
+        tight = draws * mpmath.log1p(mpmath.mpf(tv_bound) * mpmath.expm1(epsilon))  # the odds of a count
+        assert tight <= star <= tight * (1 + mpmath.mpf(1e-12))
+    assert (star_delta > 0.0) == (delta > 0.0)
 
 
 def test_the_printed_claim_is_false_and_the_lemma_is_not() -> None:
@@ -216,12 +197,6 @@ def test_the_printed_claim_is_false_and_the_lemma_is_not() -> None:
     star, star_delta = subsampled(1, tv_bound, epsilon, delta)
     assert star_delta == pytest.approx(1e-4, rel=1e-12)
     assert hockey_stick(mixed, second, star) == pytest.approx(star_delta, rel=1e-9)
-
-
-def test_a_learner_without_privacy_has_none_after_subsampling() -> None:
-    assert subsampled(2, 0.1, 1e4, 0.0) == (math.inf, 0.0)
-    assert subsampled(2, 0.1, 1e4, 1e-6) == (math.inf, 1.0)
-    assert subsampled(10_000, 0.5, 5.0, 1e-6)[1] == 1.0
 
 
 @for_each("releases", [1, 2, 3, 5])
@@ -273,18 +248,16 @@ def test_the_inverse_ends_on_the_private_side(releases: int, epsilon: float, log
     assert found == 0.0 or composed_delta(releases, epsilon, 0.0, found * (1 - 1e-6)) > delta
 
 
-def test_where_no_epsilon_suffices_it_is_infinite() -> None:
-    assert epsilon_at(2, 0.1, 0.0) == math.inf
-    assert rho_allowed(2, 1.0, 0.0) == -math.inf
-    assert composed_epsilon(10, 0.1, 1e-6, 1e-6) == math.inf
-    assert composed_epsilon(10, math.inf, 0.0, 1e-6) == math.inf
+def test_where_no_epsilon_suffices_it_is_infinite_and_what_is_not_subsampled_keeps_its_own() -> None:
+    assert (epsilon_at(2, 0.1, 0.0), rho_allowed(2, 1.0, 0.0)) == (math.inf, -math.inf)
+    assert composed_epsilon(10, 0.1, 1e-6, 1e-6) == composed_epsilon(10, math.inf, 0.0, 1e-6) == math.inf
     assert composed_epsilon(10, 0.1, 0.0, 0.0) == pytest.approx(1.0)
+    assert subsampled(2, 0.1, 1e4, 0.0) == (math.inf, 0.0)
+    assert subsampled(2, 0.1, 1e4, 1e-6) == (math.inf, 1.0)
+    assert subsampled(10_000, 0.5, 5.0, 1e-6)[1] == 1.0
     for releases in (0, 10**9):
         with pytest.raises(BadInput):
             composed_delta(releases, 0.1, 0.0, 1.0)
-
-
-def test_a_mechanism_on_the_sample_itself_costs_exactly_what_it_declares() -> None:
     for epsilon in (0.1, 0.5, 1.0, 3.0, 800.0):
         assert subsampled(1, 1.0, epsilon, 0.0) == (epsilon, 0.0)
         assert composed_epsilon(1, epsilon, 0.0, 0.0) == epsilon

@@ -1,6 +1,7 @@
 """The cover of all triples, their profiles and the game's value: against brute force, never below what is reached."""
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -23,16 +24,17 @@ from common.privacy.theorems.games import (
     Gram,
     Move,
     _above,
+    _vectors,
     chi_squared,
     cover,
-    gram_of,
     knots,
     move,
     triple_profiles,
 )
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.loss_grids import compose_profiles, connect_dots
+from common.privacy.theorems.loss_grids import compose_profiles
 from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
+from tests.common.privacy.theorems.test_profiles import dominating
 from tests.tiers import for_each
 
 RNG = np.random.default_rng(14)
@@ -40,6 +42,11 @@ RNG = np.random.default_rng(14)
 
 def gram(a: Floats, b: Floats, c: Floats) -> Gram:
     return float((b - a) @ (b - a)), float((c - a) @ (c - a)), float((b - a) @ (c - a))
+
+
+def gram_of(psi: float, phi: float) -> Gram:
+    b, c, _, _ = _vectors(psi, phi)
+    return gram(np.zeros(2), b, c)
 
 
 def triples(count: int) -> list[Gram]:
@@ -73,9 +80,7 @@ def test_what_stands_for_a_cell_lies_above_all_of_it() -> None:
         for x, y in [*RNG.random((20, 2)), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]:
             inside = gram_of(psi + x * sides[0], phi + y * sides[1])
             first, second, product = (one - other for one, other in zip(above, inside, strict=True))
-            assert first > 0.0
-            assert second > 0.0
-            assert first * second >= product * product
+            assert min(first, second, first * second - product * product) >= 0.0 < first
 
 
 def exact(s: float, one: Gram, level: float) -> float:
@@ -137,7 +142,24 @@ def toy(up: float, down: float, places: int = 2) -> Move:
     return Move(law, 0.0, 0.0)
 
 
-MOVES = [toy(1, 2), toy(2, 1)]
+MOVES, LEADER = [toy(1, 2), toy(2, 1)], toy(2, 2)
+PLACES = range(0, 40, 4)
+
+
+def played(
+    steps: int,
+    aim: float,
+    delta: float,
+    *,
+    moves: list[Move] = MOVES,
+    leaders: Sequence[Move] = (LEADER,),
+    span=(-25, 25),
+) -> GameValue:
+    return Game(moves, leaders, WIDTH, span).value(steps, aim, delta)
+
+
+def never_below_the_truth(value: GameValue, steps: int) -> bool:
+    return all(value.delta(WIDTH * place) >= brute(MOVES, steps, place) * (1.0 - 1e-12) for place in PLACES)
 
 
 def brute(moves: list[Move], steps: int, place: int) -> float:
@@ -155,7 +177,7 @@ def brute(moves: list[Move], steps: int, place: int) -> float:
 
 @for_each("steps", [1, 2, 3, 30])
 def test_the_value_of_a_small_game_is_that_of_all_its_plays(steps: int) -> None:
-    value = Game(MOVES, [toy(2, 2)], WIDTH, (-20.0, 20.0)).value(steps, 1.0, 1e-3)
+    value = played(steps, 1.0, 1e-3)
     for place in (0, 3, 10):
         truth = brute(MOVES, steps, place)
         found = value.delta(WIDTH * place)
@@ -165,15 +187,11 @@ def test_the_value_of_a_small_game_is_that_of_all_its_plays(steps: int) -> None:
 
 
 def test_leaders_that_make_many_steps_at_once_never_show_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    truth = [brute(MOVES, 25, place) for place in range(0, 40, 4)]
     monkeypatch.setattr(games, "WORK", 0)
-    for leaders in ([toy(2, 2)], [MOVES[0], toy(2, 2)], [MOVES[1], MOVES[0], toy(2, 2)]):
+    for leaders in ([LEADER], [MOVES[0], LEADER], [MOVES[1], MOVES[0], LEADER]):
         for aim in (0.5, 2.0):
-            value = Game(MOVES, leaders, WIDTH, (-25.0, 25.0)).value(
-                25, aim, max(1e-6, brute(MOVES, 25, round(10 * aim)))
-            )
-            for place, least in zip(range(0, 40, 4), truth, strict=True):
-                assert value.delta(WIDTH * place) >= least * (1.0 - 1e-12)
+            delta = max(1e-6, brute(MOVES, 25, round(10 * aim)))
+            assert never_below_the_truth(played(25, aim, delta, leaders=leaders), 25)
 
 
 def test_a_leader_that_is_too_cheap_pays_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,23 +199,20 @@ def test_a_leader_that_is_too_cheap_pays_for_that(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(games, "SLACK", 1e3)  # with an aim that is far away, anything may lead
     idle = Move(np.array([0.0, 0.0, 1.0, 0.0, 0.0]), 0.0, 0.0)
     for cheap in (idle, toy(1, 1), MOVES[0]):
-        value = Game(MOVES, [cheap, toy(2, 2)], WIDTH, (-25.0, 25.0)).value(20, 3.5, 1e-9)
-        for place in range(0, 40, 4):
-            assert value.delta(WIDTH * place) >= brute(MOVES, 20, place) * (1.0 - 1e-12)
+        assert never_below_the_truth(played(20, 3.5, 1e-9, leaders=[cheap, LEADER]), 20)
 
 
 def test_what_is_infinite_and_what_falls_short_is_added_for_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = [Move(each.law * (1.0 - 1e-3), 1e-3, 2e-3) for each in MOVES]
     for work in (0, games.WORK):
         monkeypatch.setattr(games, "WORK", work)
-        value = Game(failing, [toy(2, 2)], WIDTH, (-20.0, 20.0)).value(10, 1.0, 1e-3)
-        assert value.delta(1.9) >= 10 * 2e-3 + (1.0 - (1.0 - 1e-3) ** 10)
+        assert played(10, 1.0, 1e-3, moves=failing).delta(1.9) >= 10 * 2e-3 + (1.0 - (1.0 - 1e-3) ** 10)
 
 
 def test_a_grid_that_ends_early_only_adds() -> None:
-    wide = Game(MOVES, [toy(2, 2)], WIDTH, (-20.0, 20.0)).value(30, 1.0, 1e-3)
+    wide = played(30, 1.0, 1e-3)
     for span in ((-1.0, 2.5), (-0.3, 1.5), (-2.0, 0.5)):
-        short = Game(MOVES, [toy(2, 2)], WIDTH, span).value(30, 1.0, 1e-3)
+        short = played(30, 1.0, 1e-3, span=span)
         assert all(short.delta(WIDTH * place) >= wide.delta(WIDTH * place) - 1e-12 for place in range(5))
 
 
@@ -230,17 +245,13 @@ def test_both_directions_of_a_move_agree_at_level_1() -> None:
 
 
 def test_chords_between_losses_lie_above() -> None:
-    losses = np.array([0.0, 1.0])
-    value = GameValue(losses, np.array([0.5, 0.1]))
-    assert value.delta(0.0) == pytest.approx(0.5)
-    assert value.delta(0.5) == pytest.approx(0.5 - 0.4 * math.expm1(0.5) / math.expm1(1.0))
-    assert value.delta(7.0) == pytest.approx(0.1)
-    assert value.delta(-1.0) == 1.0
+    value = GameValue(np.array([0.0, 1.0]), np.array([0.5, 0.1]))
+    between = 0.5 - 0.4 * math.expm1(0.5) / math.expm1(1.0)
+    assert [value.delta(loss) for loss in (-1.0, 0.0, 0.5, 7.0)] == pytest.approx([1.0, 0.5, between, 0.1])
 
 
-def shown(tv_bound: float, ratio: float, steps: int, delta: float = 1e-5) -> float:
-    event = SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio)
-    return GameAccountant().epsilon([(event, 1)], delta)
+def claimed(tv_bound: float, ratio: float, steps: int, delta: float = 1e-5, *, by: str = "pld") -> float:
+    return ACCOUNTANTS[by]().epsilon([(SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio), 1)], delta)
 
 
 @pytest.mark.slow
@@ -248,11 +259,10 @@ def shown(tv_bound: float, ratio: float, steps: int, delta: float = 1e-5) -> flo
 def test_steps_cost_no_less_than_any_known_adversary_reaches_and_hardly_more(
     tv_bound: float, ratio: float, steps: int, width: float
 ) -> None:
-    claimed = shown(tv_bound, ratio, steps)
-    truth = epsilon_of_pair(tv_bound, ratio, steps, 1e-5)
+    shown, truth = claimed(tv_bound, ratio, steps, by="game"), epsilon_of_pair(tv_bound, ratio, steps, 1e-5)
     assert truth is not None
-    assert truth <= claimed <= 1.035 * truth
-    assert reached_by_adversary(tv_bound, ways(ratio)["adaptive"], steps, claimed, width) <= 1e-5
+    assert truth <= shown <= 1.035 * truth
+    assert reached_by_adversary(tv_bound, ways(ratio)["adaptive"], steps, shown, width) <= 1e-5
 
 
 def test_only_steps_of_one_kind_are_worth_a_game() -> None:
@@ -279,14 +289,9 @@ def test_a_jump_by_a_law_whose_spectrum_has_a_zero_is_its_convolution() -> None:
     assert np.abs(found - np.maximum(exact, reached)).max() <= error < 1e-9
 
 
-def claimed(tv_bound: float, ratio: float, steps: int, delta: float) -> float:
-    event = SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio)
-    return ACCOUNTANTS["pld"]().epsilon([(event, 1)], delta)
-
-
 def test_a_thousand_rare_steps_with_little_noise_have_a_price() -> None:
     """Grids fine enough for the many small losses could not reach the few large ones: nothing was shown."""
-    prices = [claimed(1e-4, ratio, 1000, 1e-5) for ratio in (1.5, 2.0, 4.0, 10.0)]
+    prices = [claimed(1e-4, ratio, 1000) for ratio in (1.5, 2.0, 4.0, 10.0)]
     assert prices == pytest.approx([0.05446, 0.5435, 13.983, 150.26], rel=2e-3)
 
 
@@ -297,8 +302,7 @@ def test_a_thousand_rare_steps_with_little_noise_have_a_price() -> None:
 )
 def test_epsilon_falls_as_noise_grows(tv_bound: float, steps: int, delta: float) -> None:
     prices = [claimed(tv_bound, ratio, steps, delta) for ratio in np.geomspace(0.05, 10.0, 24)]
-    assert all(math.isfinite(price) for price in prices)
-    assert all(less < more for less, more in pairwise(prices))
+    assert all(less < more < math.inf for less, more in pairwise(prices))
 
 
 @pytest.mark.slow
@@ -308,7 +312,7 @@ def test_few_heavy_steps_cost_at_most_a_fifth_more_than_one_pair_does(
 ) -> None:
     pair = epsilon_of_pair(tv_bound, ratio, steps, 1e-5)
     assert pair is not None
-    assert pair * (1.0 - 1e-3) <= claimed(tv_bound, ratio, steps, 1e-5) <= 1.2 * pair
+    assert pair * (1.0 - 1e-3) <= claimed(tv_bound, ratio, steps) <= 1.2 * pair
 
 
 @pytest.mark.parametrize("steps", [1, 10_000])
@@ -317,23 +321,14 @@ def test_the_width_suits_small_losses_too(steps: int) -> None:
     assert found is not None
     exact = epsilon_of(1.0, 1e-6)
     assert exact <= found.epsilon(1e-6) <= 1.001 * exact
-
-
-def test_nothing_is_shown_where_every_useful_grid_is_too_long() -> None:
-    assert compose_profiles([(gaussian_profile(1e-6), 10**12)], 1e-6) is None
+    assert compose_profiles([(gaussian_profile(1e-6), 10**12)], 1e-6) is None  # every useful grid is too long
 
 
 def test_a_release_without_mass_at_zero_is_put_on_narrow_cells() -> None:
     """Randomized response has all of its mass at its two losses, and slopes between narrow cells are rounded."""
     profile = release_profile(0.0035, 2e-12)
     for width in (1.4e-5, 2e-6):
-        grid = connect_dots(profile, width, 1e-12)
-        assert grid is not None
-        assert grid.rising.sum() + grid.falling.sum() + grid.failure <= 1.0 + 1e-15
-        levels = np.exp(width * np.arange(1, len(grid.rising) + 1))
-        for loss in (0.0, 0.001, 0.0034):
-            reached = grid.failure + float(np.maximum(grid.falling * (levels - math.exp(loss)), 0.0).sum())
-            assert float(profile.at(np.array([loss]))[0]) <= reached + grid.shortfall
+        dominating(profile, width, (0.0, 0.001, 0.0034))
     steps = step_profile(1e-4, 0.447)
     found = compose_profiles([(steps, 1000), (profile, 1)], 1e-5)
     assert found is not None

@@ -1,6 +1,7 @@
 """Gaussian differential privacy, against 60-digit arithmetic and its known answers."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import mpmath
@@ -14,7 +15,7 @@ from common.core.arrays import Floats
 from common.privacy.theorems.composition import composed_delta
 from common.privacy.theorems.games import triple_profiles
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of, mu_allowed
-from common.privacy.theorems.loss_grids import Composed, compose, connect_dots
+from common.privacy.theorems.loss_grids import Composed, LossGrid, compose, connect_dots
 from common.privacy.theorems.profiles import Profile, gaussian_excess, gaussian_profile, release_profile, step_profile
 from tests.tiers import for_each
 
@@ -55,13 +56,9 @@ def test_epsilon_is_the_least_on_the_private_side_and_inverts_mu(mu: float, log_
 
 def test_what_no_epsilon_can_describe_is_infinite() -> None:
     assert epsilon_of(1e3, 1e-9) == math.inf
+    assert epsilon_of(0.3, delta_of(0.3, 0.0)) == 0.0
     assert epsilon_of(37.0, 1e-6) == math.inf  # it is about 860, and the largest epsilon 700
     assert 600.0 < epsilon_of(32.0, 1e-6) < 700.0
-
-
-def test_a_delta_that_suffices_without_any_epsilon_costs_none() -> None:
-    for mu in (1e-3, 0.3, 2.0):
-        assert epsilon_of(mu, delta_of(mu, 0.0)) == 0.0
 
 
 AXIS = np.linspace(-9.0, 9.0, 361)
@@ -90,29 +87,17 @@ def in_disc(random: np.random.Generator, ratio: float) -> Floats:
 def test_no_triple_in_the_ball_exceeds_the_envelope_and_one_attains_it(tv_bound: float, ratio: float) -> None:
     profile, random = step_profile(tv_bound, ratio), np.random.default_rng(1)
     bound = profile.at(LOSSES)
-    ends = (
-        0.5 * ratio * np.array([[-0.6, -0.8], [0.6, 0.8], [-0.6, -0.8]])
-    )  # no axis of the grid: sums are exact to 1e-4
+    # No axis of the grid: sums are exact to 1e-4.
+    ends = 0.5 * ratio * np.array([[-0.6, -0.8], [0.6, 0.8], [-0.6, -0.8]])
     triples = [in_disc(random, ratio) for _ in range(12)]
     for means in [*triples, ends]:
         p, q = laws(tv_bound, means)
-        assert np.all(hockey_sticks(p, q) <= bound * (1 + 2e-3) + 1e-8 * tv_bound)
-        assert np.all(hockey_sticks(q, p) <= bound * (1 + 2e-3) + 1e-8 * tv_bound)
+        for found in (hockey_sticks(p, q), hockey_sticks(q, p)):
+            assert np.all(found <= bound * (1 + 2e-3) + 1e-8 * tv_bound)
         with np.errstate(invalid="ignore", divide="ignore"):
             squares = np.where(q > 0, (p - q) ** 2 / q, 0.0)
         assert squares.sum() * CELL <= profile.chi_squared * (1 + 1e-6)
-    attained = hockey_sticks(*laws(tv_bound, ends))
-    np.testing.assert_allclose(attained, bound, rtol=2e-3, atol=2e-6 * tv_bound)
-
-
-def test_the_worst_geometry_above_level_one_is_not_the_worst_below() -> None:
-    """So no single pair dominates: a pair that is worst on one side costs less than the envelope on the other."""
-    tv_bound, ratio = 0.01, 2.0
-    ends = np.array([[-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
-    p, q = laws(tv_bound, ends)
-    bound = step_profile(tv_bound, ratio).at(LOSSES)
-    assert hockey_sticks(p, q)[3] > 0.99 * bound[3]
-    assert hockey_sticks(q, p)[3] < 0.1 * bound[3]
+    np.testing.assert_allclose(hockey_sticks(p, q), bound, rtol=2e-3, atol=2e-6 * tv_bound)
 
 
 def test_means_at_pairwise_distance_alone_exceed_the_chi_squared_but_not_the_envelope() -> None:
@@ -176,17 +161,20 @@ def run(profile: Profile, count: int, width: float, delta: float = DELTA) -> Com
     return composed
 
 
-def test_a_grid_dominates_the_profile_that_it_is_made_of() -> None:
-    profile, width = step_profile(0.01, 1.0), 1e-3
+def dominating(profile: Profile, width: float, losses: Sequence[float]) -> LossGrid:
+    """Return a profile's grid, which is a pair of laws that dominates it."""
     grid = connect_dots(profile, width, 1e-12)
     assert grid is not None
+    assert grid.rising.sum() + grid.falling.sum() + grid.failure <= 1.0 + 1e-15
     levels = np.exp(width * np.arange(1, len(grid.rising) + 1))
-    for loss in (0.0, 0.00049, 0.0123, 0.2):
+    for loss in losses:
         reached = grid.failure + np.maximum(grid.falling * (levels - math.exp(loss)), 0.0).sum()
         assert float(profile.at(np.array([loss]))[0]) <= reached + grid.shortfall
-    assert grid.shortfall < 1e-12
-    mass = grid.rising.sum() + grid.falling.sum() + grid.failure
-    assert 0.0 < mass < 1.0
+    return grid
+
+
+def test_a_grid_dominates_the_profile_that_it_is_made_of() -> None:
+    assert dominating(step_profile(0.01, 1.0), 1e-3, (0.0, 0.00049, 0.0123, 0.2)).shortfall < 1e-12
 
 
 @for_each(("mu", "count"), [(1.0, 1), (0.1, 100), (0.01, 10_000), (0.001, 1_000_000)])
@@ -211,9 +199,6 @@ def test_what_is_not_in_the_window_is_added() -> None:
     assert grid is not None
     grids = (grid, replace(grid, failure=1e-3), replace(grid, shortfall=1e-4))
     sound, leaky, short = (compose([(each, 100)], width, DELTA) for each in grids)
-    assert sound
-    assert leaky
-    assert short
     assert sound.beyond < 1e-3 * DELTA
     assert leaky.delta(5.0) >= 0.09
     assert short.delta(5.0) >= sound.delta(5.0) + 0.0099

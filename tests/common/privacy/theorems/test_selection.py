@@ -1,6 +1,7 @@
 """What a private choice costs: the theorems against the exact output laws of small mechanisms, and of an oracle."""
 
 import math
+from fractions import Fraction
 from functools import cache
 
 import mpmath
@@ -15,7 +16,6 @@ from scipy.stats import chi2
 
 from benchmarks.worst_choice import attained, binned, shares, worst_order
 from common.core.arrays import AnyArray, Floats
-from common.core.errors import BadInput, BadMessage
 from common.learners.chosen import combinations
 from common.numerics.randomness import RandomSource
 from common.privacy.accountants import ACCOUNTANTS
@@ -24,13 +24,16 @@ from common.privacy.events import Gaussian, PrivateSelection, SubsampledSteps
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of
 from common.privacy.theorems.selection import (
     AnyLaw,
+    NegativeBinomial,
+    Poisson,
+    Stopping,
     delta_of_selection,
     epsilon_of_selection,
+    geometric,
     mu_for_selection,
-    pure_epsilon_of_selection,
     selection_rdp,
+    weights,
 )
-from common.privacy.theorems.stopping import NegativeBinomial, Poisson, Stopping, geometric, weights
 from curator.mechanisms.selection import below, choose, draw_count
 from curator.mechanisms.sums import noisy_sum
 from referee.audit.recomputing import delta_of_choice
@@ -91,76 +94,24 @@ def renyi(first: Floats, second: Floats, order: int) -> float:
 @for_each("law", LAWS, ids=IDS)
 @for_each("mu", thinned([0.1, 1.5, 0.5], 1))
 @for_each("order", ["up", "down", "mixed"])
-class TestTheTheorems:
-    def test_the_renyi_divergence_of_the_best_is_at_most_the_claimed_one(
-        self, law: AnyLaw, mu: float, order: str
-    ) -> None:
-        first, second = (best_of(law, chances) for chances in selection_binned(mu, order))
-        for moment in (2, 3, 8, 32):
-            assert renyi(first, second, moment) <= selection_rdp(moment, mu, law)
-
-    def test_the_hockey_stick_divergence_of_the_best_is_at_most_delta(self, law: AnyLaw, mu: float, order: str) -> None:
-        first, second = (best_of(law, chances) for chances in selection_binned(mu, order))
-        for delta in (1e-1, 1e-3, 1e-6):
-            assert divergence(first, second, epsilon_of_selection(mu, law, delta)) <= delta
+def test_both_divergences_of_the_best_are_at_most_the_claimed_ones(law: AnyLaw, mu: float, order: str) -> None:
+    first, second = (best_of(law, chances) for chances in selection_binned(mu, order))
+    for moment in (2, 3, 8, 32):
+        assert renyi(first, second, moment) <= selection_rdp(moment, mu, law)
+    for delta in (1e-1, 1e-3, 1e-6):
+        assert divergence(first, second, epsilon_of_selection(mu, law, delta)) <= delta
 
 
 @for_each("law", LAWS, ids=IDS)
-def test_a_choice_costs_more_than_one_run(law: AnyLaw) -> None:
-    # Charging one run is a false claim, of this very mechanism.
-    first, second = (best_of(law, chances) for chances in selection_binned(0.5, "up"))
-    assert divergence(first, second, epsilon_of(0.5, 1e-3)) > 1e-3
-
-
-@for_each("law", LAWS, ids=IDS)
-def test_the_claim_is_not_far_from_what_a_mechanism_attains(law: AnyLaw) -> None:
-    claimed = epsilon_of_selection(0.5, law, 1e-3)
-    worst = max(
-        divergence(*(best_of(law, c) for c in selection_binned(0.5, order)), 0.5 * claimed)  # type: ignore[call-arg]
-        for order in ("up", "down")
-    )
-    assert worst > 1e-3
-
-
-@for_each("epsilon", [0.1, 1.0, 3.0])
-@for_each("law", LAWS, ids=IDS)
-def test_pure_runs_make_a_pure_choice(epsilon: float, law: AnyLaw) -> None:
-    claimed = pure_epsilon_of_selection(epsilon, law)
-    random = np.random.default_rng(2)
-    for _ in range(60):
-        second = random.dirichlet(np.ones(5))
-        first = second * np.exp(random.choice([-1, 1], 5) * epsilon / 2)
-        first /= first.sum()
-        base = np.abs(np.log(first / second)).max()
-        best = np.abs(np.log(best_of(law, first) / best_of(law, second))).max()
-        assert best <= pure_epsilon_of_selection(base, law) + 1e-9
-    assert epsilon < claimed
-    if isinstance(law, NegativeBinomial):
-        assert claimed <= (2.0 + law.eta) * epsilon
-
-
-@for_each("law", LAWS, ids=IDS)
-def test_a_fit_on_one_part_and_a_score_on_the_other_cost_as_one(law: AnyLaw) -> None:
-    # Randomized response twice: h tells the training bit, s whether h fits the validation bit; ranked by s.
-    epsilon = 0.7
-    truth = math.exp(epsilon) / (1.0 + math.exp(epsilon))
-
-    def scored(training: int, validation: int) -> Floats:
-        fits = [truth if h == training else 1.0 - truth for h in (0, 1)]
-        likes = [truth if h == validation else 1.0 - truth for h in (0, 1)]
-        return np.array([fits[h] * (likes[h] if s else 1.0 - likes[h]) for s in (0, 1) for h in (0, 1)])
-
-    def loss(one: tuple[int, int], other: tuple[int, int]) -> float:
-        return float(np.abs(np.log(best_of(law, scored(*one)) / best_of(law, scored(*other)))).max())
-
-    claimed = pure_epsilon_of_selection(epsilon, law)
-    assert epsilon < max(loss((0, 0), (1, 0)), loss((0, 0), (0, 1))) <= claimed + 1e-9
-    assert np.abs(np.log(scored(0, 0) / scored(1, 1))).max() > 1.39  # two records, one in each part
-
-
-def test_the_bound_of_liu_and_talwar_is_the_limit_of_rare_stopping() -> None:
-    assert pure_epsilon_of_selection(0.5, NegativeBinomial(gamma=1e-12, most=10)) == pytest.approx(1.5)
-    assert pure_epsilon_of_selection(0.5, NegativeBinomial(gamma=1.0, most=10)) == pytest.approx(0.5)
+def test_a_choice_costs_more_than_one_run_and_nearly_what_is_claimed(law: AnyLaw) -> None:
+    """Charging one run, or half of the claim, is a false claim, of these very mechanisms."""
+    half = 0.5 * epsilon_of_selection(0.5, law, 1e-3)
+    found = []
+    for order in ("up", "down"):
+        first, second = (best_of(law, chances) for chances in selection_binned(0.5, order))
+        found += [divergence(first, second, epsilon) for epsilon in (epsilon_of(0.5, 1e-3), half)]
+    assert found[0] > 1e-3
+    assert max(found[1::2]) > 1e-3
 
 
 def test_the_renyi_bound_is_that_of_an_oracle() -> None:
@@ -176,13 +127,7 @@ def test_the_renyi_bound_is_that_of_an_oracle() -> None:
             assert 0.97 * theirs[order] <= ours <= 1.02 * theirs[order]
 
 
-def test_known_answers_and_budgets_out_of_range() -> None:
-    for epsilon, delta in ((0.0, 1e-6), (math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0)):
-        with pytest.raises(BadInput):
-            mu_for_selection(epsilon, delta, geometric(5.0))
-    for delta in (0.0, 1.0):
-        with pytest.raises(BadInput, match="delta"):
-            epsilon_of_selection(1.0, geometric(5.0), delta)
+def test_known_answers() -> None:
     assert epsilon_of_selection(0.23670438066, geometric(1.0), DELTA) == pytest.approx(1.0, abs=1e-5)
     assert epsilon_of_selection(0.23670438066, geometric(20.0, 60), DELTA) == pytest.approx(1.6076, abs=1e-4)
     assert cost([(PrivateSelection(mu=0.23670438066, law=geometric(20.0, 60)), 1)], DELTA) <= 1.69
@@ -196,29 +141,20 @@ def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -
     assert epsilon_of_selection(mu * (1 + 1e-4), law, DELTA) > epsilon
 
 
-class TestAccounting:
-    CHOICE = PrivateSelection(mu=0.2, law=geometric(10.0))
-
-    def test_one_choice_is_for_the_direct_bound_and_several_for_renyi(self) -> None:
-        direct, rdp = ACCOUNTANTS["selection"](), ACCOUNTANTS["rdp"]()
-        assert direct.epsilon([(self.CHOICE, 1)], DELTA) < rdp.epsilon([(self.CHOICE, 1)], DELTA)
-        assert math.isinf(direct.epsilon([(self.CHOICE, 2)], DELTA))
-        twice = cost([(self.CHOICE, 2)], DELTA)
-        assert direct.epsilon([(self.CHOICE, 1)], DELTA) < twice < 2.61 * direct.epsilon([(self.CHOICE, 1)], DELTA)
-
-    def test_a_choice_may_stand_beside_other_releases(self) -> None:
-        steps = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
-        beside = cost([(self.CHOICE, 1), (Gaussian(mu=0.1), 3), (steps, 1)], DELTA)
-        assert cost([(self.CHOICE, 1)], DELTA) < beside < math.inf
-
-    def test_the_filter_admits_the_planned_choice_once_and_no_dearer_one(self) -> None:
-        direct = ACCOUNTANTS["selection"]()
-        budget_filter = direct.budget_filter([(self.CHOICE, 1)], direct.epsilon([(self.CHOICE, 1)], DELTA), DELTA)
-        assert (budget_filter.cap, budget_filter.amount(self.CHOICE)) == (1, 1)  # type: ignore[comparison-overlap]
-        assert budget_filter.amount(self.CHOICE.model_copy(update={"mu": 0.1})) == 1
-        assert budget_filter.amount(self.CHOICE.model_copy(update={"mu": 0.21})) is None
-        assert budget_filter.amount(PrivateSelection(mu=0.1, law=geometric(11.0))) is None
-        assert direct.budget_filter([(self.CHOICE, 1)], 0.5, DELTA).cap == 0
+def test_one_choice_is_for_the_direct_bound_and_several_or_others_beside_it_for_renyi() -> None:
+    choice, steps = PrivateSelection(mu=0.2, law=geometric(10.0)), SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
+    direct, rdp = ACCOUNTANTS["selection"](), ACCOUNTANTS["rdp"]()
+    one = direct.epsilon([(choice, 1)], DELTA)
+    assert one < rdp.epsilon([(choice, 1)], DELTA)
+    assert math.isinf(direct.epsilon([(choice, 2)], DELTA))
+    assert one < cost([(choice, 2)], DELTA) < 2.61 * one
+    assert one < cost([(choice, 1), (Gaussian(mu=0.1), 3), (steps, 1)], DELTA) < math.inf
+    budget_filter = direct.budget_filter([(choice, 1)], one, DELTA)
+    cheaper = choice.model_copy(update={"mu": 0.1})
+    assert budget_filter.cap == budget_filter.amount(choice) == budget_filter.amount(cheaper) == (Fraction(1),)
+    assert budget_filter.amount(choice.model_copy(update={"mu": 0.21})) is None
+    assert budget_filter.amount(PrivateSelection(mu=0.1, law=geometric(11.0))) is None
+    assert direct.budget_filter([(choice, 1)], 0.5, DELTA).cap == (Fraction(0),)
 
 
 GRID = {"a": [1, 2, 3], "b": ["x", "y"]}
@@ -264,10 +200,6 @@ class TestChoosing:
             counts[drawn.settings["a"]] += 1
         # Six standard errors.
         assert all(abs(count - runs / 3) < 6 * math.sqrt(runs * 2 / 9) for count in counts.values())
-
-    def test_a_setting_without_values_is_refused(self) -> None:
-        with pytest.raises(BadInput, match="at least one value"):
-            choose(lambda _, __: 0, lambda _, __: 0.0, {"a": []}, geometric(2.0), RandomSource.seeded(1))
 
     def test_a_noisy_sum_has_the_noise_of_its_mu(self) -> None:
         source = RandomSource.seeded(5)
@@ -428,9 +360,3 @@ def test_small_bounds_are_drawn_uniformly() -> None:
     source, runs = RandomSource.seeded(3), 6000
     counts = np.bincount([below(6, source) for _ in range(runs)], minlength=6)
     assert np.sum((counts - runs / 6) ** 2 / (runs / 6)) < chi2.ppf(1 - 1e-6, 5)
-
-
-@for_each("wrong", [{"eta": -1.0}, {"gamma": 0.0}, {"gamma": 1.1}, {"most": 0}, {"most": 10_000}, {"mean": 3}])
-def test_laws_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(BadMessage):
-        NegativeBinomial.parse({"gamma": 0.1, "most": 10, **wrong})
