@@ -95,12 +95,27 @@ def test_only_reweigh_and_rake_change_weights_and_they_release_nothing(kind):
     assert (operation.reweighs_by is not None) == (not operation.result.model_fields)
 
 
+BOUNDS = [
+    {"kind": kind, **ANSWERED[kind][0][0], **changes}
+    for kind, changes in [
+        ("margins", {"epsilon": 0.002}),
+        ("head", {"epsilon": 61.0}),
+        ("head", {"bits": 65}),
+        ("head", {"most": 0}),
+        ("parities", {"parts": 0}),
+        ("parities", {"blocks": 0}),
+        ("select", {"first": -1}),
+        *(("label", changes) for changes in ({"count": 0}, {"first": -1}, {"count": 1 << 21}, {"transfer": "x"})),
+    ]
+]
+
+
 def test_no_request_or_release_is_one_without_a_kind_or_an_event_that_is_known():
     assert declared_event(release_of(Result(), NoEvent())) == NoEvent()
     for release in ({}, {"event": None}, {"event": {"kind": "free"}}):
         with pytest.raises(BadMessage):
             declared_event(release)
-    for wire in ({}, {"kind": "hack"}, {"kind": ["learn"]}, {"kind": "learn"}, {"kind": "learn", "round": 0}):
+    for wire in ({}, {"kind": "hack"}, {"kind": ["learn"]}, {"kind": "learn"}, {"kind": "learn", "round": 0}, *BOUNDS):
         with pytest.raises(BadMessage):
             parse_operation(wire)
 

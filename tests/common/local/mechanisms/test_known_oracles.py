@@ -22,7 +22,7 @@ from common.local.mechanisms.frequency import (
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.packing import MAX_SYMBOLS
 from common.numerics.kernels import interpreted
-from tests.common.local.mechanisms.laws import as_real, law, odds, words
+from tests.common.local.mechanisms.laws import as_real, law, odds, publics, words
 from tests.tiers import for_each
 
 EPSILONS = (0.1, 1.0, 3.0)
@@ -114,6 +114,14 @@ def test_the_hashes_of_two_items_are_independent_and_uniform() -> None:
     for one, other in itertools.combinations(hashes.values(), 2):
         pairs = np.bincount((one * np.uint64(8) + other).astype(np.int64), minlength=64)
         assert pairs.tolist() == [64**3 // 64] * 64
+
+
+def test_either_half_of_an_item_has_a_public_factor_of_its_own() -> None:
+    open_words, hashed = publics(4000), np.empty((5, 4000), dtype=np.uint64)
+    for item, out in zip((0, 1, 2, 1 << 32, (1 << 32) + 1), hashed, strict=True):
+        _hash(np.full(4000, item, dtype=np.uint64), open_words, 4, out)
+    for one, other in itertools.combinations(hashed, 2):
+        assert np.mean(one == other) == pytest.approx(0.25, abs=0.05)
 
 
 def test_public_words_belong_to_question_and_slot() -> None:
