@@ -18,16 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.core import errors
 from common.core.durable import hold
-from common.core.errors import (
-    BadInput,
-    BadScenario,
-    BudgetExceeded,
-    ConfigurationMismatch,
-    Conflict,
-    Forged,
-    RolledBack,
-)
 from common.core.machine import Schedule
 from common.core.plain import about_run
 from common.core.threads import Supervised
@@ -151,7 +143,7 @@ class Curator:
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
-            raise BadScenario("people are real: the curator's noise must not come from a seed")
+            raise errors.BadScenario("people are real: the curator's noise must not come from a seed")
         check_real(scenario)
         self._policy = CuratorPolicy.of(scenario, sample, public)
         planned = planned_by(scenario, self._policy)
@@ -197,7 +189,7 @@ class Curator:
         if holder is None:
             return referee
         if referee not in (None, holder.referee):
-            raise BadInput(
+            raise errors.BadInput(
                 f"this curator's budget belongs to referee {holder.referee[:16]}..., not to {str(referee)[:16]}...: "
                 f"name that one (--referee-key), or start a curator with a fresh --state for another referee, which is "
                 f"charged to its people as a further run"
@@ -230,17 +222,17 @@ class Curator:
         """
         configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self.referee, _OBEYED))
         if configuration.referee != signed.key:
-            raise ConfigurationMismatch("the configuration names another referee than the one that signed it")
+            raise errors.ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
         if policy_digest(parse(configuration.scenario)) != self._digest:
-            raise ConfigurationMismatch(
+            raise errors.ConfigurationMismatch(
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
             )
         with self._lock:
             holder = self._ledger.holder
             if holder is None:
                 if self.referee not in (None, signed.key):
-                    raise Forged("another referee was pinned meanwhile")
+                    raise errors.Forged("another referee was pinned meanwhile")
                 self._check_open()
                 counted = self._charged(digest)
                 self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key, *counted))
@@ -248,7 +240,7 @@ class Curator:
                     log.info("the run has the budget")
             elif (holder.run, holder.digest) != (configuration.run, digest):
                 epsilon, delta = self.guarantee.pair
-                raise BudgetExceeded(
+                raise errors.BudgetExceeded(
                     f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) belongs to run {holder.run!r}; "
                     f"a further run needs new people or a new budget",
                     spent=epsilon,
@@ -276,10 +268,10 @@ class Curator:
             return None, None
         try:
             return self._account.charge(self.key, digest)
-        except BudgetExceeded as error:
+        except errors.BudgetExceeded as error:
             log.error("the run is refused: %s", error.detail)
             epsilon, delta = self.guarantee.pair
-            raise BudgetExceeded(
+            raise errors.BudgetExceeded(
                 f"people of this curator have spent their lifetime budget in other runs, so that ({epsilon:g}, "
                 f"{delta:g}) for this one is too much; nothing was charged, and the curator's log says more",
                 **error.members,
@@ -298,11 +290,13 @@ class Curator:
         with self._lock:
             self._check_holder(asked.run, asked.digest)
             if share is None:
-                raise ConfigurationMismatch("this curator's randomness is a public seed: it has no share of the order")
+                raise errors.ConfigurationMismatch(
+                    "this curator's randomness is a public seed: it has no share of the order"
+                )
             if self._ledger.beacon is None:
                 self._ledger.open_share(value, signed)
             elif self._ledger.beacon != value:
-                raise Conflict("the share of the order was opened to another beacon: a curator opens it to one")
+                raise errors.Conflict("the share of the order was opened to another beacon: a curator opens it to one")
             self._journal.publish()
         reveal = beacon.RevealedShare(run=asked.run, digest=asked.digest, beacon=value, share=share)
         return self._journal.identity.sign(reveal.KIND, reveal.wire())
@@ -336,12 +330,12 @@ class Curator:
         self._check_holder(message.run, message.digest)
         chain = self._journal.chain
         if not chain.holds(message.seen):
-            raise RolledBack(f"{behind('the referee', message.seen, chain.head())}. {REMEDY}")
+            raise errors.RolledBack(f"{behind('the referee', message.seen, chain.head())}. {REMEDY}")
 
     def _check_holder(self, run: str, digest: str) -> None:
         holder = self._ledger.holder
         if holder is None or (holder.run, holder.digest) != (run, digest):
-            raise ConfigurationMismatch(f"run {run!r} with this configuration does not hold the budget")
+            raise errors.ConfigurationMismatch(f"run {run!r} with this configuration does not hold the budget")
 
     def perform(self, signed: Signed) -> Signed:
         """Carry out an operation, once; a repeated request gets the stored release and is charged nothing.
@@ -374,13 +368,13 @@ class Curator:
     def _once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> ChargedOperation:
         known = self._ledger.find(request.operation_id)
         if known is not None and known.perform != request:
-            raise Conflict(f"operation id {request.operation_id} was used for another operation")
+            raise errors.Conflict(f"operation id {request.operation_id} was used for another operation")
         if known is not None and known.result is not None:
             return known
         self._check_open()
         unfinished = self._ledger.unfinished()
         if known is None and unfinished is not None:
-            raise Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
+            raise errors.Conflict(f"operation {unfinished.operation_id} has not finished: ask for it again first")
         if known is None:
             event = self._engine.admit(operation, lambda event: self._budget.admit(self._ledger.events, event))
             known = self._ledger.charge(signed, operation.wire(), event)
@@ -415,7 +409,7 @@ class Curator:
         if why is not None:
             epsilon, delta = self.guarantee.pair
             cap = epsilon if math.isfinite(epsilon) else "infinite"
-            raise BudgetExceeded(
+            raise errors.BudgetExceeded(
                 f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) counts as spent: {why}; what was released "
                 f"can still be asked for, anything more needs new people or a new budget",
                 spent=cap,

@@ -16,25 +16,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import Weighing
 from common.local.records import Records
 from common.numerics.loops import pack
-from common.operations.operation import (
-    BlockParities,
-    Count,
-    CountedHead,
-    HeadList,
-    Labelled,
-    LabelPoints,
-    Learn,
-    Learned,
-    LearnParities,
-    Margins,
-    NoisyMargins,
-    Operation,
-    R,
-    ReleasedCount,
-    Reweighed,
-    Select,
-    SelectedFeature,
-)
+from common.operations import operation as ops
+from common.operations.operation import Operation, R
 from common.privacy.events import Event, NoEvent, Release
 from curator.learners.base import CallSizes, Learner
 from curator.learners.model_agnostic import ModelAgnostic
@@ -108,47 +91,47 @@ HANDLERS: Registry[type[OperationHandler[Any, Any]]] = Registry("operation", __n
 
 
 @HANDLERS.register("count")
-class CountHandler(ReleasingHandler[Count, ReleasedCount]):
+class CountHandler(ReleasingHandler[ops.Count, ops.ReleasedCount]):
     """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
 
-    def run(self, operation: Count, access: Access, standing: Standing) -> ReleasedCount:
+    def run(self, operation: ops.Count, access: Access, standing: Standing) -> ops.ReleasedCount:
         counted = access.release(
             counts.NoisyCount(operation.epsilon), lambda records: records.features[:, operation.feature] > 0
         )
-        return ReleasedCount(count=counted)
+        return ops.ReleasedCount(count=counted)
 
 
 @HANDLERS.register("select")
-class SelectHandler(ReleasingHandler[Select, SelectedFeature]):
+class SelectHandler(ReleasingHandler[ops.Select, ops.SelectedFeature]):
     """The exponential mechanism (:class:`~curator.mechanisms.selection.MostFrequent`) on the sample, weights or not."""
 
-    def run(self, operation: Select, access: Access, standing: Standing) -> SelectedFeature:
+    def run(self, operation: ops.Select, access: Access, standing: Standing) -> ops.SelectedFeature:
         columns = slice(operation.first, operation.first + operation.count)
         chosen = access.release(
             MostFrequent(operation.epsilon, operation.count), lambda records: records.features[:, columns] > 0
         )
-        return SelectedFeature(feature=operation.first + chosen)
+        return ops.SelectedFeature(feature=operation.first + chosen)
 
 
 @HANDLERS.register("head")
-class HeadHandler(ReleasingHandler[HeadList, CountedHead]):
+class HeadHandler(ReleasingHandler[ops.HeadList, ops.CountedHead]):
     """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.sparse_histogram.NoisyHead`."""
 
-    def check(self, operation: HeadList, standing: Standing) -> None:
+    def check(self, operation: ops.HeadList, standing: Standing) -> None:
         if standing.people < 2:
             raise PolicyRefused(f"one half lists and the other counts: that takes two people, found {standing.people}")
 
-    def run(self, operation: HeadList, access: Access, standing: Standing) -> CountedHead:
+    def run(self, operation: ops.HeadList, access: Access, standing: Standing) -> ops.CountedHead:
         columns = slice(operation.first, operation.first + operation.bits)
         items, counts, people = access.release(
             NoisyHead(operation.bits, operation.most, operation.epsilon),
             lambda records: pack(records.features[:, columns]),
         )
-        return CountedHead(items=tuple(items.tolist()), counts=tuple(counts.tolist()), people=people)
+        return ops.CountedHead(items=tuple(items.tolist()), counts=tuple(counts.tolist()), people=people)
 
 
 @HANDLERS.register("reweigh")
-class ReweighHandler(OperationHandler[Any, Reweighed]):
+class ReweighHandler(OperationHandler[Any, ops.Reweighed]):
     """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])", which the engine carries out.
 
     Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
@@ -161,8 +144,8 @@ class ReweighHandler(OperationHandler[Any, Reweighed]):
     def check(self, operation: Any, standing: Standing) -> None:
         standing.check_room(operation.reweighs_by)
 
-    def run(self, operation: Any, access: Access, standing: Standing) -> Reweighed:
-        return Reweighed()
+    def run(self, operation: Any, access: Access, standing: Standing) -> ops.Reweighed:
+        return ops.Reweighed()
 
 
 @HANDLERS.register("rake")
@@ -175,23 +158,23 @@ class RakeHandler(ReweighHandler):
 
 
 @HANDLERS.register("margins")
-class MarginsHandler(ReleasingHandler[Margins, NoisyMargins]):
+class MarginsHandler(ReleasingHandler[ops.Margins, ops.NoisyMargins]):
     """Weighted shares with noise (:class:`curator.mechanisms.counts.NoisyShares`: theorem and proof)."""
 
-    def run(self, operation: Margins, access: Access, standing: Standing) -> NoisyMargins:
+    def run(self, operation: ops.Margins, access: Access, standing: Standing) -> ops.NoisyMargins:
         cells = operation.cells
         shares, whole = access.shares(operation.epsilon, cells.items, cells.items_of)
-        return NoisyMargins(shares=tuple(shares.tolist()), whole=whole)
+        return ops.NoisyMargins(shares=tuple(shares.tolist()), whole=whole)
 
 
 @HANDLERS.register("learn")
-class LearnHandler(OperationHandler[Learn, Learned]):
+class LearnHandler(OperationHandler[ops.Learn, ops.Learned]):
     """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs what the learner declares at s_t."""
 
-    def event(self, operation: Learn, standing: Standing) -> Event:
+    def event(self, operation: ops.Learn, standing: Standing) -> Event:
         return _learner_of(standing).event(standing.tv_bound)
 
-    def check(self, operation: Learn, standing: Standing) -> None:
+    def check(self, operation: ops.Learn, standing: Standing) -> None:
         seen = standing.dimension if operation.task is None else operation.task.features
         public = 0 if standing.public is None else len(standing.public)
         try:
@@ -200,11 +183,11 @@ class LearnHandler(OperationHandler[Learn, Learned]):
         except BadScenario as unfit:
             raise PolicyRefused(unfit.detail) from None
 
-    def run(self, operation: Learn, access: Access, standing: Standing) -> Learned:
+    def run(self, operation: ops.Learn, access: Access, standing: Standing) -> ops.Learned:
         seen = access if operation.task is None else access.through(operation.task)
-        return Learned(hypothesis=_learner_of(standing).learn(seen, standing.previous, standing.public))
+        return ops.Learned(hypothesis=_learner_of(standing).learn(seen, standing.previous, standing.public))
 
-    def learned(self, result: Learned) -> Hypothesis:
+    def learned(self, result: ops.Learned) -> Hypothesis:
         return result.hypothesis
 
 
@@ -215,7 +198,7 @@ def _learner_of(standing: Standing) -> Learner:
 
 
 @HANDLERS.register("label")
-class LabelHandler(OperationHandler[LabelPoints, Labelled]):
+class LabelHandler(OperationHandler[ops.LabelPoints, ops.Labelled]):
     """Algorithm 2 and, with ``transfer``, Algorithm 3 of Bassily, Thakkar and Thakurta (2018), on the sample itself.
 
     What it costs follows from the learner's settings and the number of points alone: exact Gaussian releases for GNMax,
@@ -223,10 +206,10 @@ class LabelHandler(OperationHandler[LabelPoints, Labelled]):
     asked for at once. Teachers are trained again for each operation: they are functions of their chunks and of seeds.
     """
 
-    def event(self, operation: LabelPoints, standing: Standing) -> Event:
+    def event(self, operation: ops.LabelPoints, standing: Standing) -> Event:
         return _model_agnostic_of(standing).answers_event(operation.count)
 
-    def check(self, operation: LabelPoints, standing: Standing) -> None:
+    def check(self, operation: ops.LabelPoints, standing: Standing) -> None:
         learner = _model_agnostic_of(standing)
         last, known = operation.first + operation.count, learner.points_of(standing.people, standing.public)
         if last > known:
@@ -238,12 +221,12 @@ class LabelHandler(OperationHandler[LabelPoints, Labelled]):
                 f"{operation.count} from number {operation.first} on"
             )
 
-    def run(self, operation: LabelPoints, access: Access, standing: Standing) -> Labelled:
+    def run(self, operation: ops.LabelPoints, access: Access, standing: Standing) -> ops.Labelled:
         learner = _model_agnostic_of(standing)
         points = learner.points(access, standing.public, operation.first, operation.count)
         answers = learner.answers(access, points)
         student = learner.transfer(points, answers, access.coins) if operation.transfer else None
-        return Labelled(labels=tuple(learner.released(answers)), protects=learner.protects, hypothesis=student)
+        return ops.Labelled(labels=tuple(learner.released(answers)), protects=learner.protects, hypothesis=student)
 
 
 def _model_agnostic_of(standing: Standing) -> ModelAgnostic:
@@ -255,10 +238,10 @@ def _model_agnostic_of(standing: Standing) -> ModelAgnostic:
 
 
 @HANDLERS.register("parities")
-class ParitiesHandler(ReleasingHandler[LearnParities, BlockParities]):
+class ParitiesHandler(ReleasingHandler[ops.LearnParities, ops.BlockParities]):
     """The curator of Lemma 3.3, "The power of synergy": :class:`curator.mechanisms.parities.RankParities`."""
 
-    def check(self, operation: LearnParities, standing: Standing) -> None:
+    def check(self, operation: ops.LearnParities, standing: Standing) -> None:
         if operation.parts * operation.blocks > standing.people:
             raise PolicyRefused(
                 f"{operation.parts} parts of {operation.blocks} blocks are more than the {standing.people} people"
@@ -270,15 +253,15 @@ class ParitiesHandler(ReleasingHandler[LearnParities, BlockParities]):
         except BadInput as unsound:
             raise PolicyRefused(unsound.detail) from None
 
-    def run(self, operation: LearnParities, access: Access, standing: Standing) -> BlockParities:
+    def run(self, operation: ops.LearnParities, access: Access, standing: Standing) -> ops.BlockParities:
         def equations(records: Records) -> tuple[Words, Bits, Bits]:
             keys = pack(records.features[:, operation.first : operation.first + operation.bits])
             ones = np.ones((len(records), 1), dtype=np.uint8)
             rows = np.concatenate([records.features[:, : operation.features], ones], axis=1)
             return keys, rows, (records.labels > 0).view(np.uint8)
 
-        return BlockParities(parities=access.release(_mechanism(operation), equations))
+        return ops.BlockParities(parities=access.release(_mechanism(operation), equations))
 
 
-def _mechanism(operation: LearnParities) -> RankParities:
+def _mechanism(operation: ops.LearnParities) -> RankParities:
     return RankParities(operation.rule, operation.epsilon, operation.parts, operation.blocks)

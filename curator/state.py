@@ -7,19 +7,22 @@ of its own, and used only if it is beyond doubt.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.core.durable import write_durably
 from common.core.threads import Worker
 from common.privacy.accountants import grouped
 from common.privacy.events import Event
@@ -30,12 +33,11 @@ log = logging.getLogger("tandem")
 
 EVERY = 16  # most reweighs that a restart computes again
 SECONDS = 3.0  # most seconds of reweighs that a restart computes again, and those of one reweigh more
-_PIECE = 1 << 22
-_SEAL = 32
+_SEAL = 32  # bytes
 
 
 class Checkpoints:
-    """Files ``weights-T``: one line of JSON, the scores of each shard, and HMAC-SHA256 over all of it.
+    """Files ``weights-T``: HMAC-SHA256 over the rest, a line of JSON, the scores of each shard as NumPy writes them.
 
     The key is the curator's own, and the line says after which history of operations the scores were as they are. So a
     file that was damaged, cut off, renamed, or comes from another curator or another history is noticed.
@@ -78,21 +80,14 @@ class Checkpoints:
     def _write(self, updates: int, lineage: str, cumulative_losses: Callable[[], Iterable[AnyArray]]) -> None:
         part = self._folder / "weights.part"
         try:
-            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
-                seal = hmac.new(self._key, digestmod="sha256")
-
-                def put(content: bytes | memoryview) -> None:
-                    for start in range(0, len(content), _PIECE):
-                        piece = content[start : start + _PIECE]
-                        seal.update(piece)
-                        file.write(piece)
-
-                put(json.dumps({"updates": updates, "lineage": lineage}).encode() + b"\n")
+            with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:
+                file.write(bytes(_SEAL) + json.dumps([updates, lineage]).encode() + b"\n")
                 for shard in cumulative_losses():
-                    put(json.dumps([shard.dtype.str, len(shard)]).encode() + b"\n")
-                    put(shard.data.cast("B"))
-                file.write(seal.digest())
+                    np.save(file, shard, allow_pickle=False)
+                seal = self._seal(file)
+                file.seek(0)
+                file.write(seal)
+                file.flush()
                 os.fsync(file.fileno())
             os.replace(part, self._folder / f"weights-{updates}")
         except OSError as error:
@@ -123,33 +118,22 @@ class Checkpoints:
         return [path for path in self._folder.glob("weights-*") if path.is_file()]
 
     def _read(self, path: Path, lineages: list[str]) -> tuple[int, list[AnyArray]] | str:
-        if path.stat().st_size <= _SEAL:
-            return "was cut off"
-        content = np.memmap(path, np.uint8, "r")
-        seal = hmac.new(self._key, digestmod="sha256")
-        for start in range(0, len(content) - _SEAL, _PIECE):
-            seal.update(content[start : min(start + _PIECE, len(content) - _SEAL)].data)
-        if not hmac.compare_digest(seal.digest(), bytes(content[-_SEAL:])):
-            return "was cut off, damaged, or written by another curator"
-        facts, place = _line(content, 0)
-        updates = int(facts["updates"])
-        if path.name != f"weights-{updates}" or updates > len(lineages) or lineages[updates - 1] != facts["lineage"]:
-            return "belongs to another history of operations"
-        return updates, list(_shards(content, place))
+        with path.open("rb") as file:
+            if not hmac.compare_digest(file.read(_SEAL), self._seal(file)):
+                return "was cut off, damaged, or written by another curator"
+            file.seek(_SEAL)
+            updates, lineage = json.loads(file.readline())
+            if path.name != f"weights-{updates}" or updates > len(lineages) or lineages[updates - 1] != lineage:
+                return "belongs to another history of operations"
+            found = []
+            while file.peek(1):
+                found.append(np.load(file, allow_pickle=False))
+            return updates, found
 
-
-def _line(content: AnyArray, place: int) -> tuple[Any, int]:
-    head = bytes(content[place : place + 4096])
-    line = head[: head.index(b"\n")]
-    return json.loads(line), place + len(line) + 1
-
-
-def _shards(content: AnyArray, place: int) -> Iterator[AnyArray]:
-    while place < len(content) - _SEAL:
-        (dtype, count), place = _line(content, place)
-        size = count * np.dtype(dtype).itemsize
-        yield np.frombuffer(content.data, np.dtype(dtype), count, place)
-        place += size
+    def _seal(self, file: BufferedRandom | BufferedReader) -> bytes:
+        """Return the seal of what follows it."""
+        file.seek(_SEAL)
+        return hashlib.file_digest(file, lambda: hmac.new(self._key, digestmod="sha256")).digest()
 
 
 if TYPE_CHECKING:
@@ -197,12 +181,8 @@ class OwnersFile:
         if reweighing.updates != self._updates:
             self._updates = reweighing.updates
             self._document["weights"] = weights_of(reweighing)
-        part = self._path.with_name(OWNERS + ".part")
         try:
-            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(json.dumps(self._document))  # at once: dump() writes piece by piece
-            os.replace(part, self._path)  # whole or not at all; it need not survive a power cut
+            write_durably(self._path, json.dumps(self._document).encode(), mode=0o600)
         except OSError as error:
             log.warning("what the owner's console shows could not be written: %s", error)
 

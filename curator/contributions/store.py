@@ -7,21 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    delete,
-    func,
-    insert,
-    select,
-    true,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
@@ -32,27 +18,27 @@ from common.crypto.identity import Signed
 FILE = "contributions.sqlite"
 SHARED = ""  # in the place of a code's hash: what was given with the token that all share
 
-_TABLES = MetaData()
-KEPT = Table(
+_TABLES = sa.MetaData()
+KEPT = sa.Table(
     "kept",
     _TABLES,
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("contributor", String(64), nullable=False, unique=True),
-    Column("contribution", String(32), nullable=False, unique=True),
-    Column("envelope", Text, nullable=False),
-    Column("time", Integer, nullable=False),
-    Column("code", String(64), nullable=False, index=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("contributor", sa.String(64), nullable=False, unique=True),
+    sa.Column("contribution", sa.String(32), nullable=False, unique=True),
+    sa.Column("envelope", sa.Text, nullable=False),
+    sa.Column("time", sa.Integer, nullable=False),
+    sa.Column("code", sa.String(64), nullable=False, index=True),
 )
 """What is kept, and the hash of the code with which it was given."""
-WITHDRAWN = Table(
+WITHDRAWN = sa.Table(
     "withdrawn",
     _TABLES,
-    Column("contributor", String(64), primary_key=True),
-    Column("contribution", String(32), nullable=False),
-    Column("time", Integer, nullable=False),
-    Column("code", String(64), nullable=False, index=True),
+    sa.Column("contributor", sa.String(64), primary_key=True),
+    sa.Column("contribution", sa.String(32), nullable=False),
+    sa.Column("time", sa.Integer, nullable=False),
+    sa.Column("code", sa.String(64), nullable=False, index=True),
 )
-INVITED = Table("invited", _TABLES, Column("code", String(64), primary_key=True))
+INVITED = sa.Table("invited", _TABLES, sa.Column("code", sa.String(64), primary_key=True))
 SCHEMA = DatabaseSchema(
     "the contributions", _TABLES, remedy="Finish their run with that version, or collect them anew in a fresh directory"
 )
@@ -95,25 +81,25 @@ class Store:
         found = []
         with self._reading() as connection:
             for table in (KEPT, WITHDRAWN):
-                wanted = select(func.count()).select_from(table)
+                wanted = sa.select(sa.func.count()).select_from(table)
                 wanted = wanted if code is None else wanted.where(table.c.code == code)
                 found.append(int(connection.execute(wanted).scalar_one()))
         return found[0], found[1]
 
     def invite(self, codes: Sequence[str]) -> None:
         with self._writing() as connection:
-            connection.execute(insert(INVITED), [{"code": code} for code in codes])
+            connection.execute(sa.insert(INVITED), [{"code": code} for code in codes])
 
     def invited(self, code: str) -> bool:
         with self._reading() as connection:
-            return connection.execute(select(INVITED).filter_by(code=code)).first() is not None
+            return connection.execute(sa.select(INVITED).filter_by(code=code)).first() is not None
 
     def invitations(self) -> tuple[int, int]:
         """Return how many invitation codes there are, and how many have nothing kept."""
-        given = select(KEPT.c.code).where(KEPT.c.code != SHARED)
+        given = sa.select(KEPT.c.code).where(KEPT.c.code != SHARED)
         with self._reading() as connection:
-            made = connection.execute(select(func.count()).select_from(INVITED)).scalar_one()
-            used = connection.execute(select(func.count()).select_from(given.subquery())).scalar_one()
+            made = connection.execute(sa.select(sa.func.count()).select_from(INVITED)).scalar_one()
+            used = connection.execute(sa.select(sa.func.count()).select_from(given.subquery())).scalar_one()
         return int(made), int(made) - int(used)
 
     def find(self, contributor: str) -> Held | None:
@@ -124,15 +110,15 @@ class Store:
 
     def gone(self, contributor: str) -> Gone | None:
         with self._reading() as connection:
-            row = connection.execute(select(WITHDRAWN).filter_by(contributor=contributor)).one_or_none()
+            row = connection.execute(sa.select(WITHDRAWN).filter_by(contributor=contributor)).one_or_none()
         return None if row is None else Gone(row.contribution, row.time)
 
     def __iter__(self) -> Iterator[Held]:
-        return self._all(true())
+        return self._all(sa.true())
 
-    def _all(self, condition: ColumnElement[bool]) -> Iterator[Held]:
+    def _all(self, condition: sa.ColumnElement[bool]) -> Iterator[Held]:
         with self._reading() as connection:
-            rows = connection.execute(select(KEPT).where(condition).order_by(KEPT.c.position)).all()
+            rows = connection.execute(sa.select(KEPT).where(condition).order_by(KEPT.c.position)).all()
         return (Held(row.position, Signed.parse(canonical.decode(row.envelope.encode())), row.time) for row in rows)
 
     def digest(self) -> str:
@@ -149,19 +135,19 @@ class Store:
             "code": code,
         }
         with self._writing() as connection:
-            last = connection.execute(select(func.max(KEPT.c.position))).scalar_one()
+            last = connection.execute(sa.select(sa.func.max(KEPT.c.position))).scalar_one()
             position = 0 if last is None else last + 1
-            connection.execute(insert(KEPT).values(position=position, **values))
+            connection.execute(sa.insert(KEPT).values(position=position, **values))
         return Held(position, envelope, time)
 
     def withdraw(self, contributor: str, contribution: str, time: int) -> Gone:
         """Delete what a contributor contributed, and remember that nothing of it is to be taken again, durably."""
         with self._writing() as connection:
             theirs = KEPT.c.contributor == contributor
-            code = connection.execute(select(KEPT.c.code).where(theirs)).scalar_one()
-            connection.execute(delete(KEPT).where(theirs))
+            code = connection.execute(sa.select(KEPT.c.code).where(theirs)).scalar_one()
+            connection.execute(sa.delete(KEPT).where(theirs))
             values = {"contributor": contributor, "contribution": contribution, "time": time, "code": code}
-            connection.execute(insert(WITHDRAWN).values(values))
+            connection.execute(sa.insert(WITHDRAWN).values(values))
         return Gone(contribution, time)
 
     def check_writable(self) -> None:
@@ -170,7 +156,7 @@ class Store:
             connection.rollback()
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def _reading(self) -> Iterator[sa.Connection]:
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -178,7 +164,7 @@ class Store:
             raise BrokenLedger(f"{self.path} cannot be read ({error.orig}): put the file back") from None
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self) -> Iterator[sa.Connection]:
         try:
             with self._engine.connect() as connection:
                 connection.exec_driver_sql("PRAGMA secure_delete=ON")

@@ -303,6 +303,8 @@ def assert_gaps_have_the_signs_of_margins(weights, threshold, features):
     margins = hypothesis.margins(features)
     for gaps in (hypothesis.gaps(features, np.arange(len(features))), hypothesis.gaps(features, np.arange(5))):
         np.testing.assert_array_equal(gaps > 0, margins[: len(gaps)] > 0)
+    labels = np.where(np.arange(len(features)) % 3, 1, -1).astype(np.int8)
+    np.testing.assert_array_equal(hypothesis.mistakes(Records(features, labels)), (margins > 0) != (labels > 0))
     return margins
 
 
