@@ -23,13 +23,11 @@ import numpy as np
 from common.core import canonical
 from common.data.population import TableRecordSource
 from common.local.hypotheses.composed import Argmax
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import LEAF, Trees
 from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
 from common.local.queries.features import ItemQuery, ListedQuery
-from common.local.queries.loss import LossQuery
-from common.local.queries.query import QUERIES, Query, parse_query
+from common.local.queries.query import QUERIES, LossQuery, Query, parse_query
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from local_agent.answers import answer_together

@@ -30,7 +30,7 @@ from benchmarks.figures import figure1, figure2
 from common.core.machine import processors
 from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
 from common.local.mechanisms.mechanism import Warner
 from common.local.records import Records

@@ -18,10 +18,10 @@ import numpy as np
 from common.crypto.identity import Identity
 from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
 from common.local.mechanisms.mechanism import Warner
-from common.local.queries.loss import LossQuery
+from common.local.queries.query import LossQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics import chacha

@@ -26,7 +26,7 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
 from common.numerics.randomness import RandomSource
 from common.scenario import loading

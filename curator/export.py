@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, GraphBuilder, Onnx, ensemble, require_packages
 from common.local.hypotheses.onnx_operators import ML
 from common.local.hypotheses.rules import LEAF, Constant, Trees

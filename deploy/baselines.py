@@ -18,8 +18,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadScenario, TandemError
 from common.data.population import RecordSource, open_records
 from common.lifetime.charging import USERS_OWN, Charging
-from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, parse_hypothesis
 from common.local.hypotheses.rules import Parity
 from common.local.losses import evaluate
 from common.local.records import Records

@@ -17,14 +17,12 @@ if TYPE_CHECKING:
     from common.core.errors import BadScenario, PeerMisbehaved, PolicyRefused
     from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
     from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanRequest, PlanTask
-    from common.local.hypotheses.hypothesis import HYPOTHESES, AnyHypothesis, Hypothesis, PlainHypothesis
-    from common.local.hypotheses.linear import Linear
+    from common.local.hypotheses.hypothesis import HYPOTHESES, AnyHypothesis, Hypothesis, Linear, PlainHypothesis
     from common.local.hypotheses.rules import Constant
     from common.local.mechanisms.frequency import FrequencyOracle, within
     from common.local.mechanisms.mechanism import GRID, MECHANISMS, BitMechanism, Mechanism, bounded
     from common.local.naming import Names
-    from common.local.queries.loss import LossQuery
-    from common.local.queries.query import QUERIES, Answers, AskAgents, FrequencyQuery, Query
+    from common.local.queries.query import QUERIES, Answers, AskAgents, FrequencyQuery, LossQuery, Query
     from common.local.records import Records
     from common.numerics.counter import fill_normals, fill_words, stream
     from common.numerics.randomness import RandomSource

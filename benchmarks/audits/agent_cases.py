@@ -19,7 +19,7 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.mechanisms import frequency
 from common.local.mechanisms import mechanism as mechanisms
@@ -27,8 +27,7 @@ from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import LocalRandomizer, Warner, parse_mechanism
 from common.local.packing import unpack_answers
 from common.local.queries.features import GradientQuery, ItemQuery
-from common.local.queries.loss import CompareQuery, LossQuery, SoleErrorQuery
-from common.local.queries.query import Query
+from common.local.queries.query import CompareQuery, LossQuery, Query, SoleErrorQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource

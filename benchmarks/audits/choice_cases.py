@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.audits.subjects import registered
 from common.core.arrays import AnyArray
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject

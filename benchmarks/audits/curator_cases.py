@@ -19,8 +19,7 @@ from benchmarks.audits.subjects import Office, office, policy
 from common.core.arrays import AnyArray
 from common.crypto.identity import Signed
 from common.local.hypotheses.composed import Relabelled, Task
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Conjunction, Stump
 from common.local.losses import TILT_PARTS, HypothesisLoss, ScoreCells, Tilt, Weighing
 from common.local.records import Records

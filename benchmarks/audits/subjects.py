@@ -15,8 +15,7 @@ from pydantic import Field
 from common.core.arrays import AnyArray
 from common.crypto.identity import Identity
 from common.learners.base import SETTINGS
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.records import Records
 from common.log.entries import Head, following, link
 from common.log.ledger import GENESIS, Chain, Journal

@@ -13,8 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.real import balance
 from benchmarks.real.shifts import Shift, table
 from common.core.arrays import Floats
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import subseed

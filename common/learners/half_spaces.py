@@ -12,8 +12,7 @@ from pydantic import Field
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan
 from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanRequest, PlanTask
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.numerics.bisection import largest
 from common.privacy.budget import PRECISION
 from common.privacy.events import Event, Gaussian, NonPrivate, SubsampledSteps

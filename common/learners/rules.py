@@ -12,8 +12,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadInput, BadScenario
 from common.core.values import PLAN, FromPlan
 from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import GREATEST
+from common.local.hypotheses.hypothesis import GREATEST, Hypothesis
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.privacy.events import Event, Release, SubsampledRelease
 from common.privacy.rounding import down

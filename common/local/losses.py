@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.values import Value
-from common.local.hypotheses.hypothesis import Hypothesis, PlainHypothesis
-from common.local.hypotheses.linear import GREATEST
+from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, PlainHypothesis
 from common.local.records import Groups, Records, group_of, number_of
 
 Loss = Literal["zero-one", "hinge", "perceptron", "squared"]

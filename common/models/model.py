@@ -23,8 +23,7 @@ from common.data.population import PopulationSpec
 from common.data.schema import Schema
 from common.data.tables import Feature, Label, Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
-from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis, parse_hypothesis
-from common.local.hypotheses.linear import Regressor
+from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis, Regressor, parse_hypothesis
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate

@@ -1,7 +1,7 @@
 """A model as an ONNX file: raw columns in, the label out, the same label as the audited answer has.
 
 Sums of several numbers depend on their order in the last place, and a label can turn on it. So the graph adds as NumPy
-does where lengths are concerned, and as :mod:`common.local.hypotheses.linear` where margins are.
+does where lengths are concerned, and as :mod:`common.local.hypotheses.hypothesis` where margins are.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from common.core.errors import BadInput
 from common.data.loading import numbers_of, rows_of
 from common.data.tables import Category, Number, longest
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import GREATEST, Linear, Regressor
+from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
 from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, OPSETS, TEXT, GraphBuilder, Onnx, ensemble, read_graph
 from common.local.hypotheses.onnx_operators import ML
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump, Trees
@@ -235,7 +234,7 @@ def _of_sign(graph: RowsWriter, positive: str) -> Written:
 
 
 def _products(graph: RowsWriter, weights: AnyArray) -> str:
-    """Return <w, x> as :class:`common.local.hypotheses.linear.Linear` adds it up: a column, float32."""
+    """Return <w, x> as :class:`common.local.hypotheses.hypothesis.Linear` adds it up: a column, float32."""
     products = graph("Mul", graph.columns(graph.features, np.arange(len(weights))), weights)
     return graph.added(products, len(weights), (0, 4, 2, 6, 1, 5, 3, 7))
 

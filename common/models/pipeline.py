@@ -16,8 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadInput
 from common.local.hypotheses.composed import Argmax, Relabelled
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear, Regressor
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.models.model import Model, feature_names, features_of, predictions, target_of
 
 

@@ -13,8 +13,7 @@ from common.core.errors import BadMessage
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Value, Word
 from common.local.hypotheses.composed import Task
-from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis
-from common.local.hypotheses.linear import PLANE
+from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis
 from common.local.hypotheses.rules import FeatureSet
 from common.local.losses import HypothesisLoss, Loss, ScoreCells, Tilt, Weighing
 from common.privacy.events import Event, parse_event

@@ -27,8 +27,7 @@ from common.learners.adaptation import (
     split,
 )
 from common.learners.adaptation import AdaptationSettings as PublicSettings
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear, Regressor
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate

@@ -8,8 +8,7 @@ from typing import Self
 import numpy as np
 
 from common.learners.half_spaces import DiscriminantSettings
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import GREATEST, Linear
+from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access

@@ -10,8 +10,7 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.learners.half_spaces import SgdSettings
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.access import Access

@@ -13,8 +13,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices, Singles
 from common.learners.half_spaces import SvmSettings
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.records import Records
 from common.numerics.kernels import WIDTH, alike, dot, doubles, fma, load, load_some, njit, njit_inlined, store, total
 from curator.learners.base import LEARNERS, CallSizes, Learner

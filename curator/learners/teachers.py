@@ -17,8 +17,7 @@ from common.core.errors import BadScenario
 from common.core.values import Value, explain
 from common.learners.model_agnostic import TOUCHED, ClassColumns, GnMax, Identity, SparseVector, Stability
 from common.local.hypotheses.composed import Argmax, column_classes
-from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
-from common.local.hypotheses.linear import GREATEST, Linear
+from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, plain_kinds
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate, Release

@@ -13,7 +13,7 @@ import numpy as np
 from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
 from common.core.errors import BadData, BadScenario
 from common.data.population import PopulationSpec
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss, Weighing
 from common.local.records import Records
 from common.numerics.kernels import WIDTH, fma, load, load_some, njit, njit_exact, singles, total

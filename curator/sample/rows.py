@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss, Weighing
 from common.local.records import Records
 from common.numerics.kernels import WIDTH, load, load_some, njit, njit_inlined, prefetch, prefetch_near, singles, store

@@ -13,7 +13,7 @@ import numpy as np
 from common.core.arrays import Floats, Indices, Singles, Words
 from common.core.errors import BadData
 from common.local.hypotheses.composed import Task
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.records import Records
 from common.numerics.elementary import exp
 from common.numerics.randomness import RandomSource

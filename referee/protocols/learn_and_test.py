@@ -10,7 +10,7 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import Loss
-from common.local.queries.loss import LossQuery
+from common.local.queries.query import LossQuery
 from common.operations.operation import Labelled, LabelPoints, Learn
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario

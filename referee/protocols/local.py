@@ -10,11 +10,10 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.features import GradientQuery, MomentQuery
-from common.local.queries.loss import LossQuery
-from common.local.queries.query import Answers, AskAgents
+from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, at_once, estimate_mean, means_by_slot

@@ -17,8 +17,7 @@ from common.local.hypotheses.rules import Constant
 from common.local.losses import TILT_PARTS, Loss, ScoreCells, Tilt
 from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import MomentQuery, ScoreQuery
-from common.local.queries.loss import LossQuery, SoleErrorQuery
-from common.local.queries.query import Answers, AskAgents
+from common.local.queries.query import Answers, AskAgents, LossQuery, SoleErrorQuery
 from common.local.records import number_of
 from common.operations.operation import Learn, Margins, Rake
 from common.privacy.budget import sampling_schedule

@@ -13,7 +13,7 @@ from common.core.errors import BadScenario
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import Loss
-from common.local.queries.loss import LossQuery
+from common.local.queries.query import LossQuery
 from common.operations.operation import Learn, Reweigh
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario

@@ -19,8 +19,7 @@ from benchmarks.audits import audited, cases, curator_cases
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
 from common.learners.base import SETTINGS
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Conjunction, Constant, Stump, Trees
 from common.local.losses import HypothesisLoss, Loss, count, grain
 from common.local.mechanisms.mechanism import MECHANISMS

@@ -21,7 +21,7 @@ from benchmarks.rounds import compare
 from common.core import canonical
 from common.data.population import TableRecordSource
 from common.local.mechanisms.mechanism import Warner
-from common.local.queries.loss import LossQuery
+from common.local.queries.query import LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import delta_of

@@ -5,8 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Conjunction
 from common.local.losses import HypothesisLoss
 from common.local.records import Records

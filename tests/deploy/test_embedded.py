@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from common.core.errors import BadInput, BadScenario
 from common.data.population import TableRecordSource, open_records
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant
-from common.local.queries.loss import LossQuery
+from common.local.queries.query import LossQuery
 from common.local.records import Records
 from common.net.server import listen
 from common.scenario import loading

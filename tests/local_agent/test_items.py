@@ -15,8 +15,7 @@ from common.data.population import TableRecordSource
 from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.mechanism import Warner, parse_mechanism
 from common.local.queries.features import CoordinateQuery, ItemQuery
-from common.local.queries.loss import LossQuery
-from common.local.queries.query import QUERIES, parse_query
+from common.local.queries.query import QUERIES, LossQuery, parse_query
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource

@@ -26,7 +26,7 @@ from typing import Literal, Self
 
 from common.core.arrays import Floats, Indices
 from common.local.hypotheses.hypothesis import AnyHypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.losses import evaluate
 from common.local.naming import Names
@@ -150,7 +150,7 @@ SCRIPT = '''"""Two tests: the curator learns once, and two halves of the agents 
 
 from __future__ import annotations
 
-from common.local.queries.loss import LossQuery
+from common.local.queries.query import LossQuery
 from common.operations.operation import Learn
 from common.protocols.base import pattern_of
 from common.protocols.base import Progress

@@ -9,8 +9,16 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.values import Value
-from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, PlainHypothesis, logistic
-from common.local.hypotheses.linear import GREATEST, PLANE, Linear, Weight
+from common.local.hypotheses.hypothesis import (
+    GREATEST,
+    HYPOTHESES,
+    PLANE,
+    Hypothesis,
+    Linear,
+    PlainHypothesis,
+    Weight,
+    logistic,
+)
 from common.local.hypotheses.rules import MAX_NODES, Trees
 from common.local.naming import Names
 from common.local.records import Groups, Records, column_labels, group_of, number_of

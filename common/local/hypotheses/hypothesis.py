@@ -1,18 +1,31 @@
-"""What every hypothesis can do."""
+"""What every hypothesis can do; half-spaces sign(<w, x> - b), and the regression of one feature on those before it."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from common.core.arrays import AnyArray, Bits, Floats, Labels, Singles
+from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles
 from common.core.errors import BadInput
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.naming import Names
-from common.local.records import Records
+from common.local.records import Records, column_labels
+from common.numerics.kernels import (
+    WIDTH,
+    fma,
+    load,
+    load_some,
+    magnitude,
+    njit,
+    njit_inlined,
+    prefetch_near,
+    singles,
+    total,
+)
 
 _CELLS = 1 << 20  # features looked at in one go: intermediate results of a hypothesis fit in a few megabytes
 
@@ -145,3 +158,182 @@ def hypothesis_kinds(wire: Any) -> frozenset[str]:
         kind = value.get("kind") if isinstance(value, dict) else None
         found |= {kind} if isinstance(kind, str) and kind in HYPOTHESES.names() else hypothesis_kinds(value)
     return frozenset(found)
+
+
+MAX_WEIGHTS = 1 << 16
+GREATEST = 1e30  # predictions are computed in float32, which ends at 3.4e38
+_AHEAD = 8  # rows ahead that memory is asked for one, where they do not follow each other: it sees that itself
+_LINE = 64  # bytes in a cache line
+
+PLANE: dict[str, Any] = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
+"""A half-space of which examples are made."""
+Weight = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
+
+
+@HYPOTHESES.register("linear")
+class Linear(Hypothesis):
+    """The half-space h(x) = +1 if <w, x> > b else -1, over the first ``len(weights)`` features, 1 to 65536."""
+
+    kind: Literal["linear"] = "linear"
+    weights: tuple[Weight, ...] = Field(min_length=1, max_length=MAX_WEIGHTS)
+    threshold: Weight
+    examples: ClassVar = ({"weights": [0.5, -1.0, 2.0], "threshold": 0.25},)
+
+    @cached_property
+    def vector(self) -> Singles:
+        """The weights, shape (d,)."""
+        return np.asarray(self.weights, dtype=np.float32)
+
+    @property
+    def min_features(self) -> int:
+        return len(self.weights)
+
+    def margins(self, features: AnyArray) -> Singles:
+        margins = np.empty(len(features), dtype=np.float32)
+        _margins(features, self.vector, np.float32(self.threshold), margins)
+        return margins
+
+    def gaps(self, features: AnyArray, rows: Indices) -> Singles:
+        """Return the given rows' margins, shape (k,), in half the time: the signs are the same, the last places not.
+
+        Each is of the row alone; ``features`` must be C-contiguous.
+        """
+        gaps = np.empty(len(rows), dtype=np.float32)
+        _gaps(features, rows, self.vector, np.float32(self.threshold), gaps)
+        return gaps
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        return logistic(self.margins(features))
+
+    def mistakes(self, records: Records) -> Bits:
+        wrong = np.empty(len(records), dtype=np.uint8)
+        _mistakes(records.features, records.labels, self.vector, np.float32(self.threshold), wrong)
+        return wrong
+
+
+@njit
+def _product(features: AnyArray, row: int, weights: Singles) -> Any:
+    """Return <w, x> in float32: eight sums at once, always in this order, and every product rounded."""
+    whole = len(weights) // 8 * 8
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
+    for j in range(0, whole, 8):
+        s0 += weights[j] * np.float32(features[row, j])
+        s1 += weights[j + 1] * np.float32(features[row, j + 1])
+        s2 += weights[j + 2] * np.float32(features[row, j + 2])
+        s3 += weights[j + 3] * np.float32(features[row, j + 3])
+        s4 += weights[j + 4] * np.float32(features[row, j + 4])
+        s5 += weights[j + 5] * np.float32(features[row, j + 5])
+        s6 += weights[j + 6] * np.float32(features[row, j + 6])
+        s7 += weights[j + 7] * np.float32(features[row, j + 7])
+    found = ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+    for j in range(whole, len(weights)):
+        found += weights[j] * np.float32(features[row, j])
+    return found
+
+
+@njit
+def _margins(features: AnyArray, weights: Singles, threshold: Any, margins: Singles) -> None:
+    for i in range(len(features)):
+        margins[i] = _product(features, i, weights) - threshold
+
+
+@njit
+def _mistakes(features: AnyArray, labels: Labels, weights: Singles, threshold: Any, wrong: Bits) -> None:
+    for i in range(len(features)):
+        wrong[i] = (_product(features, i, weights) - threshold > 0.0) != (labels[i] > 0)
+
+
+@njit
+def _gaps(features: AnyArray, rows: Indices, weights: Singles, threshold: Any, gaps: Singles) -> None:
+    share, width = _share(weights), features.shape[1]
+    line = max(1, _LINE // features.itemsize)
+    for k in range(len(rows)):
+        ahead = rows[min(k + _AHEAD, len(rows) - 1)]
+        if ahead > rows[k] + _AHEAD:
+            for j in range(0, width, line):
+                prefetch_near(features, ahead * width + j)
+        gaps[k] = _gap(features, rows[k], weights, threshold, share)
+
+
+@njit
+def _share(weights: Singles) -> Any:
+    return np.float32((2.1 * len(weights) + 16.0) * 2.0**-24)
+
+
+@njit_inlined
+def _gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: Any) -> Any:
+    """Return <w, x> - b, summed in vectors; where that is too near to 0 to tell, as in :func:`_product`.
+
+    So the sign is that of :func:`_product`, in half the time. What underflows is below 2^-100.
+    """
+    found, size = _sum_and_size(features, row, weights)
+    gap = found - threshold
+    if fma(share, size, np.float32(2.0**-100)) < abs(gap) < np.inf:
+        return gap
+    return _product(features, row, weights) - threshold
+
+
+@njit_inlined
+def _sum_and_size(features: AnyArray, row: int, weights: Singles) -> tuple[Any, Any]:
+    """Return <w, x>, and the sum of the absolute values of its products."""
+    first, whole = row * features.shape[1], len(weights) // WIDTH * WIDTH
+    sums = sizes = singles(0.0)
+    for j in range(0, whole, WIDTH):
+        product = load(weights, j) * singles(load(features, first + j))
+        sums, sizes = sums + product, sizes + magnitude(product)
+    if whole < len(weights):
+        left = len(weights) - whole
+        product = load_some(weights, whole, left) * singles(load_some(features, first + whole, left))
+        sums, sizes = sums + product, sizes + magnitude(product)
+    return total(sums), total(sizes)
+
+
+@HYPOTHESES.register("regressor")
+class Regressor(Hypothesis):
+    """The prediction <w, x> + b, clipped to [0, 1], of a feature that lies in [0, 1] by its public bounds.
+
+    Its loss is the ``squared`` one (:mod:`common.local.losses`). As a classifier it says on which side of 1/2 the
+    response is, and is held against that. The response is none of the first d features, which are looked at.
+    """
+
+    kind: Literal["regressor"] = "regressor"
+    weights: tuple[Weight, ...] = Field(min_length=1, max_length=MAX_WEIGHTS)
+    intercept: Weight
+    response: int = Field(ge=1, lt=1 << 17)
+    examples: ClassVar = ({"weights": [0.5, -1.0, 2.0], "intercept": 0.25, "response": 4},)
+
+    @model_validator(mode="after")
+    def _blind(self) -> Self:
+        if self.response < len(self.weights):
+            raise ValueError(
+                f"response = {self.response} is among the {len(self.weights)} features that the weights look at"
+            )
+        return self
+
+    @cached_property
+    def _half_space(self) -> Linear:
+        return Linear(weights=self.weights, threshold=0.0)
+
+    @property
+    def min_features(self) -> int:
+        return self.response + 1
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(range(len(self.weights)))
+
+    def target(self, names: Names) -> str:
+        return names.among([self.response])
+
+    def values(self, features: AnyArray) -> Floats:
+        predicted = self._half_space.margins(features).astype(np.float64) + self.intercept
+        return np.clip(np.nan_to_num(predicted, nan=0.5), 0.0, 1.0)
+
+    def responses(self, records: Records) -> Floats:
+        return np.clip(records.features[:, self.response].astype(np.float64), 0.0, 1.0)
+
+    def margins(self, features: AnyArray) -> Singles:
+        return (self.values(features) - 0.5).astype(np.float32)
+
+    def labels(self, records: Records) -> Labels:
+        return column_labels(records, self.response)

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from common.core.arrays import AnyArray, Bits, Floats, Indices
-from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
-from common.local.hypotheses.linear import MAX_WEIGHTS, Weight
+from common.local.hypotheses.hypothesis import HYPOTHESES, MAX_WEIGHTS, Hypothesis, Weight
 from common.local.naming import Names
 from common.numerics.kernels import njit
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Word
-from common.local.hypotheses.linear import PLANE, Linear
+from common.local.hypotheses.hypothesis import PLANE, Linear
 from common.local.losses import ScoreCells
 from common.local.mechanisms.frequency import parity, public_words
 from common.local.naming import Names

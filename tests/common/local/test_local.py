@@ -12,14 +12,13 @@ from common.core.errors import BadMessage
 from common.data.tables import TableSource, record_of
 from common.local import losses
 from common.local.hypotheses.composed import Relabelled
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import TILT_PARTS, ScoreCells, Tilt
 from common.local.naming import LISTED, UNNAMED, Names
 from common.local.packing import mask_bytes, pack_answers, pack_one, unpack_answers
 from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ScoreQuery
-from common.local.queries.loss import LossQuery, SoleErrorQuery
-from common.local.queries.query import Query
+from common.local.queries.query import LossQuery, Query, SoleErrorQuery
 from common.local.records import Records
 from common.scenario.loading import target_table
 from tests.tiers import for_each

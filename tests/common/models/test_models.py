@@ -16,8 +16,7 @@ from common.data.loading import encode
 from common.data.schema import Schema
 from common.data.tables import Layout
 from common.local.hypotheses.composed import Argmax, Recalibrated
-from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
-from common.local.hypotheses.linear import Linear, Regressor
+from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, Linear, Regressor
 from common.models.explain import linear_terms, lines
 from common.models.export import document_of, export, load, parse_document, save
 from common.models.model import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from common.core.errors import BadScenario
 from common.learners.base import parse_settings
-from common.local.hypotheses.linear import Linear, Regressor
+from common.local.hypotheses.hypothesis import Linear, Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost

@@ -25,7 +25,7 @@ FILES = {
         from common.core.values import PLAN, FromPlan
         from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
         from common.local.hypotheses.hypothesis import Hypothesis
-        from common.local.hypotheses.linear import Linear
+        from common.local.hypotheses.hypothesis import Linear
         from common.privacy.events import Event, Gaussian
         from common.privacy.rounding import down
         from common.privacy.theorems.gaussian_dp import mu_allowed
@@ -89,7 +89,7 @@ FILES = {
         from common.core.arrays import AnyArray
         from common.learners.average import AverageSettings
         from common.local.hypotheses.hypothesis import Hypothesis
-        from common.local.hypotheses.linear import Linear
+        from common.local.hypotheses.hypothesis import Linear
         from common.local.records import Records
         from curator.learners.base import LEARNERS, Learner
         from curator.mechanisms.sums import ClippedSum

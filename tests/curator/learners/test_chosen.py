@@ -9,7 +9,7 @@ import pytest
 from benchmarks.audits.subjects import NoisyMean, registered
 from common.core.errors import BadScenario, BudgetExceeded
 from common.learners.base import events_of, parse_settings
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost

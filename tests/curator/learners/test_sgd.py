@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.data.distributions.gaussians import GaussianBall
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from common.core.errors import BadInput
 from common.data.distributions.gaussians import GaussianHalfSpace
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

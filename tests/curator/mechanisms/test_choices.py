@@ -10,7 +10,7 @@ import pytest
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadInput
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import MAX_ITEMS, HypothesisLoss, ScoreCells, Tilt
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadData, BadScenario, PeerUnavailable
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from common.core.errors import BadData, BadScenario
 from common.data.distributions.base import parse_distribution
 from common.data.population import PopulationSpec
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import HypothesisLoss, count
 from common.local.records import Records

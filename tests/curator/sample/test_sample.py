@@ -15,7 +15,7 @@ import pytest
 from common.core import machine
 from common.core.errors import BadData, BadInput, BadScenario
 from common.data.population import PopulationSpec
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import HypothesisLoss
 from common.local.records import Records

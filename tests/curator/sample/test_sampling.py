@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from common.core.errors import BadData
 from common.local.hypotheses.composed import Task
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.sample.base import LocalSample

@@ -12,8 +12,8 @@ import pytest
 from common.core.errors import AlreadyAnswered, BadInput, BrokenLedger, PeerUnavailable
 from common.lifetime.charging import Charging
 from common.local import packing
-from common.local.hypotheses.linear import Linear
-from common.local.queries.loss import LossQuery
+from common.local.hypotheses.hypothesis import Linear
+from common.local.queries.query import LossQuery
 from common.log.witness import FileWitness, Witness
 from common.net.client import HttpWitness, witness_at
 from local_agent.hosted import questions as answered_module

@@ -16,7 +16,7 @@ from common.data.population import TableRecordSource
 from common.local.mechanisms.mechanism import MECHANISMS, Mechanism
 from common.local.packing import unpack_answers
 from common.local.queries.features import ItemQuery
-from common.local.queries.loss import LossQuery
+from common.local.queries.query import LossQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource

@@ -12,9 +12,9 @@ import pytest
 
 from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, Forged, TandemError
 from common.crypto.identity import Identity, Signed, verify
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.queries.loss import LossQuery
+from common.local.queries.query import LossQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from common.core.errors import AuditFailed, BadScenario
-from common.local.hypotheses.linear import Linear
-from common.local.queries.loss import LossQuery
+from common.local.hypotheses.hypothesis import Linear
+from common.local.queries.query import LossQuery
 from common.log.merkle import merkle_root
 from common.operations.operation import release_of
 from common.privacy import guarantee

@@ -16,8 +16,7 @@ from common.crypto.identity import Identity, Signed
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.packing import pack_answers
 from common.local.queries.features import CoordinateQuery, ItemQuery
-from common.local.queries.loss import LossQuery
-from common.local.queries.query import Answers
+from common.local.queries.query import Answers, LossQuery
 from common.local.records import Records
 from common.net import messages
 from common.net.messages import PackedReport, Report

@@ -14,8 +14,7 @@ from common.core.errors import AlreadyAnswered, BadMessage
 from common.crypto.identity import Signed
 from common.local import packing
 from common.local.packing import count_answers, pack_answers, unpack_answered, unpack_answers
-from common.local.queries.loss import LossQuery
-from common.local.queries.query import QUERIES
+from common.local.queries.query import QUERIES, LossQuery
 from deploy.load.client import LightAgent
 from deploy.simulation import conduct
 from local_agent.host import Host

@@ -11,8 +11,7 @@ import pytest
 from benchmarks.audits.subjects import office
 from common.core.errors import AuditFailed, BadScenario, BudgetExceeded, PolicyRefused
 from common.data.population import open_records
-from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Linear, parse_hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.losses import ScoreCells, Tilt
 from common.local.queries.query import Answers, AskAgents

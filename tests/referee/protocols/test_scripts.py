@@ -15,8 +15,7 @@ from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.queries.features import GradientQuery, MomentQuery
-from common.local.queries.loss import LossQuery
-from common.local.queries.query import Answers, AskAgents
+from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import LabelPoints, Learn, Learned, Reweigh

@@ -9,8 +9,7 @@ import polars
 from common.core.errors import BadData
 from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear, Regressor
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.records import Records
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate

@@ -16,8 +16,7 @@ from pydantic import ValidationError
 from common.core.errors import BadMessage, BadScenario
 from common.local import losses
 from common.local.hypotheses.composed import Relabelled, Task, column_classes
-from common.local.hypotheses.hypothesis import HYPOTHESES, parse_hypothesis
-from common.local.hypotheses.linear import Linear, Regressor
+from common.local.hypotheses.hypothesis import HYPOTHESES, Linear, Regressor, parse_hypothesis
 from common.local.hypotheses.rules import MAX_DEPTH, Parity
 from common.local.losses import evaluate
 from common.local.records import Records

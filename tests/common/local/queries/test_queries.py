@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage
-from common.local.hypotheses.hypothesis import HYPOTHESES
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import HYPOTHESES, Linear
 from common.local.losses import evaluate
 from common.local.naming import UNNAMED, Names
 from common.local.queries.features import GradientQuery, ItemQuery, MomentQuery, ThresholdQuery
-from common.local.queries.loss import CompareQuery, SoleErrorQuery
-from common.local.queries.query import QUERIES, parse_query
+from common.local.queries.query import QUERIES, CompareQuery, SoleErrorQuery, parse_query
 from common.local.records import Records
 from common.numerics.kernels import interpreted
 from tests.contracts import examples, with_a_number_that_is_none
