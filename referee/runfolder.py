@@ -1,13 +1,12 @@
 """The run folder: scenario, result, transcript and the reports themselves, all that an auditor needs.
 
-RUN/scenario.yaml   the resolved scenario
-RUN/result.json     the result document
+RUN/scenario.yaml       the resolved scenario
+RUN/result.json         the result document
 RUN/transcript.jsonl
 RUN/checkpoints.jsonl   how far the transcript went when, signed, with the words of witnesses
-RUN/participants    everybody who was enrolled: key and number of agents
-(:class:`referee.collection.roster.Roster`) RUN/vouchers        what they have shown of issuers
-(:mod:`referee.collection.enrolment`); absent where nobody has RUN/reports/7.reports   the reports on question
-7, as they were signed
+RUN/participants        everybody who was enrolled: key and number of agents (referee.collection.roster)
+RUN/vouchers            what they have shown of issuers (referee.collection.enrolment); absent where nobody has
+RUN/reports/7.reports   the reports on question 7, as they were signed
 """
 
 from __future__ import annotations

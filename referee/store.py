@@ -1,9 +1,11 @@
-"""How runs stand, and their transcripts."""
+"""All queries: questions to agents and their reports, runs and transcripts, who is enrolled, and who drives."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +21,6 @@ from common.core.errors import BadInput, Conflict, NotFound
 from common.log.entries import Head
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import EntryHash, SignedEntry
-from referee.stored_questions import QuestionQueries
 from referee.tables import (
     CHECKPOINTS,
     COHORTS,
@@ -32,15 +33,161 @@ from referee.tables import (
     PARTICIPANTS,
     POLICIES,
     QUESTIONS,
+    REJECTIONS,
     REPORTING,
+    REPORTS,
     RUNS,
     TOKENS,
     VOUCHERS,
     Cohort,
+    Part,
     Participant,
+    StoredQuestion,
+    StoredReport,
     StoredRun,
     Tables,
+    Taken,
 )
+
+_FIELDS = ("slot", "individual", "report_id", "answered", "signature", "body", "message")
+"""Of a stored report, in its own order."""
+_REPORT = select(*(REPORTS.c[name] for name in _FIELDS))
+
+
+class QuestionQueries(Tables):
+    """Questions and reports."""
+
+    def open_question(self, question: StoredQuestion, entry: SignedEntry) -> None:
+        """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
+        with self._driving() as connection:
+            connection.execute(
+                insert(QUESTIONS).values(
+                    run=question.run,
+                    question=question.question,
+                    query=json.dumps(question.query),
+                    parts=json.dumps([[p.cohort, p.start, p.stop] for p in question.parts]),
+                    asked=question.asked,
+                    open=question.open,
+                    answered=0,
+                )
+            )
+            for part in question.parts:
+                next_ones = (COHORTS.c.first == part.cohort) & (COHORTS.c.used == part.start)
+                if connection.execute(update(COHORTS).where(next_ones).values(used=part.stop)).rowcount != 1:
+                    raise AssertionError("agents are taken that another question has, or not the next ones")
+            self._insert_entry(connection, question.run, entry)
+
+    def question(self, run: str, number: int) -> StoredQuestion | None:
+        found = self._all(select(QUESTIONS).where(QUESTIONS.c.run == run, QUESTIONS.c.question == number))
+        return _question(found[0]) if found else None
+
+    def questions(self, run: str) -> list[StoredQuestion]:
+        rows = self._all(select(QUESTIONS).where(QUESTIONS.c.run == run).order_by(QUESTIONS.c.question))
+        return list(map(_question, rows))
+
+    def questions_after(self, key: int) -> list[StoredQuestion]:
+        """Return the questions of all runs that were opened after the one with a key, in order."""
+        return list(map(_question, self._all(select(QUESTIONS).where(QUESTIONS.c.key > key).order_by(QUESTIONS.c.key))))
+
+    def last_question(self, run: str) -> int:
+        return int(self._value(select(func.max(QUESTIONS.c.key)).where(QUESTIONS.c.run == run)) or 0)
+
+    def asked(self, run: str) -> int:
+        return int(self._value(select(func.sum(QUESTIONS.c.asked)).where(QUESTIONS.c.run == run)) or 0)
+
+    def answered(self, run: str) -> int:
+        return int(self._value(select(func.sum(QUESTIONS.c.answered)).where(QUESTIONS.c.run == run)) or 0)
+
+    def open_questions(self) -> dict[int, tuple[str, int]]:
+        """Return run and number of every question that takes answers, by their keys, oldest first."""
+        with self._engine.connect() as connection:
+            return self._open_questions(connection)
+
+    def _open_questions(self, connection: Connection) -> dict[int, tuple[str, int]]:
+        columns = QUESTIONS.c
+        query = select(columns.key, columns.run, columns.question).where(columns.open).order_by(columns.key)
+        return {int(key): (run, int(number)) for key, run, number in connection.execute(query)}
+
+    def close_question(self, question: StoredQuestion) -> None:
+        """Take no more answers, in no process, and remember how many agents have answered."""
+        with self._driving(REPORTING) as connection:
+            total = select(func.coalesce(func.sum(REPORTS.c.answered), 0)).where(REPORTS.c.question == question.key)
+            still_open = update(QUESTIONS).where(QUESTIONS.c.key == question.key, QUESTIONS.c.open)
+            connection.execute(still_open.values(open=False, answered=total.scalar_subquery()))
+
+    def taken(self, newest: int) -> list[Taken]:
+        """Return which reports were stored after number ``newest``, oldest first."""
+        with self._engine.connect() as connection:
+            return self._taken(connection, newest)
+
+    def _taken(self, connection: Connection, newest: int) -> list[Taken]:
+        columns = REPORTS.c
+        query = select(columns.number, columns.question, columns.slot).where(columns.number > newest)
+        return [Taken(*row) for row in connection.execute(query.order_by(columns.number))]
+
+    def last_report(self) -> int:
+        return int(self._value(select(func.max(REPORTS.c.number))) or 0)
+
+    def add_reports(
+        self,
+        newest: int,
+        choose: Callable[[Sequence[Taken], AbstractSet[int]], Sequence[tuple[int, StoredReport]]],
+    ) -> None:
+        """Store reports, in one transaction that no other process has at the same time, numbered without gaps.
+
+        Args:
+            newest: The number of the last report that the caller knows.
+            choose: Called with those that were stored since, and with the keys of the questions that take answers;
+                returns the reports to be stored after them, each with the key of its question. Whoever has not seen all
+                others cannot store any: the number would be taken.
+        """
+        with self._alone(REPORTING) as connection:
+            taken = self._taken(connection, newest)
+            chosen = choose(taken, self._open_questions(connection).keys())
+            first = (taken[-1].number if taken else newest) + 1
+            rows = [
+                (number, question, r.slot, r.individual, r.report_id, r.answered, r.signature, r.body, r.message)
+                for number, (question, r) in enumerate(chosen, start=first)
+            ]
+            self._insert_all(connection, REPORTS, ("number", "question", *_FIELDS), rows)
+
+    def report(self, number: int) -> StoredReport:
+        return StoredReport(*self._all(_REPORT.where(REPORTS.c.number == number))[0])
+
+    def reports(self, question: StoredQuestion) -> Iterator[StoredReport]:
+        rows = self._each(_REPORT.where(REPORTS.c.question == question.key).order_by(REPORTS.c.slot))
+        return (StoredReport(*row) for row in rows)
+
+    def count_reports(self, question: StoredQuestion) -> int:
+        return int(self._value(select(func.count()).where(REPORTS.c.question == question.key)))
+
+    def slots(self, question: StoredQuestion) -> Iterator[tuple[int, int]]:
+        rows = self._each(select(REPORTS.c.slot, REPORTS.c.number).where(REPORTS.c.question == question.key))
+        return ((slot, number) for slot, number in rows)
+
+    def keep_rejected(self, process: str, counts: Mapping[str, int]) -> None:
+        """Remember how many reports a process has refused, by reason, in the place of what it said before."""
+        rows = [{"process": process, "reason": reason, "count": count} for reason, count in counts.items()]
+        with self._engine.begin() as connection:
+            connection.execute(delete(REJECTIONS).where(REJECTIONS.c.process == process))
+            if rows:
+                connection.execute(insert(REJECTIONS), rows)
+
+    def rejected(self, process: str | None = None) -> Counter[str]:
+        """Return how many reports a process, or all of them, have refused, by reason."""
+        query = select(REJECTIONS.c.reason, REJECTIONS.c["count"])
+        found: Counter[str] = Counter()
+        for reason, count in self._all(query if process is None else query.where(REJECTIONS.c.process == process)):
+            found[reason] += int(count)
+        return found
+
+
+def _question(row: Row[Any]) -> StoredQuestion:
+    parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in json.loads(row.parts))
+    return StoredQuestion(
+        row.run, int(row.question), json.loads(row.query), parts, int(row.asked), bool(row.open), int(row.key)
+    )
+
 
 _LINES = select(ENTRIES.c.line)
 _REPLY = _LINES.where(ENTRIES.c.run == bindparam("of"), ENTRIES.c.step == bindparam("at"))
@@ -95,8 +242,7 @@ class RunQueries(Tables):
             connection.execute(update(RUNS).where(RUNS.c.run == run).values(status=status, result=json.dumps(result)))
             connection.execute(update(QUESTIONS).where(QUESTIONS.c.run == run).values(open=False))
             if entry is not None:
-                self._insert_entry(connection, run, entry, None)
-        self._newest.pop(run, None)
+                self._insert_entry(connection, run, entry)
 
     def configure(
         self,
@@ -117,8 +263,7 @@ class RunQueries(Tables):
             its = update(RUNS).where(RUNS.c.run == run)
             connection.execute(its.values(configuration=json.dumps(configuration)))
             connection.execute(its.where(RUNS.c.status == "waiting").values(status="running"))
-            fence = self._insert_entry(connection, run, entry, None)
-        self._appended(run, entry, fence)
+            self._insert_entry(connection, run, entry)
 
     def add_entry(
         self, run: str, entry: SignedEntry, step: int | None = None, seeds: Mapping[int, str] | None = None
@@ -128,9 +273,8 @@ class RunQueries(Tables):
         With it come new seeds of orders, by their first agents, all or nothing.
         """
         with self._driving() as connection:
-            fence = self._insert_entry(connection, run, entry, step)
+            self._insert_entry(connection, run, entry, step)
             self._reseed(connection, seeds)
-        self._appended(run, entry, fence)
 
     def _reseed(self, connection: Connection, seeds: Mapping[int, str] | None) -> None:
         for first, seed in (seeds or {}).items():
@@ -144,10 +288,6 @@ class RunQueries(Tables):
         return [EntryHash(kind, json.loads(line)["hash"]) for kind, line in self._all(query.order_by(ENTRIES.c.index))]
 
     def last_entry(self, run: str) -> SignedEntry | None:
-        """Return the newest entry of a run's transcript."""
-        fence, entry = self._newest.get(run, (None, None))
-        if fence is not None and fence == self.fence:
-            return entry
         return self._entry(_LINES.where(ENTRIES.c.run == run).order_by(ENTRIES.c.index.desc()).limit(1))
 
     def first_entry(self, run: str) -> SignedEntry | None:
@@ -271,10 +411,8 @@ class LeaseQueries(Tables):
         """Become the driver if nobody is; return whether this process is.
 
         Whoever drove before and lost the lease begins anew with a new token: what it held in memory is worth nothing.
-
-        Args:
-            again: Whether a lease under this name may be taken over although it lasts: its process is known to have
-                ended.
+        ``again``: a lease under this name may be taken over although it lasts, since its process is known to have
+        ended.
         """
         with self._alone(LEASING) as connection:
             row = connection.execute(select(LEASES).where(_DRIVERS).with_for_update()).first()

@@ -87,8 +87,7 @@ class Taken(NamedTuple):
 class StoredReport:
     """A report as it was accepted, without what its question says already.
 
-    Attributes:
-        message: What was signed, in canonical JSON, if it is written in another way than it is rebuilt; else empty.
+    ``message`` is what was signed, in canonical JSON, if it is written in another way than it is rebuilt; else empty.
     """
 
     slot: int
@@ -113,9 +112,8 @@ class StoredRun:
     result: dict[str, Any] | None
 
 
+# Turns (common.core.database.alone): each is had by one process at a time. Nobody takes a second in one transaction.
 ENROLLING, REPORTING, LEASING = 1, 2, 3
-"""Turns (:func:`common.core.database.alone`): participants, reports and the lease are each written by one
-process at a time. Nobody takes a second turn in one transaction."""
 DRIVER = "driver"  # the name of the lease: its holder drives all runs
 
 TABLES = MetaData()
@@ -201,16 +199,14 @@ _ROWS = 10_000  # rows that are read at a time
 class Tables:
     """The tables of a database, which are made where there are none.
 
-    Attributes:
-        fence: The fencing token of this process while it drives the runs (:mod:`referee.store`).
-        commits: Returns how many transactions this process has committed.
+    ``fence`` is the fencing token of this process while it drives the runs; ``commits`` returns how many transactions
+    it has committed.
     """
 
     def __init__(self, url: str) -> None:
         self._engine = open_database(url, SCHEMA)
         self.fence: int | None = None
         self.commits = count_commits(self._engine)
-        self._newest: dict[str, tuple[int, SignedEntry]] = {}
 
     def bytes(self) -> int:
         return database_bytes(self._engine.url.render_as_string(hide_password=False))
@@ -284,11 +280,6 @@ class Tables:
         columnwise = tuple(list(column) for column in zip(*rows, strict=True))
         connection.exec_driver_sql(f"{into} SELECT * FROM unnest({arrays})", columnwise)  # noqa: S608 - our own names
 
-    def _insert_entry(self, connection: Connection, run: str, entry: SignedEntry, step: int | None) -> int | None:
+    def _insert_entry(self, connection: Connection, run: str, entry: SignedEntry, step: int | None = None) -> None:
         row = {"run": run, "index": entry.index, "step": step, "kind": entry.kind, "line": entry.line()}
         connection.execute(_ADD_ENTRY, row)
-        return self.fence  # until the transaction has ended, nobody takes the lease
-
-    def _appended(self, run: str, entry: SignedEntry, fence: int | None) -> None:
-        if fence is not None:
-            self._newest[run] = fence, entry

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
 from common.core import canonical
 from common.core.durable import file_name, make_folder
@@ -42,10 +43,7 @@ class WitnessLog:
         path = self._path(signed.key, parsed.run)
         make_folder(path.parent, mode=0o700)
         with held_file(path) as file:
-            begin = file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-            tail = file.read()
-            whole = tail.rfind(b"\n") + 1
-            last = self._last(tail[:whole], path)
+            end, last = self._last(file, path)
             if last is not None:
                 known = Checkpoint.parse(last.checkpoint.message)
                 if known.model_copy(update={"time": parsed.time}) == parsed:
@@ -59,7 +57,7 @@ class WitnessLog:
                     )
             word = self._word(parsed, last)
             kept = StoredCheckpoint(checkpoint=signed, witnessed=(word,))
-            append_line(file, begin + whole, canonical.encode(kept.wire()))
+            append_line(file, end, canonical.encode(kept.wire()))
         return word
 
     def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
@@ -86,9 +84,7 @@ class WitnessLog:
         for name in names[:most]:
             path = self._path(referee, name)
             with path.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-                tail = file.read()
-            last = self._last(tail[: tail.rfind(b"\n") + 1], path)
+                _, last = self._last(file, path)
             if last is not None:
                 word = Witnessed.parse(last.witnessed[0].message)
                 entries = Checkpoint.parse(last.checkpoint.message).entries
@@ -105,15 +101,19 @@ class WitnessLog:
         )
         return self._identity.sign(word.KIND, word.wire())
 
-    def _last(self, lines: bytes, path: Path) -> StoredCheckpoint | None:
-        found = lines.splitlines()
+    def _last(self, file: IO[bytes], path: Path) -> tuple[int, StoredCheckpoint | None]:
+        """Return where the last whole line of a run's file ends, and what is in it; BrokenLedger if that is none."""
+        begin = file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+        tail = file.read()
+        whole = tail.rfind(b"\n") + 1
+        found = tail[:whole].splitlines()
         if not found:
-            return None
+            return begin + whole, None
         try:
             kept = StoredCheckpoint.parse(canonical.decode(found[-1]))
             verify(kept.witnessed[0], Witnessed.KIND, self._identity.public)
             if Witnessed.parse(kept.witnessed[0].message).checkpoint == kept.verified().fingerprint():
-                return kept
+                return begin + whole, kept
         except (BadMessage, Forged, IndexError):
             pass
         raise BrokenLedger(

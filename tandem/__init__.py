@@ -4,7 +4,7 @@
 ``export``, ``as_sklearn`` and ``load_model`` use what a run has released; ``record_of`` makes an individual's record;
 the estimators fit in the manner of scikit-learn. :mod:`tandem.extend` has what authors of plug-ins import,
 :mod:`tandem.privacy` what a choice of one's own needs.
-Importing this package loads nothing else: each name is loaded when it is first asked for.
+Each name is loaded when it is first asked for.
 """
 
 from __future__ import annotations
@@ -51,15 +51,13 @@ __all__ = [
 ]
 
 _RUNS = frozenset({"Audit", "Run", "audit", "plan", "run"})
-_MODELS = frozenset(
-    {"DataNote", "Model", "as_sklearn", "describe", "export", "load_model", "predict", "predict_proba", "record_of"}
-)
+_ESTIMATORS = frozenset({"DomainAdapter", "DomainAdapterRegressor", "Guarantee", "TransferClassifier"})
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = ".runs" if name in _RUNS else ".models" if name in _MODELS else ".estimators"
+    place = ".runs" if name in _RUNS else ".estimators" if name in _ESTIMATORS else ".models"
     try:
         from common.core.machine import uninterrupted
 

@@ -33,14 +33,10 @@ if TYPE_CHECKING:
 def load_model(place: Any, *, task: int | None = None) -> Model:
     """Return the usable model of a run, or one that was exported as JSON.
 
-    Args:
-        place: A :class:`tandem.Run`, the path of a run folder or of a model's JSON file, or a model, which is returned.
-            Other functions here take the same.
-        task: Of a run that learned several things, which one, from 1.
-
-    Raises:
-        BadInput: If there is no answer, or none with which anything can be predicted.
-        NotFound: If there is no such folder or file.
+    ``place`` is a :class:`tandem.Run`, the path of a run folder or of a model's JSON file, or a model, which is
+    returned; other functions here take the same. ``task``: of a run that learned several things, which one, from 1.
+    BadInput says that there is no answer, or none with which anything can be predicted, NotFound that there is no such
+    folder or file.
     """
     if isinstance(place, Model):
         return place

@@ -1,4 +1,4 @@
-"""Plan, run and audit scenarios from Python, as the command ``referee`` does."""
+"""Plan, run and audit scenarios from Python, as the command ``referee`` does, and show a run as its report does."""
 
 from __future__ import annotations
 
@@ -8,19 +8,105 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.core.errors import NotFound, RunFailed
+from common.core import canonical, plain
+from common.core.durable import write_durably
+from common.core.errors import BadInput, NotFound, RunFailed
 from common.core.machine import works_after_fork
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
+from common.statistics.intervals import certainty
 from deploy.checking import checked, refusal
 from deploy.deployment import OnProgress
 from deploy.running import carry_out
 from referee.audit.audit import Audit as Audit
 from referee.audit.audit import audit as audit_folder
+from referee.view import pages
+from referee.view.charts import compared
+from referee.view.pages import read_run
+from referee.view.run_view import run_view
 from referee.view.show import plans
-from tandem.showing import Drawing, DrawnEstimate, Promises, drawn, html
+from referee.view.wording import ChartEntry, Interval, RunView, interval_in_words
+
+
+@dataclass(frozen=True, repr=False)
+class Drawing:
+    """A chart as SVG (``svg``), which a notebook shows."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, file: str | Path) -> Path:
+        """Write the chart to a file; return its path."""
+        write_durably(Path(file), self.svg.encode())
+        return Path(file)
+
+
+class DrawnEstimate(dict[str, float]):
+    """What the agents' answers show: ``value``, ``low``, ``high``, ``confidence``. A dictionary that can be drawn."""
+
+    def _repr_html_(self) -> str:
+        words = f"Estimate of the agents: {interval_in_words(self)}, at {certainty(self['confidence'])} confidence."
+        return f"<p>{plain.html(words)}</p>"
+
+    def plot(self) -> Drawing:
+        found = Interval(self["value"], self["low"], self["high"])
+        entry = ChartEntry("estimate", found.value, "estimate", found)
+        return Drawing(compared([entry], None, "estimate of the agents", name=_name(dict(self))))
+
+
+class Promises(dict[str, Any]):
+    """What a run promises to whom, as the result document has it. A dictionary that says itself in plain words."""
+
+    def _repr_html_(self) -> str:
+        return pages.promises(self)
+
+    def plot(self) -> Drawing:
+        """Draw each epsilon; a smaller one protects more. BadInput if nothing is promised to anybody."""
+        return of_epsilons({who: found["epsilon"] for who, found in self.items() if who in pages.PROMISED})
+
+
+def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
+    """Draw some epsilons, by the key of whom they protect (:data:`referee.view.run_view.PROMISED`)."""
+    entries = [
+        ChartEntry(pages.PROMISED[who].removesuffix(" has"), value, "baseline")
+        for who, value in epsilons.items()
+        if value is not None
+    ]
+    if not entries:
+        raise BadInput("nothing is promised to anybody, so that there is no epsilon to be drawn")
+    return Drawing(compared(entries, None, "epsilon: privacy loss at most", name=_name(epsilons)))
+
+
+def view(folder: Path, result: dict[str, Any]) -> RunView:
+    """Return what is shown of a result whose run folder holds its scenario; errors are those of ``pages.read_run``."""
+    return run_view(read_run(folder)[0], result, result["rounds"])
+
+
+def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
+    """Draw a run: its rounds against the level, else its candidates, else its one estimate."""
+    found, name = view(folder, result), run_name(result)
+    if found.rounds:
+        return Drawing(str(pages.by_round(found, name)))
+    entries = found.candidates
+    if not entries and found.estimate is not None:
+        entries = (ChartEntry("this run's answer", found.estimate.value, "estimate", found.estimate),)
+    if not entries:
+        raise BadInput("this run estimated no loss, so that there is nothing to draw; its result has its answer")
+    return Drawing(compared(entries, found.level, found.measure, name=name))
+
+
+def _name(content: Any) -> str:
+    return f"tandem-{canonical.digest(content)[:12]}"
+
+
+def run_name(result: dict[str, Any]) -> str:
+    """Return the name of a run on a page, which follows from what it found."""
+    return _name([result[key] for key in ("scenario", "answer", "estimate", "rounds")])
+
 
 AnyScenario = str | Path | Mapping[str, Any]
 """The name of a shipped scenario, a YAML file, or a tree of the same keys."""
@@ -57,7 +143,7 @@ class Run:
 
     def _repr_html_(self) -> str | None:
         try:
-            return html(self.folder, self.result)
+            return pages.fragment(view(self.folder, self.result), run_name(self.result))
         except NotFound:
             return None  # a notebook then shows the text
 

@@ -18,11 +18,11 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "open the question": (
         ("referee/collection/collection.py", "ReportCollection._ask"),
-        ("referee/stored_questions.py", "QuestionQueries.open_question"),
+        ("referee/store.py", "QuestionQueries.open_question"),
     ),
     "close the question": (
         ("referee/collection/collection.py", "ReportCollection._close"),
-        ("referee/stored_questions.py", "QuestionQueries.close_question"),
+        ("referee/store.py", "QuestionQueries.close_question"),
     ),
     "store the answers": (
         ("referee/runs/execution.py", "Execution._ask_agents"),
@@ -35,7 +35,7 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
     "take a report": (
         ("referee/collection/judging.py", "judge"),
         ("referee/collection/collection.py", "ReportCollection._keep"),
-        ("referee/stored_questions.py", "QuestionQueries.add_reports"),
+        ("referee/store.py", "QuestionQueries.add_reports"),
     ),
     "refresh": (
         ("referee/collection/questions.py", "OpenQuestions.refresh"),

@@ -1,7 +1,7 @@
 """What every party knows of a protocol: what it asks of both sides, and the problem that it solves, with its plan.
 
 The referee's script holds itself to the pattern that is declared here, and a curator that agreed to a scenario takes no
-operation that the pattern does not have. Both rest on one declaration, and a curator needs no code of the referee.
+operation that the pattern does not have.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Demands:
             (``mode: realizable``). If not, no size is too small.
         transfers: Its answer is a model of the curator's people that is meant for the population: a portfolio may judge
             it.
-        further: Operations of a kind beyond one a round, by kind.
+        further: Operations beyond one a round, by kind.
         several_tasks: It learns several things about the same people, if the scenario names them.
         alone: What remains of the pattern for a side whose other side is left out: by ``curator`` and ``agents``.
         answers: What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
@@ -127,10 +127,9 @@ class PlanInputs:
 
 
 class Problem(Value):
-    """What a protocol of the hybrid model is to find out, as public numbers, in a frozen value.
+    """What a protocol is to find out of people of one distribution, as public numbers.
 
-    It says which features of a record mean what, what a right answer is, and how many people a guarantee takes. Curator
-    and agents have people of the same distribution.
+    It says which features of a record mean what, what a right answer is, and how many people a guarantee takes.
     """
 
     name: str
@@ -175,7 +174,7 @@ class AskCurator:
 
 @dataclass(frozen=True)
 class Together:
-    """Ask all of this at once: no question can depend on an answer to another. The reply is the list of replies."""
+    """Ask all of this at once; the reply is the list of replies."""
 
     steps: tuple[AskCurator | AskAgents, ...]
 
@@ -194,24 +193,13 @@ class Testing(Progress):
 
 
 PATTERN = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
-
 DEMANDS.register("subsample-test-reweigh")(Demands(PATTERN, transfers=True, answers="value"))
-
-
 DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, answers="value"))
-
-
 DEMANDS.register("learn-and-test")(
     Demands(sequence(curator("learn"), agents("loss")), reweighs=False, claims=False, transfers=True, answers="value")
 )
-
-
 DEMANDS.register("model-agnostic")(Demands(sequence(curator("label"), agents("loss")), reweighs=False, answers="value"))
-
-
 DEMANDS.register("local-averages")(Demands(sequence(agents("moment"), agents("loss")), claims=False, answers="value"))
-
-
 DEMANDS.register("local-gradient-descent")(
     Demands(sequence(some(agents("gradient")), agents("loss")), claims=False, answers="value")
 )

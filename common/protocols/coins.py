@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -162,16 +162,19 @@ class SelectThenEstimate(Problem):
         width = 1.0 / (2.0 * inputs.truth - 1.0)
         alpha, beta, d = inputs.alpha, inputs.beta, self.d
         if paper:
-            selection, text = (
-                math.ceil(math.log(d) / alpha**2 + math.log(d) / (epsilon * alpha)),
-                ("ln d/alpha^2 + ln d/(epsilon alpha)"),
-            )
+            selection = math.ceil(math.log(d) / alpha**2 + math.log(d) / (epsilon * alpha))
+            text = "ln d/alpha^2 + ln d/(epsilon alpha)"
             estimation, other = math.ceil(width**2 / self.precise**2), "1/((2p-1) alpha')^2"
         else:
             spread = math.log(4.0 * d / beta)
-            selection = _least(
-                lambda n: 2.0 * math.sqrt(spread / (2.0 * n)) + 2.0 * spread / (epsilon * n), alpha / 2.0
-            )
+            try:
+                selection = least(
+                    lambda n: 2.0 * math.sqrt(spread / (2.0 * n)) + 2.0 * spread / (epsilon * n) <= alpha / 2.0,
+                    1,
+                    _MOST,
+                )
+            except LookupError:
+                raise BadScenario(f"no number of people brings the error below {alpha / 2.0:g}") from None
             text = "2 sqrt(ln(4d/beta)/(2n)) + 2 ln(4d/beta)/(epsilon n) <= alpha/2"
             estimation = math.ceil(math.log(4.0 / beta) * 2.0 * width**2 / self.precise**2)
             other = "2 ln(4/beta)/((2p-1) alpha')^2"
@@ -179,13 +182,6 @@ class SelectThenEstimate(Problem):
             "n": inputs.people(lambda: selection, text, SOURCE),
             "agents": inputs.agents(lambda: estimation, other, SOURCE),
         }
-
-
-def _least(error: Callable[[int], float], wanted: float) -> int:
-    try:
-        return least(lambda n: error(n) <= wanted, 1, _MOST)
-    except LookupError:
-        raise BadScenario(f"no number of people brings the error below {wanted:g}") from None
 
 
 DEMANDS.register("select-then-estimate")(

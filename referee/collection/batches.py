@@ -28,10 +28,7 @@ _PIECE = 1 << 20  # agents of an order that are worked out at a time
 
 @dataclass(frozen=True, eq=False)
 class MassBatch:
-    """The agents of one question, in the order of their numbers; it does what :class:`Batch` does for those of a list.
-
-    ``mask`` is over the numbers of all agents.
-    """
+    """Like :class:`Batch`, of agents in the order of their numbers: ``mask`` is over the numbers of all agents."""
 
     mask: Mask
     asked: int
@@ -39,8 +36,7 @@ class MassBatch:
 
     @cached_property
     def _begins(self) -> Indices:
-        bounds = np.append(self.roster.firsts, self.roster.agents)
-        return _ranks(self.mask, bounds)
+        return _ranks(self.mask, np.append(self.roster.firsts, self.roster.agents))
 
     def sort(self) -> None:
         _ = self._begins
@@ -127,15 +123,11 @@ def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
 def passed_over(
     run: str, order: Mapping[int, int], last: int, after: Callable[[int], Iterable[StoredQuestion]]
 ) -> list[list[Any]]:
-    """Say which agents of a run's orders other runs have asked since its last question, or since it began.
+    """Return which agents of a run's orders other runs have asked since its last question, or since it began.
 
-    Args:
-        order: How many agents of each order were asked when it began, by the order's first agent.
-        last: The key of its last question, 0 before the first.
-        after: Returns the questions of all runs that were opened after the one with a key (0: all).
-
-    Returns:
-        Run, question, order, and the positions from ... to (exclusive) of each part, by order and position.
+    ``order`` has how many agents of each order were asked when it began, by the order's first agent; ``last`` is the
+    key of its last question, 0 before the first; ``after`` returns the questions of all runs that were opened after the
+    one with a key. Each part is run, question, order, and positions from ... to (exclusive), by order and position.
     """
     found = [
         [question.run, question.question, part.cohort, part.start, part.stop]

@@ -1,8 +1,6 @@
 """Questions out, answers in: hands every agent at most one question, and takes at most one answer from each.
 
-Any number of processes take reports on one database. The reports are one numbered list. A process adds to it in a turn
-of its own and after it has read what the others added, so that what it has in memory is complete whenever it stores.
-The number of a report is the primary key: whoever has missed one cannot add the next.
+Any number of processes take reports on one database (docs/architecture.md, "Several processes of one referee").
 """
 
 from __future__ import annotations
@@ -60,11 +58,7 @@ _LATER = "nothing can be stored at present, and nothing was acknowledged: say it
 
 
 class ReportCollection:
-    """The agents' side of the referee.
-
-    ``clock`` has seconds since some moment, never fewer than before: by it questions are closed. ``process`` is the
-    name of this process among all of this referee's.
-    """
+    """The agents' side of the referee: ``clock`` closes its questions, ``process`` names it among its processes."""
 
     def __init__(
         self,
@@ -136,10 +130,10 @@ class ReportCollection:
         return self._store.rejected().total()
 
     def _note_rejected(self) -> None:
-        counts = dict(self.rejected)
-        if sum(counts.values()) != self._noted:
+        counts = self.rejected.copy()
+        if counts.total() != self._noted:
             self._store.keep_rejected(self._process, counts)
-            self._noted = sum(counts.values())
+            self._noted = counts.total()
 
     def _close(self, taking: OpenQuestion) -> None:
         with self.questions.lock:
@@ -331,7 +325,7 @@ class ReportCollection:
 
 
 class AcceptableReport(NamedTuple):
-    """An acceptable report: what was claimed, on which question, as it is to be stored, and whether it is new."""
+    """What was claimed, on which question, as it is to be stored, and whether it is new."""
 
     claim: Claim
     taking: OpenQuestion

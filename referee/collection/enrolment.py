@@ -42,9 +42,8 @@ _LATER = "cannot enrol at present: ask again"
 class Caps:
     """How many may enrol: ``individuals`` of one agent each, ``hosts`` of several, with so many ``people`` each.
 
-    They count tokens and not addresses, since many people may stand behind one address, and one person behind many. A
-    token is one for all, so its holder can make any number of keys; where an issuer vouches for each person, the number
-    of people whom it knows is the bound.
+    A token is one for all, so its holder can make any number of keys; where an issuer vouches for each person, the
+    number of people whom it knows is the bound.
     """
 
     individuals: int = 10_000_000
@@ -104,8 +103,7 @@ class Registrar:
         Returns:
             For each the signed answer, in JSON, or the problem
             Forged, BadMessage: If it is no signed enrolment.
-            Unauthorized: If the token admits no such participant. A token for individuals admits one agent; how many a
-                host brings is its own word, so a host needs the other one.
+            Unauthorized: If the token admits no such participant (:meth:`admits`).
             NotVouched: If there are issuers and none vouches for it; whoever is enrolled already need not show it
                 again.
             Conflict: If the key is enrolled with another number of agents.
@@ -143,7 +141,7 @@ class Registrar:
     def refresh(self) -> None:
         """Read from the store whom other processes have enrolled."""
         with self._lock:
-            self._enter(self._store.participants(self.roster.agents))
+            self.roster.extend(self._store.participants(self.roster.agents))
 
     def _number(
         self,
@@ -165,7 +163,7 @@ class Registrar:
                     renewed[known.first] = policies[key]
 
         def choose(others: Iterable[Participant]) -> list[Participant]:
-            self._enter(others)
+            self.roster.extend(others)
             after, hosts = self.roster.agents, self.roster.hosts
             for key, agents in wishes.items():
                 individuals = len(self.roster) + len(fresh) - hosts
@@ -179,12 +177,8 @@ class Registrar:
         if wishes:
             with self._lock:
                 self._store.add_participants(self.roster.agents, choose, vouchers, policies)
-                self._enter(fresh)
+                self.roster.extend(fresh)
         self._store.renew_policies(renewed)
-
-    def _enter(self, participants: Iterable[Participant]) -> None:
-        for participant in participants:
-            self.roster.add(participant)
 
     def _beyond(self, agents: int, hosts: int, individuals: int) -> str | None:
         """Say which cap a further participant would exceed, given how many others there are."""
@@ -256,10 +250,10 @@ def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes
     """Return what an enrolment shows of an issuer, checked and in the form in which it is kept; else NotVouched."""
     voucher = enrolment.credential if enrolment.credential is not None else enrolment.grant
     if voucher is None:
-        what = (
-            "a credential (local-agent credential)" if enrolment.agents == 1 else "a grant (local-agent host --grant)"
+        what = "credential (local-agent credential)" if enrolment.agents == 1 else "grant (local-agent host --grant)"
+        raise NotVouched(
+            f"an issuer must vouch for each participant of this referee: get a {what} of one of its issuers"
         )
-        raise NotVouched(f"an issuer must vouch for each participant of this referee: get {what} of one of its issuers")
     vouched(voucher, key, enrolment.agents, issuers)
     kept = stored(voucher)
     if len(kept) > MAX_VOUCHER:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -34,15 +34,7 @@ from common.local.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.local.queries.query import Query
 from common.log.receipts import receipt_for
 from common.net import messages as signed_messages
-from common.net.messages import (
-    AnySigned,
-    Assignment,
-    MassAssignment,
-    PackedReport,
-    Report,
-    pack_index,
-    report_payload,
-)
+from common.net.messages import AnySigned, Assignment, MassAssignment, PackedReport, Report, pack_index, report_payload
 from referee.collection.batches import AnyBatch, MassBatch, assign
 from referee.tables import StoredReport
 
@@ -94,7 +86,7 @@ Reason = Literal[
 
 
 class Refusal(Exception):
-    """A report is not acceptable: the name of the reason, and what a referee answers to whoever sent it."""
+    """A report is not acceptable: why, and what a referee answers to whoever sent it."""
 
     def __init__(self, reason: Reason, problem: TandemError) -> None:
         super().__init__(problem.detail)
@@ -242,8 +234,6 @@ def closed(number: int) -> PatternViolation:
     return PatternViolation(f"question {number} is closed")
 
 
-MAX_REMEMBERED = 1 << 10
-"""Most hosts of one question whose assignment's digest is kept; others' are computed when they report."""
 _END = b'"}'  # what stands behind an assignment's slots in canonical JSON
 
 
@@ -257,7 +247,6 @@ class Asked:
     query: Query
     kind: AnswerKind
     form: Callable[[], AnyBatch]
-    _fingerprints: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def batch(self) -> AnyBatch:
@@ -272,23 +261,18 @@ class Asked:
         return MassAssignment.KIND if mass else Assignment.KIND
 
     def assignment(self, key: str, slots: Indices | range | None = None) -> bytes:
-        """Return what a participant is asked in canonical JSON: an :class:`~common.net.messages.Assignment`.
+        """Return what a participant is asked (:func:`referee.collection.batches.assign`), in canonical JSON.
 
-        Of a host, where very many are asked, a :class:`~common.net.messages.MassAssignment`. ``slots`` are those of its
-        agents, if they are known already.
+        ``slots`` are those of its agents, if they are known already.
         """
         slots = self.slots(key) if slots is None else slots
         if len(slots) == 1 and self.batch.roster.alone(self.batch.position(int(slots[0]))):
             return self._individual + pack_index(int(slots[0])).encode() + _END
-        wire = assign(self.batch, key, self.run, self.digest, self.number, self.query).wire()
-        encoded = canonical.encode(wire)
-        if len(self._fingerprints) < MAX_REMEMBERED:
-            self._fingerprints[key] = hashlib.sha256(encoded).hexdigest()
-        return encoded
+        return canonical.encode(assign(self.batch, key, self.run, self.digest, self.number, self.query).wire())
 
     def fingerprint(self, key: str, slots: Indices | range | None = None) -> str:
         """Return the digest of what a participant is asked; parameters are those of :meth:`assignment`."""
-        return self._fingerprints.get(key) or hashlib.sha256(self.assignment(key, slots)).hexdigest()
+        return hashlib.sha256(self.assignment(key, slots)).hexdigest()
 
     @cached_property
     def _individual(self) -> bytes:
@@ -321,15 +305,14 @@ def claims(sent: Sequence[Sent]) -> list[Claim | TandemError]:
 
     Nothing is looked up for that, so it may be done while other reports are stored.
     """
-    return [_claim(one) for one in sent]
-
-
-def _claim(sent: Sent) -> Claim | TandemError:
-    try:
-        kind = Report.KIND if sent.body is None else PackedReport.KIND
-        return read(sent.signed, verified_payload(sent.signed, kind), sent.body)
-    except (Refusal, TandemError) as error:
-        return problem_of(error)
+    found: list[Claim | TandemError] = []
+    for signed, body in sent:
+        try:
+            kind = Report.KIND if body is None else PackedReport.KIND
+            found.append(read(signed, verified_payload(signed, kind), body))
+        except (Refusal, TandemError) as error:
+            found.append(problem_of(error))
+    return found
 
 
 def verified_payload(signed: AnySigned, kind: str) -> bytes:

@@ -2,8 +2,7 @@
 
 A balanced Feistel network over the smallest even number of bits that covers ``size``, with cycle walking; eight rounds
 of a 64-bit mixer keyed from SHA-256 of the seed. The referee publishes SHA-256(seed) before any agent answers and the
-seed when the run ends, so that nobody can pick a batch by its answers, and everybody can check that nobody did. Who
-takes part in the seed is in :mod:`referee.collection.order`.
+seed when the run ends, so that nobody can pick a batch by its answers, and everybody can check that nobody did.
 """
 
 from __future__ import annotations

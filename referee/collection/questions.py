@@ -34,10 +34,9 @@ class Agreed(NamedTuple):
 
 
 class OpenQuestions:
-    """What this process knows of questions and of reports on them.
+    """What this process knows of questions and of reports on them; whoever changes that holds ``lock``.
 
     Attributes:
-        lock: Held by whoever changes what is known.
         newest: The number of the newest report that is known.
         open: Run and number of each question that takes answers, oldest first.
         on_question: Called when a question was opened.
@@ -74,21 +73,20 @@ class OpenQuestions:
             return known
 
     def known(self, run: str, number: int) -> OpenQuestion:
-        """Return a question of a run; NotFound if there is none."""
+        """Do the same; NotFound if there is none."""
         taking = self.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")
         return taking
 
     def _asked(self, question: StoredQuestion) -> Asked:
+        def form() -> AnyBatch:
+            cohorts = {c.first: c for c in self._store.cohorts()}
+            return form_batch(question.parts, cohorts.__getitem__, self._registrar.roster)
+
         digest, mechanism, _ = self.agreed(question.run)
         query = parse_query(question.query)
-        kind = mechanism.answer_kind(query.domain)
-        return Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
-
-    def _batch(self, question: StoredQuestion) -> AnyBatch:
-        cohorts = {c.first: c for c in self._store.cohorts()}
-        return form_batch(question.parts, cohorts.__getitem__, self._registrar.roster)
+        return Asked(question.run, digest, question.question, query, mechanism.answer_kind(query.domain), form)
 
     def agreed(self, run: str) -> Agreed:
         """Return what a run's configuration has fixed for its agents; also right after a restart."""

@@ -31,8 +31,7 @@ class Roster:
         self._keys: list[bytes] = []
         self._firsts = np.zeros(1024, dtype=np.int64)  # and, behind the last one, the number after all agents
         self.hosts = 0
-        for participant in participants:
-            self.add(participant)
+        self.extend(participants)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -47,6 +46,10 @@ class Roster:
     def before(self, position: int) -> int:
         """Return the number of agents of the first so many participants; others may be entered at the same time."""
         return int(self._firsts[position])
+
+    def extend(self, participants: Iterable[Participant]) -> None:
+        for participant in participants:
+            self.add(participant)
 
     def add(self, participant: Participant) -> None:
         """Enter a participant after all others."""
@@ -69,9 +72,12 @@ class Roster:
         position = self.position(key)
         return None if position is None else self.at(position)
 
+    def _key(self, position: int) -> bytes:
+        return self._keys[position]
+
     def at(self, position: int) -> Participant:
         first = self.before(position)
-        return Participant(self._keys[position].hex(), first, self.before(position + 1) - first)
+        return Participant(self._key(position).hex(), first, self.before(position + 1) - first)
 
     def alone(self, position: int | None) -> bool:
         """Tell whether the participant at a place in the list has one agent; nobody has none."""
@@ -86,11 +92,9 @@ class Roster:
 
     def encode(self, count: int) -> bytes:
         """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
-        listed = np.empty((count, _ENTRY.size), dtype=np.uint8)
-        listed[:, :-8] = np.frombuffer(b"".join(self._keys[:count]), dtype=np.uint8).reshape(count, _ENTRY.size - 8)
-        agents = self.speaks_for()[:count].astype("<u8")
-        listed[:, -8:] = agents.view(np.uint8).reshape(count, 8)
-        return listed.tobytes()
+        keys = np.frombuffer(b"".join(map(self._key, range(count))), dtype=np.uint8).reshape(count, _ENTRY.size - 8)
+        agents = self.speaks_for()[:count].astype("<u8").view(np.uint8).reshape(count, 8)
+        return np.concatenate([keys, agents], axis=1).tobytes()
 
     @classmethod
     def decode(cls, raw: bytes) -> Roster:
@@ -142,14 +146,6 @@ class ListedRoster(Roster):
     def _key(self, position: int) -> bytes:
         return bytes(self._listed[position])
 
-    def at(self, position: int) -> Participant:
-        first = self.before(position)
-        return Participant(self._key(position).hex(), first, self.before(position + 1) - first)
-
-    def encode(self, count: int) -> bytes:
-        agents = self.speaks_for()[:count].astype("<u8").view(np.uint8).reshape(count, 8)
-        return np.concatenate([self._listed[:count], agents], axis=1).tobytes()
-
 
 def participants_root(raw: bytes) -> str:
     """Return the Merkle root over a list of participants (:meth:`Roster.encode`), hex; a leaf is 256 of them."""
@@ -160,8 +156,7 @@ def participants_root(raw: bytes) -> str:
 HELD = 1000
 """Polls that are held at the same time: everybody's where no more are enrolled, else those of hosts.
 
-Others are answered at once, with a time to come again. Were some individuals of very many held, to no use for the run,
-they would ask again every two seconds and keep the referee busy.
+Others are answered at once, with a time to come again.
 """
 POLLS = 500.0  # polls a second, about, that those who are not held are asked to share
 LONGEST = 600.0  # seconds to come again after, at most

@@ -13,7 +13,7 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.rules import Constant, Parity
 from common.local.mechanisms.mechanism import Mechanism
-from common.local.queries.features import CodedQuery, CodeQuery, Questions
+from common.local.queries.features import CodedQuery, Questions
 from common.local.queries.query import Answers, AskAgents, Query
 from common.net.messages import MAX_LISTED, most_agents, too_many
 from common.operations.operation import Learn, Learned, Operation, R
@@ -80,12 +80,10 @@ def reached_numbers(reached: Reached) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class EstimatePlan:
-    """How the mean of a query on T is estimated from agents' answers.
+    """How the mean of a query on T is estimated from answers that ``mechanism`` randomizes.
 
-    Attributes:
-        mechanism: How the answers are randomized.
-        beta: Chance that an interval misses the mean, for all intervals of a run together.
-        liars: Largest share of the first n answers, for every n, that may be lies.
+    ``beta`` is the chance that an interval misses the mean, for all intervals of a run together; ``liars`` the largest
+    share of the first n answers, for every n, that may be lies.
     """
 
     mechanism: Mechanism
@@ -103,12 +101,10 @@ class EstimatePlan:
 
 @dataclass(frozen=True)
 class LevelTestPlan(EstimatePlan):
-    """How it is tested whether the mean is above one level or below another.
+    """How it is tested whether the mean is above the level ``low`` or below ``high``.
 
-    Attributes:
-        low, high: The levels: ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha.
-        batch: First batch of a sequential test.
-        fixed: Answers of a test of fixed size; 0: as many as its levels take; None: a sequential test.
+    ``batch`` is the first one of a sequential test; ``fixed`` the answers of a test of fixed size (0: as many as its
+    levels take), None of a sequential one.
     """
 
     low: float = 0.0
@@ -175,11 +171,6 @@ def at_once(count: int, *, alike: bool = False) -> int:
     if count > most_agents(alike=alike):
         raise BadScenario(too_many(count, alike=alike))
     return count
-
-
-def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Questions]:
-    """Ask ``count`` agents the :class:`CodeQuery` with these attributes; see :func:`ask_coded`."""
-    return (yield from ask_coded(CodeQuery(**what), count))
 
 
 def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Questions]:

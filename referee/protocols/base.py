@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -20,8 +20,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
 from common.local.queries.query import AskAgents
-from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, demands_of, pattern_of
-from common.protocols.patterns import Pattern
+from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, pattern_of
+from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
@@ -41,21 +41,17 @@ class JudgedCandidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a protocol ended.
-
-    ``done``: with its answer; ``exhausted``: all rounds or agents used, the best answer is given.
+    """How a protocol ended: ``done`` with its answer, ``exhausted`` with the best one, all rounds or agents used.
 
     Attributes:
         iterations: Rounds that were used.
-        answer, estimate, reason: What was found (a hypothesis, but for problems), what the agents say about it, and why
-            it ended there.
+        answer, estimate, reason: What was found, what the agents say about it, and why it ended there.
         tasks: Of a protocol that learns several things: how each ended, in order. The rest is then that of the last
             one, and the iterations are those of all.
         judged, gap: Of a protocol that judges several candidates: each of them, and by how much the answer's loss may
             exceed the least. All intervals and the gap hold together with the estimate's confidence.
         summary: What the estimate is made of, where that is counted: an audit sees from it what liars could have moved.
-        silent: What those who were asked and did not answer could change; None where all answered. Every run and every
-            audit take it from the same answers (:func:`referee.protocols.driver.begun`).
+        silent: What those who were asked and did not answer could change; None where all answered.
     """
 
     status: Literal["done", "exhausted"]
@@ -157,10 +153,7 @@ class Protocol(ABC):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return scenarios of it that run in a fraction of a second, at least one: the contract suite runs the first.
-
-        They may leave numbers at ``plan``.
-        """
+        """Return scenarios of it that run in a fraction of a second; they may leave numbers at ``plan``."""
         return (small_ball(*cls.small),)
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
@@ -183,7 +176,7 @@ class ProblemPlan(Generic[P]):
     """The numbers of a resolved scenario that the script of its problem uses.
 
     The curator has n people, and epsilon ``share`` for each of its releases; ``count`` agents randomize by
-    ``mechanism``; from ``hybrid`` follows the plan of the problem for both sides.
+    ``mechanism``; from ``hybrid`` follows the plan of both sides.
     """
 
     problem: P
@@ -263,42 +256,21 @@ class ProblemProtocol(Protocol, Generic[P]):
 
 
 class Ablation(Protocol):
-    """A protocol about a problem whose other side is left out: it shows what that side is needed for."""
+    """A protocol about a problem of which one side remains: it shows what the other is needed for."""
 
-    side: ClassVar[Literal["curator", "agents"]]
-
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, side: Party) -> None:
         whole = PROTOCOLS[name]
         if not issubclass(whole, ProblemProtocol):
-            raise BadScenario(f"nothing remains of protocol {name!r} for {self.side} alone")
+            raise BadScenario(f"nothing remains of protocol {name!r} for {side} alone")
+        self.side = side
         self.whole: ProblemProtocol[Any] = whole()
-        self.title = f"{whole.title}: the {self.side} alone"
+        self.title = f"{whole.title}: the {side} alone"
         self.problem = whole.problem
-        self.pattern = pattern_of(name, self.side)
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        whole = (PROTOCOLS[name] for name in PROTOCOLS if cls.side in demands_of(name).alone)
-        return tuple(loading.altered(one, [f"alone={cls.side}"]) for each in whole for one in each.example())
+        self.pattern = pattern_of(name, side)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         alone = self.whole.curator_alone if self.side == "curator" else self.whole.agents_alone
         return alone(self.whole.plan(scenario), public)
-
-
-class CuratorAlone(Ablation):
-    """Agents are left out."""
-
-    side = "curator"
-
-
-class AgentsAlone(Ablation):
-    """The curator is left out."""
-
-    side = "agents"
-
-
-ABLATIONS: Mapping[str, type[Ablation]] = {"curator": CuratorAlone, "agents": AgentsAlone}  # by the side that is asked
 
 
 def halts(scenario: Scenario) -> bool:
@@ -335,31 +307,22 @@ def check_problem(scenario: Scenario) -> None:
 def protocol_of(scenario: ResolvedScenario) -> Protocol:
     """Return the protocol that a scenario runs: the one it names, or what remains of it for a side that is alone.
 
-    Raises:
-        BadInput: If there is none of that name.
-        BadScenario: If its problem is another one, or the scenario assumes liars, of which this protocol's intervals
-            know nothing.
+    BadInput says that there is none of that name, BadScenario that its problem is another one, or that the scenario
+    assumes liars, of which this protocol's intervals know nothing.
     """
     check_problem(scenario)
     whole = PROTOCOLS[scenario.protocol]
-    found = whole() if scenario.alone is None else ABLATIONS[scenario.alone](scenario.protocol)
+    found = whole() if scenario.alone is None else Ablation(scenario.protocol, scenario.alone)
     if scenario.agents.liars and not found.supports_byzantine_agents:
         raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")
     return found
 
 
 BALL = (
-    "curator.n=1200",
-    "curator.kappa=0.2",
-    "curator.eta=0.2",
-    "curator.rounds=3",
-    "curator.epsilon=60",
-    "curator.learner.steps=300",
-    "agents.count=6000",
-    "agents.mechanism.epsilon=2",
-    "agents.batch=400",
+    "curator.n=1200", "curator.kappa=0.2", "curator.eta=0.2", "curator.rounds=3", "curator.epsilon=60",
+    "curator.learner.steps=300", "agents.count=6000", "agents.mechanism.epsilon=2", "agents.batch=400",
     "agents.deadline=5",
-)
+)  # fmt: skip
 
 
 def small_ball(*numbers: str) -> Scenario:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.queries.features import ItemQuery, ListedQuery
 from common.local.queries.query import Answers, AskAgents
 from common.operations.operation import CountedHead, HeadList
-from common.protocols.base import Progress
+from common.protocols.base import AskCurator, Progress
 from common.protocols.blender import Blender, HeadShares
 from common.statistics.frequency import reports
 from common.statistics.heavy_hitters import find, ladder
@@ -48,17 +49,14 @@ class BlenderProtocol(ProblemProtocol[Blender]):
 
     def both_sides(self, plan: ProblemPlan[Blender], public: int) -> Script:
         problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")
-        head = yield from ask(head_list(plan))
-        yield Progress(f"{len(head.items)} items are listed", {})
+        head = yield from list_head(plan)
         estimates = [shares_by_curator(head, plan)]
         if head.items:
-            count = plan.count
-            estimates.append((yield from shares_by_agents(head.items, problem, oracle, count, public)))
+            estimates.append((yield from shares_by_agents(head.items, problem, oracle, plan.count, public)))
         return combined(head.items, estimates)
 
     def curator_alone(self, plan: ProblemPlan[Blender], public: int) -> Script:
-        head = yield from ask(head_list(plan))
-        yield Progress(f"{len(head.items)} items are listed", {})
+        head = yield from list_head(plan)
         return combined(head.items, [shares_by_curator(head, plan)])
 
     def agents_alone(self, plan: ProblemPlan[Blender], public: int) -> Script:
@@ -77,9 +75,11 @@ class BlenderProtocol(ProblemProtocol[Blender]):
         return combined(items, [(yield from shares_by_agents(items, problem, oracle, count - count // 2, public))])
 
 
-def head_list(plan: ProblemPlan[Blender]) -> HeadList:
-    """Return the request for the head list."""
-    return HeadList(bits=plan.problem.bits, most=plan.problem.most, epsilon=plan.share)
+def list_head(plan: ProblemPlan[Blender]) -> Generator[AskCurator | Progress, Any, CountedHead]:
+    """Have the curator list the head."""
+    head = yield from ask(HeadList(bits=plan.problem.bits, most=plan.problem.most, epsilon=plan.share))
+    yield Progress(f"{len(head.items)} items are listed", {})
+    return head
 
 
 def shares_by_curator(head: CountedHead, plan: ProblemPlan[Blender]) -> Shares:
@@ -102,18 +102,15 @@ def shares_by_agents(
 
 def combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:
     """End with the items by decreasing share; estimates are weighed by their inverse variances."""
-    return Outcome("done", 1, _head(items, estimates), None, f"{len(items)} items are listed")
-
-
-def _head(items: Sequence[int], estimates: list[Shares]) -> HeadShares:
-    if not items:
-        return HeadShares(items=(), shares=(), deviations=())
-    weights = np.array([1.0 / variances for _, variances in estimates])
-    shares = (weights * np.array([shares for shares, _ in estimates])).sum(axis=0) / weights.sum(axis=0)
-    deviations = np.sqrt(1.0 / weights.sum(axis=0))
-    order = np.argsort(-shares, kind="stable")
-    return HeadShares(
-        items=tuple(items[place] for place in order),
-        shares=tuple(shares[order].tolist()),
-        deviations=tuple(deviations[order].tolist()),
-    )
+    head = HeadShares(items=(), shares=(), deviations=())
+    if items:
+        weights = np.array([1.0 / variances for _, variances in estimates])
+        shares = (weights * np.array([shares for shares, _ in estimates])).sum(axis=0) / weights.sum(axis=0)
+        deviations = np.sqrt(1.0 / weights.sum(axis=0))
+        order = np.argsort(-shares, kind="stable")
+        head = HeadShares(
+            items=tuple(items[place] for place in order),
+            shares=tuple(shares[order].tolist()),
+            deviations=tuple(deviations[order].tolist()),
+        )
+    return Outcome("done", 1, head, None, f"{len(items)} items are listed")

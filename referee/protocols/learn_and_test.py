@@ -70,27 +70,6 @@ class LearnAndTest(Protocol):
         return (yield from plan.test(hypothesis, lambda asked: f"{asked:,} agents tested what the curator learned"))
 
 
-@dataclass(frozen=True)
-class LabellingPlan:
-    """The numbers of a resolved scenario with which public points are labelled, and their student tested.
-
-    ``queries`` is the number of points, ``known`` are the labels that a point may have.
-    """
-
-    queries: int
-    known: Collection[int]
-    testing: SingleTest
-
-    @classmethod
-    def of(cls, scenario: ResolvedScenario) -> LabellingPlan:
-        """Return the scenario's; BadScenario if it has another learner, or one question does not reach its agents."""
-        learner = scenario.curator.settings
-        if not isinstance(learner, ModelAgnosticSettings):
-            raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
-        known = (-1, 1) if learner.classes is None else range(learner.classes.count)
-        return cls(learner.queries, known, SingleTest.of(scenario))
-
-
 @PROTOCOLS.register("model-agnostic")
 class ModelAgnosticProtocol(Protocol):
     """Algorithms 2 and 3 of Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (2018), and a test.
@@ -111,16 +90,18 @@ class ModelAgnosticProtocol(Protocol):
     )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        plan = LabellingPlan.of(scenario)
-        queries = plan.queries
+        learner, plan = scenario.curator.settings, SingleTest.of(scenario)
+        if not isinstance(learner, ModelAgnosticSettings):
+            raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
+        queries = learner.queries
         labelled = yield from ask(LabelPoints(count=queries, transfer=True))
-        hypothesis = student(labelled, plan.known)
+        hypothesis = student(labelled, (-1, 1) if learner.classes is None else range(learner.classes.count))
         answered = sum(label is not None for label in labelled.labels)
         yield Progress("labelled", {"points": queries, "answered": answered, "unanswered": queries - answered})
         points = "public points" if labelled.protects == "records" else "points of the sample's first half"
         only = "; the curator protects labels only, not features" if labelled.protects == "labels" else ""
         return (
-            yield from plan.testing.test(
+            yield from plan.test(
                 hypothesis,
                 lambda asked: (
                     f"{answered:,} of {queries:,} {points} were labelled, {asked:,} agents tested the student{only}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from referee.protocols.base import PROTOCOLS, JudgedCandidate, Outcome, Protocol
 from referee.protocols.local import averages, discriminant
 
 _FIRST = 4  # part of the judges who answer in the first heat
-_PAIR = 2
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,7 @@ class PortfolioPlan:
     """The numbers of a resolved scenario that a portfolio uses.
 
     Attributes:
-        settings: How it spends.
-        rounds: How often the curator learns.
         alpha, beta: The gap at which judges stop, and the chance that the stated one is wrong.
-        loss, mechanism: What judges test, and how agents randomize.
         reporting, alone, repairing, judging: Agents who tell their label, who learn alone, who recalibrate each model,
             and who judge.
         n, kappa, eta: The curator's people, and the density and step of their weights.
@@ -280,11 +276,11 @@ def _survey(
     prior = posterior(held, _MODEL).shifted(shift, _STEEP, _FAR)
     masses = reported.masses(held.together.sum(axis=1))
     fit = calibrate(reported, prior, ReportedShare(*labels), masses)
-    cuts = (0.0, -fit.intercepts[0] / fit.slope)
-    posterior_losses = (
-        forecast(reported, prior, ReportedShare(*labels), masses, cuts) if len(fit.intercepts) == 1 else []
-    )
-    return _Found(cells, shares, sample, within.middles, fit, precision, tuple(posterior_losses))
+    losses: list[tuple[float, float]] = []
+    if len(fit.intercepts) == 1:
+        cuts = (0.0, -fit.intercepts[0] / fit.slope)
+        losses = forecast(reported, prior, ReportedShare(*labels), masses, cuts)
+    return _Found(cells, shares, sample, within.middles, fit, precision, tuple(losses))
 
 
 def _certainty(plan: PortfolioPlan, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:
@@ -351,12 +347,10 @@ def _questions(
     about a rarer event (:func:`common.statistics.intervals.bounds`, :func:`common.protocols.portfolio.compares`).
     """
     running = race.running
-    if plan.pairs and len(running) == _PAIR and set(running) != {0, 1}:
+    if plan.pairs and len(running) == 2 and set(running) != {0, 1}:
         (i, first), (j, second) = ((k, candidates[k][1]) for k in running)
-        return [
-            (SoleErrorQuery(hypothesis=first, other=second), i),
-            (SoleErrorQuery(hypothesis=second, other=first), j),
-        ]
+        sides = ((first, second, i), (second, first, j))
+        return [(SoleErrorQuery(hypothesis=one, other=other), k) for one, other, k in sides]
     asked = [k for k in running if k > 1] + ([1] if {0, 1} & set(running) else [])
     return [(LossQuery(hypothesis=candidates[k][1], loss=plan.loss), k) for k in asked]
 
@@ -367,18 +361,10 @@ def _ended(plan: PortfolioPlan, candidates: list[tuple[str, Hypothesis]], race: 
         for k, (name, hypothesis) in enumerate(candidates)
     )
     name, answer = candidates[race.winner]
-    sure = race.gap <= plan.alpha
+    sure, estimate = race.gap <= plan.alpha, race.estimates[race.winner]
     most = f"within {math.ceil(race.gap * 1e4) / 1e4:.4f} of the best" if race.gap else "the best"
     shown = f"shown with {certainty(1.0 - plan.beta)} confidence to be {most}"
     least = f"; {race.answers:,} judges tell no finer, alpha is {plan.alpha:g}: enlarge agents.count"
     reason = f"{name!r} is {shown} of {len(candidates)} candidates{'' if sure else least}"
-    rounds = plan.rounds
-    return Outcome(
-        "done" if sure else "exhausted",
-        rounds,
-        answer,
-        race.estimates[race.winner],
-        reason,
-        judged=judged,
-        gap=race.gap,
-    )
+    status: Literal["done", "exhausted"] = "done" if sure else "exhausted"
+    return Outcome(status, plan.rounds, answer, estimate, reason, judged=judged, gap=race.gap)

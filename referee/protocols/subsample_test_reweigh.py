@@ -7,7 +7,7 @@ Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.core.errors import BadScenario
 from common.local.hypotheses.composed import Task
@@ -51,12 +51,8 @@ class SubsampleTestReweigh(Protocol):
 class RoundsPlan:
     """The numbers of a resolved scenario that Algorithm 2 uses.
 
-    Attributes:
-        rounds: T, the most learner calls.
-        loss: What agents test.
-        judging: How: a test of levels where the run halts at the first good hypothesis (realizable), else an estimate a
-            round.
-        share: Agents of each estimate.
+    At most T, ``rounds``, learner calls; agents test ``loss`` by ``judging``: levels where the run halts at the first
+    good hypothesis (realizable), else an estimate a round, of ``share`` agents each.
     """
 
     rounds: int
@@ -99,13 +95,12 @@ def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Sc
         found = yield from plan.judge(hypothesis)
         numbers = {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire(), **found.test}
         yield Progress(f"round {t}", numbers)
+        reason = f"all {rounds} rounds were used"
+        ended = Outcome("exhausted", t, hypothesis, found.estimate, reason, summary=found.summary)
         if best is None or found.estimate.high < least:
-            least = found.estimate.high
-            reason = f"all {rounds} rounds were used"
-            best = Outcome("exhausted", t, hypothesis, found.estimate, reason, summary=found.summary)
+            best, least = ended, found.estimate.high
         if found.verdict == "below":
-            reason = f"the loss on T is shown to be below the level after round {t}"
-            return Outcome("done", t, hypothesis, found.estimate, reason, summary=found.summary)
+            return replace(ended, status="done", reason=f"the loss on T is shown to be below the level after round {t}")
         if plan.halts and found.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}{_of_first(best, t)}")
         if t < last:

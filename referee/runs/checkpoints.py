@@ -46,19 +46,12 @@ PATIENCE = 2.0
 
 @dataclass
 class WitnessStatus:
-    """How a witness has answered so far.
+    """How a witness has answered so far."""
 
-    Attributes:
-        key: Its public key; empty until it has said it.
-        problem: Why its last answer was none; empty if it was one.
-        misbehaved: How often it has answered what no witness does.
-        again: From when on a run that goes on asks it again, seconds of this machine's clock.
-    """
-
-    key: str = ""
-    problem: str = ""
-    misbehaved: int = 0
-    again: float = 0.0
+    key: str = ""  # empty until it has said it
+    problem: str = ""  # why its last answer was none; empty if it was one
+    misbehaved: int = 0  # how often it has answered what no witness does
+    again: float = 0.0  # from when on a run that goes on asks it again, seconds of this machine's clock
 
 
 class RunCheckpoints:
@@ -220,9 +213,8 @@ class RunCheckpoints:
             if not _follows(parsed, last):
                 last = self._missing(witness, run, known, last)
             if not _follows(parsed, last):
-                raise self._misbehaves(
-                    witness, f"its word number {parsed.position} does not follow those that it shows"
-                )
+                detail = f"its word number {parsed.position} does not follow those that it shows"
+                raise self._misbehaves(witness, detail)
         self._last[run, key] = parsed
 
     def _missing(

@@ -54,11 +54,11 @@ def operation_request(run: str, digest: str, number: int, operation: Operation[A
     return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire(), seen=seen)
 
 
+# Whose key signs what the curator says, and what is to be done if another key does.
 CURATORS = (
     "the key of the curator that agreed to this run: another curator answers at its address, or it has lost its key; "
     "start the curator with the state directory of this run"
 )
-"""Whose key signs what the curator says, and what is to be done if another key does."""
 
 
 def check_release(signed: Signed, request: messages.Perform, key: str) -> messages.StoredRelease:

@@ -102,7 +102,6 @@ class Execution:
         self._witness_cost: dict[str, float] = {}
         self._passed_over: set[str] = set()
         self._seen: Head | None = None
-        self._live = False
         self._seconds = {"total": 0.0, "curator": 0.0, "agents": 0.0}
 
     def run(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
@@ -434,7 +433,7 @@ class Execution:
         if self._seen is None:
             raise AssertionError("terms come before operations")
         request = operation_request(self._run, self._fingerprint, number, step.operation, self._seen)
-        stored = self._stored(number)
+        stored = self._store.reply_entry(self._run, number)
         if stored is not None:
             release = check_release(Signed.parse(stored.body["release"]), request, self._curator_key)
         else:
@@ -445,13 +444,6 @@ class Execution:
             self._record("operation", {"request": signed.wire(), "release": reply.wire()}, number)
         self._seen = release.ledger.head
         return release.result
-
-    def _stored(self, number: int) -> SignedEntry | None:
-        if self._live:
-            return None  # replies are stored in the order of their steps: behind the first one without, none has any
-        found = self._store.reply_entry(self._run, number)
-        self._live = found is None
-        return found
 
     def _acknowledge(self) -> None:
         """Countersign what the curator released last; the run does not depend on it."""
@@ -480,7 +472,7 @@ class Execution:
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         deadline = self._scenario.agents.deadline
         answers, root = self._collection.ask(self._run, number, step.query, step.count, deadline, self._wait)
-        if self._stored(number) is None:
+        if self._store.reply_entry(self._run, number) is None:
             counts = {"asked": answers.asked, "answered": len(answers.values)}
             self._record("answers", {"question": number, **counts, "root": root}, number)
         return answers

@@ -26,10 +26,10 @@ from common.net.messages import AnySigned
 from common.protocols.base import Progress, Testing
 from common.scenario.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
+from referee.collection.aggregation import Proofs
 from referee.collection.collection import ReportCollection
 from referee.collection.enrolment import USUAL, Caps, Registrar, packed
 from referee.collection.judging import Claim, Sent, claims, receipts
-from referee.collection.proofs import Proofs
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
 from referee.runs.checkpoints import RunCheckpoints

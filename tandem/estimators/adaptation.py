@@ -81,19 +81,14 @@ class Adapter(HybridEstimator):
 
     @works_after_fork
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
-        """Adapt to the curator's people, helped by the public ones, tested by the population's.
+        """Adapt to the curator's people, helped by the public ones, tested by the population's; return self.
 
         Args:
-            X: The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
-                CSV or Parquet file.
-            y: Their classes or responses, shape (n,), or the name of the column of X that has them; or None where the
-                schema has a ``label``.
+            X, y: The curator's people, and their classes or responses: as of
+                :meth:`TransferClassifier.fit <tandem.estimators.transfer.TransferClassifier.fit>`.
             public: The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y
                 names a column, or the schema a label. Required.
             population: The agents' people of the target, in the same forms. None: see ``population_fraction``.
-
-        Returns:
-            self
         """
         if public is None:
             raise BadFit(f"{type(self).__name__} adapts from a public sample of another domain: give public=(X, y)")
@@ -132,7 +127,7 @@ class Adapter(HybridEstimator):
         return isinstance(self.bounds, str) and self.bounds == "public"
 
     def _settle(self, others: polars.DataFrame) -> None:
-        """Settle what else the public sample decides."""
+        """Settle what the public sample decides."""
 
     def _response_cost(self, others: polars.DataFrame) -> float:
         return 0.0
@@ -261,9 +256,8 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
 
     def predict(self, X: Any) -> Floats:
         """Return the response predicted for each of n people, shape (n,), within ``response_bounds``."""
-        features = self._encoded(X)
         low, high = self._range
-        return low + (high - low) * self.hypothesis_.values(features)
+        return low + (high - low) * self.hypothesis_.values(self._encoded(X))
 
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
         return self._marked(self._given(X, y, reset=True))

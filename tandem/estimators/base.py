@@ -20,6 +20,7 @@ from common.core.errors import BadFit
 from common.core.machine import works_after_fork
 from common.data.loading import encode, is_file, is_frame
 from common.data.tables import TableSource
+from common.data.texts import canonical_texts
 from common.lifetime.charging import GivenPeople as HandedOver
 from common.lifetime.charging import Side
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
@@ -41,10 +42,8 @@ from tandem.estimators.frames import (
     handed_over,
     known_target,
     labelled,
-    numeric_frame,
     numeric_schema,
     public_schema,
-    text_frame,
 )
 from tandem.estimators.guarantee import Guarantee, Spending
 
@@ -108,7 +107,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _features(self, X: Any) -> polars.DataFrame:
         with refusing():
             if self.schema is not None:
-                return text_frame(chosen_columns(X, self._schema.columns, self._schema.layout))
+                return _texts(chosen_columns(X, self._schema.columns, self._schema.layout))
             return self._framed(self._validated(self._without_id(X), False), False)
 
     def _without_id(self, X: Any) -> Any:
@@ -125,7 +124,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if reset:
             norm = self._value("norm") if self._shortens else None
             self._schema = numeric_schema(self._public_bounds(columns), columns, norm)
-        return numeric_frame(matrix, columns)
+        return polars.DataFrame(dict(zip(columns, np.ascontiguousarray(matrix.T), strict=True)))
 
     def _public_bounds(self, columns: list[str]) -> Any:
         return self.bounds
@@ -148,7 +147,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         named = isinstance(y, str)
         wanted = (*columns, y) if named and y not in columns else columns
         table = chosen_columns(X, wanted, self._schema.layout)
-        frame = text_frame({name: table[name] for name in columns})
+        frame = _texts({name: table[name] for name in columns})
         target = np.asarray(table[y]) if named else column_or_1d(known_target(y))
         if len(target) != len(frame):
             raise BadFit(f"X has {len(frame)} people and y {len(target)} values: give one for each person")
@@ -180,7 +179,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return {**self._known_options, **given}[name]
 
     def _number(self, name: str) -> float:
-        """Return a parameter or option that must be a number: None is none. Its range is the scenario's to check."""
+        """Return a parameter or option that must be a number; its range is the scenario's to check."""
         value = self._value(name)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
             raise BadFit(f"{name} must be a finite number, found {value!r}")
@@ -231,7 +230,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     ) -> Sides:
         """Return who is the curator's and who answers as an agent: by chance, whatever their records are, if not told.
 
-        ``people`` are those of X, ``asked`` the population; X, y and population are as they were given to ``fit``.
+        ``people`` are those of X, ``asked`` the population; X, y and population are as given to ``fit``.
         """
         given: dict[Side, HandedOver] = {}
         if seed is None:
@@ -275,10 +274,10 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self, tree: Mapping[str, Any], sides: Sides, seed: int | None, others: polars.DataFrame | None = None
     ) -> None:
         chosen = settled(tree)
+        tables = {SOURCE: sides.curator, TARGET: sides.population}
         if others is None:  # else a PublicClippingWarning tells it of the public sample, which costs nobody anything
             warn_of_clipping({"curator": sides.curator, "population": sides.population}, self._schema)
-        tables = {SOURCE: sides.curator, TARGET: sides.population}
-        if others is not None:
+        else:
             tables[PUBLIC] = others
         before = getattr(self, "guarantee_", None)
         protects = chosen.curator.guarantee.protects
@@ -305,11 +304,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise
         result = {**finished.result, "all_runs": finished.all_runs}
         if finished.all_runs is not None:
-            self.guarantee_ = self.guarantee_.model_copy(
-                update={
-                    "all_runs": {OVER_ALL_RUNS[who]: Spent.parse(total) for who, total in finished.all_runs.items()}
-                }
-            )
+            spent = {OVER_ALL_RUNS[who]: Spent.parse(total) for who, total in finished.all_runs.items()}
+            self.guarantee_ = self.guarantee_.model_copy(update={"all_runs": spent})
         self.hypothesis_ = parse_hypothesis(result["answer"])
         self.estimate_ = None if result["estimate"] is None else Estimate.parse(result["estimate"])
         self.result_ = result
@@ -317,7 +313,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._released()
 
     def _released(self) -> None:
-        """Settle what an estimator has beside this after a fit."""
+        """Settle what else an estimator has after a fit."""
 
     def _assumptions(self) -> tuple[str, ...]:
         return ("the numbers of people, and every parameter of the estimator",)
@@ -331,10 +327,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return Path(folder)
 
     def to_model(self) -> Model:
-        """Return what the last fit released, by the names and units of the columns, for :func:`tandem.export`.
-
-        The state of this object after a fit holds the whole run.
-        """
+        """Return what the last fit released, by the names and units of the columns, for :func:`tandem.export`."""
         check_is_fitted(self, "hypothesis_")
         return released(parse(self._scenario), self.result_)
 
@@ -359,6 +352,10 @@ def _all(before: tuple[str, ...], now: tuple[str, ...], protects: Protected) -> 
     return tuple(dict.fromkeys((*before, *now, *features)))
 
 
+def _texts(columns: Mapping[str, Any]) -> polars.DataFrame:
+    return polars.DataFrame([canonical_texts(column, name) for name, column in columns.items()])
+
+
 def _apart(X: Any, name: str) -> tuple[Any, Any]:
     if name not in X.columns:
         raise BadFit(f"y names the column {name!r}, which X does not have")
@@ -367,13 +364,11 @@ def _apart(X: Any, name: str) -> tuple[Any, Any]:
     return rest, X[name]
 
 
-_FEW = (
-    "fits ten people and wants a model or a word about their one feature; ten are refused, and the message says how "
-    "many would do"
-)
-
 EXPECTED_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
-    "TransferClassifier": {"check_fit2d_1feature": _FEW},
+    "TransferClassifier": {
+        "check_fit2d_1feature": "fits ten people and wants a model or a word about their one feature; ten are refused, "
+        "and the message says how many would do"
+    },
     "DomainAdapter": {},
     "DomainAdapterRegressor": {},
 }

@@ -59,13 +59,11 @@ class ClassNames:
 
 
 def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: Layout) -> ClassNames:
-    """Return the classes as declared; where nothing declares them, the two values that ``target`` has.
+    """Return the classes as declared; where nothing declares them, the two values that ``target`` has, shape (n,).
 
-    Args:
-        target: Shape (n,); scikit-learn's ValueError if it is not about classes at all, BadFit if there are not two.
-        classes: Two names, the second of the positive class; or None.
-        label: Which values mean which, and then ``classes`` are names for them; or None.
-        layout: Which texts are missing.
+    ``classes`` are two names, the second of the positive class; ``label`` says which values mean which, and then
+    ``classes`` are names for them. scikit-learn's ValueError if the target is not about classes at all, BadFit if there
+    are not two.
     """
     names = None if classes is None else _declared(classes)
     if label is not None and label.above is not None:
@@ -105,8 +103,7 @@ def _found(target: AnyArray) -> AnyArray:
             f"y has one class only: two are needed (n_samples={len(target)}); give the option classes to name both"
         )
     if len(found) > 2:
-        kind = type_of_target(values)
-        raise BadFit(f"Only binary classification is supported. The type of the target is {kind}.")
+        raise BadFit(f"Only binary classification is supported. The type of the target is {type_of_target(values)}.")
     return found
 
 
@@ -119,13 +116,11 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
 
     def predict(self, X: Any) -> AnyArray:
         """Return the class of each of n people, shape (n,)."""
-        features = self._encoded(X)
-        return self.classes_[(self.hypothesis_.predict(features) > 0).astype(np.int64)]
+        return self.classes_[(self.hypothesis_.predict(self._encoded(X)) > 0).astype(np.int64)]
 
     def decision_function(self, X: Any) -> AnyArray:
         """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class."""
-        features = self._encoded(X)
-        return self.hypothesis_.margins(features)
+        return self.hypothesis_.margins(self._encoded(X))
 
     def to_model(self) -> Model:
         model = super().to_model()

@@ -42,8 +42,7 @@ FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "l
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
 _JUDGED = {"rounds": 1, "kappa": portfolio.DENSITY, "eta": portfolio.STEP, "alpha": ACCURACY["portfolio"]}
 _LEARNT = {**_JUDGED, "alpha": ACCURACY["learn-and-test"]}
-DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _JUDGED, ONCE: _LEARNT}
-"""By protocol."""
+DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _JUDGED, ONCE: _LEARNT}  # by protocol
 
 
 class CannotHelpWarning(UserWarning):
@@ -89,13 +88,9 @@ def chosen(
 ) -> Choice:
     """Return what a fit runs: what is given, the protocol's defaults for the rest; BadFit if these do not go together.
 
-    Args:
-        protocol: ``fit``: the one that is advised.
-        mode: ``realizable`` is for reweighing alone.
-        given: ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None.
-        found: What fits.
-        counted: Whether the learner's plan leaves a part of the budget to the counts that repairs take; if not, what
-            fits is judged without any.
+    ``given`` are ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None; ``found`` is what fits;
+    ``counted``: the learner's plan leaves a part of the budget to the counts that repairs take, without which nothing
+    is repaired.
     """
     if protocol not in (FIT, *DEFAULTS):
         raise BadFit(f"protocol must be {', '.join((FIT, *DEFAULTS))}, found {protocol!r}")
@@ -134,9 +129,8 @@ def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> N
                 numbers, _ = numbers_and_wrong(canonical_texts(values, column).fill_null(""), schema.layout)
             share = np.count_nonzero((numbers < low) | (numbers > high)) / max(1, len(numbers))
             if share >= MOST:
-                found.append(
-                    (share, f"{share:.1%} of the {side}'s values of {column!r} are beyond {low:g} .. {high:g}")
-                )
+                said = f"{share:.1%} of the {side}'s values of {column!r} are beyond {low:g} .. {high:g}"
+                found.append((share, said))
     if found:
         more = f", and at least {MOST:.0%} of {len(found) - 1} further columns" if len(found) > 1 else ""
         warnings.warn(
@@ -149,12 +143,9 @@ def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> N
 
 
 DIAMETER = 30.0
-RECORDS_A_WEIGHT = 2
-"""Records, or draws, that a teacher is to have for each weight of a half-space."""
-POINTS_A_WEIGHT = 4
-"""Labelled points that a student has at least for each weight of a half-space, if there are so many."""
-_TRIAL = 200
-"""Records of nobody on which a student is tried."""
+RECORDS_A_WEIGHT = 2  # records, or draws, that a teacher is to have for each weight of a half-space
+POINTS_A_WEIGHT = 4  # labelled points that a student has at least for each weight of a half-space, if there are so many
+_TRIAL = 200  # records of nobody on which a student is tried
 
 
 def learner_settings(
@@ -196,14 +187,9 @@ def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, 
     """Return how many points are labelled, so that each teacher has records enough, and how many it then has.
 
     The noise of GNMax grows with the square root of the number of answers, and the number of teachers with the noise.
-    So a quarter of the points means half of the teachers, with twice the records each. A teacher with fewer records
-    than weights votes by chance, and no number of such teachers is right.
-
-    Args:
-        queries: Public points.
-        single: Teachers that one answer takes.
-        taught: Records, or draws, that teach.
-        weights: Of a half-space, d + 1.
+    So a quarter of the points means half of the teachers, with twice the records each. ``queries`` are public points,
+    ``single`` the teachers that one answer takes, ``taught`` the records, or draws, that teach, and ``weights`` those
+    of a half-space, d + 1.
     """
     enough = (taught / (single * RECORDS_A_WEIGHT * weights)) ** 2
     fewer = min(queries, max(POINTS_A_WEIGHT * weights, math.floor(enough)))
@@ -244,8 +230,7 @@ SOURCE, TARGET, PUBLIC = "source.parquet", "target.parquet", "public.parquet"
 """Files of the curator's people, of the population's, and of those whose records are public."""
 
 _MEMORY = Path("/dev/shm")  # noqa: S108  # the folder made in it is the owner's alone
-_ROOM = 64 << 20
-"""Bytes that the parties' states may need beside the records."""
+_ROOM = 64 << 20  # bytes that the parties' states may need beside the records
 
 log = logging.getLogger("tandem")
 
@@ -296,9 +281,8 @@ def run(
         with refusing():
             here = chosen.model_copy(update={"data": folder})
             charging = Charging(given=given)
-            finished = Embedded(Path(folder) / "state", charging).run(
-                here, seed, "fit", lambda text, _: log.info("%s", text)
-            )
+            embedded = Embedded(Path(folder) / "state", charging)
+            finished = embedded.run(here, seed, "fit", lambda text, _: log.info("%s", text))
     if finished.result["answer"] is None:
         raise FitFailed(f"the run was {finished.result['status']}: {finished.result['reason']}")
     return finished

@@ -7,7 +7,7 @@ with a parameter or with data, BadData that a file cannot be read or that a colu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,6 @@ def handed_over(data: Any, label: str | None, id_column: str | None, layout: Lay
     return GivenPeople(frame, named, id_column, (Path(data),) if is_file(data) else ())
 
 
-def numeric_frame(matrix: AnyArray, columns: Iterable[str]) -> polars.DataFrame:
-    """Return numbers of shape (n, columns) as a frame."""
-    return polars.DataFrame({name: np.ascontiguousarray(matrix[:, at]) for at, name in enumerate(columns)})
-
-
 def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[str, Any]:
     """Return the named columns of a file, a frame, or an array or list whose columns are just these in this order."""
     if is_file(data):
@@ -66,12 +61,10 @@ def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[st
 
 
 def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
-    """Return other people and their own labels: the curator's people's labels say nothing of them.
+    """Return other people and their own labels: the curator's people's labels ``y`` say nothing of them.
 
-    Args:
-        others: (X, y), or X alone where ``y`` is no array.
-        y: The labels of the curator's people: an array, the name of a column, or None, where the schema names it.
-        name: Of the parameter.
+    ``others`` are (X, y), or X alone where ``y`` is the name of a column, or None, as the schema names it; ``name`` is
+    that of the parameter.
     """
     if isinstance(others, tuple):
         if len(others) != 2:
@@ -85,17 +78,11 @@ def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
     return others, y
 
 
-def text_frame(columns: Mapping[str, Any]) -> polars.DataFrame:
-    """Return columns as canonical texts, null where missing."""
-    return polars.DataFrame([canonical_texts(column, name) for name, column in columns.items()])
-
-
 def doubles(X: Any) -> Any:
     """Return people without a schema as doubles, NaN where a value is missing: each field by what it holds alone.
 
-    Returns:
-        A frame of polars, whose columns keep their names, or an array; ``X`` itself where it is neither frame, array
-            nor list, or is an array of what has no text, all of which scikit-learn refuses in its own words.
+    A frame of polars keeps its columns' names, all else is an array; ``X`` itself where it is neither frame, array nor
+    list, or is an array of what has no text, all of which scikit-learn refuses in its own words.
     """
     if is_frame(X):
         names = list(X.columns)

@@ -12,7 +12,7 @@ from common.privacy.guarantee import PrivacyGuarantee as Promise
 from common.privacy.guarantee import Protected, of_agent, of_curator
 from common.privacy.rounding import up
 from referee.view.pages import promises
-from tandem.showing import Drawing, of_epsilons
+from tandem.runs import Drawing, of_epsilons
 
 
 class Spending(Value):

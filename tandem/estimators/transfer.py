@@ -154,7 +154,7 @@ class TransferClassifier(BinaryClassifier):
 
     @works_after_fork
     def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
-        """Learn from the curator's people, judged by the population's.
+        """Learn from the curator's people, judged by the population's; return self.
 
         Args:
             X: The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
@@ -164,9 +164,6 @@ class TransferClassifier(BinaryClassifier):
             population: The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column.
                 None: see ``population_fraction``.
             public: Records that everybody may see, without labels, for learners that want some (``model-agnostic``).
-
-        Returns:
-            self
         """
         seed = self._seed()
         people = self._people(X, y)
@@ -181,10 +178,8 @@ class TransferClassifier(BinaryClassifier):
         self._carry_out(tree, sides, seed, points)
         self.advice_ = found
         self.candidates_ = tuple(
-            JudgedCandidate(
-                one["name"], parse_hypothesis(one["hypothesis"]), Estimate.parse(one["estimate"]), int(one["asked"])
-            )
-            for one in self.result_.get("candidates", ())
+            JudgedCandidate(of["name"], parse_hypothesis(of["hypothesis"]), Estimate.parse(of["estimate"]), of["asked"])
+            for of in self.result_.get("candidates", ())
         )
         self.gap_: float | None = self.result_.get("gap")
         return self

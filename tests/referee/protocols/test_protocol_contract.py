@@ -24,7 +24,7 @@ from curator.operations import HANDLERS
 from curator.sample.base import LocalSample
 from deploy.simulation import local_curator
 from local_agent.answers import randomize
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Step, protocol_of
+from referee.protocols.base import PROTOCOLS, Ablation, Outcome, Protocol, Step, protocol_of
 from referee.protocols.driver import drive
 from tests.support import Bench, audited, small, tiny
 from tests.tiers import for_each
@@ -120,7 +120,7 @@ def played(scenario: ResolvedScenario, reply: Callable[[Step], Any]) -> Outcome:
 
 
 def protocol_named(name: str, alone: str | None) -> Protocol:
-    return PROTOCOLS[name]() if alone is None else ABLATIONS[alone](name)
+    return PROTOCOLS[name]() if alone is None else Ablation(name, alone)
 
 
 NAMES = [name for name in PROTOCOLS.names() if PROTOCOLS[name].problem is None]
@@ -148,11 +148,9 @@ def test_its_examples_are_scenarios_of_it_and_its_pattern_is_the_one_that_a_cura
 
 @for_each(("side", "other"), [("curator", "agents"), ("agents", "curator")])
 def test_every_protocol_about_a_problem_has_what_remains_of_it_for_either_side(side, other):
-    assert sorted(ABLATIONS) == sorted(ALONE)
-    assert {example.protocol: example.alone for example in ABLATIONS[side].example()} == dict.fromkeys(ABOUT, side)
     for name in ABOUT:
         found = protocol_of(small(name, alone=side))
-        assert type(found) is ABLATIONS[side]
+        assert type(found) is Ablation
         assert (found.problem, found.title) == (PROTOCOLS[name].problem, f"{PROTOCOLS[name].title}: the {side} alone")
         assert found.pattern is pattern_of(name, side)
         assert found.pattern.kinds(side)

@@ -29,7 +29,7 @@ from deploy.checking import checked
 from deploy.deployment import Embedded
 from deploy.simulation import conduct
 from referee.protocols.asking import ask
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, halts, level_of, shown_by
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, halts, level_of, shown_by
 from referee.protocols.driver import drive
 from referee.protocols.learn_and_test import student
 from referee.protocols.local import MAX_STEPS, MIN_PER_COORDINATE, TESTED, averages, discriminant
@@ -38,7 +38,7 @@ from referee.view.pages import report
 from referee.view.run_view import run_view
 from referee.view.wording import verdict
 from tests.referee.protocols.test_protocol_contract import World, play, played
-from tests.support import Bench, audited, small, tiny
+from tests.support import ABOUT, Bench, audited, small, tiny
 from tests.tiers import for_each
 
 NAME = "local-averages"
@@ -275,8 +275,9 @@ def test_every_shipped_protocol_states_what_it_shows_of_those_who_answer_and_a_l
 
 
 def test_ablations_show_nothing_of_their_own():
-    for alone in ABLATIONS.values():
-        assert {alone.done, *(shown_by(example) for example in alone.example())} == {Protocol.done}
+    for name in ABOUT:
+        for side in ("curator", "agents"):
+            assert shown_by(small(name, alone=side)) == Protocol.done
 
 
 def test_a_protocol_that_declares_no_test_of_a_level_has_none_whatever_else_it_demands(monkeypatch):
