@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fastapi import FastAPI
 
@@ -162,7 +162,7 @@ class Bench:
     def enrol(self, who: Identity, agents: int = 1) -> Signed:
         return self.referee.enrol(seal(who, messages.Enrolment(agents=agents)), TOKEN)
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -129,8 +129,8 @@ def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> N
                 numbers, _ = numbers_and_wrong(canonical_texts(values, column).fill_null(""), schema.layout)
             share = np.count_nonzero((numbers < low) | (numbers > high)) / max(1, len(numbers))
             if share >= MOST:
-                said = f"{share:.1%} of the {side}'s values of {column!r} are beyond {low:g} .. {high:g}"
-                found.append((share, said))
+                stated = f"{share:.1%} of the {side}'s values of {column!r} are beyond {low:g} .. {high:g}"
+                found.append((share, stated))
     if found:
         more = f", and at least {MOST:.0%} of {len(found) - 1} further columns" if len(found) > 1 else ""
         warnings.warn(

@@ -429,7 +429,7 @@ def questions(bench):
 
 
 def test_a_question_that_everybody_has_answered_is_counted_at_once(bench, questions):
-    """Neither before nor behind the last report, as long as the question is open; then the next news is waited for."""
+    """Neither before nor behind the last report; then the next news is waited for."""
 
     def answered() -> None:
         assert bench.host.step()

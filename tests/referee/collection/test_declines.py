@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -278,6 +279,18 @@ def test_an_assignments_digest_is_that_of_the_assignment_which_is_sent():
         asked = assign(ASKED.batch, key, "run", DIGEST, 3, ASKED.query)
         assert ASKED.assignment(key) == canonical.encode(asked.wire())
         assert ASKED.fingerprint(key) == asked.fingerprint()
+
+
+def test_whom_a_question_goes_to_is_worked_out_once_and_only_if_that_is_needed():
+    formed: list[int] = []
+    batch = ASKED.batch
+    lazy = replace(ASKED, form=lambda: formed.append(1) or batch)
+    with pytest.raises(Refusal):
+        judge(claim_of(packed(), BODY), lazy, still_open=False)
+    assert formed == []
+    for claim in (claim_of(packed(), BODY), claim_of(single())):
+        judge(claim, lazy)
+    assert formed == [1]
 
 
 EPSILON = 2.0

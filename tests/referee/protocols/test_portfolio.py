@@ -258,11 +258,6 @@ def test_labels_are_raked_to_the_populations_share(models):
     assert abs(np.mean(people.labels > 0) - np.mean(target.labels > 0)) > 0.1
 
 
-def test_a_constant_wins_where_there_is_nothing_to_learn():
-    outcome = run("curator.learner.steps=1", "curator.learner.noise=1000", "target.distribution.inside=0.1")
-    assert isinstance(outcome.answer, Constant) or outcome.estimate.value < 0.2
-
-
 ONCE = ["learn-and-test", "hypothesis-testing", "select-then-estimate"]
 
 

@@ -144,6 +144,7 @@ def test_its_examples_are_scenarios_of_it_and_its_pattern_is_the_one_that_a_cura
     assert protocol.pattern is pattern_of(name)
     assert pattern_of(name).kinds("curator") <= set(HANDLERS)
     assert pattern_of(name).kinds("agents") <= set(QUERIES)
+    assert name not in ABOUT or len([first for first in pattern_of(name).expected() if "at once" not in first]) <= 1
 
 
 @for_each(("side", "other"), [("curator", "agents"), ("agents", "curator")])

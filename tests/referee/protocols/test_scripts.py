@@ -18,8 +18,8 @@ from common.local.queries.features import GradientQuery, MomentQuery
 from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.operation import LabelPoints, Learn, Learned, Reweigh
-from common.protocols.base import AskCurator, Progress, Together
+from common.operations.operation import LabelPoints, Learn, Reweigh
+from common.protocols.base import AskCurator, Together
 from common.protocols.patterns import agents, curator, sequence, together
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario, data_folder
@@ -100,10 +100,8 @@ def test_the_discriminant_is_the_best_half_space_of_two_round_gaussians(share):
 
 
 def test_with_enough_answers_it_comes_close_to_the_best():
-    records = two_balls(60_000, 0.7)
-    found = discriminant(*averages(QUERY, told(records, WARNER), WARNER))
-    # The best half-space misses about 2.1%.
-    assert found.mistakes(two_balls(100_000, 0.7, seed=9)).mean() < 0.06
+    found = discriminant(*averages(QUERY, told(two_balls(60_000, 0.7), WARNER), WARNER))
+    assert found.mistakes(two_balls(100_000, 0.7, seed=9)).mean() < 0.06  # the best half-space misses about 2.1%
     means, variances = averages(QUERY, Answers(0, np.zeros(0, np.uint8), np.zeros(0, np.int64)), WARNER)
     assert np.all((means == 0.0) & (variances > 0.0))
     assert discriminant(means, variances).threshold == 0.0
@@ -186,13 +184,6 @@ def test_coordinates_about_which_nobody_answers_stay_where_they_are():
     assert (others, hypotheses[1].threshold) == ([0.0] * (chosen.target.dimension - 1), 0.0)
 
 
-def test_with_enough_agents_it_learns():
-    """Half of the people are inside the ball, and a constant is wrong about half of them."""
-    chosen = small(DESCENT_NAME, "agents.mechanism.epsilon=4", "agents.count=60000", "target.distribution.inside=0.5")
-    outcome = conduct(chosen, 1, lambda *a: None)
-    assert (outcome.status, outcome.estimate.high < 0.4) == ("exhausted", True)
-
-
 ONE = Constant.parse({"kind": "constant", "label": 1})
 PATTERN = sequence(curator("learn"), agents("loss"))
 OUTCOME = Outcome("done", 1, ONE, Estimate(value=0.1, low=0.0, high=0.2, confidence=0.95), "because")
@@ -206,23 +197,6 @@ def replies(sent: list[Any]):
         return Answers(step.count, np.zeros(step.count, dtype=np.uint8), np.arange(step.count))
 
     return exchange
-
-
-def test_messages_are_numbered_notes_are_not():
-    sent: list[Any] = []
-    notes: list[Progress] = []
-
-    def script():
-        assert (yield Progress("hello", {"a": 1.0})) is None
-        learned = yield AskCurator(Learn(round=1))
-        assert learned == Learned(hypothesis=ONE)
-        answers = yield AskAgents(LossQuery(hypothesis=ONE), 3)
-        assert answers.asked == 3
-        return OUTCOME
-
-    assert drive(script(), PATTERN, replies(sent), notes.append) is OUTCOME
-    assert [(number, type(step).__name__) for number, step in sent] == [(0, "AskCurator"), (1, "AskAgents")]
-    assert notes == [Progress("hello", {"a": 1.0})]
 
 
 def test_a_message_out_of_turn_is_never_sent_and_ending_too_early_is_a_violation():
@@ -282,8 +256,9 @@ def test_ablations_show_nothing_of_their_own():
 
 def test_a_protocol_that_declares_no_test_of_a_level_has_none_whatever_else_it_demands(monkeypatch):
     """As a protocol of another package, whose demands are the usual ones."""
-    chosen, result = tiny(), {"status": "done", "reason": "why", "answer": {"kind": "linear"}, "truth": None,
-                              "estimate": {"value": 0.4, "low": 0.35, "high": 0.45, "confidence": 0.95}}  # fmt: skip
+    estimate = {"value": 0.4, "low": 0.35, "high": 0.45, "confidence": 0.95}
+    chosen = tiny()
+    result = {"status": "done", "reason": "why", "answer": {"kind": "linear"}, "truth": None, "estimate": estimate}
     assert "below" in verdict(chosen, result).title
     monkeypatch.setattr(PROTOCOLS[chosen.protocol], "tests_level", False)
     assert level_of(chosen) is None
@@ -330,32 +305,16 @@ def test_a_gap_is_printed_with_its_probability_and_never_rounded_down():
 
 AGNOSTIC = "model-agnostic"
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
-LEARNER: dict[str, Any] = {
-    "name": AGNOSTIC,
-    "chunks": 40,
-    "queries": 60,
-    "teacher": TREE,
-    "student": TREE,
-    "aggregation": {"name": "gnmax", "noise": 5.0},
-}
+VOTES = {"name": "gnmax", "noise": 5.0}
+LEARNER = {"name": AGNOSTIC, "chunks": 40, "queries": 60, "teacher": TREE, "student": TREE, "aggregation": VOTES}
 SPARSE = {"name": "sparse-vector", "epsilon": 50.0, "delta": 1e-5, "cutoff": 8}
 CONSTANT = {"kind": "constant", "label": 1}
 
 
-def scenario(*overrides: str, **learner: Any) -> Scenario:
-    people = tiny().source.distribution
-    assert people is not None
-    public = {"distribution": people.wire(), "count": 60, "labelled": False}
-    return checked(
-        tiny(
-            f"protocol={AGNOSTIC}",
-            f"public={json.dumps(public)}",
-            f"curator.learner={json.dumps({**LEARNER, **learner})}",
-            "curator.rounds=1",
-            "curator.kappa=null",
-            *overrides,
-        )
-    )
+def scenario(**learner: Any) -> Scenario:
+    public = {"distribution": tiny().source.distribution.wire(), "count": 60, "labelled": False}
+    given = [f"public={json.dumps(public)}", f"curator.learner={json.dumps({**LEARNER, **learner})}"]
+    return checked(tiny(f"protocol={AGNOSTIC}", *given, "curator.rounds=1", "curator.kappa=null"))
 
 
 @for_each(
@@ -370,8 +329,7 @@ def scenario(*overrides: str, **learner: Any) -> Scenario:
     ids=["gnmax", "sparse vector", "graph", "labels only", "by content"],
 )
 def test_a_run_is_done_audited_and_the_same_in_a_laboratory(tmp_path, learner):
-    chosen = scenario(**learner)
-    with Bench(tmp_path, chosen) as bench:
+    with Bench(tmp_path, chosen := scenario(**learner)) as bench:
         result = bench.run()
         assert result["status"] == audited(bench).status == "done"
     assert result["estimate"]["low"] <= result["estimate"]["value"] < 0.5

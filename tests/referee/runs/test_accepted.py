@@ -77,9 +77,6 @@ class Individuals(Bench):
 
         self._gate.open_run = open_run  # type: ignore[method-assign]
 
-    def __enter__(self) -> Individuals:
-        return self
-
     def allow(self, queries: frozenset[str]) -> None:
         """Have the host's people accept these kinds alone: it says so by enrolling again."""
         self.population._policy = PersonalPolicy(self.referee.identity.public, self.lifetime, queries=queries)
@@ -130,7 +127,7 @@ def test_a_run_asks_no_kind_that_its_protocol_does_not_name_beforehand(name):
 
 @pytest.mark.slow
 def test_a_run_that_nobody_accepts_is_refused_before_the_curator_is_charged(tmp_path):
-    with Individuals(tmp_path / "bench", PORTFOLIO, 4, lambda i: ALL - {"score"}) as bench:
+    with Individuals(tmp_path, PORTFOLIO, 4, lambda i: ALL - {"score"}) as bench:
         bench.allow(frozenset({"loss"}))
         result = bench.run()
         assert result["status"] == "refused"
@@ -144,6 +141,9 @@ def test_a_run_that_nobody_accepts_is_refused_before_the_curator_is_charged(tmp_
         assert result["status"] in ("done", "exhausted")
         assert bench.opened == 1
         assert audited(bench, "again").status == result["status"]
+    with closing(Referee(tmp_path / "referee", bench._gate)) as again:  # the last word of each outlives a restart
+        stated = {policy.refuses: agents for policy, agents in again.registrar.policies()}
+    assert stated == {("score",): 4, (): PORTFOLIO.agents.count - 4}
 
 
 @pytest.mark.slow
@@ -157,19 +157,6 @@ def test_some_who_refuse_are_counted_and_keep_nobody_from_the_others(tmp_path):
     declined = result["lost"]["declined"]
     assert 0 < declined["policy"] <= 30
     assert result["agents"]["answered"] == result["agents"]["asked"] - declined["policy"]
-
-
-@pytest.mark.slow
-def test_what_was_announced_outlives_a_restart_and_the_last_word_counts(tmp_path):
-    with Individuals(tmp_path, PORTFOLIO, 2, lambda i: ALL - {"score"}) as bench:
-        before = bench.referee.registrar.policies()
-        assert sorted(agents for _, agents in before) == [2, PORTFOLIO.agents.count - 2]
-        bench.allow(ALL - {"loss"})
-        (theirs,) = [said for said, agents in bench.referee.registrar.policies() if agents > 2]
-        assert theirs.refuses == ("loss",)
-    again = Referee(tmp_path / "referee", bench._gate)
-    assert {said.refuses for said, _ in again.registrar.policies()} == {("loss",), ("score",)}
-    again.close()
 
 
 def test_who_refuses_what_is_judged_kind_by_kind():
@@ -202,10 +189,7 @@ def test_who_refuses_what_is_judged_kind_by_kind():
 
 
 class Faulty:
-    """Stands before a curator; the first ``times`` messages of one kind meet a fault, and reply what that returns.
-
-    ``asked`` counts these messages.
-    """
+    """Stands before a curator; the first ``times`` messages ``at`` a method, which it counts, meet a fault."""
 
     def __init__(self, curator: Curator, times: int, at: str, fault: Callable[[Callable[[], Signed]], Signed]) -> None:
         self._curator, self.left, self._at, self._fault = curator, times, at, fault
@@ -234,10 +218,6 @@ def refused(answer: Callable[[], Signed]) -> Signed:
     raise PolicyRefused("this operation is beyond what was agreed")
 
 
-def away(answer: Callable[[], Signed]) -> Signed:
-    raise PeerUnavailable("nobody answers")
-
-
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "DOUBT", 0.0)
@@ -264,6 +244,9 @@ def test_a_curator_that_says_so_again_and_again_is_believed_and_its_own_rules_at
 
 @pytest.mark.usefixtures("no_pauses")
 def test_a_curator_that_is_away_beyond_all_patience_ends_no_run(tmp_path, monkeypatch):
+    def away(answer: Callable[[], Signed]) -> Signed:
+        raise PeerUnavailable("nobody answers")
+
     monkeypatch.setattr(patience, "PAUSE", 0.0)
     with Bench(tmp_path, curator=lambda curator: Faulty(curator, 50, "perform", away)) as bench:
         assert bench.run()["status"] == "exhausted"
