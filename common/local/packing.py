@@ -200,11 +200,7 @@ def encode_mask(mask: Mask) -> str:
 
 
 def decode_mask(text: str, people: int) -> Mask:
-    """Decode :func:`encode_mask`.
-
-    Raises:
-        BadMessage: If the text is no mask over so many people.
-    """
+    """Decode :func:`encode_mask`; BadMessage if the text is no mask over so many people."""
     try:
         found = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
     except ValueError as error:

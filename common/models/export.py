@@ -64,11 +64,7 @@ def save(model: Model, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Model:
-    """Read a model that was written as JSON.
-
-    Raises:
-        BadData: If it cannot be read, or is no such document.
-    """
+    """Read a model that was written as JSON; BadData if it cannot be read, or is no such document."""
     path = Path(path)
     try:
         return parse_document(canonical.decode(read(path, MODEL)))

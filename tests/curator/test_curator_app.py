@@ -19,8 +19,7 @@ from common.net.client import Client
 from common.privacy.guarantee import of_curator
 from curator import app
 from curator.app import curator_app
-from curator.curator import Curator, SampleOrigin, planned_events
-from curator.learners.base import parse_learner
+from curator.curator import Curator, SampleOrigin
 from curator.ledger import listed
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
@@ -98,14 +97,6 @@ def test_a_running_operation_says_ask_again(bench, client, monkeypatch):
         pass
     assert reply.json()["kind"] == "release"
     assert 1 <= len(calls) <= 2
-
-
-def test_errors_are_problem_documents(bench, client):
-    put(client, perform(bench))
-    conflict = put(client, perform(bench, {"kind": "learn", "round": 2}))
-    assert conflict.status_code == 409
-    assert conflict.headers["content-type"] == "application/problem+json"
-    assert isinstance(errors.from_document(conflict.json()), errors.Conflict)
 
 
 def test_the_path_and_the_message_must_agree(bench, client):
@@ -233,11 +224,6 @@ class Attending:
     def charge(self, party: str, digest: str) -> tuple[None, None]:
         self.charged.append(digest)
         return None, None
-
-
-def test_a_learner_that_reweighs_nothing_is_planned_for_at_the_greatest_bound_in_every_round():
-    learner = parse_learner(tiny().curator.learner)
-    assert planned_events(learner, 1200, None, 0.2, 3) == [learner.event(1.0)] * 3
 
 
 def test_real_people_are_not_met_without_a_budget(tmp_path):

@@ -32,17 +32,6 @@ MOST = 40
 """Noise beyond this hardly ever comes, at the epsilons here."""
 
 
-def law(counts, noise, least, most):
-    """Return the law of the list as a function of the noisy histogram: the largest first, of equals the smaller."""
-    chances: Any = Counter()
-    pmf = geometric(noise, MOST)
-    for drawn in product(pmf, repeat=len(counts)):
-        noisy = {cell: count + z for cell, (count, z) in enumerate(zip(counts, drawn, strict=True))}
-        reaching = sorted((cell for cell in noisy if noisy[cell] >= least), key=lambda cell: (-noisy[cell], cell))
-        chances[tuple(reaching[:most])] += float(np.prod([pmf[z] for z in drawn]))
-    return chances
-
-
 @pytest.fixture
 def generous(monkeypatch):
     """A threshold that empty cells reach quite often."""
@@ -57,7 +46,7 @@ def test_the_list_is_a_function_of_the_noisy_histogram(counts, most):
     noise = Laplace(epsilon=1.0)
     values = np.repeat(np.arange(2, dtype=np.uint64), counts)
     found = [tuple(listed(values, 1, most, noise, RandomSource.seeded(seed)).tolist()) for seed in range(800)]
-    assert_law(found, law(counts, noise, threshold(1, noise), most))
+    assert_law(found, truncated(counts, noise, most, threshold(1, noise), MOST))
 
 
 @for_each("bits", [8, 48, 64])
@@ -157,21 +146,20 @@ def test_neighbours_have_lists_within_e_to_the_epsilon(most):
     assert 0.5 * epsilon < largest <= epsilon * (1 + 1e-3)
 
 
-def truncated(counts, noise, most, width=9):
-    """Return the law of the list with noise in a narrow window; what is left out is below 1e-4 of each chance here."""
-    cells = np.arange(-width, width + 1)
-    q = noise.ratio
-    grids = np.meshgrid(*[count + cells for count in counts], indexing="ij")
-    mass = np.prod(np.meshgrid(*[(1 - q) / (1 + q) * q ** np.abs(cells)] * 3, indexing="ij"), axis=0).ravel()
-    noisy = np.stack([grid.ravel() for grid in grids])
-    order = np.lexsort((np.broadcast_to(np.arange(3)[:, None], noisy.shape), -noisy), axis=0)
+def truncated(counts, noise, most, least=1, width=9):
+    """Return the law of the list: the largest noisy counts from ``least`` on first, of equals the smaller cell.
+
+    The noise is in a window; what is left out with the narrow one is below 1e-4 of each chance here.
+    """
+    cells, q, count = np.arange(-width, width + 1), noise.ratio, len(counts)
+    mass = np.prod(np.meshgrid(*[(1 - q) / (1 + q) * q ** np.abs(cells)] * count, indexing="ij"), axis=0).ravel()
+    noisy = np.stack([grid.ravel() for grid in np.meshgrid(*[held + cells for held in counts], indexing="ij")])
+    order = np.lexsort((np.broadcast_to(np.arange(count)[:, None], noisy.shape), -noisy), axis=0)
+    long = np.minimum((np.take_along_axis(noisy, order, axis=0) >= least).sum(axis=0), most)
     chances: Any = Counter()
-    sorted_counts = np.take_along_axis(noisy, order, axis=0)
-    long = np.minimum((sorted_counts >= 1).sum(axis=0), most)
     for length in range(most + 1):
         chosen = long == length
-        keys = order[:length, chosen]
-        for key, chance in zip(map(tuple, keys.T.tolist()), mass[chosen], strict=True):
+        for key, chance in zip(map(tuple, order[:length, chosen].T.tolist()), mass[chosen], strict=True):
             chances[key] += chance
     return chances
 

@@ -1,7 +1,7 @@
 """Every admitted operator computes what ONNX says, a row at a time; what would look across rows is refused."""
 
 import numpy as np
-import onnx
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,61 +17,48 @@ ROW = [0.5, -1.0, 2.0]
 TURN = [[0.5, 1.0], [-1.0, 0.25], [2.0, -0.5]]
 
 
+def nodes(text):
+    """Return the nodes of a text, as in ``t = Not(p); y = Cast<to=1>(t)``."""
+    return [onnx.parser.parse_node(each) for each in text.split("; ")]
+
+
 def fraction(name):
     """Score a column by its digits after the point: so that every bit of it counts."""
-    return [
-        node("Mul", [name, "scale"], ["scaled"]),
-        node("Floor", ["scaled"], ["whole"]),
-        node("Sub", ["scaled", "whole"], ["digits"]),
-        node("Sub", ["digits", "cut"], ["score"]),
-    ]
+    return nodes(f"s = Mul({name}, scale); whole = Floor(s); digits = Sub(s, whole); score = Sub(digits, cut)")
 
 
-def one(operator, *inputs, **attributes):
+def one(operator, inputs):
     """Apply an operator and add up what it gives."""
-    applied = node(operator, list(inputs), ["y"], **attributes)
-    return [applied, node("ReduceSum", ["y", "axes"], ["sum"]), *fraction("sum")]
+    return nodes(f"y = {operator}({inputs}); sum = ReduceSum(y, axes)") + fraction("sum")
 
 
-def truth(operator, *inputs):
+def truth(operator, inputs):
     """Apply an operator that gives true or false."""
-    return [
-        node(operator, list(inputs), ["t"]),
-        node("Cast", ["t"], ["y"], to=1),
-        node("ReduceSum", ["y", "axes"], ["sum"]),
-        *fraction("sum"),
-    ]
+    return nodes(f"t = {operator}({inputs}); y = Cast<to=1>(t); sum = ReduceSum(y, axes)") + fraction("sum")
 
 
-POSITIVE = [node("Abs", ["x"], ["a"])]
-TESTED = [node("Greater", ["x", "row"], ["p"]), node("Less", ["x", "half"], ["q"])]
+POSITIVE, TESTED = nodes("a = Abs(x)"), nodes("p = Greater(x, row); q = Less(x, half)")
 EXAMPLES = {
     **{name: one(name, "x") for name in ("Abs", "Neg", "Relu", "Floor", "Exp", "Sigmoid", "Tanh", "Reciprocal")},
     **{name: POSITIVE + one(name, "a") for name in ("Log", "Sqrt")},
-    **{name: one(name, "x", "row") for name in ("Add", "Sub", "Mul", "Div", "Max", "Min")},
-    "Pow": POSITIVE + one("Pow", "a", "row"),
-    **{name: truth(name, "x", "row") for name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
-    "Equal": [node("Floor", ["x"], ["f"]), *truth("Equal", "f", "row")],
-    "Not": [TESTED[0], *truth("Not", "p")],
-    "And": TESTED + truth("And", "p", "q"),
-    "Or": TESTED + truth("Or", "p", "q"),
-    "Where": [TESTED[0], *one("Where", "p", "x", "row")],
-    "Cast": [node("Cast", ["x"], ["d"], to=11), node("Cast", ["d"], ["f"], to=1), *one("Neg", "f")],
-    "MatMul": one("MatMul", "x", "turn"),
+    **{name: one(name, "x, row") for name in ("Add", "Sub", "Mul", "Div", "Max", "Min")},
+    "Pow": POSITIVE + one("Pow", "a, row"),
+    **{name: truth(name, "x, row") for name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
+    "Equal": nodes("f = Floor(x)") + truth("Equal", "f, row"),
+    "Not": TESTED[:1] + truth("Not", "p"),
+    **{name: TESTED + truth(name, "p, q") for name in ("And", "Or")},
+    "Where": TESTED[:1] + one("Where", "p, x, row"),
+    "Cast": nodes("d = Cast<to=11>(x); f = Cast<to=1>(d)") + one("Neg", "f"),
+    "MatMul": one("MatMul", "x, turn"),
     **{
-        name: [node(name, ["x", "axes"], ["r"]), *fraction("r")]
+        name: nodes(f"r = {name}(x, axes)") + fraction("r")
         for name in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceLogSumExp")
     },
-    "Softmax": [node("Softmax", ["x"], ["s"], axis=1), node("MatMul", ["s", "turn"], ["m"]), *one("Neg", "m")],
-    "ArgMax": [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["list", "i"], ["score"], axis=0)],
-    "TopK": [
-        node("TopK", ["x", "two"], ["v", "i"], axis=1, largest=0),
-        node("Gather", ["list", "i"], ["g"], axis=0),
-        node("Mul", ["v", "g"], ["m"]),
-        *one("Neg", "m"),
-    ],
-    "Gather": [node("Gather", ["x", "places"], ["c"], axis=1), *one("Mul", "c", "row")],
-    "Concat": [node("Concat", ["x", "x"], ["c"], axis=1), *one("Neg", "c")],
+    "Softmax": nodes("soft = Softmax<axis=1>(x); m = MatMul(soft, turn)") + one("Neg", "m"),
+    "ArgMax": nodes("i = ArgMax<axis=1>(x); score = Gather<axis=0>(list, i)"),
+    "TopK": nodes("v, i = TopK<axis=1, largest=0>(x, two); g = Gather(list, i); m = Mul(v, g)") + one("Neg", "m"),
+    "Gather": nodes("c = Gather<axis=1>(x, places)") + one("Mul", "c, row"),
+    "Concat": nodes("c = Concat<axis=1>(x, x)") + one("Neg", "c"),
 }
 CONSTANTS = [
     AXES,
@@ -87,7 +74,7 @@ CONSTANTS = [
 
 
 def double(example):
-    nodes = [node("Cast", ["x"], ["x64"], to=11)]
+    wider = nodes("x64 = Cast<to=11>(x)")
     for old in example:
         new = onnx.NodeProto()
         new.CopyFrom(old)
@@ -95,21 +82,21 @@ def double(example):
             new.input[place] = {"x": "x64"}.get(name, name)
         if new.op_type == "Cast":
             new.attribute[0].i = 11
-        nodes.append(new)
-    nodes[-1].output[0] = "score64"
-    nodes.append(node("Cast", ["score64"], ["score"], to=1))
+        wider.append(new)
+    wider[-1].output[0] = "score64"
+    wider += nodes("score = Cast<to=1>(score64)")
     wide = [
         onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(c).astype(np.float64), c.name)
         if c.data_type == onnx.TensorProto.FLOAT
         else c
         for c in CONSTANTS
     ]
-    return model(nodes, wide)
+    return model(wider, wide)
 
 
 GRAPHS = {
-    **{name: model(nodes, CONSTANTS) for name, nodes in EXAMPLES.items()},
-    **{f"{name} in double": double(nodes) for name, nodes in EXAMPLES.items()},
+    **{name: model(example, CONSTANTS) for name, example in EXAMPLES.items()},
+    **{f"{name} in double": double(example) for name, example in EXAMPLES.items()},
     "TreeEnsembleRegressor": stump_trees(),
 }
 EXTREME = np.array([[3.4e38] * 3, [-3.4e38] * 3, [3.4e38, -3.4e38, 0.0], [0.0] * 3], dtype=np.float32)
@@ -142,65 +129,47 @@ class TestOperator:
 
 
 def test_nan_sorts_last():
-    nodes = [
-        node("Sub", ["x", "x"], ["zero_or_nan"]),
-        node("Div", ["zero_or_nan", "zero_or_nan"], ["nan"]),
-        node("Concat", ["nan", "x"], ["c"], axis=1),
-        node("TopK", ["c", "two"], ["v", "i"], axis=1, largest=0),
-        node("Gather", ["v", "second"], ["score"], axis=1),
-    ]
-    graph = read_graph(model(nodes, [*CONSTANTS, constant("second", [1], np.int64)]).SerializeToString())
+    chain = nodes(
+        "nothing = Sub(x, x); nan = Div(nothing, nothing); c = Concat<axis=1>(nan, x); "
+        "v, i = TopK<axis=1, largest=0>(c, two); score = Gather<axis=1>(v, second)"
+    )
+    graph = read_graph(model(chain, [*CONSTANTS, constant("second", [1], np.int64)]).SerializeToString())
     features = np.array([[1.0, 2.0, 3.0], [-1.0, -2.0, 3.0], [-1.0, 2.0, 3.0]], dtype=np.float32)
     assert labels(graph, features).ravel().tolist() == [1, -1, 1]
 
 
 ACROSS = {
-    "a sum over rows": ([node("ReduceSum", ["x", "zeroth"], ["score"])], "axes = \\[1\\]"),
-    "a sum over everything": ([node("ReduceSum", ["x", "both"], ["score"])], "axes = \\[1\\]"),
-    "a sum that drops an axis": ([node("ReduceSum", ["x", "axes"], ["score"], keepdims=0)], "keepdims = 1"),
-    "a product of rows with rows": ([node("MatMul", ["x", "x"], ["score"])], "input 1 must be a constant"),
-    "a product from the left": ([node("MatMul", ["turn", "x"], ["score"])], "input 0 must depend"),
-    "softmax over rows": ([node("Softmax", ["x"], ["score"], axis=0)], "axis must be 1"),
-    "the greatest of all rows": ([node("ArgMax", ["x"], ["i"]), node("Gather", ["list", "i"], ["score"])], "must be 1"),
-    "the least of all rows": ([node("TopK", ["x", "two"], ["score", "i"], axis=0, largest=0)], "axis must be 1"),
-    "rows chosen": ([node("Gather", ["x", "places"], ["score"], axis=0)], "along axis 1"),
-    "rows chosen by rows": (
-        [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["x", "i"], ["score"], axis=0)],
-        "must be constant",
-    ),
-    "rows joined": ([node("Concat", ["x", "x"], ["score"], axis=0)], "axis must be 1"),
-    "a constant for each of some rows": ([node("Add", ["x", "turn"], ["score"])], "one number or one row"),
-    "nothing of the features": ([node("Add", ["row", "row"], ["score"])], "must depend on the features"),
+    "a sum over rows": ("score = ReduceSum(x, zeroth)", "axes = \\[1\\]"),
+    "a sum over everything": ("score = ReduceSum(x, both)", "axes = \\[1\\]"),
+    "a sum that drops an axis": ("score = ReduceSum<keepdims=0>(x, axes)", "keepdims = 1"),
+    "a product of rows with rows": ("score = MatMul(x, x)", "input 1 must be a constant"),
+    "a product from the left": ("score = MatMul(turn, x)", "input 0 must depend"),
+    "softmax over rows": ("score = Softmax<axis=0>(x)", "axis must be 1"),
+    "the greatest of all rows": ("i = ArgMax(x); score = Gather(list, i)", "axis must be 1"),
+    "the least of all rows": ("score, i = TopK<axis=0, largest=0>(x, two)", "axis must be 1"),
+    "rows chosen": ("score = Gather<axis=0>(x, places)", "along axis 1"),
+    "rows chosen by rows": ("i = ArgMax<axis=1>(x); score = Gather<axis=0>(x, i)", "must be constant"),
+    "rows joined": ("score = Concat<axis=0>(x, x)", "axis must be 1"),
+    "a constant for each of some rows": ("score = Add(x, turn)", "one number or one row"),
+    "nothing of the features": ("score = Add(row, row)", "must depend on the features"),
 }
 FAILING = {
-    "a place outside the list": (
-        [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["short", "i"], ["score"], axis=0)],
-        "lie in a table of 2",
-    ),
-    "a column that is not there": ([node("Gather", ["x", "places"], ["score"], axis=1)], "columns must lie in"),
-    "more of the least than there are": ([node("TopK", ["x", "nine"], ["score", "i"], axis=1, largest=0)], "k must be"),
-    "none of the least": ([node("TopK", ["x", "none"], ["score", "i"], axis=1, largest=0)], "k must be"),
-    "the greatest": ([node("TopK", ["x", "two"], ["score", "i"], axis=1)], "only the smallest"),
-    "a factor of another size": ([node("MatMul", ["x", "tall"], ["score"])], "must have 3 rows"),
-    "rows of another width": ([node("Add", ["x", "pair"], ["score"])], "3 columns or one"),
-    "where, of another width": (
-        [node("Greater", ["x", "half"], ["t"]), node("Where", ["t", "pair", "half"], ["score"])],
-        "3 columns or one",
-    ),
-    "two types": ([node("Add", ["x", "wide"], ["score"])], "of one type"),
-    "a type that is not its": ([node("Not", ["x"], ["score"])], "must be bool"),
-    "a constant of a type that is not its": ([node("MatMul", ["x", "wide"], ["score"])], "input 1 must be float"),
-    "an order of truths": (
-        [node("Greater", ["x", "half"], ["t"]), node("Greater", ["t", "t"], ["score"])],
-        "must be float or double",
-    ),
-    "whole numbers": ([node("Cast", ["x"], ["score"], to=7)], "to must be 1"),
-    "a kept axis that is not": ([node("ArgMax", ["x"], ["score"], axis=1, keepdims=0)], "keepdims must be 1"),
-    "mixed parts": ([node("Cast", ["x"], ["d"], to=11), node("Concat", ["x", "d"], ["score"], axis=1)], "of one type"),
-    "a table of tables": (
-        [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["turn", "i"], ["score"], axis=0)],
-        "must be a list",
-    ),
+    "a place outside the list": ("i = ArgMax<axis=1>(x); score = Gather<axis=0>(short, i)", "lie in a table of 2"),
+    "a column that is not there": ("score = Gather<axis=1>(x, fourth)", "columns must lie in"),
+    "more of the least than there are": ("score, i = TopK<axis=1, largest=0>(x, nine)", "k must be"),
+    "none of the least": ("score, i = TopK<axis=1, largest=0>(x, none)", "k must be"),
+    "the greatest": ("score, i = TopK<axis=1>(x, two)", "only the smallest"),
+    "a factor of another size": ("score = MatMul(x, tall)", "must have 3 rows"),
+    "rows of another width": ("score = Add(x, pair)", "3 columns or one"),
+    "where, of another width": ("t = Greater(x, half); score = Where(t, pair, half)", "3 columns or one"),
+    "two types": ("score = Add(x, wide)", "of one type"),
+    "a type that is not its": ("score = Not(x)", "must be bool"),
+    "a constant of a type that is not its": ("score = MatMul(x, wide)", "input 1 must be float"),
+    "an order of truths": ("t = Greater(x, half); score = Greater(t, t)", "must be float or double"),
+    "whole numbers": ("score = Cast<to=7>(x)", "to must be 1"),
+    "a kept axis that is not": ("score = ArgMax<axis=1, keepdims=0>(x)", "keepdims must be 1"),
+    "mixed parts": ("d = Cast<to=11>(x); score = Concat<axis=1>(x, d)", "of one type"),
+    "a table of tables": ("i = ArgMax<axis=1>(x); score = Gather<axis=0>(turn, i)", "must be a list"),
 }
 MORE = [
     constant("zeroth", [0], np.int64),
@@ -211,17 +180,15 @@ MORE = [
     constant("tall", np.ones((4, 1))),
     constant("nine", [9], np.int64),
     constant("none", [0], np.int64),
+    constant("fourth", [3], np.int64),
 ]
 
 
 @for_each("case", sorted({**ACROSS, **FAILING}))
 def test_what_looks_across_rows_or_may_fail_is_refused(case):
-    nodes, says = {**ACROSS, **FAILING}[case]
-    constants = [c for c in [*CONSTANTS, *MORE] if case != "a column that is not there" or c.name != "places"]
-    if case == "a column that is not there":
-        constants.append(constant("places", [3], np.int64))
+    text, says = {**ACROSS, **FAILING}[case]
     with pytest.raises(ValueError, match=says):
-        read_graph(model(nodes, constants).SerializeToString())
+        read_graph(model(nodes(text), [*CONSTANTS, *MORE]).SerializeToString())
 
 
 @for_each(
@@ -262,7 +229,7 @@ def test_any_accepted_chain_of_operators_keeps_rows_apart(data):
     """Random chains of admitted operators with random settings: what is accepted, mixes no rows."""
     unary = st.sampled_from([name for (domain, name), op in OPERATORS.items() if 1 in op.inputs and domain != ML])
     binary = st.sampled_from([name for (domain, name), op in OPERATORS.items() if 2 in op.inputs])
-    names, nodes = ["x"], []
+    names, chain = ["x"], []
     for step in range(data.draw(st.integers(1, 4))):
         pool = st.sampled_from([*names, *(c.name for c in [*CONSTANTS, *MORE])])
         operator = data.draw(st.one_of(unary, binary))
@@ -273,11 +240,11 @@ def test_any_accepted_chain_of_operators_keeps_rows_apart(data):
             if data.draw(st.booleans())
         }
         outputs = [f"n{step}"] if operator != "TopK" else [f"n{step}", f"m{step}"]
-        nodes.append(node(operator, [data.draw(pool) for _ in range(count)], outputs, **attributes))
+        chain.append(node(operator, [data.draw(pool) for _ in range(count)], outputs, **attributes))
         names += outputs
-    nodes.append(node("ReduceMax", [names[-1], "axes"], ["score"]))
+    chain.append(node("ReduceMax", [names[-1], "axes"], ["score"]))
     try:
-        graph = read_graph(model(nodes, [*CONSTANTS, *MORE]).SerializeToString())
+        graph = read_graph(model(chain, [*CONSTANTS, *MORE]).SerializeToString())
     except ValueError:
         return
     features = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0], [3e38, -3e38, 1.0]], dtype=np.float32)

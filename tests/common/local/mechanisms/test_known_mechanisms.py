@@ -1,5 +1,8 @@
 """Known answers of the shipped mechanisms for a value in [0, 1], and what parameters they refuse."""
 
+from __future__ import annotations
+
+import itertools
 import math
 from fractions import Fraction
 from itertools import product
@@ -11,7 +14,16 @@ import pytest
 
 from common.core.arrays import Words
 from common.core.errors import BadMessage, PolicyRefused
-from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms import frequency
+from common.local.mechanisms.frequency import (
+    FrequencyOracle,
+    HadamardResponse,
+    KaryResponse,
+    LocalHashing,
+    _bucket,
+    _hash,
+    public_words,
+)
 from common.local.mechanisms.mechanism import (
     FLAT,
     FLAT_BITS,
@@ -23,9 +35,12 @@ from common.local.mechanisms.mechanism import (
     _coins,
     parse_mechanism,
 )
+from common.local.packing import MAX_SYMBOLS
+from common.numerics.kernels import interpreted
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from curator.mechanisms.counts import FINEST, FineNoise
+from tests.common.local.mechanisms.laws import as_real, law, odds, publics, words
 from tests.tiers import for_each
 
 GAUSSIAN = {"name": "gaussian", "epsilon": 0.5, "delta": 1e-3}
@@ -61,48 +76,26 @@ def test_gaussian_refuses_real_people() -> None:
 
 
 VALUES = np.array([0.0, 0.1, 0.5, 0.9, 1.0] * 4)
-OF_VALUES: list[tuple[dict[str, Any], tuple[float, float], list[float], list[float], list[float], list[float]]] = [
+OF_VALUES: list[tuple[dict[str, Any], float, list[float], list[float], list[float], list[float]]] = [
     (
-        {"name": "gaussian", "epsilon": 0.5, "delta": 0.0001},
-        (0.5, 0.0001),
-        [0.0, 1.0],
-        [79.22790042028917, 79.22790042028917],
-        [1.5895580084057839, 19.472085602970846],
-        [2.837078883240169, -0.49238652807832806, 14.669062114093943, -2.4354476060322856],
+        {"name": "gaussian", "epsilon": 0.5, "delta": 0.0001}, 0.0001, [0, 1], [79.2279004203, 79.2279004203],
+        [1.58955800841, 19.4720856030], [2.83707888324, -0.492386528078, 14.6690621141, -2.43544760603],
     ),
     (
-        {"name": "gaussian", "epsilon": 4.0, "delta": 1e-06, "calibration": "analytic"},
-        (4.0, 1e-06),
-        [0.0, 1.0],
-        [1.424486617894484, 1.424486617894484],
-        [0.033489732357889684, 0.4102492213841485],
-        [0.3804184086991104, 0.020568038598568872, 2.3999020767608927, 0.45275629518735333],
+        {"name": "gaussian", "epsilon": 4.0, "delta": 1e-06, "calibration": "analytic"}, 1e-06, [0, 1],
+        [1.42448661789, 1.42448661789], [0.0334897323579, 0.410249221384],
+        [0.380418408699, 0.0205680385986, 2.39990207676, 0.452756295187],
     ),
     (
-        {"name": "laplace", "epsilon": 8.0},
-        (8.0, 0.0),
-        [0.0, 1.0],
-        [0.0006713756231133383, 0.21067137562311333],
-        [0.0050134724213102815, 0.061421328926116986],
-        [0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0],
+        {"name": "laplace", "epsilon": 8.0}, 0.0, [0, 1], [0.000671375623113, 0.210671375623],
+        [0.00501347242131, 0.0614213289261], [0, 1, 0, 1, 1, 0, 0, 1],
     ),
+    ({"name": "none"}, 1.0, [0, 1], [0.0, 0.21], [0.005, 0.06125], [0, 1, 0, 1, 1, 0, 0, 1]),
     (
-        {"name": "none"},
-        (math.inf, 1.0),
-        [0.0, 1.0],
-        [0.0, 0.21],
-        [0.005000000000000001, 0.06124999999999999],
-        [0, 1, 0, 1, 1, 0, 0, 1],
+        {"name": "warner", "epsilon": 3.0}, 0.0, [-0.0523956964913, 1.05239569649], [0.0551410055021, 0.265141005502],
+        [0.00610282011004, 0.0747595463480], [0, 1, 0, 1, 1, 0, 0, 1],
     ),
-    (
-        {"name": "warner", "epsilon": 3.0},
-        (3.0, 0.0),
-        [-0.05239569649125618, 1.0523956964912562],
-        [0.05514100550206002, 0.26514100550206005],
-        [0.006102820110041202, 0.07475954634800469],
-        [0, 1, 0, 1, 1, 0, 0, 1],
-    ),
-]
+]  # fmt: skip
 OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[int]]] = [
     ("hadamard", 5, 2, (0.7310585786300047, 0.5), 4.382694376831178, [0, 1, 0, 1, 1, 0, 0, 0, 0, 1, 0, 1], [22, 27]),
     ("hadamard", 1000, 2, (0.7310585786300047, 0.5), 4.382694376831178, [0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0], [21, 22]),
@@ -129,36 +122,22 @@ OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[
 ]
 
 
-@for_each(("settings", "guarantee", "unbiased", "variances", "moments", "answers"), OF_VALUES, ids=str)
-def test_a_mechanism_of_values(
-    settings: dict[str, Any],
-    guarantee: tuple[float, float],
-    unbiased: list[float],
-    variances: list[float],
-    moments: list[float],
-    answers: list[float],
-) -> None:
+@for_each(("settings", "delta", "unbiased", "variances", "moments", "answers"), OF_VALUES, ids=str)
+def test_a_mechanism_of_values(settings, delta, unbiased, variances, moments, answers) -> None:
     mechanism = parse_mechanism(settings)
     assert isinstance(mechanism, Mechanism)
-    assert mechanism.guarantee == guarantee
-    assert mechanism.unbias(np.array([0, 1])).tolist() == pytest.approx(unbiased, rel=1e-14, abs=0.0)
-    assert [mechanism.variance(value) for value in (0.0, 0.3)] == pytest.approx(variances, rel=1.2e-15, abs=0.0)
-    assert [mechanism.log_mgf(rate) for rate in (-0.2, 0.7)] == pytest.approx(moments, rel=1.2e-15, abs=0.0)
-    found = mechanism.randomize(VALUES, RandomSource.seeded(1))
-    assert len(found) == len(VALUES)
-    assert found[: len(answers)].tolist() == pytest.approx(answers, rel=1e-9)
+    assert mechanism.guarantee == (settings.get("epsilon", math.inf), delta)
+    for found, known in (
+        (mechanism.unbias(np.array([0, 1])).tolist(), unbiased),
+        ([mechanism.variance(value) for value in (0.0, 0.3)], variances),
+        ([mechanism.log_mgf(rate) for rate in (-0.2, 0.7)], moments),
+        (mechanism.randomize(VALUES, RandomSource.seeded(1))[: len(answers)].tolist(), answers),
+    ):
+        assert found == pytest.approx(known, rel=1e-9, abs=0.0)
 
 
 @for_each(("name", "domain", "symbols", "rates", "variance", "answers", "supports"), OF_ITEMS)
-def test_a_mechanism_of_items(
-    name: str,
-    domain: int,
-    symbols: int,
-    rates: tuple[float, float],
-    variance: float,
-    answers: list[int],
-    supports: list[int],
-) -> None:
+def test_a_mechanism_of_items(name, domain, symbols, rates, variance, answers, supports) -> None:
     oracle = parse_mechanism({"name": name, "epsilon": 1.0})
     assert isinstance(oracle, FrequencyOracle)
     assert oracle.guarantee == (1.0, 0.0)
@@ -196,20 +175,20 @@ def test_every_registered_mechanism_is_known() -> None:
     assert {row[0]["name"] for row in OF_VALUES} | {row[0] for row in OF_ITEMS} == set(MECHANISMS.names())
 
 
-EPSILONS = [0.001, 0.01, 0.3, 1.0, 2.5, 8.0, 30.0]
+NOISE_EPSILONS = [0.001, 0.01, 0.3, 1.0, 2.5, 8.0, 30.0]
 FINE = [FineNoise(epsilon=epsilon) for epsilon in (FINEST, 1e-8, 1e-5, 0.001, 1.0, 30.0)]
-NOISE = [*(Laplace(epsilon=epsilon) for epsilon in EPSILONS), *FINE]
+NOISE = [*(Laplace(epsilon=epsilon) for epsilon in NOISE_EPSILONS), *FINE]
 
 
 def digits_law(noise: Laplace, number: int) -> Fraction:
     """Return the probability of a number by its digits and the flat part."""
-    law = 1 - Fraction(1, 1 << 64)
+    found = 1 - Fraction(1, 1 << 64)
     for digit, chance in enumerate(noise.chances[1:]):
-        law *= Fraction(chance if number >> digit & 1 else noise.one - chance, noise.one)
-    return (law if number < 1 << len(noise.chances) - 1 else Fraction(0)) + (FLAT if number < 1 << FLAT_BITS else 0)
+        found *= Fraction(chance if number >> digit & 1 else noise.one - chance, noise.one)
+    return (found if number < 1 << len(noise.chances) - 1 else Fraction(0)) + (FLAT if number < 1 << FLAT_BITS else 0)
 
 
-def law(noise: Laplace, z: int) -> Fraction:
+def noise_law(noise: Laplace, z: int) -> Fraction:
     """Return P(Z = z), exactly."""
     other = Fraction(noise.chances[0], noise.one)
     return 1 - other if z == 0 else other / 2 * digits_law(noise, abs(z) - 1)
@@ -224,9 +203,9 @@ def test_no_two_neighbouring_integers_differ_by_more_than_e_to_the_epsilon(noise
     end = 1 << len(noise.chances) - 1
     carries = {0, 1, 2, 3, *(1 << j for j in range(len(noise.chances))), *range(end - 3, end + 3)}
     for z in sorted(carries | {z + 1 for z in carries}):
-        assert q <= law(noise, z + 1) / law(noise, z) <= 1, z
-    assert law(noise, end + 1) == law(noise, 1 << FLAT_BITS) > 0
-    flat = law(noise, end + 1)
+        assert q <= noise_law(noise, z + 1) / noise_law(noise, z) <= 1, z
+    assert noise_law(noise, end + 1) == noise_law(noise, 1 << FLAT_BITS) > 0
+    flat = noise_law(noise, end + 1)
     most = 1 << FLAT_BITS - 2  # numbers of up to 2^38 are cut within the flat part
     beyond = flat * ((1 << FLAT_BITS) - int(LIMIT) - most)
     assert beyond >= flat / (1 / q - 1)
@@ -238,7 +217,7 @@ def test_the_law_is_the_geometric_one(noise: Laplace) -> None:
     q = Fraction(noise.ratio)
     for z in (0, 1, 2, 5, 17):
         wanted = (1 - q) / (1 + q) * q**z
-        assert abs(law(noise, z) - wanted) <= Fraction(1, 1 << 60) * wanted + FLAT
+        assert abs(noise_law(noise, z) - wanted) <= Fraction(1, 1 << 60) * wanted + FLAT
 
 
 class Written(RandomSource):
@@ -295,3 +274,146 @@ def test_a_coin_comes_up_for_just_as_many_numbers_as_its_chance_says(count: int)
     for drawn in product(*((word - 1, word, word + 1) for word in words)):
         source: Any = Given(drawn)
         assert bool(_coins(number(words), count, 1, source)[0]) == (number(drawn) < number(words))
+
+
+EPSILONS = (0.1, 1.0, 3.0)
+GREATEST = (1 << 64) - 1
+
+
+def made(name: str, epsilon: float) -> FrequencyOracle:
+    oracle = parse_mechanism({"name": name, "epsilon": epsilon})
+    assert isinstance(oracle, FrequencyOracle)
+    return oracle
+
+
+ENDS = [(name, epsilon, 1 << 64) for name in ("hadamard", "olh") for epsilon in (1e-6, 11.0)]
+OF_KRR = product(["krr"], [1e-6, 0.5, 2.0, 20.0, 700.0], [2, 3, 257, 1024, MAX_SYMBOLS])
+
+
+@for_each(("name", "epsilon", "domain"), [*ENDS, *OF_KRR])
+def test_the_likelihood_ratio_is_at_most_e_to_the_epsilon(name: str, epsilon: float, domain: int) -> None:
+    """The coin tells the truth with a probability that is a whole multiple of 1/2^53; the rest is spread evenly."""
+    oracle = made(name, epsilon)
+    truth, symbols = Fraction(oracle.rates(domain)[0]), oracle.symbols(domain)
+    assert (truth * 2**53).denominator == 1
+    assert Fraction(1, symbols) < truth < 1
+    with mpmath.workdps(60):
+        assert as_real(truth * (symbols - 1) / (1 - truth)) <= odds(epsilon)
+
+
+@for_each("epsilon", EPSILONS)
+@for_each("domain", [2, 5, pytest.param(16, marks=pytest.mark.slow)])
+def test_k_ary_response_and_hadamard_response_have_exactly_the_stated_p_and_q(epsilon: float, domain: int) -> None:
+    """Over all their public words (of Hadamard response the low bits count): no approximation anywhere."""
+    rows = 1 << (domain - 1).bit_length()
+    for oracle, publicly in ((KaryResponse(epsilon=epsilon), 1), (HadamardResponse(epsilon=epsilon), rows)):
+        p, q = (Fraction(rate) for rate in oracle.rates(domain))
+        for own, other in itertools.product(range(domain), range(domain)):
+            chance = Fraction(0)
+            for public in range(publicly):
+                told = law(oracle, own, domain, public)
+                for answer, share in told.items():
+                    given = words(answer).astype(np.uint8)
+                    chance += share * int(oracle.supports(given, domain, words(public), words(other))[0]) / publicly
+            if own == other:
+                assert chance == p
+            elif isinstance(oracle, HadamardResponse):
+                assert chance == q
+            else:
+                # (1 - p)/(k - 1) need not be a double.
+                assert abs(chance - q) <= q * Fraction(1, 2**52)
+
+
+@for_each("epsilon", [0.1, 0.5, 1.0, 2.0])
+def test_local_hashing_answers_truly_with_p(epsilon: float) -> None:
+    oracle, hashed = LocalHashing(epsilon=epsilon), np.empty(1, dtype=np.uint64)
+    p, g = Fraction(oracle.rates(1 << 64)[0]), oracle.buckets
+    told = law(oracle, 5, 1 << 64, 77)
+    _hash(words(5), words(77), g, hashed)
+    assert told[int(hashed[0])] == p
+    assert set(told.values()) == {p, (1 - p) / (g - 1)}
+
+
+def test_the_variances_of_rare_items_are_the_published_ones() -> None:
+    """Wang et al. (2017), E = e^eps: 4 E/(E - 1)^2 for local hashing, (E + k - 2)/(E - 1)^2 for krr."""
+    for epsilon in (0.1, 1.0, 3.0, 6.0):
+        e = math.exp(epsilon)
+        hashing = LocalHashing(epsilon=epsilon).variance(0.0, 1 << 64)
+        assert 4 * e / (e - 1) ** 2 * (1 - 1e-9) <= hashing <= 1.03 * 4 * e / (e - 1) ** 2
+        assert KaryResponse(epsilon=epsilon).variance(0.0, 50) == pytest.approx((e + 48) / (e - 1) ** 2, rel=1e-9)
+        assert HadamardResponse(epsilon=epsilon).variance(0.0, 50) == pytest.approx(((e + 1) / (e - 1)) ** 2, rel=1e-9)
+
+
+def test_no_other_number_of_buckets_has_less_variance() -> None:
+    for epsilon in np.linspace(0.05, 5.0, 34):
+        oracle = LocalHashing(epsilon=float(epsilon))
+        assert oracle.buckets == min(range(2, 300), key=oracle._variance)
+
+
+def test_the_hashes_of_two_items_are_independent_and_uniform() -> None:
+    """Multiply-shift, exactly: items of 3 + 3 bits, words a, b, c of which only the 6 highest bits count, 3 bits out.
+
+    Then a v_high + b v_low + c is arithmetic modulo 64 on the highest bits, and all 64^3 words can be tried: each of
+    the 64 pairs of hashes comes equally often (Dietzfelbinger 1996, words of 6 >= 3 + 3 - 1 bits).
+    """
+    top = np.uint64(58)
+    a, b, c = (grid.ravel().astype(np.uint64) << top for grid in np.meshgrid(*[np.arange(64)] * 3))
+    hashes = {}
+    for high, low in [(0, 0), (0, 1), (1, 0), (7, 7), (3, 5), (3, 1), (4, 0), (0, 4)]:
+        # The compiled function, broadcast by its Python form.
+        hashes[high, low] = _bucket.plain(a, b, c, np.uint64(high), np.uint64(low)) >> np.uint64(29)  # type: ignore[attr-defined]
+    for one, other in itertools.combinations(hashes.values(), 2):
+        pairs = np.bincount((one * np.uint64(8) + other).astype(np.int64), minlength=64)
+        assert pairs.tolist() == [64**3 // 64] * 64
+
+
+def test_either_half_of_an_item_has_a_public_factor_of_its_own() -> None:
+    open_words, hashed = publics(4000), np.empty((5, 4000), dtype=np.uint64)
+    for item, out in zip((0, 1, 2, 1 << 32, (1 << 32) + 1), hashed, strict=True):
+        _hash(np.full(4000, item, dtype=np.uint64), open_words, 4, out)
+    for one, other in itertools.combinations(hashed, 2):
+        assert np.mean(one == other) == pytest.approx(0.25, abs=0.05)
+
+
+def test_public_words_belong_to_question_and_slot() -> None:
+    slots = np.array([5, 0, 5, (1 << 32) - 1])
+    found = public_words(3, slots)
+    assert found[0] == found[2]
+    assert found[1] == public_words(3, np.zeros(1, dtype=np.int64))[0]
+    assert len(set(found.tolist()) | set(public_words(4, slots).tolist())) == 6
+    with interpreted():
+        assert public_words(3, slots).tolist() == found.tolist()
+
+
+@for_each("buckets", [2, 3, 4, 7, 21])
+@for_each("long", [False, True])
+def test_buckets_meet_without_gap_or_overlap(monkeypatch: pytest.MonkeyPatch, buckets: int, long: bool) -> None:
+    # The public word is made the hash itself, in 32 bits: two factors are 0, the summand is the word.
+    monkeypatch.setattr(frequency, "word", lambda public, place: np.uint64(public << 32 if place == 2 else 0))
+    borders = [-(-(y << 32) // buckets) + step for y in range(buckets + 1) for step in (-1, 0, 1)]
+    hashes = [border for border in borders if 0 <= border < 1 << 32]
+    nothing, answers = np.zeros(1, dtype=np.uint64), np.empty(len(hashes), dtype=np.uint64)
+    frequency._hash.plain(np.zeros(len(hashes), dtype=np.uint64), hashes, buckets, answers)  # type: ignore[attr-defined]
+    assert answers.tolist() == [(value * buckets) >> 32 for value in hashes]
+    for value, answer in zip(hashes, answers, strict=True):
+        supported = []
+        for bucket in range(buckets):
+            counts = np.zeros(1, dtype=np.int64)
+            told = np.array([bucket], dtype=np.uint8)
+            with np.errstate(over="ignore"):  # a hash below the bucket wraps around, as it is to
+                frequency._count.plain(told, [value], buckets, nothing, nothing, long, counts)  # type: ignore[attr-defined]
+            supported.append(int(counts[0]))
+        assert supported == [int(bucket == answer) for bucket in range(buckets)]
+
+
+@pytest.mark.parametrize("high", [0, 1 << 40])
+def test_an_answer_supports_the_items_that_its_hash_sends_to_its_bucket_however_long_they_are(high: int) -> None:
+    mechanism, publics = frequency.LocalHashing(epsilon=1.5), np.arange(60, dtype=np.uint64)
+    items = np.uint64(high) + np.array([0, 1, 7, 1 << 31], dtype=np.uint64)
+    hashed = np.empty((len(items), len(publics)), dtype=np.uint64)
+    for item, buckets in zip(items, hashed, strict=True):
+        frequency._hash(np.full(len(publics), item), publics, mechanism.buckets, buckets)
+    expected = (hashed == hashed[0]).sum(axis=1)
+    found = mechanism.supports(hashed[0].astype(np.uint8), 1 << 48, publics, items)
+    assert found.tolist() == expected.tolist()
+    assert found[0] == len(publics) > max(found[1:])
