@@ -22,7 +22,7 @@ from typing import Any
 
 from common.scenario import loading
 from common.scenario.plan import resolve
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from deploy.deployment import Embedded
 
 

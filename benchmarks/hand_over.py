@@ -20,7 +20,7 @@ from common.privacy.budget import cost, sampling_schedule, smallest_n
 from common.protocols.base import Progress
 from common.scenario.loading import load
 from common.scenario.plan import resolve
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from deploy.baselines import evaluation_source, loss
 from deploy.simulation import conduct
 

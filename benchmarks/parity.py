@@ -27,7 +27,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.scenario import loading
 from common.scenario.plan import resolve
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.learners.base import parse_learner
 from curator.learners.parity import ParityLearner, vote
 from curator.mechanisms.parities import Equations, eliminate, pack

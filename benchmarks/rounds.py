@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from common.scenario.loading import load
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.curator import Curator
 from deploy.checking import checked
 from deploy.deployment import Embedded, RunOutput

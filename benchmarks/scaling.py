@@ -30,7 +30,7 @@ from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
 from common.numerics.randomness import RandomSource
 from common.scenario import loading
-from common.scenario.resolved import settled
+from common.scenario.scenario import settled
 from curator.sample.placement import open_sample
 from curator.sample.reweighing import Reweighing
 

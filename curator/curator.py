@@ -39,8 +39,7 @@ from common.privacy.budget import open_budget, sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
 from common.privacy.guarantee import of_curator
 from common.scenario.accepting import check_real
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import parse, policy_digest
+from common.scenario.scenario import ResolvedScenario, parse, policy_digest
 from curator.engine import CuratorPolicy, Engine
 from curator.learners.base import Learner
 from curator.ledger import ChargedOperation, Holder, Ledger

@@ -26,7 +26,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation, R, parse_operation
 from common.privacy.events import Event, NoEvent
 from common.protocols.base import demands_of, pattern_of
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.learners.base import CallSizes, Learner, parse_learner
 from curator.mechanisms.access import Access
 from curator.operations import HANDLERS, Standing

@@ -19,8 +19,7 @@ from common.log.witness import Witness
 from common.numerics.randomness import subseed
 from common.operations.operation import Operation
 from common.privacy.budget import open_budget
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import policy_digest, public_sample
+from common.scenario.scenario import ResolvedScenario, policy_digest, public_sample
 from curator.curator import Curator, SampleOrigin, planned_by
 from curator.engine import CuratorPolicy, check_features
 from curator.learners.base import CallSizes, parse_learner

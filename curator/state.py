@@ -26,7 +26,7 @@ from common.core.durable import write_durably
 from common.core.threads import Worker
 from common.privacy.accountants import grouped
 from common.privacy.events import Event
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.sample.reweighing import Reweighing
 
 log = logging.getLogger("tandem")

@@ -25,8 +25,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.protocols.base import demands_of
 from common.scenario.plan import resolve
-from common.scenario.resolved import ResolvedScenario, settled
-from common.scenario.scenario import Scenario, data_folder, parse
+from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, parse, settled
 from curator.learners.adaptation import one_thread
 from curator.mechanisms.parities import Equations
 from deploy.deployment import Embedded, OnProgress

@@ -16,8 +16,7 @@ from common.data.population import open_records
 from common.learners.base import LearnerSettings
 from common.numerics.bisection import narrowed
 from common.scenario.accepting import accepted, in_range
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario, data_folder, public_sample
+from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, public_sample
 from curator.learners.base import parse_learner
 from curator.startup import check_policy, check_room
 from referee.protocols.base import check_problem

@@ -17,7 +17,7 @@ from common.lifetime.ledger import PeopleLedger
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import SignedEntry
 from common.net.messages import Configuration
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.startup import check_room, open_curator
 from local_agent.host import Host
 from local_agent.hosted.population import open_population

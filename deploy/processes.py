@@ -26,7 +26,7 @@ from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
 from common.net.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.net.tls import OF_SERVICES
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.startup import check_room
 from deploy.deployment import OnProgress, RunOutput, spent_over_all_runs
 from deploy.remote import Remote

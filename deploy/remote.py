@@ -14,7 +14,7 @@ from common.log.transcript import SignedEntry
 from common.net.client import ANSWER, Client, json_of
 from common.net.edge import SMALL, TINY
 from common.net.messages import Configuration
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from deploy.deployment import OnProgress, RunOutput
 from referee.service.referee import public
 

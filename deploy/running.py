@@ -19,8 +19,7 @@ from common.lifetime.charging import USERS_OWN
 from common.lifetime.charging import Charging as Charging
 from common.lifetime.ledger import PeopleLedger
 from common.net.addresses import is_address
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario, data_folder
+from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
 from deploy.checking import acceptable
 from deploy.deployment import Deployment, OnProgress
 from deploy.experiment import complete

@@ -25,8 +25,7 @@ from common.net.messages import MAX_LISTED, OrderCommitment
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.operation import Learn
 from common.protocols.base import AskCurator, Progress, Testing
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import public_sample
+from common.scenario.scenario import ResolvedScenario, public_sample
 from curator.engine import CuratorPolicy, Engine
 from curator.sample.base import LocalSample, Sample
 from curator.sample.placement import open_sample

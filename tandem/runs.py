@@ -14,8 +14,7 @@ from common.core.errors import BadInput, NotFound, RunFailed
 from common.core.machine import works_after_fork
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.scenario import loading
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario, parse
+from common.scenario.scenario import ResolvedScenario, Scenario, parse
 from common.statistics.intervals import certainty
 from deploy.checking import checked, refusal
 from deploy.deployment import OnProgress

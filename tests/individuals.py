@@ -13,8 +13,7 @@ from common.crypto.identity import Signed
 from common.data.population import open_records
 from common.log.receipts import check_receipt
 from common.numerics.randomness import subseed
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import data_folder
+from common.scenario.scenario import ResolvedScenario, data_folder
 from local_agent.person.agent import Agent
 from local_agent.policy import PINNED, PersonalPolicy
 from tests.support import TOKEN

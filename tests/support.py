@@ -19,7 +19,7 @@ from common.net import messages
 from common.net.connection import Limits
 from common.net.server import Server, listen
 from common.scenario import loading
-from common.scenario.resolved import ResolvedScenario, settled
+from common.scenario.scenario import ResolvedScenario, settled
 from curator.curator import Curator
 from curator.startup import open_curator
 from deploy.checking import checked

@@ -27,7 +27,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import parse_operation
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost, sampling_schedule
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator import engine as engine_workspace
 from curator.curator import Curator, planned_events
 from curator.learners.base import Learner, learn_from, parse_learner

@@ -23,7 +23,7 @@ from common.log.witness import Witness
 from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.scenario import ResolvedScenario, parse_resolved
 from curator.curator import Curator
 from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.access import Access

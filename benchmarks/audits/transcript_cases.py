@@ -21,7 +21,7 @@ from common.log.transcript import read
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.scenario import ResolvedScenario, parse_resolved
 from curator import engine
 from curator.curator import planned_events
 from curator.learners.base import parse_learner

@@ -13,7 +13,7 @@ from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.log.transcript import SignedEntry
 from common.net.connection import Limits
 from common.net.server import Server, listen
-from common.scenario.resolved import ResolvedScenario, settled
+from common.scenario.scenario import ResolvedScenario, settled
 from curator.curator import Curator
 from curator.startup import open_curator
 from deploy.baselines import evaluation_source, loss

@@ -14,7 +14,7 @@ import referee
 from benchmarks.faults.machines import Machines
 from common.core.durable import write_durably
 from common.crypto.identity import Identity
-from common.scenario.resolved import ResolvedScenario, settled
+from common.scenario.scenario import ResolvedScenario, settled
 from deploy.remote import Remote
 from referee.protocols.base import small_ball
 

@@ -21,7 +21,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.numerics.randomness import subseed
 from common.operations.operation import Learn, Reweigh
 from common.scenario import loading
-from common.scenario.resolved import settled
+from common.scenario.scenario import settled
 from curator.sample.base import LocalSample
 from deploy.baselines import judge
 from deploy.simulation import local_curator

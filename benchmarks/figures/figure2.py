@@ -20,7 +20,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.scenario import loading
-from common.scenario.resolved import settled
+from common.scenario.scenario import settled
 from deploy.simulation import conduct
 
 SIZES = (75, 100, 125, 150, 175, 200)

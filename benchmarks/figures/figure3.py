@@ -18,7 +18,7 @@ from common.data.population import open_records
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.numerics.randomness import subseed
 from common.scenario import loading
-from common.scenario.resolved import settled
+from common.scenario.scenario import settled
 from deploy.baselines import loss
 from deploy.simulation import conduct
 

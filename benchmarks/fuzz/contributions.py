@@ -11,7 +11,7 @@ from benchmarks.fuzz.corpus import Corpus
 from common.core import canonical
 from common.core.errors import BadData, BadMessage
 from common.crypto.identity import Identity, Signed
-from common.scenario.resolved import parse_resolved
+from common.scenario.scenario import parse_resolved
 from curator.contributions import messages
 from curator.contributions.collection import FOLDER, SEAL_KEY, Collection, source_of
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal

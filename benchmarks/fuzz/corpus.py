@@ -10,7 +10,7 @@ from typing import Any
 
 from common.crypto.identity import Identity, Signed
 from common.lifetime.charging import Charging
-from common.scenario.resolved import ResolvedScenario, settled
+from common.scenario.scenario import ResolvedScenario, settled
 from curator.curator import Curator
 from curator.startup import open_curator
 from local_agent.host import Host

@@ -36,8 +36,7 @@ from common.models.export import load as load_model
 from common.net import messages
 from common.operations.operation import OPERATIONS
 from common.scenario import loading
-from common.scenario.resolved import parse_resolved
-from common.scenario.scenario import parse
+from common.scenario.scenario import parse, parse_resolved
 from curator.ledger import verify_ledger
 from local_agent.cli import read_record
 from local_agent.person.receipts import read_receipt as read_receipt

@@ -23,7 +23,7 @@ from common.core.errors import BadInput, PeerUnavailable, Superseded, TandemErro
 from common.core.machine import Schedule
 from common.local.records import Records
 from common.log.witness import Witness
-from common.scenario.resolved import ResolvedScenario, settled
+from common.scenario.scenario import ResolvedScenario, settled
 from curator.startup import open_curator
 from local_agent.host import Host
 from local_agent.hosted.population import open_population

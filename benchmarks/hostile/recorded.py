@@ -18,7 +18,7 @@ from common.crypto.vouching import IssuerKey
 from common.log.receipts import ProofRequest, StoredCheckpoint
 from common.net.oblivious.encapsulation import GatewayKey
 from common.net.oblivious.gateway import PURPOSE
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from issuer.issuer import Keys
 from referee.runfolder import pack_reports
 from referee.witness_log import WitnessLog

@@ -21,7 +21,7 @@ from common.core.durable import write_durably
 from common.core.errors import RunFailed
 from common.crypto.identity import Identity
 from common.net.transport import Transport
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from deploy.load.client import LightAgent
 from deploy.processes import PartyProcess, free_port
 

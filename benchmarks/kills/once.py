@@ -18,7 +18,7 @@ from benchmarks.kills.killer import PAUSES, Killer
 from benchmarks.kills.persons import Person
 from benchmarks.kills.postgres import Server
 from common.core.errors import TandemError
-from common.scenario.resolved import ResolvedScenario, settled
+from common.scenario.scenario import ResolvedScenario, settled
 from curator.ledger import listed
 from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent

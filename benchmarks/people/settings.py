@@ -11,8 +11,7 @@ from common.privacy.budget import sampling_schedule, smallest_n
 from common.privacy.events import SubsampledSteps
 from common.scenario import loading
 from common.scenario.plan import plan, resolve
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics import formulas
 from common.statistics.formulas import gaussian_moment
 

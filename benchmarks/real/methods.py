@@ -17,8 +17,7 @@ from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import subseed
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario, parse
+from common.scenario.scenario import ResolvedScenario, Scenario, parse
 from deploy.simulation import conduct
 
 DELTA = 1e-6

@@ -22,8 +22,7 @@ from benchmarks.real.methods import METHODS, Split
 from benchmarks.real.shifts import Both, Shift, by_name, load
 from common.core.errors import TandemError
 from common.scenario.plan import resolve
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import ResolvedScenario, Scenario
 
 CONFIDENCE = 0.95
 _JUDGES = 3

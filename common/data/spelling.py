@@ -14,7 +14,7 @@ field, and every value that a description lists, becomes its canonical text by a
 - bytes are the text that they are in UTF-8.
 
 Only the standard library and NumPy are needed, so that an individual's record is made without a library for tables.
-:mod:`common.data.texts` does the same for whole columns.
+:mod:`common.data.files` does the same for whole columns.
 """
 
 from __future__ import annotations

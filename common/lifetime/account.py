@@ -15,9 +15,7 @@ from common.log.ledger import REMEDY, Journal
 from common.log.witness import Witness
 from common.net.messages import Spent
 from common.privacy.rounding import above
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import data_folder
-from common.scenario.sections import Lifetime
+from common.scenario.scenario import Lifetime, ResolvedScenario, data_folder
 
 
 class Account:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from common.core.errors import BadScenario
 from common.data.tables import TableSource
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 
 if TYPE_CHECKING:  # simulated people are charged nowhere, and their hosts load neither tables nor databases
     import polars

@@ -38,10 +38,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadData
-from common.data.files import cached_pieces, columns_of, found, is_typed, pieces, plain
+from common.data.files import cached_pieces, canonical_texts, columns_of, found, is_typed, pieces, plain
 from common.data.loading import is_file, is_frame
 from common.data.tables import Layout, TableSource
-from common.data.texts import canonical_texts
 
 DIGITS = 6  # significant digits to which numbers are compared
 SKETCH = 512  # distinct values of a column that are compared with those of another one

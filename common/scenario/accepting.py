@@ -14,8 +14,7 @@ from common.learners.base import SETTINGS, Calls
 from common.privacy.budget import MIN_SUPPORT
 from common.protocols.base import demands_of, pattern_of
 from common.scenario.plan import Plan, plan, resolve, shortfalls
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics import formulas
 
 

@@ -12,8 +12,7 @@ from common.operations.operation import LEAST_EPSILON
 from common.protocols import portfolio
 from common.protocols.base import Problem, demands_of
 from common.protocols.portfolio import Portfolio
-from common.scenario.resolved import ResolvedScenario, filled, settled
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import ResolvedScenario, Scenario, filled, settled
 from common.statistics import evidence, formulas, race
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 

@@ -1,9 +1,8 @@
 """Scenarios: what to run, as one YAML file with a closed set of keys.
 
-A scenario is public. Numbers left at ``plan`` are filled in by :mod:`common.scenario.plan` for the scenario's
-``bounds``; its ``resolve`` returns a :class:`common.scenario.resolved.ResolvedScenario`, which has none. Every party
-reads the same file and takes only its own: the curator ``source`` and ``curator``, the agents ``target`` and
-``agents``, the referee the rest.
+A scenario is public. Every party reads the same file and takes only its own: the curator ``source`` and ``curator``,
+the agents ``target`` and ``agents``, the referee the rest. :func:`common.scenario.plan.resolve` replaces the numbers
+left at ``plan``; what it returns is a :class:`ResolvedScenario`.
 """
 
 from __future__ import annotations
@@ -11,23 +10,168 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import Field, ValidationError, model_validator
 
 from common.core import canonical
 from common.core.errors import BadScenario, TandemError
-from common.core.values import PLAN, Value, explain
+from common.core.values import PLAN, FromPlan, Value, explain
 from common.data.population import PopulationSpec, PublicPopulationSpec, locate, open_public
 from common.data.tables import disjoint
+from common.learners.base import AnyLearner, AnyOpenLearner, LearnerSettings, OpenSettings, parse_settings
 from common.local.hypotheses.composed import Task
+from common.local.losses import Loss
+from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
 from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.privacy.events import Release
+from common.privacy.guarantee import PrivacyGuarantee, of_agent, of_curator
 from common.privacy.rounding import down
-from common.protocols.base import DEMANDS, AnyProblem, PlanInputs, demands_of
+from common.protocols.base import DEMANDS, AnyProblem, PlanInputs, as_bits, demands_of
 from common.protocols.portfolio import Portfolio
-from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
+
+MAX_ROUNDS = 10_000_000  # most rounds of a run: the privacy of each is planned before the first
+
+SampleSize = Annotated[int, Field(ge=1, lt=1 << 32)]
+Density = Annotated[float, Field(gt=0, le=1)]
+Step = Annotated[float, Field(gt=0)]
+Rounds = Annotated[int, Field(ge=1, le=MAX_ROUNDS)]
+AgentCount = Annotated[int, Field(ge=1, le=1 << 32)]
+
+
+class Moment(Value):
+    """A public bound on a higher moment of the importance weights w = dT/dS: E_S[w^order] <= bound."""
+
+    order: float = Field(gt=2, le=1000)
+    bound: float = Field(ge=1)
+
+
+class Divergence(Value):
+    """What is publicly assumed about S and T: X = chi^2(T||S) + 1 >= 1, the second moment of the weights under S.
+
+    And D_inf = sup dT/dS and higher moments, if known: the larger density that they show is planned with.
+    """
+
+    chi_squared: float = Field(ge=1)
+    supremum: float | None = Field(default=None, ge=1)
+    moments: tuple[Moment, ...] = Field(default=(), max_length=64)
+
+    @property
+    def known(self) -> tuple[float, float | None, dict[float, float]]:
+        """X, D_inf and M_p by order p, as :func:`common.statistics.formulas.density` takes them."""
+        return self.chi_squared, self.supremum, {moment.order: moment.bound for moment in self.moments}
+
+
+class Accuracy(Value):
+    """How the target accuracy is split, in units of alpha; the defaults are those of Theorem 4.3.
+
+    ``learner`` bounds the learner's loss on its reweighed distribution. The run halts only when the loss on T is shown
+    to be below ``halt_below``, and reweighs only when it is shown to be above ``reweigh_above``.
+    """
+
+    learner: float = Field(default=1.0, gt=0)
+    halt_below: float = Field(default=4.0, gt=0)
+    reweigh_above: float = Field(default=2.0, gt=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.reweigh_above >= self.halt_below:
+            raise ValueError(f"reweigh_above = {self.reweigh_above} must be below halt_below = {self.halt_below}")
+        return self
+
+
+class Storage(Value):
+    """How the curator keeps its sample (docs/scale.md): in this process, or in Ray ``workers``, all of them its own."""
+
+    numbers: Literal["single", "fixed"] = "single"
+    place: Literal["memory", "disk"] = "memory"
+    workers: int = Field(default=0, ge=0, le=1024)
+
+
+class Lifetime(Value):
+    """What all runs may cost a person together, whichever side they are on in each, by basic composition.
+
+    A later run cannot raise it.
+    """
+
+    epsilon: float = Field(gt=0)
+    delta: float = Field(ge=0, lt=1)
+
+
+class CuratorSection(Value):
+    """The curator's own policy: what it will do at most, for everybody to see.
+
+    ``learner`` has the name of a registered learner and its settings, in JSON as they are written. It is null where the
+    protocol asks for other operations; each may then cost ``epsilon / rounds``. Without ``epsilon`` and ``delta``
+    nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1). Real people take part in a further
+    run only if a ``lifetime`` budget holds all of their runs; it holds for the agents' people, too, unless ``agents``
+    has one of its own.
+    """
+
+    n: SampleSize | FromPlan = PLAN
+    epsilon: float | None = Field(default=None, gt=0)
+    delta: float | None = Field(default=None, ge=0, lt=1)
+    kappa: Density | FromPlan | None = PLAN
+    eta: Step | FromPlan = PLAN
+    rounds: Rounds | FromPlan = PLAN
+    lifetime: Lifetime | None = None
+    storage: Storage = Storage()
+    learner: AnyOpenLearner | None = None
+
+    @property
+    def settings(self) -> OpenSettings:
+        """The learner's settings; if there is no learner, a BadScenario."""
+        if self.learner is None:
+            raise BadScenario("curator.learner: give the name of a learner and its settings")
+        return self.learner
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        protects = "records" if self.learner is None else self.learner.protected
+        return of_curator((self.epsilon, self.delta), protects)
+
+    @property
+    def anything_open(self) -> bool:
+        settled = self.learner is None or isinstance(self.learner, LearnerSettings)
+        return not settled or PLAN in (self.n, self.kappa, self.eta, self.rounds)
+
+
+class AgentsSection(Value):
+    """The agents' side: how many are enrolled, how they randomize, how the referee tests with their answers.
+
+    All accuracies are about the ``zero-one`` loss; another one bounds nothing but itself. Batches of a sequential test
+    grow by half of what was already asked. Tests and intervals hold although, for every n at which they are looked at,
+    at most the share ``liars`` of the first n answers about a loss are lies (:mod:`common.statistics.robustness`).
+    """
+
+    count: AgentCount | FromPlan = PLAN
+    mechanism: AnyMechanism
+    loss: Loss = "zero-one"
+    test: Literal["sequential", "fixed"] = "sequential"
+    batch: int = Field(default=1000, ge=1, le=10_000_000)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    liars: float = Field(default=0.0, ge=0, lt=0.5, exclude_if=lambda share: share == 0.0)
+    deadline: float = Field(default=60.0, gt=0)
+    lifetime: Lifetime | None = Field(default=None, exclude_if=lambda lifetime: lifetime is None)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        return of_agent(self.mechanism.guarantee)
+
+    @property
+    def value_mechanism(self) -> Mechanism:
+        """The mechanism, of protocols that ask for values in [0, 1]; one that randomizes items is a BadScenario."""
+        if not isinstance(self.mechanism, Mechanism):
+            found = f"{self.mechanism.name} randomizes items"
+            raise BadScenario(f"agents.mechanism: {found}, this protocol asks for values in [0, 1]: take warner")
+        return self.mechanism
+
+    @property
+    def bit_mechanism(self) -> BitMechanism:
+        """The mechanism, of protocols whose agents answer with a bit; another one is a BadScenario."""
+        return as_bits(self.mechanism)
+
 
 MOST_FOR_MARGINS = 30.0  # counts with so little noise are as good as counts without any
 
@@ -266,3 +410,90 @@ def policy_digest(scenario: Scenario) -> str:
     """Return the SHA-256 of what a curator agrees to: where its people and the public ones come from, its section."""
     wire = scenario.wire()
     return canonical.digest({part: wire[part] for part in ("people", "source", "public", "curator")})
+
+
+class ResolvedCurator(CuratorSection):
+    """A curator's policy of which every number is known."""
+
+    n: SampleSize
+    kappa: Density | None
+    eta: Step
+    rounds: Rounds
+    learner: AnyLearner | None = None
+
+    @property
+    def settings(self) -> LearnerSettings:
+        return cast(LearnerSettings, super().settings)
+
+    @property
+    def share(self) -> float:
+        """What one of ``rounds`` pure releases may cost: epsilon / rounds, rounded down; without epsilon, refused."""
+        if self.epsilon is None:
+            raise BadScenario("curator.epsilon: this protocol needs a private curator")
+        return self.epsilon if self.rounds == 1 else down(self.epsilon / self.rounds)
+
+
+class ResolvedAgents(AgentsSection):
+    """The agents' side, their number known."""
+
+    count: AgentCount
+
+
+class ResolvedScenario(Scenario):
+    """A scenario that can be run: :func:`common.scenario.plan.resolve` makes one, in which no number is ``plan``."""
+
+    curator: ResolvedCurator
+    agents: ResolvedAgents
+
+    @property
+    def planned_margins(self) -> tuple[Release, ...]:
+        return self.margins(self.curator.rounds)
+
+
+def settled(scenario: Scenario) -> ResolvedScenario:
+    """Return a scenario of which nothing is open as a resolved one; an open value is a BadScenario."""
+    if isinstance(scenario, ResolvedScenario):
+        return scenario
+    if scenario.anything_open:
+        raise BadScenario("a run needs a resolved scenario: a value is still at 'plan'")
+    curator, agents = ResolvedCurator(**_given(scenario.curator)), ResolvedAgents(**_given(scenario.agents))
+    return ResolvedScenario.model_validate(_given(scenario) | {"curator": curator, "agents": agents})
+
+
+S = TypeVar("S", ResolvedCurator, ResolvedAgents)
+
+
+def filled(
+    scenario: Scenario,
+    *,
+    n: int,
+    kappa: float | None,
+    eta: float,
+    rounds: int,
+    learner: dict[str, Any] | None,
+    agents: int,
+) -> ResolvedScenario:
+    """Return a scenario with these numbers, ``learner`` in JSON form, in the place of its own.
+
+    Planned numbers may be larger than those that a run admits: :func:`parse_resolved` refuses them, a plan shows them.
+    """
+    settings = None if learner is None else parse_settings(learner)
+    policy = {"n": n, "kappa": kappa, "eta": eta, "rounds": rounds, "learner": settings}
+    return ResolvedScenario.model_validate(
+        _given(scenario)
+        | {"curator": _taken(ResolvedCurator, scenario.curator, policy)}
+        | {"agents": _taken(ResolvedAgents, scenario.agents, {"count": agents})}
+    )
+
+
+def _taken(kind: type[S], section: CuratorSection | AgentsSection, numbers: dict[str, Any]) -> S:
+    return kind.model_construct(section.model_fields_set | numbers.keys(), **(dict(section) | numbers))
+
+
+def _given(value: Scenario | CuratorSection | AgentsSection) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.model_fields_set}
+
+
+def parse_resolved(tree: Any) -> ResolvedScenario:
+    """Validate a resolved scenario from its JSON tree; errors are those of :func:`parse` and :func:`settled`."""
+    return settled(parse(tree))

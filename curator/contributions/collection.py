@@ -35,8 +35,7 @@ from common.log.ledger import KEY, REMEDY, SAMPLE, Journal
 from common.net.app import Service, create_app, invitation, invitation_hash, read_signed, same, signed_body, token_hash
 from common.net.edge import TINY, Admitted, Guarded, Opening
 from common.net.monitoring import Check, disk
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import policy_digest
+from common.scenario.scenario import ResolvedScenario, policy_digest
 from curator.contributions import messages
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import FILE, SHARED, Store

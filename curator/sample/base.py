@@ -15,9 +15,8 @@ from common.core.errors import BadData
 from common.local.losses import Weighing
 from common.local.records import Records
 from curator.sample.fixed_rows import FixedRows, Grid
-from curator.sample.rejection import AcceptanceTable, Picked
 from curator.sample.rows import ShardRows, SingleRows
-from curator.sample.shard import ScoreHistogram, Shard
+from curator.sample.shard import AcceptanceTable, Picked, ScoreHistogram, Shard
 
 Answer = TypeVar("Answer")
 

@@ -13,8 +13,7 @@ from common.core.durable import claim_people, durable_key, hold
 from common.core.machine import processors
 from common.data.population import RecordSource
 from common.local.records import Records
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import data_folder
+from common.scenario.scenario import ResolvedScenario, data_folder
 from curator.sample.base import LocalSample, Sample
 from curator.sample.source import OnProgress, RecordLayout, Source, Work, in_blocks
 

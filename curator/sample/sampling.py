@@ -18,9 +18,8 @@ from common.local.records import Records
 from common.numerics.elementary import exp
 from common.numerics.randomness import RandomSource
 from curator.sample.base import Sample
-from curator.sample.rejection import AcceptanceTable, Picked
 from curator.sample.rows import GatheredRows, signed
-from curator.sample.shard import BLOCK, ScoreHistogram
+from curator.sample.shard import BLOCK, AcceptanceTable, Picked, ScoreHistogram
 
 MIN_ACCEPTANCE = 1 / 64
 """Below this share of accepted proposals, a table of the weights (8 bytes for 512 records) costs less."""

@@ -22,8 +22,7 @@ from common.core.machine import check_disk, check_memory, size
 from common.data.population import PopulationSpec, RecordSource, open_records
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.sections import Storage
+from common.scenario.scenario import ResolvedScenario, Storage
 from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.rows import ShardRows, SingleRows
 

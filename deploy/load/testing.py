@@ -25,7 +25,7 @@ from common.crypto.identity import Identity
 from common.net import addresses
 from common.net.tls import context_for
 from common.scenario import loading
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from deploy.checking import checked
 from deploy.deployment import RunOutput
 from deploy.load.client import Answer, Connection, LightAgent, faster, request

@@ -28,8 +28,7 @@ from common.net.messages import Spent
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource, durable_secret, subseed
 from common.scenario.accepting import check_real
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import data_folder
+from common.scenario.scenario import ResolvedScenario, data_folder
 from local_agent.answers import Values, answer_mass, answer_together, blocks, evaluated
 from local_agent.hosted import questions
 from local_agent.person import receipts

@@ -32,7 +32,7 @@ from common.privacy.accountants import grouped
 from common.privacy.budget import Certificate, certify
 from common.privacy.events import Event
 from common.privacy.guarantee import PrivacyGuarantee
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.scenario import ResolvedScenario, parse_resolved
 from common.statistics.intervals import Estimate
 from referee.audit.agents import Agents, Place, Vouchers, Vouching
 from referee.audit.certificates import recheck

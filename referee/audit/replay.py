@@ -18,7 +18,7 @@ from common.net.messages import Configuration, Perform
 from common.operations.operation import declared_event, findings
 from common.privacy.events import Event, NoEvent
 from common.protocols.base import AskCurator, Progress, Testing
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from referee.audit.agents import Agents, Place, checked_reports
 from referee.collection.aggregation import add_up
 from referee.collection.batches import AnyBatch

@@ -29,7 +29,7 @@ from common.crypto.vouching import Credential, Grant, IssuerKey, check_credentia
 from common.net import messages
 from common.net.app import token_hash
 from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from referee.collection.judging import verified_payload
 from referee.collection.roster import Roster
 from referee.store import RefereeStore

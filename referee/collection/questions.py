@@ -14,7 +14,7 @@ from common.core.errors import NotFound
 from common.local.mechanisms.mechanism import LocalRandomizer
 from common.local.queries.query import parse_query
 from common.net import messages
-from common.scenario.resolved import parse_resolved
+from common.scenario.scenario import parse_resolved
 from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import Registrar
 from referee.collection.judging import Asked

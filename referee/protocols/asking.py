@@ -19,7 +19,7 @@ from common.net.messages import MAX_LISTED, most_agents, too_many
 from common.operations.operation import Learn, Learned, Operation, R
 from common.protocols.base import AskCurator, Testing, Together
 from common.scenario.plan import plan
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.statistics.evidence import FixedTest, LossTest, Reached, SequentialTest, Verdict
 from common.statistics.intervals import Estimate, tally
 from common.statistics.robustness import RobustTest

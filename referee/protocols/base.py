@@ -23,8 +23,7 @@ from common.local.queries.query import AskAgents
 from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, pattern_of
 from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics.intervals import Estimate
 from common.statistics.robustness import Silence, estimate_with_missing, most_adversarial, robust_estimate
 

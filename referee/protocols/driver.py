@@ -20,7 +20,7 @@ from common.protocols.base import AskCurator, Progress, Together, demands_of
 from common.protocols.patterns import Party, Pattern
 from common.scenario.accepting import in_range
 from common.scenario.plan import plan
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.statistics.evidence import implausible
 from common.statistics.intervals import Estimate
 from common.statistics.robustness import most_adversarial, silence_bound

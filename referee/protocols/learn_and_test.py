@@ -13,7 +13,7 @@ from common.local.losses import Loss
 from common.local.queries.query import LossQuery
 from common.operations.operation import Labelled, LabelPoints, Learn
 from common.protocols.base import Progress, pattern_of
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 

@@ -15,7 +15,7 @@ from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.features import GradientQuery, MomentQuery
 from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.protocols.base import Progress, pattern_of
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, at_once, estimate_mean, means_by_slot
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 

@@ -29,7 +29,7 @@ from common.protocols.parities import (
     number_of,
     shape,
 )
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.statistics.cdf import estimate_cdf, find_quantile, ladder
 from common.statistics.frequency import likeliest_parity, reports, signed_shares
 from referee.protocols.asking import ask, ask_coded, ask_together, at_once, learn_parity, parity_of

@@ -24,7 +24,7 @@ from common.privacy.budget import sampling_schedule
 from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import Portfolio, compares, judges, label_reporters
 from common.protocols.portfolio import candidates as candidates_of
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.statistics import calibration
 from common.statistics.calibration import Calibration, CellShares, Prior, ReportedShare, calibrate, forecast, posterior
 from common.statistics.frequency import signed_shares

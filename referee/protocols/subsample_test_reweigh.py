@@ -16,7 +16,7 @@ from common.local.losses import Loss
 from common.local.queries.query import LossQuery
 from common.operations.operation import Learn, Reweigh
 from common.protocols.base import Progress, pattern_of
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, JudgingScript, LevelTestPlan, ask, estimate_mean, test_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 

@@ -15,7 +15,7 @@ from common.net import messages
 from common.net.client import Client
 from common.net.transport import Overdue, time_limit
 from common.operations.operation import Operation, declared_event
-from common.scenario.resolved import parse_resolved
+from common.scenario.scenario import parse_resolved
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from common.log.witness import behind
 from common.net import messages
 from common.net.transport import Overdue, time_limit
 from common.protocols.base import AskCurator, Progress, Testing
-from common.scenario.resolved import parse_resolved
+from common.scenario.scenario import parse_resolved
 from referee.collection.aggregation import check_room
 from referee.collection.collection import ReportCollection
 from referee.collection.enrolment import Registrar, check_accepted

@@ -8,8 +8,7 @@ from typing import Any
 from common.core.values import Value
 from common.net.messages import Terms
 from common.privacy.guarantee import NOTHING, PrivacyGuarantee, together
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import ResolvedScenario, Scenario
 from referee.protocols.base import Outcome, Silent
 
 TEST = "tested_"

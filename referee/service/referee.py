@@ -25,7 +25,7 @@ from common.net.edge import LARGE
 from common.net.messages import AnySigned
 from common.protocols.base import Progress, Testing
 from common.scenario.accepting import accepted
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.scenario import ResolvedScenario, parse_resolved
 from referee.collection.aggregation import Proofs
 from referee.collection.collection import ReportCollection
 from referee.collection.enrolment import USUAL, Caps, Registrar, packed

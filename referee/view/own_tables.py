@@ -26,8 +26,7 @@ from common.data.files import columns_of, is_typed, pieces
 from common.data.population import locate
 from common.data.tables import Category, Feature, Label, Layout, Number
 from common.scenario.fitting import Advice, Start, advised, scenario_tree, usual_delta
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario, parse
+from common.scenario.scenario import ResolvedScenario, Scenario, parse
 
 _INDENT = "  "
 _EXPLAINED = strictyaml.load((resources.files(__package__) / "first_scenario.yaml").read_text("utf-8"))

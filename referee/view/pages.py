@@ -16,7 +16,7 @@ from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import present
 from common.core.plain import command
 from common.net.pages import page_environment, style
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.scenario import ResolvedScenario, parse_resolved
 from referee.runfolder import read_result, read_scenario
 from referee.view import charts
 from referee.view.run_view import PROMISED as PROMISED

@@ -19,7 +19,7 @@ from common.models.model import released
 from common.net.messages import Spent
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.fitting import advice_of
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import halts, level_of, shown_by
 from referee.view.wording import (

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import VAGUE, level_of
 

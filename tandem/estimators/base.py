@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from common.core.arrays import AnyArray, Singles
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
+from common.data.files import canonical_texts
 from common.data.loading import encode, is_file, is_frame
 from common.data.tables import TableSource
-from common.data.texts import canonical_texts
 from common.lifetime.charging import GivenPeople as HandedOver
 from common.lifetime.charging import Side
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis

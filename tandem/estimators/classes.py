@@ -13,9 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
+from common.data.files import canonical_texts
 from common.data.spelling import NoText, canonical_text, look_alikes, matching, plain_text
 from common.data.tables import Label, Layout, TableSource
-from common.data.texts import canonical_texts
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
 from tandem.estimators.frames import LABEL, described

@@ -21,18 +21,17 @@ import polars
 from sklearn.base import BaseEstimator
 
 from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
+from common.data.files import canonical_texts
 from common.data.loading import numbers_and_wrong
 from common.data.schema import Schema
 from common.data.tables import Number
-from common.data.texts import canonical_texts
 from common.lifetime.charging import Charging, GivenPeople, Side
 from common.local.hypotheses.hypothesis import ordinary_kinds
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.protocols import portfolio
 from common.scenario.fitting import ACCURACY, Advice, advice, steps
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario, parse
+from common.scenario.scenario import ResolvedScenario, Scenario, parse
 from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from deploy.checking import acceptable_of

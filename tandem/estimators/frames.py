@@ -16,11 +16,10 @@ import polars
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadData, BadFit
-from common.data.files import pieces
+from common.data.files import canonical_texts, pieces
 from common.data.loading import is_file, is_frame, numbers_and_wrong
 from common.data.schema import Schema, parse_schema, read_schema
 from common.data.tables import Label, Layout, Number, TableSource
-from common.data.texts import canonical_texts
 from common.lifetime.charging import GivenPeople
 from common.lifetime.recognition import rows_of_data
 

@@ -20,7 +20,7 @@ from common.net.app import Service
 from common.net.messages import Terms
 from common.net.pages import Rules, tagged
 from common.privacy.guarantee import PrivacyGuarantee
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.scenario import ResolvedScenario, parse_resolved
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of
 from referee.view.run_view import lost, run_view, view_so_far

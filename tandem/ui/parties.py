@@ -17,7 +17,7 @@ from common.core.plain import plain
 from common.local.mechanisms.mechanism import Warner
 from common.log.transcript import AnyEntry
 from common.net.messages import Configuration
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.scenario import ResolvedScenario, parse_resolved
 from deploy.catalogue import explained
 from referee.view.run_view import PROMISED, SIMULATED
 from referee.view.wording import promise

@@ -26,7 +26,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.scenario.loading import load
-from common.scenario.resolved import settled
+from common.scenario.scenario import settled
 from curator.curator import Curator
 from local_agent.answers import answer_together
 from referee.protocols.base import small_ball

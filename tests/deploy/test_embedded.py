@@ -18,7 +18,7 @@ from common.local.records import Records
 from common.net.server import listen
 from common.scenario import loading
 from common.scenario.loading import load
-from common.scenario.resolved import settled
+from common.scenario.scenario import settled
 from deploy import baselines
 from deploy.baselines import (
     Attempts,

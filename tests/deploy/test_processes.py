@@ -15,7 +15,7 @@ import pytest
 
 from common.core.errors import PeerUnavailable
 from common.scenario.loading import load
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from deploy.checking import checked
 from deploy.deployment import Embedded, RunOutput
 from deploy.processes import PartyProcess, Processes

@@ -10,8 +10,7 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.scenario.loading import load, shipped
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import data_folder
+from common.scenario.scenario import ResolvedScenario, data_folder
 from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.deployment import Embedded, RunOutput

@@ -20,7 +20,7 @@ from common.core.errors import VersionSkew
 from common.core.version import HEADER, PROTOCOL, stated
 from common.net import edge, messages
 from common.net.client import Client
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.app import curator_app
 from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from common.scenario.sections import CuratorSection
+from common.scenario.scenario import CuratorSection
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
 from tests.documents.reading import ROOT, defined, pages

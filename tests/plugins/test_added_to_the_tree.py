@@ -154,7 +154,7 @@ from common.local.queries.query import LossQuery
 from common.operations.operation import Learn
 from common.protocols.base import pattern_of
 from common.protocols.base import Progress
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.scenario.scenario import Scenario
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball

@@ -17,8 +17,7 @@ from common.log.entries import Extension, Head
 from common.net.messages import Terms
 from common.protocols.base import demands_of
 from common.scenario.loading import load, shipped
-from common.scenario.resolved import parse_resolved
-from common.scenario.scenario import parse, policy_digest, public_sample
+from common.scenario.scenario import parse, parse_resolved, policy_digest, public_sample
 from curator.startup import open_curator
 from deploy.baselines import can_judge
 from local_agent.hosted.population import open_population

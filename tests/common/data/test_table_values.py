@@ -19,11 +19,11 @@ from polars.selectors import float as floats
 
 import tandem
 from common.core.errors import BadData, BadMessage, BadScenario
+from common.data.files import canonical_texts
 from common.data.loading import encode, load, rows_of, select_rows
 from common.data.schema import parse_schema
 from common.data.spelling import NUMBER, as_listed, canonical, canonical_text, look_alikes, matching
 from common.data.tables import TableSource, disjoint, record_of
-from common.data.texts import canonical_texts
 from tests.tiers import for_each, thinned
 
 ONE_TEXT = {

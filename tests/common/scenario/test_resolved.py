@@ -11,8 +11,7 @@ from common.net.cli import version
 from common.protocols.base import DEMANDS, demands_of
 from common.scenario.loading import load, shipped
 from common.scenario.plan import resolve
-from common.scenario.resolved import ResolvedScenario, parse_resolved, settled
-from common.scenario.scenario import Scenario, parse, policy_digest
+from common.scenario.scenario import ResolvedScenario, Scenario, parse, parse_resolved, policy_digest, settled
 from referee.protocols.base import PROTOCOLS
 from tests.support import TINY
 from tests.tiers import for_each, thinned

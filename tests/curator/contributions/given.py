@@ -9,8 +9,7 @@ from common.core.errors import Unauthorized
 from common.crypto.identity import Identity, Signed
 from common.data.tables import TableSource
 from common.scenario.plan import resolve
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import parse
+from common.scenario.scenario import ResolvedScenario, parse
 from curator.contributions import messages
 from curator.contributions.collection import Collection, collecting
 from curator.contributions.contributor import Contributor

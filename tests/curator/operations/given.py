@@ -16,7 +16,7 @@ from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.curator import Curator
 from curator.engine import Workspace
 from curator.sample.base import LocalSample

@@ -20,7 +20,7 @@ from common.privacy.budget import cost
 from common.privacy.events import Gaussian, Release
 from common.privacy.rounding import down
 from common.protocols.blender import SPURIOUS, threshold
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.scenario import ResolvedScenario, parse_resolved
 from curator.engine import Workspace
 from curator.mechanisms.sparse_histogram import listed
 from curator.sample.base import LocalSample

@@ -28,9 +28,9 @@ from curator.sample import source
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.placement import check_sample, open_sample
-from curator.sample.rejection import AcceptanceTable
 from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
+from curator.sample.shard import AcceptanceTable
 from curator.sample.source import RecordLayout, each_block
 from tests.curator.given import cumulative_losses, losses_of, split
 from tests.support import tiny

@@ -19,7 +19,7 @@ from benchmarks.faults.person import STRIKES, person
 from common.core.durable import claimed
 from common.core.errors import AuditFailed, BrokenLedger, TandemError
 from common.lifetime.charging import Charging
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator import ledger as of_curator
 from curator.ledger import listed
 from curator.startup import open_curator

@@ -13,7 +13,7 @@ from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.local.records import Records
 from common.log.witness import FileWitness
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.startup import open_curator
 from deploy.deployment import RunOutput
 from local_agent.host import Host

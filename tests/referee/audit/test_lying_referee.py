@@ -15,7 +15,7 @@ from common.log.merkle import merkle_root
 from common.operations.operation import release_of
 from common.privacy import guarantee
 from common.privacy.events import NoEvent
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import Estimate
 from local_agent.answers import answer_together
 from referee.audit.audit import Audit, audit

@@ -21,7 +21,7 @@ from common.local.queries.query import Answers, LossQuery
 from common.local.records import Records
 from common.net import messages
 from common.net.messages import PackedReport, Report
-from common.scenario.sections import AgentsSection
+from common.scenario.scenario import AgentsSection
 from local_agent.cli import app, read_record
 from local_agent.host import Host
 from local_agent.person.agent import Agent

@@ -23,8 +23,7 @@ from common.privacy.events import NoEvent
 from common.protocols.base import AskCurator
 from common.scenario.loading import load
 from common.scenario.plan import plan, resolve
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics.calibration import Calibration
 from curator.curator import Curator
 from curator.sample.base import LocalSample

@@ -17,8 +17,7 @@ from common.local.queries.query import QUERIES, Answers, AskAgents, Query
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.operation import Learn, LearnParities, Operation, Result
 from common.protocols.base import AskCurator, Progress, pattern_of
-from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import ResolvedScenario, Scenario
 from curator.engine import Engine
 from curator.operations import HANDLERS
 from curator.sample.base import LocalSample

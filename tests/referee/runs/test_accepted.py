@@ -26,7 +26,7 @@ from common.local.queries.query import QUERIES
 from common.net.client import WitnessClient
 from common.net.messages import AgentPolicy
 from common.numerics.randomness import subseed
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.curator import Curator
 from local_agent.host import Host
 from local_agent.person.agent import Agent

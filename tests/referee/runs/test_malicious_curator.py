@@ -17,7 +17,7 @@ import pytest
 from common.core.errors import AuditFailed, BadMessage, Conflict, PeerMisbehaved
 from common.crypto.identity import Identity, Signed
 from common.net import transport
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from curator.curator import Curator
 from referee.audit.audit import audit
 from referee.runs import curator as patience

@@ -11,7 +11,7 @@ from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.records import Records
-from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import Estimate
 from deploy.deployment import OnProgress, RunOutput
 
