@@ -74,9 +74,9 @@ def open_curator(
         source = subseed(known, "source")
         sample = open_sample(scenario, folder, source, on_progress, identify, read.append, contributions)
         opened.callback(sample.close)
-        for column in read[0].mostly_clipped() if read else ():
+        for column, count in read[0].mostly_clipped().items() if read else ():
             on_progress(
-                f"PRIVATE, for the keeper of these records alone: {read[0].clipped[column]:,} of {read[0].rows:,} rows "
+                f"PRIVATE, for the keeper of these records alone: {count:,} of {read[0].rows:,} rows "
                 f"of column {column!r} are beyond its bounds and clipped to them: look for a wrong unit"
             )
         public = public_sample(scenario, known)

@@ -1,7 +1,7 @@
-"""One byte string per JSON value, so that a digest or signature means the same on every machine: RFC 8785.
+"""One byte string per JSON value (RFC 8785, the JSON Canonicalization Scheme), and JSON from strangers.
 
-Any implementation of the JSON Canonicalization Scheme makes the same bytes, in whatever language: keys in the order of
-their UTF-16 code units, no spaces, UTF-8, and each number in the text that ECMAScript gives to its double.
+Keys are in the order of their UTF-16 code units, without spaces, in UTF-8, and each number is in the text that
+ECMAScript gives to its double.
 """
 
 from __future__ import annotations
@@ -36,13 +36,10 @@ EXACT = 1 << 53  # integers up to this one, and down to its negative, are double
 
 
 def encode(value: Any) -> bytes:
-    """Encode a JSON value canonically (RFC 8785).
+    """Encode a JSON value canonically.
 
-    An integer is written where a double has exactly its digits: larger ones, which a reader in another language would
-    round, are for whoever defines the message to write as strings (:data:`common.core.values.Word`).
-
-    Raises:
-        BadMessage: If the value holds NaN, an infinity or an integer that is no double, or is not JSON.
+    What holds NaN, an infinity or an integer that is no double (:data:`common.core.values.Word`), or is not JSON, is a
+    BadMessage.
     """
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -99,7 +96,7 @@ def decode(raw: bytes) -> Any:
     """Decode JSON; a BadMessage refuses NaN, infinities, a key given twice, what is no UTF-8, too deep or too large."""
     check_shape(raw)
     try:
-        hooks: dict[str, Any] = {"parse_int": _integer, "parse_float": _finite} if _ENDLESS.search(raw) else {}
+        hooks: dict[str, Any] = {"parse_int": _short, "parse_float": _finite} if _ENDLESS.search(raw) else {}
         return json.loads(raw.decode("utf-8"), parse_constant=_finite, object_pairs_hook=_unique, **hooks)
     except (ValueError, RecursionError) as error:
         raise BadMessage(f"not acceptable JSON: {error}") from error
@@ -125,7 +122,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _integer(text: str) -> int:
+def _short(text: str) -> int:
     if len(text) > LONGEST_NUMBER:
         raise ValueError(f"a number has {len(text):,} digits, at most {LONGEST_NUMBER}")
     return int(text)

@@ -62,8 +62,8 @@ MAKING = 0  # the turn to make the tables (:func:`alone`); others are the partie
 class DatabaseSchema:
     """The tables of a party's database; ``name`` says whose they are.
 
-    A database of another ``version`` is refused, by ``error`` where a release up to 0.3.0 wrote it, with the ``remedy``
-    at the end of its message: before 1.0 none is migrated.
+    A database of another ``version`` is refused, not migrated: by ``error`` with the ``remedy`` where a release up to
+    0.3.0 wrote it.
     """
 
     name: str
@@ -74,20 +74,16 @@ class DatabaseSchema:
 
 
 def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engine:
-    """Connect, and make the tables where there are none.
-
-    What is committed survives a crash: SQLite files get full synchronisation, PostgreSQL's sessions commit
-    synchronously even if the server's default is another one.
+    """Connect, and make the tables where there are none; what is committed survives a crash.
 
     Args:
         url: SQLAlchemy URL of a SQLite file or a PostgreSQL database.
-        log: Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it, all that is committed
-            is in the file itself: a copy of the one file is whole.
+        log: Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it a copy of the one file
+            is whole.
 
     Raises:
         BadInput: If there is no such database, it cannot be opened, its server does not keep what is committed, or
-            another version of Tandem wrote it: the message says which one reads it, and nothing is changed. The schema
-            may name another class of errors for an older one.
+            another version of Tandem wrote it (an older one: ``schema.error``). Nothing is changed then.
     """
     try:
         kind = make_url(url).get_backend_name()
@@ -123,8 +119,8 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engi
 def alone(connection: Connection, turn: int) -> None:
     """Wait for a turn that only one transaction of all processes has at a time; it ends with the transaction.
 
-    What another transaction wrote in the same turn is seen by all that is read from here on. On SQLite there is one
-    turn for everything: the right to write. Call it before anything else in the transaction.
+    To be called first in the transaction, which then sees what others wrote in the same turn. SQLite has one turn for
+    everything: the right to write.
     """
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -135,7 +131,7 @@ def alone(connection: Connection, turn: int) -> None:
 def count_commits(engine: Engine) -> Callable[[], int]:
     """Count the transactions that are committed from here on; each that wrote to a SQLite file is one fsync of its log.
 
-    On PostgreSQL too each is on disk before it is acknowledged, but several sessions' commits may share an fsync.
+    On PostgreSQL several sessions' commits may share an fsync.
     """
     count, counting = 0, threading.Lock()
 
@@ -215,10 +211,7 @@ def place_for_copy(copy: Path) -> None:
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy a SQLite database as of one moment, while others write to it: what is in its write-ahead log comes along.
-
-    A copy of the files by other means can take the file of one moment and the log of another.
-    """
+    """Copy a SQLite database as of one moment, while others write to it: what is in its write-ahead log comes along."""
     with closing(sqlite3.connect(source)) as live, closing(sqlite3.connect(target)) as copied:
         live.backup(copied)
 
@@ -227,12 +220,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
 def opened_copy(place: Path, name: str, kind: files.Kind, tables: frozenset[str]) -> Iterator[sqlite3.Connection]:
     """Open a SQLite file that another party may have written, for reading alone, and only if it is nothing but tables.
 
-    Nothing in it is carried out: it has no triggers, views, virtual tables or generated columns, and no log beside it
-    that would be laid over it.
-
-    Raises:
-        NotFound: If there is none.
-        BadData: If it is no such file; says why.
+    One that has triggers, views, virtual tables, generated columns or a log beside it is a BadData; none, a NotFound.
     """
     with files.opened(Path(name), kind, place):
         pass

@@ -1,6 +1,6 @@
 """State directories: files that survive a crash whole, and a claim that keeps one directory to one purpose.
 
-What cannot be used is refused by a BadInput that says why.
+What cannot be used is a BadInput.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 def file_name(name: str) -> str:
     """Return the name of the file of something whose own name another party has chosen: 1 to 64 of 0-9 a-z A-Z _ -.
 
-    Two names never share a file, also where a file system does not tell ``Run`` from ``run``, and none means anything
-    to a system. A name of lower-case letters stands for itself; another one is followed by ``+`` and a part of its
-    SHA-256.
+    Two names never share a file, also where a file system does not tell ``Run`` from ``run``: a name that is not in
+    lower case, or names a device, is followed by ``+`` and a part of its SHA-256.
     """
     if re.fullmatch(r"[0-9a-zA-Z_-]{1,64}", name) is None:
         raise BadInput(f"no file is named after {name[:100]!r}: a name has 1 to 64 of the characters 0-9 a-z A-Z _ -")
@@ -65,8 +64,7 @@ def sync_folder(folder: Path) -> None:
 def make_folder(folder: Path, *, mode: int = 0o777) -> None:
     """Create a folder, and those above it that are missing, so that a power cut takes neither it nor what is in it.
 
-    One that exists is synchronised again, with the names in it: whoever made it, or put a file into it, may have been
-    cut off before that, and what can be read is relied on from here on.
+    One that exists is synchronised again: its maker may have been cut off before that.
     """
     missing = [place for place in folder.parents if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True, mode=mode)
@@ -90,8 +88,7 @@ def user_state() -> Path:
 def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
     """Take a state directory for this process alone, until the returned file is closed or the process ends.
 
-    Two processes on one state would each trust a memory of their own: budgets could be spent twice. A directory that
-    another process holds is refused, or waited for, as is right where nobody holds it for long.
+    One that another process holds is refused, or waited for.
     """
     try:
         make_folder(folder, mode=0o700)
@@ -115,8 +112,7 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
 def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """Bind a state directory to some facts, the first time; afterwards insist on them. Return them as they are written.
 
-    A fact that is None is taken from what is written there (such as a seed that was drawn at the first start). A
-    directory that a version of Tandem has written which speaks another protocol is refused.
+    A fact that is None is taken from what is written there. A directory of another protocol is refused.
     """
     make_folder(folder, mode=0o700)
     path = folder / CLAIM
@@ -158,11 +154,7 @@ def _unreadable(path: Path) -> BadInput:
 
 
 def claim_people(folder: Path, fingerprint: str | None, name: str = "people") -> None:
-    """Bind a state directory to the records of a table: its answered flags and ledger are about these people only.
-
-    One that is bound to others is refused: a person may have moved to another row, and would be asked or charged as
-    another.
-    """
+    """Bind a state directory to the records of a table, whose rows its ledger is about; another table is refused."""
     if fingerprint is None:
         return
     path = folder / name
@@ -170,17 +162,15 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
         write_durably(path, fingerprint.encode(), mode=0o600)
     if path.read_bytes() != fingerprint.encode():
         raise BadInput(
-            f"the table has changed since the state directory {folder} was made for it: "
-            f"put the old table back, or give a fresh directory with --state (its run is charged "
-            f"to the same people)"
+            f"the table has changed since the state directory {folder} was made for it: put the old table back, or "
+            "give a fresh directory with --state (its run is charged to the same people)"
         )
 
 
 def durable_key(path: Path) -> bytes:
     """Return the 32-byte secret at ``path``, drawn from the operating system and written durably the first time.
 
-    Its SHA-256 stands behind it, so that a damaged secret is not taken for another one. Releases up to 0.2.0 have
-    written the 32 bytes alone, which are taken as they are.
+    Its SHA-256 stands behind it; of releases up to 0.2.0 it does not.
     """
     if not path.exists():
         secret = os.urandom(_SECRET)
@@ -190,6 +180,6 @@ def durable_key(path: Path) -> bytes:
     if len(secret) != _SECRET or (seal and seal != hashlib.sha256(secret).digest()):
         raise BadInput(
             f"{path} holds no secret that can be trusted: it was cut off or damaged; put it back from a copy of this "
-            f"directory. Without it what was drawn under it cannot be drawn again"
+            "directory. Without it what was drawn under it cannot be drawn again"
         )
     return secret

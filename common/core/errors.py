@@ -16,12 +16,9 @@ MEMBERS = 20  # further members of a peer's problem document that are kept, at m
 class TandemError(Exception):
     """Root of the tree: a sentence for people, a problem type for programs.
 
-    Args:
-        detail: One sentence that says the constraint and the value found, and, where it helps, what to do.
-        **members: Extra members of the problem document (numbers and strings; never private data).
-
-    Attributes:
-        reported_by: The peer whose problem document it was; empty for an error of this process.
+    ``detail`` says the constraint and the value found, and, where it helps, what to do. Extra ``members`` of the
+    problem document are numbers and strings, never private data. ``reported_by`` is the peer whose problem document it
+    was; empty for an error of this process.
     """
 
     problem: ClassVar[str] = "internal"
@@ -217,7 +214,7 @@ class PeerMisbehaved(PeerError, problem="peer-misbehaved", title="Peer misbehave
 
 
 def every_error() -> list[type[TandemError]]:
-    """Return the whole tree, root first (for the problem-type table and its test)."""
+    """Return the whole tree, root first."""
     found: list[type[TandemError]] = [TandemError]
     for kind in found:
         found.extend(kind.__subclasses__())
@@ -227,11 +224,8 @@ def every_error() -> list[type[TandemError]]:
 def from_document(document: dict[str, Any]) -> TandemError:
     """Rebuild the error that a peer reported as a problem document.
 
-    Unknown types become :class:`PeerError`, and so do those that steer this process (a run is cancelled by its own
-    operator, another process of the same referee has taken over) or judge a peer: a peer cannot raise them here.
-
-    Texts are made plain and short here, where they enter: they may go on into results, transcripts and further problem
-    documents. Of further members the first :data:`MEMBERS` are kept, if each is a number or a text with a name.
+    Unknown types become :class:`PeerError`, and so do those that steer this process or judge a peer. Texts are made
+    plain and short; of further members the first :data:`MEMBERS` are kept that are numbers or texts with a name.
     """
     own = (RunCancelled, Superseded, PeerError)
     kinds = {URN + kind.problem: kind for kind in every_error() if not issubclass(kind, own)}

@@ -1,8 +1,6 @@
 """The one reader of files that another party wrote: regular files alone, of a limited size, read no further than that.
 
-A folder that somebody hands over may hold anything under the names that a command opens: a link to a device or to a
-file outside of it, a pipe that never ends, a file of a terabyte. Every command that reads such a folder opens its files
-here. What a file *holds* is bounded by its parser (:mod:`common.core.canonical`, :mod:`common.core.strictyaml`).
+What a file *holds* is bounded by its parser (:mod:`common.core.canonical`, :mod:`common.core.strictyaml`).
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 from pathlib import Path
 from typing import NamedTuple
@@ -57,15 +55,13 @@ KEY = Kind("key", 64 << 10)
 
 @contextmanager
 def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[BufferedIOBase]:
-    """Open a file for reading while the block lasts.
+    """Open a file for reading while the block lasts; there being none is a NotFound.
 
     Args:
         path: The file; if ``within`` is given, its path inside that folder.
-        within: The folder of another party. No part of the path inside it may be a link; a file that a user has named
-            without a folder may be one.
+        within: The folder of another party. No part of the path inside it may be a link.
 
     Raises:
-        NotFound: If there is no such file.
         BadData: If it cannot be opened, is no regular file, or is larger than its kind may be.
     """
     shown = path if within is None else within / path
@@ -98,11 +94,9 @@ def read(path: Path, kind: Kind, within: Path | None = None) -> bytes:
 
 def present(folder: Path, name: str) -> bool:
     """Tell whether a folder has a file of a name, of whatever kind it is."""
-    try:
-        os.lstat(folder / name)
-    except (OSError, ValueError):
-        return False
-    return True
+    with suppress(OSError, ValueError):
+        return bool(os.lstat(folder / name))
+    return False
 
 
 def names(folder: Path, suffix: str = "") -> list[str]:
@@ -112,10 +106,7 @@ def names(folder: Path, suffix: str = "") -> list[str]:
         with os.scandir(folder) as entries:
             for count, entry in enumerate(entries):
                 if count == MOST_NAMES:
-                    raise BadData(
-                        f"the directory {folder} holds more than {MOST_NAMES:,} names, and no more are looked at: move "
-                        "what you need into a directory of its own"
-                    )
+                    raise _too_many(f"the directory {folder} holds", MOST_NAMES, "names")
                 if entry.name.endswith(suffix):
                     found.append(entry.name)
     except OSError as error:
@@ -136,11 +127,12 @@ def documents(place: Path, kind: Kind, suffix: str = ".json") -> Iterator[tuple[
         raw = read(Path(name), kind, place)
         together += len(raw)
         if together > MOST_TOGETHER:
-            raise BadData(
-                f"the files in {place} have more than {MOST_TOGETHER:,} bytes together: move those that you need into "
-                "a directory of their own"
-            )
+            raise _too_many(f"the files in {place} have", MOST_TOGETHER, "bytes together")
         yield place / name, raw
+
+
+def _too_many(what: str, most: int, items: str) -> BadData:
+    return BadData(f"{what} more than {most:,} {items}: move what you need into a directory of its own")
 
 
 def _descriptor(path: Path, within: Path | None) -> int:

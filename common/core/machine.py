@@ -37,11 +37,9 @@ def processors() -> int:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let an interrupt (Ctrl-C, a notebook's stop button) wait until the block ends, and take effect then.
+    """Let an interrupt (Ctrl-C, a notebook's stop button) of the main thread wait until the block ends.
 
-    For imports. Python forgets the module whose import is interrupted, but not the parts of it that are loaded already,
-    and large libraries cannot be loaded a second time over them: the session would be useless. Only the main thread is
-    ever interrupted, so that the block changes nothing in any other.
+    For imports: large libraries cannot be loaded a second time over the parts that an interrupted one leaves.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
@@ -65,7 +63,7 @@ def python_module(name: str) -> list[str]:
 def python_environment() -> dict[str, str]:
     """Return this process's environment, in which :func:`python_module` finds the Tandem that runs here.
 
-    A checkout need not be installed where a process starts in its folder; the command does not look there by itself.
+    That may be a checkout which is not installed.
     """
     root = str(Path(__file__).resolve().parents[__name__.count(".")])
     places = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
@@ -93,9 +91,8 @@ _BUSY = 0.8  # of the seconds that a process may take, so many must have been th
 def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) -> None:
     """Go on in a child process, which is ended where it takes too much; this process waits, and ends as the child does.
 
-    For commands that read what a stranger has written: whatever a file makes the code or a library do, it is ended. To
-    be called before anything has begun a thread. Where the system does not show what a process takes (there is no
-    ``/proc``), nothing is watched, and this process goes on itself.
+    For commands that read what a stranger has written; before any thread is begun. Without ``/proc`` nothing is
+    watched, and this process goes on itself.
 
     Args:
         memory: Bytes that are resident at once, at most.
@@ -164,13 +161,11 @@ def _after_fork() -> None:
 
 def _polars_has_threads() -> bool:
     tasks = Path("/proc/self/task")  # Polars begins its threads at the first query
-    if not tasks.is_dir():
-        return True
-    for task in tasks.iterdir():
+    for task in tasks.iterdir() if tasks.is_dir() else ():
         with suppress(OSError):  # it ended just now
             if _THREAD_OF_POLARS.match((task / "comm").read_text()):
                 return True
-    return False
+    return not tasks.is_dir()
 
 
 if hasattr(os, "register_at_fork"):
@@ -180,9 +175,8 @@ if hasattr(os, "register_at_fork"):
 def works_after_fork(function: Callable[P, R]) -> Callable[P, R]:
     """Let a public function or method work in a process that was forked off one which has used Polars.
 
-    Polars waits for its threads, which a forked process does not have: for ever. There a call is carried out by a fresh
-    process, which takes a second or two to start. What the call leaves is brought back: the result or the exception,
-    the warnings, and what a method has set on its object.
+    Polars waits for ever for its threads, which a forked process does not have. There a fresh process carries out the
+    call; its result or exception, the warnings, and what a method has set on its object are brought back.
 
     Raises:
         BadInput: In such a process, if the arguments cannot be brought to another one.
@@ -280,7 +274,7 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int:
-    """Return how many bytes this process may still take, without swapping: the machine's and its control group's."""
+    """Return how many bytes this process may still take, without swapping, by its machine and its control group."""
     try:
         facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         machine = int(facts["MemAvailable"].split()[0]) << 10
@@ -297,9 +291,7 @@ def available_memory() -> int:
 
 def available_disk(folder: Path) -> int:
     """Return how many bytes may still be written where ``folder`` is, or will be."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
 
 
 def check_memory(what: str, needed: int, remedy: str) -> None:
@@ -308,7 +300,7 @@ def check_memory(what: str, needed: int, remedy: str) -> None:
 
 
 def check_disk(what: str, needed: int, folder: Path, remedy: str) -> None:
-    """Refuse what does not fit on the disk that ``folder`` is on, as :func:`check_memory`."""
+    """Refuse what does not fit on the disk of ``folder``, as :func:`check_memory`."""
     _check(what, f"disk at {folder}", needed, available_disk(folder), remedy)
 
 
@@ -324,10 +316,9 @@ def size(count: int) -> str:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When an answer leaves: at one of the public points unit, 2 unit, 4 unit, ... after it was begun.
+    """When an answer leaves: at one of the public points unit, 2 unit, 4 unit, ... seconds after it was begun.
 
-    Whoever sees when it leaves learns which point that was: with a unit that is a bound on the time, nothing; else the
-    logarithm of the time, rounded up. ``now`` and ``sleep`` are the clock, in seconds; replaced in tests.
+    Its time tells which point that was: nothing if the unit bounds the time, else the logarithm of it, rounded up.
     """
 
     now: Callable[[], float] = time.monotonic

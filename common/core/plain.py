@@ -28,11 +28,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def plain(text: str) -> str:
-    """Return a text in one line that shows what it holds: what is no visible character stands as its number.
-
-    A terminal takes control characters for commands (titles, colours, the clipboard); a line break may look like a
-    further line of a log.
-    """
+    """Return a text in one line, of :data:`MAX_LENGTH` at most: what is no visible character stands as its number."""
     return visible(text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "...")
 
 
@@ -60,9 +56,8 @@ def visible(text: str) -> str:
 def command(*words: str | Path) -> str:
     """Return a command as a shell reads it back, in one line of visible characters, whatever its words hold.
 
-    A word with characters that are not seen is written as ``$'...'`` with its bytes in octal, which bash, zsh and
-    POSIX.1-2024 read; any other as ``shlex.quote`` does. A path that begins with a dash gets ``./`` before it, so
-    that no command takes it for an option.
+    A word with characters that are not seen is written as ``$'...'`` with its bytes in octal (POSIX.1-2024, bash, zsh).
+    A path that begins with a dash gets ``./`` before it.
     """
     return " ".join(_word(word) for word in words)
 
@@ -95,13 +90,13 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def in_columns(parts: Mapping[str, str]) -> str:
-    """Return named texts as a person reads them on a terminal: names on the left, texts broken into lines beside them.
-
-    Each is made plain before it is laid out.
-    """
+    """Return named texts for a terminal, made plain: names on the left, texts broken into lines beside them."""
     lines = [plain(f"{name:<{_NAME}}  {text}") for name, text in parts.items()]
     indent = " " * (_NAME + 2)
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False) for line in lines)
+
+
+_RUN: ContextVar[str] = ContextVar("run", default="")
 
 
 class PlainFormatter(logging.Formatter):
@@ -129,10 +124,7 @@ def _raised(text: str) -> list[str]:
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes each log message as one JSON object in one ASCII line: time (UTC), level, logger, message; run, raised.
-
-    Its texts are escaped as :func:`plain` does, so that a reader of one field is safe too.
-    """
+    """Writes each log message as one JSON object of plain texts in one ASCII line, with its run and what was raised."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -141,14 +133,11 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": plain(record.getMessage()),
         }
-        if run := present_run():
+        if run := _RUN.get():
             line["run"] = plain(run)
         if record.exc_info:
             line["raised"] = "\n".join(_raised(self.formatException(record.exc_info)))
         return json.dumps(line)
-
-
-_RUN: ContextVar[str] = ContextVar("run", default="")
 
 
 @contextmanager
@@ -159,8 +148,3 @@ def about_run(run: str) -> Iterator[None]:
         yield
     finally:
         _RUN.reset(before)
-
-
-def present_run() -> str:
-    """Return the run that is worked for; empty if none is."""
-    return _RUN.get()

@@ -28,22 +28,21 @@ V = TypeVar("V", bound=Value)
 class Registry(Generic[T]):
     """Names to classes (or factories) of one kind, found by importing every module of a package.
 
-    Installed packages add their own by entry points (docs/extending.md). Nothing else is ever imported: a name
-    in a message is looked up among those that are there, and leads to no import.
+    Installed packages add their own by entry points (docs/extending.md). A name in a message leads to no import.
 
     Args:
         noun: What the entries are ("mechanism", "learner", ...), for messages.
         module: ``__name__`` of the declaring module. The other modules of its package register themselves and are
-            imported at first use; its last name is the group of the entry points: ``tandem.learners``, ...
-        alone: Whether the declaring module holds all entries: then no further module is imported, and its own last name
-            is that of the group.
-        group: Another name for the group of entry points.
+            imported at first use.
+        alone: Whether the declaring module holds all entries: then no further module is imported.
+        group: Name of the group of entry points, behind ``tandem.``; by default the last name of the package, or of the
+            declaring module if that is alone.
     """
 
     def __init__(self, noun: str, module: str, *, alone: bool = False, group: str | None = None) -> None:
         self.noun = noun
-        self._group = group
         self._package = module if alone else module.rpartition(".")[0]
+        self.group = group or self._package.rpartition(".")[2]
         self._entries: dict[str, T] = {}
         self._lock = threading.RLock()
         self._loading = False
@@ -84,11 +83,6 @@ class Registry(Generic[T]):
             finally:
                 self._loading = False
 
-    @property
-    def group(self) -> str:
-        """What stands behind ``tandem.`` in the name of the group of entry points."""
-        return self._group or self._package.rpartition(".")[2]
-
     def shipped(self) -> list[str]:
         """Return the names that come from the registry's own package, sorted: not those of plug-ins."""
         return [name for name, entry in self.items() if _origin(entry).startswith(f"{self._package}.")]
@@ -98,20 +92,21 @@ class Registry(Generic[T]):
         self._load()
         return sorted(self._entries)
 
+    def known(self, name: object) -> str:
+        """Return the end of a message about a name that is not there: the nearest one, and all that there are."""
+        return f"{nearest(name, self.names())}; known: {', '.join(self.names())}"
+
     def __getitem__(self, name: str) -> T:
         self._load()
-        try:
-            return self._entries[name]
-        except KeyError:
-            known = self.names()
-            hint, listed = nearest(name, known), ", ".join(known)
-            raise BadInput(f"no {self.noun} is called {name!r}{hint}; known: {listed}") from None
+        if name not in self._entries:
+            raise BadInput(f"no {self.noun} is called {name!r}{self.known(name)}")
+        return self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
     def items(self) -> list[tuple[str, T]]:
-        return [(name, self[name]) for name in self.names()]
+        return [(name, self[name]) for name in self]
 
     @contextmanager
     def extended(self, name: str, entry: T) -> Iterator[None]:
@@ -125,11 +120,7 @@ class Registry(Generic[T]):
 
 
 def declared(package: ModuleType, registry: str) -> list[str]:
-    """Return the names that a package's modules enter in a registry, sorted; read off their files, without imports.
-
-    Args:
-        registry: What the modules call it: ``MECHANISMS``, ``LEARNERS``, ...
-    """
+    """Return the names that a package's modules enter in a registry (``MECHANISMS``, ...), sorted, without imports."""
     entry = re.compile(rf'^@{registry}\.register\("([^"]+)"\)', re.MULTILINE)
     return sorted(name for source in _sources(resources.files(package)) for name in entry.findall(source))
 
@@ -165,12 +156,7 @@ class RegisteredValue(Value):
 
 
 class TypeRegistry(Registry[type[V]], Generic[V]):
-    """A registry of value types, each with a field that says which one it is: a tagged union that can be extended.
-
-    Args:
-        noun, module, group: As for :class:`Registry`.
-        field: The field that names the type in its JSON form.
-    """
+    """A registry of value types: a tagged union that can be extended. ``field`` names the type in its JSON form."""
 
     def __init__(self, noun: str, module: str, field: Literal["kind", "name"], *, group: str | None = None) -> None:
         super().__init__(noun, module, group=group)
@@ -181,20 +167,14 @@ class TypeRegistry(Registry[type[V]], Generic[V]):
         return value if isinstance(value, Value) else self.parse(value)
 
     def parse(self, wire: Any) -> V:
-        """Validate a value from its JSON form.
-
-        Raises:
-            BadMessage: If its type is unknown or a field is wrong.
-        """
+        """Validate a value from its JSON form; a BadMessage names an unknown type or a wrong field."""
         name = wire.get(self._field) if isinstance(wire, dict) else None
         if not isinstance(name, str) or name not in self.names():
-            known = self.names()
-            hint, listed = nearest(name, known), ", ".join(known)
-            raise BadMessage(f"no {self.noun} has the {self._field} {name!r:.80}{hint}; known: {listed}")
+            raise BadMessage(f"no {self.noun} has the {self._field} {name!r:.80}{self.known(name)}")
         return self[name].parse(wire)
 
 
-PREFIX = "tandem."
+PREFIX = "tandem."  # of groups of entry points
 
 
 def installed(group: str) -> tuple[EntryPoint, ...]:

@@ -1,8 +1,7 @@
 """YAML as it is meant, also from a stranger: no key twice, no tags, and nothing deep, large or endless.
 
-A document is checked event by event, without recursion, before PyYAML makes values of it: its loaders recurse for each
-level, in C without a limit, and an alias (``*name``) makes a few lines stand for gigabytes. Files of one's own may hold
-aliases, within the same limits; a file of another party's folder may not.
+A document is checked event by event, without recursion, before PyYAML makes values of it, which recurses without a
+limit. Files of one's own may hold aliases, within the same limits; a file of another party's folder may not.
 """
 
 from __future__ import annotations
@@ -25,15 +24,12 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def load(text: str, *, aliases: bool = False) -> Any:
-    """Parse one YAML document.
-
-    Args:
-        aliases: Whether the document may use aliases and merge keys.
+    """Parse one YAML document, which may use aliases and merge keys if ``aliases`` says so.
 
     Raises:
-        yaml.YAMLError: If it is not YAML, a key is given twice, or a value is none: a number of hundreds of digits, a
-            date that no calendar has; if it holds a tag, an alias that it may not hold, more than
-            :data:`~common.core.canonical.DEEPEST` levels or more than :data:`MOST` values.
+        yaml.YAMLError: If it is not YAML, a key is given twice, or a value is none (a number of hundreds of digits, a
+            date that no calendar has); if it holds a tag, more than :data:`~common.core.canonical.DEEPEST` levels or
+            more than :data:`MOST` values.
     """
     if tagged := _TAGS.search(text):  # libyaml compares each of these with all before it
         raise yaml.constructor.ConstructorError(None, None, f"the directive {tagged[0]} is not allowed")
@@ -93,7 +89,6 @@ class _Check:
         self._count = 0
 
     def document(self) -> None:
-        """Refuse what is no one document of values within the limits."""
         begun = False
         while not isinstance(event := self._loader.get_event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):

@@ -1,8 +1,6 @@
 """The one way to a terminal: a line is plain text, a document goes out as it is, a command runs as it is printed.
 
-Titles, columns, file names, reasons and peers' words come from people. No markup is read in any of them, no control
-character leaves, and a command is never broken into lines, however narrow the terminal is. Documents (JSON, CSV, YAML)
-are for programs and are written byte for byte, unless a terminal shows them.
+No markup is read in any text, and no control character leaves.
 """
 
 from __future__ import annotations
@@ -38,15 +36,12 @@ def say_lines(text: str) -> None:
 
 
 def say_command(*words: str | Path, lead: str = "") -> None:
-    """Print a command in one line, as a shell takes it back (:func:`common.core.plain.command`)."""
+    """Print a command, however narrow the terminal is, in one line (:func:`common.core.plain.command`)."""
     typer.echo(plain(lead) + command(*words))
 
 
 def deliver(document: str, *, end: bool = True) -> None:
-    """Write a document to standard output as it is; without ``end`` no line end is added.
-
-    A terminal gets its lines in visible characters: a label of a stranger's model may hold control characters.
-    """
+    """Write a document to standard output as it is, with a line end if wanted; a terminal gets visible characters."""
     if sys.stdout.isatty():
         document = "\n".join(map(visible, document.split("\n")))
     typer.echo(document, nl=end)
@@ -94,7 +89,7 @@ def console(*, stderr: bool = False) -> Console:
 def showing(what: str, remedy: str) -> Iterator[None]:
     """Show something that is stored already: an error of the display is one line on standard error, and no more.
 
-    It begins with ``what`` is shown, as the subject of a sentence, and ends with the ``remedy``: how it is shown again.
+    That says ``what`` is shown, and as a ``remedy`` how it is shown again.
     """
     try:
         yield

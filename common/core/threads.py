@@ -1,8 +1,7 @@
 """Threads that work for as long as their process: one that ends unexpectedly is logged, counted, and started again.
 
-Python ends a thread that raises and goes on without it: what it did is not done any more, and nothing shows that. Every
-long-lived thread of every party is therefore one of these. ``/v1/ready`` names a kind of threads from the moment in
-which one of them ended until it has worked again for a while, and metrics count how often that has happened.
+Every long-lived thread of every party is one of these. ``/v1/ready`` names a kind of threads from the moment in which
+one of them ended until it has worked again for a while.
 """
 
 from __future__ import annotations
@@ -38,10 +37,7 @@ class Supervised:
         """By thread that has failed: when it counts as well."""
 
     def start(self, work: Callable[[], None], about: str = "") -> threading.Thread:
-        """Begin some work in a thread of its own, which ends by returning: it is called again whenever it raises.
-
-        Logs name the thread by what it is ``about``.
-        """
+        """Begin some work in a thread, which logs name by what it is ``about``: called again until it returns."""
         thread = threading.Thread(target=self._carry, args=(work,), name=f"{self.name} {about}".strip(), daemon=True)
         thread.start()
         return thread
@@ -84,8 +80,7 @@ class Supervised:
 class Worker(Executor):
     """One supervised thread that carries out calls, one after the other, in the order in which they are given.
 
-    What a call raises its caller gets. What is no ``Exception``, and so would end the thread or the event loop of
-    who waits, is a fault of the thread: the caller gets a ``RuntimeError``, and the thread is started again.
+    What a call raises its caller gets; a ``RuntimeError`` for what is no ``Exception``: it starts the thread again.
     """
 
     def __init__(self, name: str) -> None:

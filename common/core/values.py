@@ -45,11 +45,7 @@ class Value(BaseModel):
 
     @classmethod
     def parse(cls, wire: Any) -> Self:
-        """Validate a JSON form in full.
-
-        Raises:
-            BadMessage: Naming the first field that is wrong and why.
-        """
+        """Validate a JSON form in full; a BadMessage names the first field that is wrong, and why."""
         try:
             return cls.model_validate(wire)
         except ValidationError as error:
@@ -60,11 +56,7 @@ _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
 
 
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
-    """Say the first problem of a validation error in one line, without echoing long inputs.
-
-    Args:
-        model: What was validated: an unknown key is compared with the keys that it has there.
-    """
+    """Say the first problem of a validation error in one line; an unknown key is compared with those of ``model``."""
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "value"
     found = repr(first.get("input"))
@@ -91,7 +83,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def run_name(text: object) -> str:
-    """Return the name of a run, before it enters a path or an address; what is none is a BadMessage."""
+    """Return the name of a run; what is none is a BadMessage."""
     if not isinstance(text, str) or re.fullmatch(RUN.strip("^$"), text) is None:
         raise BadMessage("a run's name has 1 to 64 letters, digits, '_' or '-'")
     return text

@@ -1,7 +1,6 @@
-"""Which protocol a party speaks, stated at the first contact: two versions that do not fit refuse each other by name.
+"""Which protocol a party speaks: two versions that do not fit refuse each other by name.
 
-The number is that of the run's configuration, which all parties sign, store or check. Over HTTP each side also states
-it in the header :data:`HEADER`, so that a party which would misread a message never gets one.
+The number stands in the run's configuration and, over HTTP, in the header :data:`HEADER` of each side.
 """
 
 from __future__ import annotations
@@ -40,11 +39,9 @@ def stated() -> str:
 
 
 def check_stated(header: str | None, who: str) -> None:
-    """Refuse a peer that states another protocol than the one spoken here, or nothing that can be read.
+    """Refuse a peer (``who``) that states another protocol than the one spoken here, or none that can be read.
 
-    Args:
-        header: The value of its header; None, if it has none: a release before the header, or no party at all.
-        who: The peer, in words that begin a clause.
+    One without a header is a release before it, or no party at all.
     """
     if header is None or header == stated():
         return
@@ -61,7 +58,7 @@ def release_of(protocol: int) -> str:
 
 
 def skew(who: str, protocol: int | None, its: str) -> VersionSkew:
-    """Return the error that names both versions: here, and the peer's (no protocol, if it states none) and release."""
+    """Return the error that names both versions; ``protocol`` and release ``its`` are the peer's."""
     speaks = "states no protocol" if protocol is None else f"speaks protocol {protocol}"
     return VersionSkew(f"{who} {speaks} (Tandem {its}), {_here()}: {REMEDY}")
 

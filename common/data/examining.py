@@ -1,8 +1,6 @@
 """What a table's owner should know of it before a run: everything that its public description does not expect.
 
-A run stops at the first flaw and never shows what a field holds. This goes on to the end and counts, for the owner of
-the records alone: counts are computed from people's records, so they are as private as the records, and nothing here
-belongs into a scenario.
+Counts are computed from people's records, and as private as these.
 """
 
 from __future__ import annotations
@@ -61,7 +59,6 @@ class Examined:
         rows: Rows that were read, broken ones left out.
         kept: Rows that the conditions of ``where`` keep. A selection is not applied: its coins are the run's.
         positive, negative: How many of these have each label.
-        findings: What to look at, in the order in which it was found.
     """
 
     rows: int = 0
@@ -83,10 +80,7 @@ class Examined:
 
 
 def examine(data: Path, source: TableSource, people: int | None = None) -> Examined:
-    """Read the files of a table in a directory to the end, and return what its description does not expect.
-
-    ``people`` is how many the scenario wants of it; None: it does not say.
-    """
+    """Read a table's files in a directory to the end; ``people`` is how many the scenario wants of it, if it says."""
     found, tallies = Examined(), _Tallies(source)
     for file in source.files:
         _examine_file(data / file, source, found, tallies)
@@ -257,58 +251,54 @@ _MEANINGS: dict[str, tuple[Severity, str, str]] = {
 }
 
 
-@dataclass
 class Notes:
-    """Counts over all ``rows`` that were read, by column.
+    """Counts over all ``rows`` that were read, by kind and column.
 
-    They are of numbers beyond their bounds (``clipped``), of texts that are none of the listed values, and of fields
-    without a value.
+    They are of numbers beyond their bounds (``clipped``), of texts that are none of the listed values (``unlisted``),
+    and of fields without a value (``missing``).
     """
 
-    rows: int = 0
-    clipped: Counter[str] = field(default_factory=Counter)
-    unlisted: Counter[str] = field(default_factory=Counter)
-    missing: Counter[str] = field(default_factory=Counter)
+    def __init__(self) -> None:
+        self.rows = 0
+        self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in ("clipped", "unlisted", "missing")}
 
     def add(self, piece: Piece, schema: Schema | TableSource, columns: Collection[str]) -> None:
         """Count the rows of a piece, in these columns."""
         self.rows += len(piece.frame)
         tallies = _Tallies(schema)
-        kinds = {"clipped": self.clipped, "unlisted": self.unlisted, "missing": self.missing}
-        kinds["look-alike"] = self.unlisted
         for column in columns:
             tallies.feature(piece, column)
         for (kind, _, column), count in tallies.counts.items():
-            if kind in kinds:
-                kinds[kind][column] += count
+            if kind in _NOTED:
+                self._counts[_NOTED[kind]][column] += count
 
     def sentences(self, schema: Schema) -> list[str]:
         """Return one line for each column of which there is something to say."""
         lines = []
         for column in dict.fromkeys(schema.columns):
             bounds = [f for f in schema.features if isinstance(f, Number) and f.column == column]
-            if self.clipped[column]:
+            clipped, unlisted, missing = (self._share(counts[column]) for counts in self._counts.values())
+            if clipped:
                 low, high = max(f.low for f in bounds), min(f.high for f in bounds)
-                lines.append(
-                    f"{column}: {self._share(self.clipped[column])} beyond {low:g} .. {high:g}, clipped to these bounds"
-                )
-            if self.unlisted[column]:
-                share = self._share(self.unlisted[column])
-                lines.append(f"{column}: {share} none of the listed values, counted as none")
-            if self.missing[column]:
+                lines.append(f"{column}: {clipped} beyond {low:g} .. {high:g}, clipped to these bounds")
+            if unlisted:
+                lines.append(f"{column}: {unlisted} none of the listed values, counted as none")
+            if missing:
                 fills = [f.fill if f.fill is not None else f.low for f in bounds]
                 what = f"counted as {fills[0]:g}" if fills else "counted as none of the listed values"
-                lines.append(f"{column}: {self._share(self.missing[column])} without a value, {what}")
+                lines.append(f"{column}: {missing} without a value, {what}")
         return lines
 
-    def mostly_clipped(self, share: float = 0.5) -> list[str]:
-        """Return the columns of which at least this share is beyond the bounds."""
-        return [column for column, count in self.clipped.items() if self.rows and count >= share * self.rows]
+    def mostly_clipped(self) -> dict[str, int]:
+        """Return how many rows are beyond the bounds, of the columns of which at least half are."""
+        return {column: count for column, count in self._counts["clipped"].items() if 2 * count >= self.rows}
 
     def document(self) -> dict[str, dict[str, int]]:
         """Return the counts that are not 0, as JSON."""
-        kinds = {"clipped": self.clipped, "unlisted": self.unlisted, "missing": self.missing}
-        return {kind: {column: n for column, n in counts.items() if n} for kind, counts in kinds.items()}
+        return {kind: dict(counts) for kind, counts in self._counts.items()}
 
     def _share(self, count: int) -> str:
-        return f"{count:,} of {self.rows:,} row{'s' if self.rows != 1 else ''}"
+        return f"{count:,} of {self.rows:,} row{'s' if self.rows != 1 else ''}" if count else ""
+
+
+_NOTED = {"clipped": "clipped", "unlisted": "unlisted", "look-alike": "unlisted", "missing": "missing"}

@@ -51,17 +51,10 @@ _REMEDY = "convert it to numbers, texts, booleans or dates"
 
 
 def canonical_texts(column: Any, name: str = "") -> polars.Series:
-    """Return the canonical texts of a column, null where a value is missing.
+    """Return the canonical texts of a column of polars, pandas or NumPy, shape (rows,), or of a sequence of values.
 
-    Each depends on its own value alone: not on the column's type, its other values or the library that holds it.
-
-    Args:
-        column: A column of polars, pandas or NumPy, shape (rows,), or a sequence of values.
-        name: What the column is called in messages and in the result.
-
-    Raises:
-        BadData: If it holds what has no canonical text, such as lists or durations. The message names the column and
-            the type, never a value.
+    Null stands where a value is missing. Each text depends on its own value alone: not on the column's type, its other
+    values or the library that holds it. What has no text, such as a list, is a BadData that names column and type.
     """
     texts = _texts(column if isinstance(column, polars.Series) else _as_series(name, column), name).rename(name)
     texts = texts.str.strip_chars(SPACES)
@@ -182,13 +175,8 @@ def pieces(
 ) -> Iterator[Piece]:
     """Yield the given columns of a file, piece by piece.
 
-    Args:
-        broken: Is given the flaw of each row that has a wrong number of fields; if it returns, the row is passed over.
-            By default the flaw is raised.
-
-    Raises:
-        BadData: If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number of
-            fields.
+    ``broken`` is given the flaw of each row that has a wrong number of fields, and raises it by default; if it returns,
+    the row is passed over. A file that is missing, cut off or corrupt, not UTF-8, or lacks a column is a BadData.
     """
     path = found(path)
     with _plain_errors(path):
@@ -196,7 +184,7 @@ def pieces(
 
 
 def columns_of(path: Path, layout: Layout) -> list[str]:
-    """Return the names of a file's columns, of whatever kind it is, in the file's order; errors as :func:`pieces`."""
+    """Return the names of a file's columns, in its order; errors as :func:`pieces`."""
     path = found(path)
     if not is_typed(path):
         return list(layout.columns) or header_of(path, layout)
@@ -348,8 +336,7 @@ def is_typed(path: Path) -> bool:
 def typed(name: str, table: Any, columns: frozenset[str]) -> Piece:
     """Return the given columns of a table whose fields have types: a frame of polars or pandas, or lists by column.
 
-    Raises:
-        BadData: If it lacks a column, has it twice, or one holds what has no text (:func:`.texts.canonical_texts`).
+    One that it lacks, has twice, or that has no texts (:func:`canonical_texts`) is a BadData.
     """
     names = _present(name, columns, list(getattr(table, "columns", table)))
     try:
@@ -423,18 +410,14 @@ def _kept(path: Path, state: tuple[int, ...], layout: Layout, columns: frozenset
 
 
 def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.DataFrame:
-    """Return columns of a NumPy file.
+    """Return columns of a NumPy file; one of damaged, pickled or other arrays is a BadData.
 
     Args:
         path: ``.npz`` with one array of shape (rows,) a column, under its name; ``.npy`` with a structured array of
-            shape (rows,), whose fields are the columns; or either with a single array of shape (rows, columns).
+            shape (rows,), whose fields are the columns; or either with a single array of shape (rows, columns). They
+            hold numbers, booleans or texts.
         names: The columns' names, for an array that has none.
-        wanted: The columns to return; what the others hold does not matter. None of them: a column of the rows'
-            numbers.
-
-    Raises:
-        BadData: If it is no such file: damaged, pickled objects, arrays of other shapes, of other types than numbers,
-            booleans and texts, or of different lengths.
+        wanted: The columns to return; without any, a column of the rows' numbers.
     """
     chosen = wanted or list(_columns(path.name, _arrays(path), names))[:1]
     every = _columns(path.name, _arrays(path, chosen), names)

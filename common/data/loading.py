@@ -21,10 +21,7 @@ from common.numerics.randomness import RandomSource
 
 
 class Numbered(NamedTuple):
-    """The m records that a source keeps, and the number of each one's row.
-
-    These ascend, shape (m,): rows are counted from 0 over all files, whether they are kept or not.
-    """
+    """The records that a source keeps, and the numbers of their rows, ascending, from 0 over all rows of all files."""
 
     records: Records
     rows: Indices
@@ -36,15 +33,10 @@ def load(data: Path, source: TableSource) -> Records:
 
 
 def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
-    """Read, filter and encode the records of a source; each row by rules that look at it alone.
+    """Read, filter and encode the records of a source from a directory; each row by rules that look at it alone.
 
-    Args:
-        data: Directory of the files.
-        seen: Called with the rows that are kept, as they stand in the files.
-
-    Returns:
-        Records with float32 features of shape (m, ``source.dimension``) in [0, 1], of L2 norm at most ``source.norm``
-        where that is given; and the numbers of their rows.
+    ``seen`` is called with the rows that are kept, as they stand in the files. Features are float32 in [0, 1], of L2
+    norm at most ``source.norm`` where that is given.
 
     Raises:
         BadData: If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a label is
@@ -120,18 +112,10 @@ def volunteering(piece: Piece, selection: Selection, layout: Layout) -> Floats:
 
 
 def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[int] | None = None) -> Singles:
-    """Return the features of a file's rows by the rules of :func:`load`.
+    """Return the features of a file's rows by the rules of :func:`load`, shape (rows, ``source.dimension``), float32.
 
-    Args:
-        piece: Has the columns of the features that are wanted.
-        inputs: The features that are wanted: what belongs to none of them is 0, and its column need not be there. Rows
-            that are shortened to a norm need all, as each field has a part in their length. None: all.
-
-    Returns:
-        Shape (rows, ``source.dimension``), float32.
-
-    Raises:
-        BadData: If a number is NaN, infinite or no number.
+    ``inputs`` are the features that are wanted; None: all, as rows need that are shortened to a norm. What belongs to
+    no other is 0, and its column need not be there. A number that is NaN, infinite or none is a BadData.
     """
     columns: list[AnyArray] = []
     for feature in source.features:
@@ -200,17 +184,14 @@ def is_frame(data: Any) -> bool:
 
 
 def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piece]:
-    """Yield the given columns of a user's rows, as text, piece by piece.
+    """Yield the given columns of a user's rows, as text, piece by piece; what cannot be read is a BadData.
 
     Args:
         data: The path of a file (``.csv``, also ``.xz`` or ``.gz``, ``.parquet``, ``.npy``, ``.npz``), a frame of
             polars or pandas, or a sequence of mappings, each of which has every column (None where a value is not
-            known). Further columns are left alone.
+            known).
         layout: How text files are written. A file whose first line names all the columns has a header, whatever the
             layout says of that.
-
-    Raises:
-        BadData: If a column is missing, there twice, or holds what has no text; or a file cannot be read.
     """
     if is_file(data):
         path = Path(data)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -47,10 +47,7 @@ class PopulationSpec(Value):
 
     @property
     def _of(self) -> Distribution | TableSource:
-        found = self.table if self.distribution is None else self.distribution
-        if found is None:
-            raise ValueError("people come from a distribution or a table, found neither")
-        return found
+        return cast(Distribution | TableSource, self.table or self.distribution)
 
     @property
     def dimension(self) -> int:
@@ -97,11 +94,7 @@ class RecordSource(ABC):
 
     @abstractmethod
     def records(self, people: Indices, columns: Indices | None = None) -> Records:
-        """Return the records of the people with these numbers, in that order (a copy); only some columns, if given.
-
-        Raises:
-            BadData: If a number is not in 0..len-1.
-        """
+        """Return the records of the people with these numbers, in that order (a copy); only some columns, if given."""
 
     def fingerprint(self) -> str | None:
         """Return a digest of all records where the people are held in memory: another table has another."""
@@ -193,9 +186,8 @@ def open_records(
         size: How many people; None: all of a table.
         order: Fresh secret randomness that decides the order of a table's people (:func:`placed`); None: the seed
             decides it, for people who need no protection.
-        counted: Called with what the public rules did to a table's rows, which takes a little longer; private, as the
-            rows are.
-        contributed: Opens the rows of a table of contributions. Only the curator has them.
+        counted: Called with what the public rules did to a table's rows; private, as the rows are.
+        contributed: Opens the rows of a table of contributions, which only the curator has.
 
     Raises:
         BadScenario: If a table is given without a directory, a distribution without a size, or contributions without
@@ -206,9 +198,7 @@ def open_records(
         if size is None:
             raise BadScenario("how many people to simulate must be given, found no size")
         return SimulatedRecordSource(people.distribution, seed, size)
-    table = people.table
-    if table is None:
-        raise BadScenario("people come from a distribution or a table, found neither")
+    table = cast(TableSource, people.table)
     if table.contributed:
         if contributed is None:
             raise BadScenario("these people contribute their records: only their curator has them")
@@ -232,11 +222,7 @@ def open_records(
 
 
 def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> Records:
-    """Return the public sample, in memory; every party that opens it gets the same.
-
-    Raises:
-        BadScenario, BadData: As :func:`open_records`.
-    """
+    """Return the public sample, in memory, the same for every party; errors as :func:`open_records`."""
     population = open_records(people, data, seed, people.count)
     records = population.records(np.arange(len(population)))
     return records if people.labelled else Records(records.features, np.ones_like(records.labels))

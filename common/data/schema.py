@@ -7,8 +7,6 @@
       - {kind: category, column: plan, values: [basic, family]}
     label: {column: renews, positive: ["yes"], negative: ["no"]}
     norm: 1.5
-
-A schema is public, and says nothing that was computed from people's records.
 """
 
 from __future__ import annotations
@@ -84,13 +82,14 @@ def read_schema(path: str | Path) -> Schema:
     try:
         return parse_schema(strictyaml.load(read(path, SCHEMA).decode("utf-8"), aliases=True))
     except (NotFound, BadData) as error:
-        raise BadScenario(f"schema {path.name}: cannot be read: {error.detail}") from None
+        wrong = f": cannot be read: {error.detail}"
     except UnicodeDecodeError:
-        raise BadScenario(f"schema {path.name}: cannot be read: it is not UTF-8 text") from None
+        wrong = ": cannot be read: it is not UTF-8 text"
     except yaml.YAMLError as error:
-        raise BadScenario(f"schema {path.name} is not YAML: {' '.join(str(error).split())}") from None
+        wrong = f" is not YAML: {' '.join(str(error).split())}"
     except BadScenario as error:
-        raise BadScenario(f"schema {path.name}: {error.detail}") from None
+        wrong = f": {error.detail}"
+    raise BadScenario(f"schema {path.name}{wrong}")
 
 
 def described(table: Any, folders: Sequence[Path]) -> Any:

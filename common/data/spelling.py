@@ -1,9 +1,9 @@
 """One value has one text, in whatever type, container and spelling it comes.
 
-A column's type is a fact about all of its values: a single missing field makes pandas hold booleans as objects and
-integers as floats, and an export then writes ``1.0`` or ``True`` in every row. If fields were compared as they happen
-to be written, one person's record would decide how all others are read, and no guarantee would hold. So every
-field, and every value that a description lists, becomes its canonical text by a rule that looks at this one value:
+A column's type is a fact about all of its values: a single missing field makes an export write ``1.0`` or ``True`` in
+every row. If fields were compared as they happen to be written, one person's record would decide how all others are
+read, and no guarantee would hold. So every field, and every value that a description lists, becomes its canonical text
+by a rule that looks at this one value:
 
 - spaces around a text are left out, and an empty text is a missing value, as None, NaN, NaT and ``pandas.NA`` are;
 - a number, also one that a text writes, is its shortest exact decimal: ``1``, ``1.0``, ``01``, ``+1`` and ``1e0`` are
@@ -13,8 +13,7 @@ field, and every value that a description lists, becomes its canonical text by a
   that of UTC, and ends in ``Z``;
 - bytes are the text that they are in UTF-8.
 
-Only the standard library and NumPy are needed, so that an individual's record is made without a library for tables.
-:mod:`common.data.files` does the same for whole columns.
+Only the standard library and NumPy are needed. :mod:`common.data.files` does the same for whole columns.
 """
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ class Layout(Value):
 
 
 class Number(Value):
-    """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; where x is missing, 0 or ``fill``'s.
+    """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; 0, or that of ``fill``, for no x.
 
-    ``fill`` is the number to take where none is known, in [low, high]: a public default, never an average of the data.
+    ``fill`` is in [low, high]: a public default, never an average of the data.
     """
 
     kind: Literal["number"] = "number"
@@ -216,23 +216,16 @@ def _check_spellings(column: str, groups: Sequence[Tokens], missing: Tokens = ()
         )
 
 
-def plain_name(file: str) -> str:
-    """Return a file's name whichever way it is compressed, and however its folder is written."""
-    return normpath(file).removesuffix(".xz").removesuffix(".gz")
-
-
 class TableSource(Value):
     """Public description of a table of real records: bounds and value lists are constants, not computed.
 
-    Each record becomes one feature vector by rules that look at that record alone, so replacing a person's
-    row changes that person's features and no others. How many rows the files have is public; how many of them are
-    kept is not (:func:`common.data.population.placed`).
+    Each record becomes one feature vector by rules that look at that record alone. How many rows the files have is
+    public; how many of them are kept is not (:func:`common.data.population.placed`).
 
     Attributes:
         files: Names relative to the scenario's ``data`` directory, read in this order; a file that is not there is
             looked for with ``.xz`` or ``.gz`` behind its name.
-        where: Keep only rows whose column has one of the listed values. Not where people contribute: the curator's
-            answer travels in the open, and would tell whether the condition holds for the person.
+        where: Keep only rows whose column has one of the listed values. Not where people contribute.
         norm: If given, longer feature vectors are shortened to this L2 norm.
         contributed: In the place of ``files``: each row is what a person gave the curator for this run.
         id: The column that says who is who, by which people are recognised in further runs
@@ -281,7 +274,7 @@ class TableSource(Value):
     @field_validator("files")
     @classmethod
     def _each_once(cls, files: Tokens) -> Tokens:
-        if len({plain_name(file) for file in files}) < len(files):
+        if len(set(map(_plain_name, files))) < len(files):
             raise ValueError("a file is named twice: each person in it would count twice")
         return files
 
@@ -302,7 +295,7 @@ class TableSource(Value):
     @property
     def plain_names(self) -> frozenset[str]:
         """The files, each by the name that it has whichever way it is compressed."""
-        return frozenset(plain_name(file) for file in self.files)
+        return frozenset(map(_plain_name, self.files))
 
     def where_texts(self, column: str) -> Tokens:
         """Return the canonical texts with which rows are kept, of a column of ``where``."""
@@ -323,6 +316,10 @@ class TableSource(Value):
     def columns(self) -> frozenset[str]:
         """Names of all columns that are looked at."""
         return frozenset(item.column for item in (*self.features, self.label)) | self.conditions
+
+
+def _plain_name(file: str) -> str:
+    return normpath(file).removesuffix(".xz").removesuffix(".gz")
 
 
 def scaled(numbers: Floats, feature: Number) -> Floats:
@@ -351,7 +348,6 @@ def disjoint(one: TableSource, other: TableSource) -> bool:
     True if they read no file together; or if they read files in the same layout, and a column must have values for one
     that it must not have for the other; or if they read the same files in the same layout, one keeps those who were
     never asked, the other volunteers, and both toss the same coins.
-    A changed field may move a row from one to the other. It is never in both.
     """
     if not one.plain_names & other.plain_names:
         return True
@@ -371,12 +367,8 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
 
     Args:
         fields: By the names of the table's columns: numbers, texts, booleans, dates; None, NaN, or a text that the
-            layout takes for missing, where a value is not known. Fields that the table does not describe are left
-            alone.
-        source: The table. Its ``selection`` is not looked at: it chooses among rows of a file.
-
-    Returns:
-        One record, its features of shape (1, ``source.dimension``).
+            layout takes for missing, where a value is not known.
+        source: The table. Its ``selection``, which chooses among rows of a file, is not looked at.
 
     Raises:
         BadData: If a field is missing altogether, a number is none or not finite, the label is missing or not one of

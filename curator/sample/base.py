@@ -14,7 +14,6 @@ from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import BadData
 from common.local.losses import Weighing
 from common.local.records import Records
-from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.rows import ShardRows, SingleRows
 from curator.sample.shard import AcceptanceTable, Picked, ScoreHistogram, Shard
 
@@ -29,31 +28,28 @@ class Sample(ABC):
 
     What comes out does not depend on how the records are split: shards compute in integers, or of one row alone.
 
-    Args:
+    Attributes:
         sizes: Number of records of each shard, in the sample's order; at least 1 and below 2^32 in all.
         dimension: Number of features d.
         dtype: Type of the features as learners see them, float32 or uint8.
-        grid: What codes stand for, where records are kept as codes.
+        opened: What is closed with the sample.
+        whole: All rows, if they are in one piece in this process.
     """
 
-    def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any], grid: Grid | None = None) -> None:
+    whole: ShardRows | None = None
+
+    def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any]) -> None:
         if not 1 <= sum(sizes) <= MAX_RECORDS:
             raise BadData(f"a sample must hold between 1 and {MAX_RECORDS} records, found {sum(sizes)}")
         self.sizes = tuple(sizes)
-        self._opened = ExitStack()
-        self.dimension, self.dtype, self.grid = dimension, dtype, grid
+        self.opened = ExitStack()
+        self.dimension, self.dtype = dimension, dtype
 
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(n={len(self)}, d={self.dimension}, shards={len(self.sizes)})"
-
-    def on_close(self, opened: ExitStack) -> None:
-        self._opened.push(opened)
-
     def close(self) -> None:
-        self._opened.close()
+        self.opened.close()
 
     @abstractmethod
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
@@ -84,10 +80,7 @@ class Sample(ABC):
             yield from self.ask(Shard.cumulative_losses, {shard: ()})
 
     def restore(self, cumulative_losses: Iterable[AnyArray] | None, most: int) -> ScoreHistogram:
-        """Set the scores to what :meth:`cumulative_losses` yielded for the same shards, or all to 0.
-
-        What cannot be these records' scores, none above ``most``, is refused.
-        """
+        """Set the scores to what :meth:`cumulative_losses` yielded for the same shards, or all to 0 (see the shard)."""
         parts = [None] * len(self.sizes) if cumulative_losses is None else cumulative_losses
         counted = [
             self.ask(Shard.restore, {shard: (part, most)})[0]
@@ -98,12 +91,7 @@ class Sample(ABC):
     @property
     def in_place(self) -> ShardRows | None:
         """All rows, where a loop in this process had better read single ones where they lie; else None."""
-        return None
-
-    @property
-    def whole(self) -> ShardRows | None:
-        """All rows, if they are in one piece in this process."""
-        return None
+        return self.whole if self.whole is not None and self.whole.near else None
 
     def check(self) -> None:
         """Refuse what no computation should see, as :meth:`common.local.records.Records.check`."""
@@ -171,23 +159,14 @@ class LocalSample(Sample):
 
     def __init__(self, rows: Sequence[ShardRows], threads: int | None = None) -> None:
         sizes = [len(part) for part in rows]
-        grid = rows[0].grid if isinstance(rows[0], FixedRows) else None
-        super().__init__(sizes, rows[0].dimension, rows[0].dtype, grid)
+        super().__init__(sizes, rows[0].dimension, rows[0].dtype)
         firsts = [0, *accumulate(sizes)]
-        self._whole = rows[0] if len(rows) == 1 else None
+        self.whole = rows[0] if len(rows) == 1 else None
         self._shards = [Shard(part, first, threads) for part, first in zip(rows, firsts, strict=False)]
 
     @classmethod
     def of(cls, records: Records) -> LocalSample:
         return cls([SingleRows(records)])
-
-    @property
-    def in_place(self) -> ShardRows | None:
-        return self._whole if self._whole is not None and self._whole.near else None
-
-    @property
-    def whole(self) -> ShardRows | None:
-        return self._whole
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
         return [question(self._shards[shard], *given) for shard, given in arguments.items()]

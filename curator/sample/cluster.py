@@ -54,25 +54,23 @@ class ClusterWorker:
 
 
 class Cluster(Sample):
-    """Shards in workers, asked at the same time. All randomness is the coordinator's: results are those of one shard.
+    """Shards in workers, asked at the same time.
 
     A worker that dies is replaced: its successor brings the same people again and repeats what changed their scores, a
-    function of public hypotheses; then it is asked what its predecessor left unanswered.
+    function of public hypotheses; then it is asked what its predecessor left unanswered. If one dies again and again,
+    every method may raise a PeerUnavailable.
 
     Args:
         sizes: Number of records of each shard.
         threads: How many threads a worker may use.
         on_progress: Called with a line for each worker that was lost and replaced.
-
-    Raises:
-        PeerUnavailable: Any time: if a worker dies again and again.
     """
 
     def __init__(
         self, source: Source, sizes: list[int], population: RecordSource, threads: int, on_progress: OnProgress
     ) -> None:
         layout = source.layout(population)
-        super().__init__(sizes, layout.dimension, layout.dtype, layout.grid)
+        super().__init__(sizes, layout.dimension, layout.dtype)
         self._source, self._threads, self._on_progress = source, threads, on_progress
         self._lock = threading.Lock()
         self._changes: list[list[Change]] = [[] for _ in sizes]
@@ -135,8 +133,7 @@ class Cluster(Sample):
 def open_cluster(source: Source, population: RecordSource, on_progress: OnProgress) -> Sample:
     """Return the sample in as many workers as the scenario names, on the cluster of ``RAY_ADDRESS`` or on this machine.
 
-    Raises:
-        BadScenario: If the cluster does not answer.
+    A cluster that does not answer is a BadScenario.
     """
     workers, n = source.scenario.curator.storage.workers, source.size
     sizes = [n * (k + 1) // workers - n * k // workers for k in range(workers)]
@@ -150,12 +147,12 @@ def open_cluster(source: Source, population: RecordSource, on_progress: OnProgre
         opened.callback(sample.end)
         for shard, process in enumerate(sample.processes()):
             on_progress(f"worker {shard} of {workers} is process {process} and holds {sizes[shard]:,} people")
-        sample.on_close(opened.pop_all())
+        sample.opened.push(opened.pop_all())
     return sample
 
 
 def _connect(workers: int, most: int) -> None:
-    # Lost workers are told of here; Ray would also print them to standard output, which is the caller's.
+    # Lost workers are told of here; Ray would also print them to the caller's standard output.
     ray_worker._worker_logs_enabled = False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
     try:

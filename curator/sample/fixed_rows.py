@@ -17,7 +17,7 @@ from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss, Weighing
 from common.local.records import Records
 from common.numerics.kernels import WIDTH, fma, load, load_some, njit, njit_exact, singles, total
-from curator.sample.rows import Codes, GatheredRows, ShardRows, gather, is_long
+from curator.sample.rows import Codes, GatheredRows, ShardRows, gather
 
 _UNROLLED = 16  # up to so many features the compiler gets a loop of its own for each number of them
 _SUM_BITS = 53
@@ -29,10 +29,9 @@ _MAX_WEIGHT_BITS = 30
 class Grid:
     """A public grid: code c of feature j stands for ``low + c * step_j``, step_0 = 2 step and step_j = step beyond.
 
-    The first code gives its lowest bit to the label, so its step is twice as wide. ``step`` is a power of two and
-    ``low`` a multiple of twice the step: float32 holds every value exactly, and 0 is one if the bounds include it.
-
-    Rounding a record to the grid costs no privacy: it is done record by record, and by a public rule.
+    The first code gives its lowest bit to the label. ``step`` is a power of two and ``low`` a multiple of twice the
+    step: float32 holds every value exactly, and 0 is one if the bounds include it. Rounding costs no privacy: it goes
+    record by record, by a public rule.
     """
 
     low: float
@@ -60,11 +59,7 @@ class Grid:
         return cls.over(0.0, 1.0) if people.table is not None else cls.over(-people.norm, people.norm)
 
     def encode(self, records: Records) -> AnyArray:
-        """Round float32 records to the nearest values of the grid; shape (n, d), uint16. Beyond its ends is its end.
-
-        Raises:
-            BadData: If the records have no features, or 0/1 features, which bytes hold as well.
-        """
+        """Round float32 records to the nearest values of the grid; shape (n, d), uint16. Beyond its ends is its end."""
         if records.features.dtype != np.float32 or records.dimension == 0:
             raise BadData(
                 f"fixed-point numbers are for float32 features, found {records.dimension} of {records.features.dtype}: "
@@ -84,24 +79,13 @@ class FixedRows(ShardRows):
     def __init__(self, codes: AnyArray, grid: Grid) -> None:
         if codes.ndim != 2 or codes.shape[1] == 0 or codes.dtype != np.uint16 or not codes.flags.c_contiguous:
             raise BadData(f"codes must be a C-contiguous matrix of uint16, found {codes.dtype} {codes.shape}")
+        super().__init__(codes, np.dtype(np.float32))
         self._codes = np.asarray(codes)
-        self._mapped = isinstance(codes, np.memmap)
         self.grid = grid
 
     @classmethod
     def of(cls, records: Records, grid: Grid) -> FixedRows:
         return cls(grid.encode(records), grid)
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    @property
-    def dimension(self) -> int:
-        return int(self._codes.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float32)
 
     def block(self, begin: int, end: int) -> Records:
         return self._decoded(self._codes[begin:end])
@@ -113,10 +97,6 @@ class FixedRows(ShardRows):
         codes = np.empty((len(rows), self.dimension), dtype=np.uint16)
         gather(self._codes, rows, codes)
         return codes
-
-    @property
-    def near(self) -> bool:
-        return not self._mapped and is_long(self.dimension, self._codes.dtype)
 
     def located(self, rows: Indices) -> GatheredRows:
         return GatheredRows(self._codes, None, rows, self._meaning())
@@ -191,10 +171,7 @@ def _encode(features: Singles, labels: Labels, low: float, step: float, codes: A
 
 @njit
 def _decode(codes: AnyArray, low: Any, steps: Any, features: Singles, labels: Labels) -> None:
-    """Decode codes, in float32: exact on the grid. ``steps`` has the step of each code.
-
-    Over a flat array; where there are few features the compiler knows their number, and decodes several rows at once.
-    """
+    """Decode codes, in float32: exact on the grid. Where ``steps`` is a tuple the compiler knows how many there are."""
     width = len(steps)
     flat, decoded = codes.reshape(codes.size), features.reshape(features.size)
     for i in range(len(labels)):
@@ -208,7 +185,7 @@ def _decode(codes: AnyArray, low: Any, steps: Any, features: Singles, labels: La
 def _mistakes(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> None:
     """Compare exact sums with the threshold: whole numbers below 2^53, whatever the order of additions.
 
-    Sums are taken in single precision first, in half the time; where they are too near to the threshold to tell, again.
+    Sums are taken in single precision first; where they are too near to the threshold to tell, again.
     """
     width, singly = codes.shape[1], weights.astype(np.float32)
     blocks = len(weights) // (2 * WIDTH) * (2 * WIDTH)

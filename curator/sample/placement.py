@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_blocks) -> None:
-    """Refuse the sample of a resolved scenario if it does not fit, before any work; see :meth:`Source.check`.
-
-    Nothing is written into the folder, which is the curator's state directory.
-    """
+    """Refuse the sample of a resolved scenario if it does not fit, before any work; see :meth:`Source.check`."""
     _source(scenario, folder, 0).check(work)
 
 
@@ -39,7 +36,7 @@ def open_sample(
     counted: Callable[[Notes], None] | None = None,
     contributed: Contributed | None = None,
 ) -> Sample:
-    """Return the sample of a resolved scenario, for which there is room (:func:`check_sample`); to be closed.
+    """Return the sample of a resolved scenario, to be closed; a state directory in use or about others is refused.
 
     Args:
         folder: The curator's state directory.
@@ -47,8 +44,6 @@ def open_sample(
             ones.
         identify: Called with the people, before their records are kept.
         counted, contributed: As for :func:`common.data.population.open_records`.
-
-    People and storage that do not go together are refused, and a directory in use or about other people.
     """
     secret = durable_key(folder / "order.key") if scenario.people == "real" else None
     source = _source(scenario, folder, seed, secret, contributed)
@@ -68,7 +63,7 @@ def open_sample(
             from curator.sample.cluster import open_cluster  # an optional dependency stands behind it
 
             sample = open_cluster(source, population, on_progress)
-        sample.on_close(opened.pop_all())
+        sample.opened.push(opened.pop_all())
     return sample
 
 

@@ -72,9 +72,6 @@ class Reweighing:
         self._histogram = ScoreHistogram(np.zeros(1, dtype=np.int64), np.array([n], dtype=np.int64))
         self._schedule: tuple[float, ...] = ()
 
-    def __repr__(self) -> str:
-        return f"Reweighing(n={self.n}, kappa={self.kappa}, eta={self.eta}, updates={self.updates})"
-
     @classmethod
     def restore(
         cls,

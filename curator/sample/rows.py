@@ -25,20 +25,21 @@ class ShardRows(ABC):
 
     What a method returns of a row depends on that row alone, bit for bit: not on the block it is read in, nor on where
     a shard begins.
+
+    Attributes:
+        dimension: Number of features d.
+        dtype: Type of the features as learners see them, float32 or uint8.
+        near: Whether loops had better read single rows where they lie: long ones, in memory and not mapped from a file.
     """
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __init__(self, matrix: AnyArray, dtype: np.dtype[Any]) -> None:
+        self._count = len(matrix)
+        self.dimension = int(matrix.shape[1])
+        self.dtype = dtype
+        self.near = not isinstance(matrix, np.memmap) and self.dimension * matrix.itemsize >= _LONG
 
-    @property
-    @abstractmethod
-    def dimension(self) -> int:
-        """Number of features d."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the features as learners see them, float32 or uint8."""
+    def __len__(self) -> int:
+        return self._count
 
     @abstractmethod
     def block(self, begin: int, end: int) -> Records:
@@ -47,11 +48,6 @@ class ShardRows(ABC):
     @abstractmethod
     def take(self, rows: Indices) -> Records:
         """Return the given rows in the given order (a copy); the numbers must be in 0..n-1."""
-
-    @property
-    @abstractmethod
-    def near(self) -> bool:
-        """Whether loops had better read single rows where they lie: long ones, in memory and not mapped from a file."""
 
     @abstractmethod
     def located(self, rows: Indices) -> GatheredRows:
@@ -72,14 +68,6 @@ class ShardRows(ABC):
     def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
         """Return what computes the losses of records begin, ..., end - 1: :meth:`Weighing.count`."""
         return lambda begin, end: weighing.count(self.block(begin, end))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(n={len(self)}, d={self.dimension})"
-
-
-def is_long(width: int, dtype: np.dtype[Any]) -> bool:
-    """Return whether rows of so many columns are long."""
-    return width * dtype.itemsize >= _LONG
 
 
 @njit
@@ -213,8 +201,8 @@ def line_of(matrix: AnyArray) -> int:
 def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: int, j: int) -> None:
     """While draw k is worked on, ask memory for one that comes soon: for feature j, and the label.
 
-    To be called for every :func:`line_of` features. Without a branch or loop, as everything that is called for each
-    draw: then the compiler sees that no reference to an array need be counted, which takes longer than the rest.
+    To be called for every :func:`line_of` features. Without a branch or loop, so that the compiler counts no reference
+    to an array, which would take longer than the rest.
     """
     if rows is not None:
         row = rows[min(k + _ROWS_AHEAD, len(rows) - 1)]
@@ -230,22 +218,11 @@ class SingleRows(ShardRows):
     """Records as they are, not copied; features and labels may be mapped from files, read-only."""
 
     def __init__(self, records: Records) -> None:
+        super().__init__(records.features, records.features.dtype)
         # numba wants plain arrays; these are views of what may be memory maps.
         self._features = np.asarray(records.features)
         self._labels = np.asarray(records.labels)
-        self._mapped = isinstance(records.features, np.memmap)
         self._last: tuple[Linear, Singles] | None = None
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    @property
-    def dimension(self) -> int:
-        return int(self._features.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._features.dtype
 
     def block(self, begin: int, end: int) -> Records:
         return Records(self._features[begin:end], self._labels[begin:end])
@@ -257,18 +234,14 @@ class SingleRows(ShardRows):
         gather(self._labels.reshape(-1, 1), rows, labels)
         return Records(features, labels[:, 0])
 
-    @property
-    def near(self) -> bool:
-        return not self._mapped and is_long(self.dimension, self._features.dtype)
-
     def located(self, rows: Indices) -> GatheredRows:
         return GatheredRows(self._features, self._labels, rows, None)
 
     def signed_margins(self, plane: Linear, rows: Indices) -> Singles:
         """Return l_i (<w, x_i> - b) of the given rows, read where they lie.
 
-        If many are asked for, those of all rows are computed, in one sweep, and kept until the next half-space comes:
-        a learner asks for them twice, and between that the weights are updated by the same half-space.
+        If many are asked for, those of all rows are computed and kept until the next half-space comes: a learner asks
+        for them twice, and in between the weights are updated by the same half-space.
         """
         if self._last is not None and self._last[0] == plane:
             return self._last[1][rows]

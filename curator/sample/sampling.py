@@ -155,9 +155,6 @@ class Sampler:
         """Return what a task sees of these draws."""
         return Sampler(self._sample, self._density, self.share_bound, task)
 
-    def __repr__(self) -> str:
-        return f"Sampler({self._sample!r})"
-
     def __len__(self) -> int:
         """Return the number of records of the sample."""
         return len(self._sample)
@@ -221,7 +218,7 @@ class Sampler:
     def _picked(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[Picked]:
         """Yield batches of accepted proposals until there are ``count`` or a few more."""
         while count > 0:
-            if self._chances.heights is None:
+            if not len(self._chances.heights):
                 words = source.words(min(int(count / self._density.acceptance * 1.02) + 32, _WORDS))
                 picked = self._sample.pick(words, self._chances, gather)
                 if picked.undecided:

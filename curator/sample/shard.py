@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,10 @@ _SHARE = 1 << 22  # records that a thread works on before it asks for more
 _DENSE = 1 << 22  # scores up to which a thread counts in a table (32 MiB at most); above, it sorts
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
+STEP = 512  # records that share one entry of the table of :func:`stack`, and are gone through to find one of them
+_AHEAD = 64
+_LOW = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -37,6 +41,39 @@ class ScoreHistogram:
         people = np.zeros(len(levels), dtype=np.int64)
         np.add.at(people, places, np.concatenate([part.people for part in parts]))
         return cls(levels, people)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class AcceptanceTable:
+    """With which chance a proposed record is accepted, by its score, in 64-bit words.
+
+    Attributes:
+        base: Score that the first limit is for, and all below it; scores beyond the last level have the last.
+        limits: Shape (levels,), uint64, ascending: a proposal is accepted if a uniform word is at most the limit.
+        heights: Shape (levels,), int64, positive: how often each record is proposed, relative to others. Empty: all
+            alike.
+    """
+
+    base: int
+    limits: Words
+    heights: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Picked:
+    """What became of a batch of proposals.
+
+    Attributes:
+        places: Which proposals of the batch were accepted, ascending.
+        rows, records: The number of each accepted record in the whole sample, and itself, where that was asked for.
+        undecided: How many proposals tie with their limit in the first 32 bits, and were left out because no further
+            word was given for them.
+    """
+
+    places: Indices
+    rows: Indices
+    records: Records | None
+    undecided: int
 
 
 class Shard:
@@ -60,9 +97,6 @@ class Shard:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __repr__(self) -> str:
-        return f"Shard({self._rows!r})"
-
     def check(self) -> None:
         self._rows.check()
 
@@ -82,8 +116,7 @@ class Shard:
 
         Args:
             parts: How much a value of 1 of the weighing adds: its own grain, or a multiple of it.
-            most: Greatest score that can come out. If a greater one could, the scores are not those that the caller
-                thinks of, and a ValueError is raised.
+            most: Greatest score that can come out; a ValueError says that a greater one could.
         """
         self._advance(self._most + parts, most)
         self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
@@ -154,13 +187,10 @@ class Shard:
         check_memory(f"widening the counts of {len(self):,} people", each * len(self), "reweigh by mistakes (zero-one)")
 
     def pick(self, words: Words, ties: Words, size: int, acceptance_table: AcceptanceTable, gather: bool) -> Picked:
-        """Go through proposals of single records of the whole sample, and pick those of this shard.
+        """Go through proposals of single records of the whole sample (:func:`accept`), and pick those of this shard.
 
-        Args:
-            words: Uniform 64-bit words, one a proposal; the same for all shards.
-            ties: As many further words, or none; see :func:`~curator.sample.shard.accept`.
-            size: Number of records of the whole sample.
-            gather: Whether the records are wanted too, or their numbers only.
+        The words are the same for all shards, ``size`` is the number of records of all. ``gather`` says whether the
+        records are wanted too, or their numbers only.
         """
         places, rows = np.empty((2, len(words)), dtype=np.int64)
         table = (acceptance_table.base, acceptance_table.limits)
@@ -169,8 +199,6 @@ class Shard:
 
     def bucket_sums(self, acceptance_table: AcceptanceTable) -> int:
         """Add up the heights of this shard's records by buckets, for :meth:`find`; return their sum."""
-        if acceptance_table.heights is None:
-            raise ValueError("these chances have no heights")
         stairs = np.empty(-(-len(self) // STEP), dtype=np.int64)
         stack(self._cumulative_losses, acceptance_table.base, acceptance_table.heights, stairs)
         self._stairs = stairs
@@ -183,8 +211,6 @@ class Shard:
 
         Each is accepted if its word is at most its limit.
         """
-        if acceptance_table.heights is None:
-            raise ValueError("these chances have no heights")
         places, rows = np.empty((2, len(points)), dtype=np.int64)
         table = (acceptance_table.base, acceptance_table.limits, acceptance_table.heights)
         found = find(points, words, first, self._cumulative_losses, *table, self._stairs, places, rows)
@@ -218,47 +244,6 @@ def _tally(cumulative_losses: AnyArray, tables: AnyArray) -> None:
         tables[i & turns, cumulative_losses[i]] += 1
 
 
-STEP = 512  # records that share one entry of the table of :func:`stack`, and are gone through to find one of them
-_AHEAD = 64
-_LOW = np.uint64(0xFFFFFFFF)
-_32 = np.uint64(32)
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class AcceptanceTable:
-    """With which chance a proposed record is accepted, by its score, in 64-bit words.
-
-    Scores below ``base`` have the first limit, scores beyond the last level the last.
-
-    Attributes:
-        base: Score that the first limit is for.
-        limits: Shape (levels,), uint64, ascending: a proposal is accepted if a uniform word is at most the limit.
-        heights: Shape (levels,), int64, positive: how often each record is proposed, relative to others. None: all
-            alike.
-    """
-
-    base: int
-    limits: Words
-    heights: Indices | None = None
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Picked:
-    """What became of a batch of proposals.
-
-    Attributes:
-        places: Which proposals of the batch were accepted, ascending.
-        rows, records: The number of each accepted record in the whole sample, and itself, where that was asked for.
-        undecided: How many proposals tie with their limit in the first 32 bits, and were left out because no further
-            word was given for them.
-    """
-
-    places: Indices
-    rows: Indices
-    records: Records | None
-    undecided: int
-
-
 @njit
 def level(cumulative_loss: Any, base: Any, last: Any) -> Any:
     """Return which entry of the chances' tables belongs to a score."""
@@ -279,11 +264,10 @@ def accept(
 ) -> tuple[int, int]:
     """Accept or reject one uniformly proposed record a word; return how many are accepted and undecided.
 
-    The low half of the word picks one of all ``size`` records (Lemire's exact multiply-and-shift); those in this shard,
-    which begins at ``first``, are its business. The high half is compared with the high half of the record's limit; in
-    the 2^-32 of cases where these are equal, the high half of ``ties`` (one word a proposal, or none at all) decides.
-    Limits ascend with the score. Below the first of them every record is accepted: its score, which takes longer to get
-    from memory than all else, is not looked at.
+    The low half of the word picks one of all ``size`` records (Lemire's exact multiply-and-shift); this shard begins at
+    ``first``, and others' records are passed over. The high half is compared with that of the record's limit; where
+    these are equal, the high half of ``ties`` (one word a proposal, or none at all) decides. Limits ascend with the
+    score. Below the first of them every record is accepted, and its score is not looked at.
     """
     n = np.uint64(size)
     biased = (np.uint64(1) << _32) % n
