@@ -1,8 +1,6 @@
-"""Settings that fit the size: what so many people on both sides can give, before any of them is touched.
+"""Settings that fit the size: what so many people on both sides can give, by public numbers alone.
 
-The rules are those of docs/portfolio.md ("Settings that fit the size"), which also says what they rest on. Nothing here
-reads a record. Sizes, budgets and the mechanism are public, and they decide how fine a difference of losses the agents
-can tell and how much noise the curator's model has. From these two follows what is worth trying.
+The rules, and what they rest on, are those of docs/portfolio.md ("Settings that fit the size").
 """
 
 from __future__ import annotations
@@ -93,10 +91,9 @@ class Advice(Value):
 def private_excess(sizes: Sizes) -> float:
     """Return the order of the excess risk of a private model: L D/2 min(d', sqrt(d' ln(1/delta)))/(n epsilon).
 
-    Here d' = d + 1 counts the intercept. Noisy gradient descent and the exponential mechanism reach it for convex
-    Lipschitz losses up to logarithms of n, and no private learner does better by more than the logarithm of 1/delta
-    (Bassily, Smith and Thakurta 2014, Theorems 2.4, 3.2 and 5.3). It is an order and no bound: constants are left out.
-    0 where nothing is private.
+    Here d' = d + 1 counts the intercept. It is reached for convex Lipschitz losses up to logarithms of n, and no
+    private learner does better by more than the logarithm of 1/delta (Bassily, Smith and Thakurta 2014, Theorems 2.4,
+    3.2 and 5.3); constants are left out. 0 where nothing is private.
     """
     if sizes.epsilon is None:
         return 0.0
@@ -113,10 +110,8 @@ def _excess(n: int, epsilon: float, delta: float | None, dimension: int, reach: 
 def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
     """Return the diameter of a ball of models, of a loss of slope 1, whose noise may cost ``QUIET`` at most.
 
-    In a wider ball a model fits better and its noise is more: :func:`private_excess` is linear in the radius. So the
-    ball is as wide as n and the budget allow, from ``NARROW`` to ``WIDE``. Of a learner that learned once on Adult and
-    on flights (1,000, 4,000 and 20,000 people, epsilon = 1, diameters from 2 to 120) the 0/1 loss on people like its
-    own was least where this order is .02 to .15.
+    In a wider ball a model fits better and its noise is more: :func:`private_excess` is linear in the radius. From
+    ``NARROW`` to ``WIDE``.
     """
     if not (n > 0 and 0.0 < epsilon < math.inf and 0.0 <= delta < 1.0):
         return NARROW  # refused where the scenario is read
@@ -131,9 +126,8 @@ def steps(people: int) -> int:
 def likely(mechanism: Mechanism, agents: int, candidates: int) -> float:
     """Return the difference of losses that so many judges are likely to tell among so many candidates.
 
-    The two constants share one question, an answer to which is the mirror image of one about the other. So each of
-    ``candidates - 1`` questions has agents/(candidates - 1) answers, and the difference of two means of them has
-    variance 2 v/each at most, where v is the variance of one unbiased answer at loss 1/2.
+    The two constants share one question. So each of ``candidates - 1`` questions has agents/(candidates - 1) answers,
+    and the difference of two means of them has variance 2 v/each at most, v that of one unbiased answer at loss 1/2.
     """
     each = agents // (candidates - 1)
     return 1.0 if each == 0 else min(1.0, _QUANTILE * math.sqrt(2.0 * mechanism.variance(0.5) / each))
@@ -142,11 +136,11 @@ def likely(mechanism: Mechanism, agents: int, candidates: int) -> float:
 def advise(sizes: Sizes) -> Advice:
     """Return what fits.
 
-    A repair helps where agents can see what it changes: it takes two fifths of them from the judges, and is one rival
-    more. So it is left out where those who would still judge are unlikely to tell ``REPAIRS``; where all of them
-    together are unlikely to tell ``JUDGES`` they judge nothing. A second model, of the sample raked by what agents say
-    of the first one, halves the budget of each and adds two rivals more: it competes only where agents are likely to
-    tell ``SECOND``, and noise at half the budget may cost ``QUIET`` at most. Elsewhere reweighing adds noise alone.
+    A repair takes two fifths of the agents from the judges, and is one rival more: it is left out where those who would
+    still judge are unlikely to tell ``REPAIRS``. Where all of them are unlikely to tell ``JUDGES`` they judge nothing.
+    A second model, of the sample raked by what agents say of the first one, halves the budget of each and adds two
+    rivals: it competes where agents are likely to tell ``SECOND``, and noise at half the budget may cost ``QUIET`` at
+    most.
     """
     bits, noise = isinstance(sizes.mechanism, BitMechanism), private_excess(sizes)
     two, one, plain = (_try(sizes, rounds, settings) for rounds, settings in ((2, _REPAIR), (1, _REPAIR), (1, _PLAIN)))
@@ -185,23 +179,12 @@ def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
     ``n`` and ``agents`` are its numbers, or its plan's where it leaves them open: at most all are enrolled.
     """
     about_mistakes = scenario.problem is None and not scenario.tasks and scenario.agents.loss == "zero-one"
-    if not (demands_of(scenario.protocol).transfers and about_mistakes):
+    mechanism, curator, dimension = scenario.agents.mechanism, scenario.curator, scenario.source.dimension
+    if not (demands_of(scenario.protocol).transfers and about_mistakes and isinstance(mechanism, Mechanism)):
         return None
-    if not isinstance(scenario.agents.mechanism, Mechanism):
-        return None
-    curator, learner = scenario.curator, scenario.curator.learner
-    return advise(
-        Sizes(
-            n=n,
-            agents=math.floor(agents * (1.0 - scenario.agents.dropout)),
-            dimension=scenario.source.dimension,
-            epsilon=curator.epsilon,
-            delta=curator.delta,
-            mechanism=scenario.agents.mechanism,
-            beta=scenario.beta,
-            reach=1.0 if learner is None else learner.reach,
-        )
-    )
+    reach = 1.0 if curator.learner is None else curator.learner.reach
+    answering = math.floor(agents * (1.0 - scenario.agents.dropout))
+    return advise(Sizes(n, answering, dimension, curator.epsilon, curator.delta, mechanism, scenario.beta, reach))
 
 
 def advice_of(scenario: Scenario) -> Advice | None:
@@ -237,7 +220,7 @@ _PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
 
 
 def points(share: float) -> str:
-    """Return a difference of 0/1 losses in points, rounded up: to whole ones, to hundredths where it is below two."""
+    """Return a difference of 0/1 losses in points, rounded up: to whole ones, to hundredths below two."""
     percent = _PERCENT * share - _ROUNDING
     return f"{math.ceil(percent)} points" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g} points"
 
@@ -320,7 +303,7 @@ class Start:
     """What somebody says of two tables, all of it public.
 
     ``source`` and ``target`` are the files of the curator's people, n of them, and of the agents', in the directory
-    ``data``. The curator's budget is epsilon and delta, that of an agent's one answer ``agent_epsilon``.
+    ``data``; ``agent_epsilon`` is the budget of an agent's one answer.
     """
 
     name: str
@@ -343,10 +326,7 @@ class Start:
 
 
 def usual_delta(n: int) -> float:
-    """Return a power of ten that is at most 1/(10 n).
-
-    A guarantee with delta = 1/n would allow that one of n people be published as they are, so it must be well below.
-    """
+    """Return a power of ten that is at most 1/(10 n): 1/n would allow that one person be published."""
     return float(f"1e{-math.ceil(math.log10(10.0 * max(n, 1)))}")
 
 

@@ -32,8 +32,7 @@ _FEW = 8  # records for each draw, up to which a table of them all is quicker th
 class Density:
     """A law on n records: mu_i proportional to ``p_i = exp(eta * min(score_i - cut, 0))``, in (0, 1].
 
-    That is every law that the curator's weights can have: the multiplicative weights ``exp(eta * score_i)``, flat from
-    ``cut`` upwards. A cut at (or above) the highest score leaves them as they are. ``eta`` is by one part of a score.
+    These are multiplicative weights, flat from ``cut`` upwards. ``eta`` is by one part of a score.
     """
 
     histogram: ScoreHistogram
@@ -60,8 +59,8 @@ class Density:
     def acceptance_table(self) -> AcceptanceTable:
         """Return the chances by which records are proposed and accepted.
 
-        Limits are rounded *up* to 64 bits. That can only lower the share of the flat part, where mu is largest: the
-        private side. A score so low that p < 2^-64 has the lowest limit; there the table begins.
+        Limits are rounded *up* to 64 bits, which can only lower the share of the flat part, where mu is largest: the
+        private side. The table begins where p < 2^-64.
         """
         highest = math.ceil(self.top)
         base = max(highest - math.ceil(64.0 * math.log(2.0) / self.eta) - 1, 0)
@@ -105,7 +104,7 @@ class Distinct:
         return _seen(self.sample.take(self.rows[places]), self.task)
 
     def located(self, places: Indices) -> GatheredRows:
-        """Return the records at the given places, which ascend, for compiled loops: long ones in memory stay there."""
+        """Return the same for compiled loops: long ones in memory stay there."""
         rows = None if self.task else self.sample.in_place
         return GatheredRows.of(self.take(places)) if rows is None else rows.located(self.rows[places])
 
@@ -129,14 +128,12 @@ def _seen(records: Records, task: Task | None) -> Records:
 class Sampler:
     """Draws of whole records from mu. What a learner gets to see of the private sample.
 
-    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.acceptance_table`; the
-    randomness is the keystream of the source alone: the same source gives the same draws, however the sample is split.
-
-    Records are seen through a public task, if there is one. A view is a function of one record, so what is proven of
-    learners on draws from mu holds for them on views of draws: it is a learner that begins with the view.
+    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.acceptance_table`; the same source
+    of randomness gives the same draws, however the sample is split. Records are seen through a public task, if there is
+    one, which is a function of one record: a learner on views of draws is one on draws that begins with the view.
 
     Args:
-        density: mu, over the same n records. Done with the sampler before the next reweigh.
+        density: mu, over the same n records.
         share_bound: See :meth:`curator.sample.reweighing.Reweighing.share_bound`; 1 is good for all laws.
 
     Raises:
@@ -156,7 +153,6 @@ class Sampler:
         return Sampler(self._sample, self._density, self.share_bound, task)
 
     def __len__(self) -> int:
-        """Return the number of records of the sample."""
         return len(self._sample)
 
     @property
@@ -181,10 +177,7 @@ class Sampler:
         return _seen(Records.joined(parts, count) if parts else none, self._task)
 
     def located(self, count: int, source: RandomSource) -> GatheredRows:
-        """Draw ``count`` records independently from mu, the same as :meth:`draws`, for one compiled loop.
-
-        Long records in memory stay where they are: copying them would take longer than the loop.
-        """
+        """Draw the records of :meth:`draws` for one compiled loop; long ones in memory stay where they are."""
         whole = None if self._task else self._sample.whole
         if whole is None:
             return GatheredRows.of(self.draws(count, source))
@@ -210,7 +203,7 @@ class Sampler:
     def weighted(self) -> Iterator[tuple[Records, Floats]]:
         """Yield the sample in blocks with a weight a record, in [0, 1], to which mu is proportional; the largest is 1.
 
-        Deterministic: the same doubles on every machine, however the sample is split.
+        These are the same doubles on every machine, however the sample is split.
         """
         for records, scores in self._sample.scored_blocks(BLOCK):
             yield _seen(records, self._task), self._density.relative(scores.astype(np.int64))

@@ -35,6 +35,7 @@ STORE = 256 << 20  # bytes of shared memory in which proposals and draws travel 
 
 OnProgress = Callable[[str], None]  # called with each line of progress
 Done = TypeVar("Done")
+Encoded = Callable[[int, int], list[AnyArray]]  # returns the columns of the records first, ..., last - 1
 PAUSE = 5.0  # seconds between two lines of progress
 Work = Callable[[int, int], int]
 """How many bytes the work on a sample takes beside it, by its number of features and the bytes of one."""
@@ -49,8 +50,8 @@ def in_blocks(dimension: int, itemsize: int) -> int:
 class Source:
     """Where a sample comes from, and how it is kept: all that another process of the curator's needs to know too.
 
-    The public ``seed`` decides who simulated people are, and which of a table's come first; ``order`` is the secret key
-    of the order of a table's people. Files of records are in ``folder``, those of tables in ``data``.
+    Files of records are in ``folder``, those of tables in ``data``. For ``seed``, ``contributed`` and the key of the
+    secret ``order``, see :func:`common.data.population.open_records`.
     """
 
     scenario: ResolvedScenario
@@ -75,25 +76,24 @@ class Source:
 
     def rows(self, population: RecordSource, begin: int, end: int, threads: int, on_progress: OnProgress) -> ShardRows:
         layout, storage, source = self.layout(population), self.scenario.curator.storage, self.scenario.source
+
+        def encoded(first: int, last: int) -> list[AnyArray]:
+            return layout.encode(population.records(np.arange(begin + first, begin + last)))
+
         if storage.place == "memory":
-            return _people_rows(population, begin, end, layout, threads, on_progress)
+            return _people_rows(encoded, end - begin, layout, threads, on_progress)
         people = [source.wire(), str(self.seed), self.size, storage.numbers, population.fingerprint()]
         file = RowFile(self.folder / f"rows-{begin}-{end}", layout, end - begin, canonical.digest(people))
         if not _intact(file, threads, on_progress):
-
-            def encoded(first: int, last: int) -> list[AnyArray]:
-                return _encoded(population, begin + first, begin + last, layout)
-
             file.write(encoded, threads, on_progress)
         return layout.rows(file.columns())
 
     def check(self, work: Work) -> None:
         """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
 
-        In memory there are the rows, if that is their place, and one count of mistakes a record. On disk there are the
-        rows, if that is their place, and the counts twice: a new file of them is written before the old one goes. A
-        table is in memory as it is read, and once more in its random order, before anything else. Beside all that is
-        what the work on the sample takes. The refusal says how much is needed and available, and what to do.
+        In memory there are the rows, if that is their place, one count of mistakes a record, a table as it is read and
+        once more in its random order, and what the work on the sample takes. On disk there are the rows, if that is
+        their place, and the counts twice: a new file of them is written before the old one goes.
         """
         storage, n = self.scenario.curator.storage, self.size
         simulated = self.scenario.source.distribution is not None
@@ -141,16 +141,16 @@ class Source:
 
 
 def _people_rows(
-    population: RecordSource, begin: int, end: int, layout: RecordLayout, threads: int, on_progress: OnProgress
+    encoded: Encoded, count: int, layout: RecordLayout, threads: int, on_progress: OnProgress
 ) -> ShardRows:
-    """Return the records of people begin, ..., end - 1 in memory; beside them it takes a few MiB a thread."""
-    columns: list[AnyArray] = [np.empty((end - begin, width), dtype=dtype) for dtype, width in layout.columns]
+    """Return records in memory; beside them it takes a few MiB a thread."""
+    columns: list[AnyArray] = [np.empty((count, width), dtype=dtype) for dtype, width in layout.columns]
 
     def fill(first: int, last: int) -> None:
-        for column, part in zip(columns, _encoded(population, begin + first, begin + last, layout), strict=True):
+        for column, part in zip(columns, encoded(first, last), strict=True):
             column[first:last] = part
 
-    for _ in each_block(fill, end - begin, layout.block, threads, "people drawn", on_progress):
+    for _ in each_block(fill, count, layout.block, threads, "people drawn", on_progress):
         pass
     return layout.rows(columns)
 
@@ -164,10 +164,6 @@ def _intact(file: RowFile, threads: int, on_progress: OnProgress) -> bool:
         return True
     on_progress(f"{file.path} does not hold what was written: it was damaged, and is written again")
     return False
-
-
-def _encoded(population: RecordSource, first: int, last: int, layout: RecordLayout) -> list[AnyArray]:
-    return layout.encode(population.records(np.arange(first, last)))
 
 
 def each_block(
@@ -286,11 +282,10 @@ class RowFile:
             for (dtype, width), offset in zip(self.layout.columns, self._offsets, strict=False)
         ]
 
-    def write(self, encoded: Callable[[int, int], list[AnyArray]], threads: int, on_progress: OnProgress) -> None:
+    def write(self, encoded: Encoded, threads: int, on_progress: OnProgress) -> None:
         """Write the columns of each block of records; then put the file in its place, and then its checksums.
 
-        Raises:
-            OSError: If the disk is full; then nothing is left of it.
+        If that fails, nothing is left of it.
         """
         part = self.path.with_name(self.path.name + ".part")
         self._sidecar.unlink(missing_ok=True)

@@ -120,21 +120,12 @@ class SparseConjunction(UnitDistribution):
         first, second = self.truth
         return Records(features, np.where(features[:, first] & features[:, second], np.int8(1), np.int8(-1)))
 
-    def density_ratios(self, seed: int, people: Indices) -> Floats:
-        """Return the importance weights dT/dS of the people that :meth:`draw` returns, shape (n,)."""
-        features = self.draw(seed, people).features
-        ratios = np.ones(len(people))
-        for rate in self.rates:
-            one, zero = rate.target / rate.source, (1.0 - rate.target) / (1.0 - rate.source)
-            ratios *= np.where(features[:, rate.features] == 1, one, zero).prod(axis=1)
-        return ratios
-
 
 @DISTRIBUTIONS.register("zipf-items")
 class ZipfItems(UnitDistribution):
     """People who each hold one of ``items`` strings of b bits, the r-th with probability proportional to r^-power.
 
-    Which strings these are is a hash of the seed. Features are the bits, most significant first; all labels are +1.
+    The strings are a hash of the seed. Features are the bits, most significant first; all labels are +1.
     """
 
     name: Literal["zipf-items"] = "zipf-items"
@@ -163,14 +154,10 @@ class ZipfItems(UnitDistribution):
         counter.fill_words(counter.stream(self.seed, 1), np.arange(self.items), words)
         return words[:, 0] >> np.uint64(64 - self.b)
 
-    @cached_property
-    def _stairs(self) -> Floats:
-        return np.asarray(np.cumsum(self.shares))
-
     def draw(self, seed: int, people: Indices) -> Records:
         words = np.empty((len(people), 1), dtype=np.uint64)
         counter.fill_words(counter.stream(seed, 0), people, words)
         u = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        ranks = np.minimum(np.searchsorted(self._stairs, u, side="right"), self.items - 1)
+        ranks = np.minimum(np.searchsorted(np.cumsum(self.shares), u, side="right"), self.items - 1)
         features = bits_of(self.strings[ranks] << np.uint64(64 - self.b), self.b)
         return Records(features, np.ones(len(people), dtype=np.int8))

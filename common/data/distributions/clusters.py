@@ -79,11 +79,6 @@ class ClassClusters(UnitDistribution):
         """Return E_T[dT/dS] = chi^2(T, S) + 1."""
         return float(self._ratios.mean())
 
-    def density_ratios(self, seed: int, people: Indices) -> Floats:
-        """Return dT/dS at each person's record, shape (n,)."""
-        classes = self.draw(seed, people).features[:, self.d :].argmax(axis=1)
-        return np.asarray(self._ratios[classes], dtype=np.float64)
-
     def draw(self, seed: int, people: Indices) -> Records:
         features = np.zeros((len(people), self.dimension), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)

@@ -14,7 +14,6 @@ from common.core.arrays import Floats, Indices, Labels, Singles
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
 from common.local.records import Records
 from common.numerics import counter
-from common.numerics.elementary import exp
 from common.numerics.kernels import njit
 
 
@@ -58,15 +57,6 @@ class CloseGaussians(Distribution):
         ratio = self.sigma_source / self.sigma_target
         return float(ratio**self.close) if ratio >= 1.0 else float("inf")
 
-    def density_ratios(self, seed: int, people: Indices) -> Floats:
-        """Return the importance weights dT/dS of the people that :meth:`draw` returns, shape (n,).
-
-        ``(sigma_S/sigma_T)^k * exp(-r (1/sigma_T^2 - 1/sigma_S^2) / 2)`` with r = x_1^2 + ... + x_k^2.
-        Under S their mean is 1 and their second moment X; under T their mean is X.
-        """
-        exponent = -0.5 * self._close_squares(seed, people) * (self.sigma_target**-2 - self.sigma_source**-2)
-        return np.asarray((self.sigma_source / self.sigma_target) ** self.close * exp(exponent), dtype=np.float64)
-
     @property
     def _close_sigma(self) -> float:
         return self.sigma_source if self.side == "source" else self.sigma_target
@@ -76,11 +66,6 @@ class CloseGaussians(Distribution):
         spread = np.full(self.d, self.sigma_source)
         spread[: self.close] = self._close_sigma
         return spread
-
-    def _close_squares(self, seed: int, people: Indices) -> Floats:
-        normals = np.empty((len(people), self.close))
-        counter.fill_normals(self._key(seed), people, normals)
-        return np.asarray(self._close_sigma**2 * np.square(normals).sum(axis=1), dtype=np.float64)
 
     def _key(self, seed: int) -> np.uint64:
         return counter.stream(seed, 0 if self.side == "source" else 1)
@@ -94,9 +79,8 @@ class GaussianHalfSpace(CloseGaussians):
     """People x ~ N(0, diag) in d dimensions, labelled by a half-space on the coordinates where T is narrower than S.
 
     The label is -1 iff x_1 + ... + x_k <= b, b = sigma_target sqrt(k) q, with q the ``share`` quantile of N(0, 1): the
-    share ``share`` of T is labelled -1, and Phi(b / (sigma_source sqrt(k))) of S, nearly a half where T is much
-    narrower. What costs nearly nothing on S, a normal vector that is a little off in the other coordinates, is
-    expensive on T, whose people all stand near the boundary. The features are x itself, shortened to ``norm``.
+    share ``share`` of T is labelled -1, and Phi(b / (sigma_source sqrt(k))) of S. A normal vector that is a little off
+    in the other coordinates costs next to nothing on S, and much on T, whose people all stand near the boundary.
 
     Attributes:
         share: In (0, 1); Appendix C has .01, and sigma_target = .02 with k = 10 of d = 500 (docs/corrections.md, K8).
@@ -234,8 +218,8 @@ class GaussianBalls(GaussianBall):
         return math.inf if self.norm is None else math.sqrt(self.norm**2 + 1.0)
 
     def draw(self, seed: int, people: Indices) -> Records:
-        drawn = super().draw(seed, people)
-        outside = self._close_squares(seed, people) > self.sigma_target**2 * (
-            2.0 * gammaincinv(self.close / 2.0, self.second)
-        )
+        drawn, normals = super().draw(seed, people), np.empty((len(people), self.close))
+        counter.fill_normals(self._key(seed), people, normals)
+        squares = self._close_sigma**2 * np.square(normals).sum(axis=1)
+        outside = squares > self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.second))
         return Records(np.column_stack([drawn.features, outside.astype(np.float32)]), drawn.labels)

@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.arrays import Bits, Floats, Indices, Words
+from common.core.arrays import Bits, Indices, Words
 from common.core.values import Word
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, UnitDistribution
 from common.local.hypotheses.rules import FeatureSet, Parity
@@ -33,10 +33,8 @@ def _check_secret(secret: tuple[int, ...], features: int) -> None:
 class BiasedParity(UnitDistribution):
     """People with d independent 0/1 features, labelled +1 iff an odd number of the ``secret`` ones is 1.
 
-    T is uniform: every feature is a fair coin. Under S the first ``biased`` features are 1 with probability
-    ``rate`` instead. With a single biased feature of a small rate, S is nearly as bad as chi^2(T||S) allows: a
-    record with that feature set, without which the rank is not full, comes once in 4 X (1 - rate) records, and no
-    more often than once in 4 X is what Claim B.2 promises.
+    T is uniform: every feature is a fair coin. Under S the first ``biased`` features are 1 with probability ``rate``
+    instead. With a single one of a small rate, S is nearly as bad as chi^2(T||S) allows (Claim B.2).
     """
 
     name: Literal["biased-parity"] = "biased-parity"
@@ -75,11 +73,6 @@ class BiasedParity(UnitDistribution):
         key = counter.stream(seed, 0 if self.side == "source" else 1)
         counter.fill_bits(key, people, special, np.full(len(special), self.rate), features)
         return Records(features, Parity(features=self.secret).predict(features))
-
-    def density_ratios(self, seed: int, people: Indices) -> Floats:
-        """Return the importance weights dT/dS of the people that :meth:`draw` returns, shape (n,)."""
-        ones = self.draw(seed, people).features[:, : self.biased].sum(axis=1)
-        return np.asarray((0.5 / self.rate) ** ones * (0.5 / (1.0 - self.rate)) ** (self.biased - ones))
 
 
 class _ParityThreshold(UnitDistribution):
