@@ -15,7 +15,6 @@ import pytest
 from common.core.errors import BadData, BadScenario, PeerUnavailable
 from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
-from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.sample.reweighing import Reweighing
 from tests.support import Bench, tiny
@@ -87,18 +86,11 @@ def reweighed(sample: Any, kappa: float, eta: float, kill: int | None = None) ->
     return [*found, np.concatenate(list(sample.cumulative_losses())).tolist()]
 
 
-def test_the_cluster_holds_the_same_people_in_the_same_order(one, two):
-    assert two.sizes == (10_000, 10_001)
-    assert (len(two), two.dimension, two.dtype) == (len(one), one.dimension, one.dtype)
-    here, there = next(one.blocks(30_000)), Records.joined(list(two.blocks(4000)))
-    np.testing.assert_array_equal(here.features, there.features)
-    np.testing.assert_array_equal(here.labels, there.labels)
-
-
 @pytest.mark.parametrize(("kappa", "eta"), [(0.2, 0.1), (0.01, 3.0)], ids=["by rejection", "from a pile"])
 def test_a_killed_worker_changes_nothing_of_what_comes_out(one, two, monkeypatch, kappa, eta):
     told: list[str] = []
     monkeypatch.setattr(two, "_on_progress", told.append)
+    assert (two.sizes, two.dimension, two.dtype) == ((10_000, 10_001), one.dimension, one.dtype)
     assert reweighed(two, kappa, eta, kill=2) == reweighed(one, kappa, eta)
     assert [line for line in told if "its successor brings the same 10,001 people and repeats" in line]
 

@@ -80,14 +80,6 @@ def test_threads_and_shards_change_no_bit(kind, cuts, threads, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
-def test_fixed_rows_learn_nearly_the_same_scores():
-    single, fixed = held("single", (), 1), held("fixed", (), 1)
-    run(single), run(fixed)
-    apart = np.abs(cumulative_losses(single).astype(np.int64) - cumulative_losses(fixed).astype(np.int64))
-    assert (apart > 1).mean() < 0.002  # whose margin is within a grid step of 0
-    assert apart.max() <= 2 * 1024
-
-
 def test_counting_by_sorting_gives_what_tables_give(monkeypatch):
     def counted():
         weights = Reweighing(N, 0.1, 0.4)
@@ -114,13 +106,6 @@ def test_scores_widen_before_they_overflow(most, before, wider):
     histogram = sample.reweigh(HypothesisLoss(Constant(label=-1), "zero-one"), 1, most + 1)
     assert cumulative_losses(sample).dtype == wider
     assert histogram.levels.tolist() == [most + 1]
-
-
-def test_refined_scores_are_whole_multiples():
-    sample = zeros(20, 5)
-    sample.restore(np.split(np.arange(20, dtype=np.uint8), [5]), 19)
-    sample.refine(1024, 20 * 1024)
-    np.testing.assert_array_equal(cumulative_losses(sample), np.arange(20) * 1024)
 
 
 @for_each(
