@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,6 +80,7 @@ def test_divergences_are_those_of_the_features_whose_law_differs(name):
         features = people.draw(3, np.arange(400_000)).features[:, UNLIKE[name]]
         return np.unique(features, axis=0, return_counts=True)[1] / 400_000
 
+    source: Any
     source, target = DISTRIBUTIONS[name].example()[:2]
     p, q = law(source), law(target)
     assert (q**2 / p).sum() == pytest.approx(source.chi_squared(), rel=0.03)
