@@ -24,6 +24,7 @@ from local_agent import cli_services as shared
 if TYPE_CHECKING:
     from common.local.naming import Names
     from common.local.records import Records
+    from common.scenario.scenario import Scenario
     from local_agent.person.checking import ReportCheck
     from local_agent.person.receipts import HeldReceipt
 
@@ -190,9 +191,15 @@ def record_command(
         str, typer.Argument(help="Shipped scenario or YAML file; its target table says how fields become features.")
     ],
     fields: Annotated[
-        Path, typer.Argument(help='JSON file of the person\'s own fields by column: {"age": 39, ...}; null: not known.')
-    ],
+        Path | None,
+        typer.Argument(help='JSON file of the person\'s own fields by column: {"age": 39, ...}; null: not known.'),
+    ] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
+    simulated: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="In place of fields: draw the record of this simulated person.", min=0),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of simulated people.", min=0)] = 1,
     output: Annotated[
         Path | None, typer.Option(help="Write the record here, for its owner alone (default: stdout).", dir_okay=False)
     ] = None,
@@ -200,7 +207,8 @@ def record_command(
     """Make one person's record from the fields that the person knows, as a row of the scenario's table would become.
 
     It is what "local-agent answer" takes. The record names the columns that it was made of: a run about others is
-    refused. Nothing is sent, and no table is read.
+    refused. Nothing is sent, and no table is read. With --simulated it is the record of a person whom a host of this
+    scenario would simulate with this seed under this number, for trying an agent out.
 
     Example: local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json
     """
@@ -209,14 +217,32 @@ def record_command(
     from common.local.naming import Names
     from common.scenario import loading
 
-    table = loading.target_table(scenario, sets)
-    record, names = record_of(_read_fields(fields), table), Names.of_table(table.wire())
-    values = {"features": record.features[0].tolist(), "label": int(record.labels[0])}
-    text = json.dumps({**values, "names": names.wire()})
+    if (fields is None) == (simulated is None):
+        raise BadInput("give either a file of the person's fields, or --simulated NUMBER")
+    named = {}
+    if fields is not None:
+        table = loading.target_table(scenario, sets)
+        record = record_of(_read_fields(fields), table)
+        named = {"names": Names.of_table(table.wire()).wire()}
+    elif simulated is not None:
+        record = _simulated(loading.load(scenario, sets), seed, simulated)
+    text = json.dumps({"features": record.features[0].tolist(), "label": int(record.labels[0]), **named})
     if output is None:
         deliver(text)
     else:
         write_durably(output, f"{text}\n".encode(), mode=0o600)
+
+
+def _simulated(scenario: Scenario, seed: int, number: int) -> Records:
+    import numpy as np
+
+    from common.data.population import open_records
+    from common.numerics.randomness import subseed
+
+    if scenario.target.distribution is None:
+        raise BadInput("the people of this scenario come from a table: give a file of the person's fields")
+    people = open_records(scenario.target, None, subseed(seed, "target"), number + 1)
+    return people.records(np.array([number]), None)
 
 
 def _read_fields(path: Path) -> dict[str, Any]:

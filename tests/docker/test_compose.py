@@ -25,11 +25,13 @@ from tests.documents.reading import ROOT
 
 COMPOSE_ROOT = Path(__file__).parents[2]
 BASE = "python:3.11-slim-bookworm"
-SERVICES = ("curator", "referee", "local_agent")
+SERVICES = ("curator", "referee", "local_agent", "individuals")
+SCENARIO = "ball-few-agents"
+INDIVIDUALS = 8
 HOSTS = 4
 UP = "docker compose up --build --exit-code-from run"
 UP_FOUR = f"docker compose up --build --exit-code-from run --scale local_agent={HOSTS}"
-AUDIT = "docker compose run --rm --no-deps run referee audit /runs/ball-1"
+AUDIT = "docker compose run --rm --no-deps run referee audit /runs/ball-few-agents-1"
 DOWN = "docker compose down --volumes"
 LOAD = "docker compose --env-file deploy/docker/load.env --profile scale --profile load"
 UP_LOAD = f"{LOAD} up --build --exit-code-from load load"
@@ -111,14 +113,16 @@ def result_in(output: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def people() -> int:
-    return int(checked(load("ball")).agents.count)
+    return int(checked(load(SCENARIO)).agents.count)
 
 
 @pytest.fixture(scope="module")
 def ended(compose: Compose) -> tuple[dict[str, Any], str]:
     """What the default command shows, and an audit of what it left; all else is forgotten."""
-    found = result_in(compose.succeed(UP, seconds=1500)), compose.succeed(AUDIT)
+    shown = compose.succeed(UP, seconds=1500)
+    found = result_in(shown), compose.succeed(AUDIT)
     compose.succeed(DOWN)
+    assert 0 < shown.count("local-agent has answered") <= INDIVIDUALS  # each has the referee's receipt then
     return found
 
 
@@ -167,9 +171,9 @@ def test_the_default_command_prints_a_result_that_an_audit_verifies(
     assert result["status"] == "done"
     assert result["answer"] is not None
     assert 0 < result["agents"]["answered"] <= result["agents"]["asked"] <= people
-    assert result["agents"]["enrolled"] == people
+    assert result["agents"]["enrolled"] == people + INDIVIDUALS
     assert audit.startswith("not pinned: the referee and the curator of this folder")
-    assert "\nverified /runs/ball-1: ended done" in audit
+    assert "\nverified /runs/ball-few-agents-1: ended done" in audit
 
 
 @pytest.mark.docker
@@ -178,7 +182,7 @@ def test_the_default_command_prints_a_result_that_an_audit_verifies(
 def test_every_baseline_runs_with_the_defaults(ended: tuple[dict[str, Any], str]) -> None:
     truth = ended[0]["truth"]
     assert "left_out" not in truth
-    assert set(truth["baselines"]) == set(load("ball").baselines)
+    assert set(truth["baselines"]) == set(load(SCENARIO).baselines)
 
 
 @pytest.mark.docker
@@ -186,7 +190,7 @@ def test_every_baseline_runs_with_the_defaults(ended: tuple[dict[str, Any], str]
 @pytest.mark.xdist_group("docker")
 def test_four_hosts_bring_four_times_as_many_people(project: Project, people: int) -> None:
     assert project.first["status"] == "done"
-    assert project.first["agents"]["enrolled"] == HOSTS * people
+    assert project.first["agents"]["enrolled"] == HOSTS * people + INDIVIDUALS
     assert len(project.containers["local_agent"]) == HOSTS
     places = sorted(
         json.loads(python(agent, "print(open('/state/enrolment/claim.json').read())"))["first"]

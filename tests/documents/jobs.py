@@ -31,6 +31,7 @@ class Step:
         values: What is put where the document says ``DIRECTORY`` and the like.
         varies: Parts of printed output that may differ from one machine or run to another; all else must be as printed.
         until: It goes on by itself: the next step begins as soon as it says this, or at once if this is empty.
+        typed: What a person types on the terminal on which it runs; empty: there is no terminal.
         check: A closer look at what it left.
         tries: How often it is run at most until it shows what it must: more than once where it draws a new seed each
             time, since a run keeps its promise with probability 1 - beta, not always (``parity`` learns another parity
@@ -44,6 +45,7 @@ class Step:
     status: int = 0
     varies: str | None = None
     until: str | None = None
+    typed: str = ""
     check: Callable[[Clone, Done], None] | None = None
     seconds: float = 400.0
     tries: int = 1

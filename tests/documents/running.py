@@ -60,8 +60,11 @@ class Clone:
         return Done(process.returncode, output)
 
     @contextmanager
-    def background(self, command: str) -> Iterator[Path]:
+    def background(self, command: str, typed: str = "") -> Iterator[Path]:
         """Start a command that goes on by itself, and end it at last; yield the file of its output."""
+        if typed:
+            on_a_terminal = f"script --quiet --return --flush --command {shlex.quote(command)} /dev/null"
+            command = f"(echo {shlex.quote(typed)}; sleep 600) | {on_a_terminal}"
         said = self.folder / f"said-{len(list(self.folder.glob('said-*')))}"
         with said.open("w") as out, self._started(f"{command}\nwait", out.fileno()):
             yield said

@@ -164,20 +164,28 @@ SLOW: tuple[Job, ...] = (
         Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
         KEY,
         Step(
-            "curator serve ball --seed 1 --tls-cert tls/curator/server.pem --tls-client-ca tls/curator/ca.pem", until=""
+            "curator serve hypothesis-testing --seed 1 --tls-cert tls/curator/server.pem "
+            "--tls-client-ca tls/curator/ca.pem",
+            until="",
         ),
-        Step("local-agent host ball --seed 1 --referee https://127.0.0.1:8000", until=""),
         Step("export TANDEM_TLS_CERT=tls/referee/server.pem TANDEM_TLS_CLIENT_CERT=tls/referee/client.pem"),
         Step("referee serve --curator https://127.0.0.1:8001 &", until="listens on https://"),
         Step(
-            "local-agent answer me.json --epsilon 0.5 --yes --referee https://127.0.0.1:8000",
+            "local-agent host hypothesis-testing --agents 632 --seed 1 --referee https://127.0.0.1:8000",
+            until="local-agent hosts 632 people",
+        ),
+        Step("local-agent record hypothesis-testing --simulated 632 --output me.json"),
+        Step(
+            "local-agent answer me.json --referee https://127.0.0.1:8000",
             until="is enrolled and waits for its question",
+            typed="y",
         ),
         Step(
-            "referee run ball --seed 1 --deployment https://127.0.0.1:8000",
-            ("status (done|exhausted): ", "15,541,333 enrolled"),  # one person's answer is drawn by that person
+            "referee run hypothesis-testing --seed 1 --deployment https://127.0.0.1:8000",
+            ("status done: ", "633 asked, 633 answered, of 633 enrolled"),
         ),
-        prepare=around.me,
+        Step("local-agent log", ("agreed .* answered ",)),
+        Step("local-agent check --referee https://127.0.0.1:8000", ("included",)),
         ports=(8000, 8001),
     ),
     sequence(

@@ -128,7 +128,7 @@ def carry_out_alone(job: Job, clone: Clone) -> None:
         for step in job.steps:
             line = step.line(clone)
             if step.until is not None:
-                said = background.enter_context(clone.background(line))
+                said = background.enter_context(clone.background(line, step.typed))
                 wait_for(said, step.until)
                 continue
             finish(step, clone, line)
