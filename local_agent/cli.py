@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from local_agent.person.receipts import HeldReceipt
 
 log = logging.getLogger("tandem.agent")
-app = application("A local agent: trusts no other party, answers at most one question, and randomizes its answer.")
+app = application("A local agent: trusts no other party, and randomizes each answer, within a lifetime budget.")
 
 
 _TOKENS = ["TANDEM_INDIVIDUAL_TOKEN", "TANDEM_ENROLMENT_TOKEN"]
@@ -40,10 +40,13 @@ Token = Annotated[str, typer.Option(envvar=_TOKENS, help="Enrolment token.", sho
 class ConsentOptions:
     """What a person agrees to, and how it is asked."""
 
-    epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0
+    epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget, of all answers together.", min=0.0)] = 1.0
+    once: Annotated[bool, typer.Option("--once", help="Stop after one answer; what is left can be spent later.")] = (
+        False
+    )
     max_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0
     yes: Annotated[
-        bool, typer.Option("--yes", help="Agree beforehand, for scripts: to one question of at most --epsilon.")
+        bool, typer.Option("--yes", help="Agree beforehand, for scripts: to questions of together at most --epsilon.")
     ] = False
 
     def delay(self) -> float:
@@ -73,7 +76,10 @@ def answer_command(
     relay: shared.RelayOption = None,
     tls_ca: TlsCa = None,
 ) -> None:
-    """Show what a referee asks about one person, ask for consent, and answer at most one question; then stop.
+    """Show what a referee asks about one person, ask for consent, and answer, until the lifetime budget is spent.
+
+    After each answer the agent enrols again, and takes part in a later run if what is left of --epsilon pays for it.
+    The answers together are protected by the sum of what they cost.
 
     Every kind of question that comes with Tandem is accepted; --accept and --refuse narrow that (referee list queries
     names the kinds). A referee learns at enrolment what is refused, and asks nobody where all refuse what a run needs.
@@ -100,19 +106,28 @@ def answer_command(
         policy = PersonalPolicy(shared.pin_key(state, asking.referee_key, client), consent.epsilon, queries=queries)
         agent, journal = Agent(person, policy, state, names), ActivityLog(state)
         asking_person = Consent(asked, policy, journal, say_lines, consent.agreed)
-        with closing(Host(agent, client, policy.referee, consent.delay, consent=asking_person)) as connection:
-            connection.enrol(token)
+
+        def taken() -> None:
+            journal.write("answered", what_left=agent.sent, cost=agent.spent)
+            say(f"local-agent has answered; {agent.spent}; what left: {agent.sent}")
+
+        with closing(Host(agent, client, policy.referee, consent.delay, consent=asking_person, taken=taken)) as host:
+            if host.finished:
+                say(f"local-agent has spent its lifetime budget: {agent.spent}")
+                return
+            host.enrol(token)
             journal.write("enrolled", referee=asked, key=policy.referee)
             say("local-agent is enrolled and waits for its question")
             try:
-                shared.answer_until(connection, client, lambda: connection.finished, journal.refused)
+                shared.answer_until(
+                    host, client, lambda: host.finished or (consent.once and host.taken > 0), journal.refused
+                )
             except ConsentWithheld:
                 raise  # it is in the log
             except TandemError as error:
-                journal.write("not taken" if agent.answered else "stopped", reason=error.problem, detail=error.detail)
+                what = "stopped" if agent.unacknowledged is None else "not taken"
+                journal.write(what, reason=error.problem, detail=error.detail)
                 raise
-            journal.write("answered", what_left=agent.left, cost=agent.spent)
-        say(f"local-agent has answered; {agent.spent}; what left: {agent.left}")
 
 
 @app.command("credential")

@@ -34,7 +34,9 @@ class Host:
         referee: The referee's pinned public key.
         delay: Draws how many seconds to wait before an individual's answer leaves; never looks at the record.
         schedule: With which clock answers of real people are held until a public time (:func:`public_seconds`).
-        consent: Asks an individual whether to answer a question that passed every check; raises if not.
+        consent: Asks an individual whether to answer a question that passed every check, given what is left of its
+            lifetime epsilon; raises if not.
+        taken: Called when the referee has acknowledged an individual's answer.
     """
 
     def __init__(
@@ -44,7 +46,8 @@ class Host:
         referee: str,
         delay: Callable[[], float] = lambda: 0.0,
         schedule: Schedule | None = None,
-        consent: Callable[[CheckedQuestion], None] | None = None,
+        consent: Callable[[CheckedQuestion, float], None] | None = None,
+        taken: Callable[[], None] = lambda: None,
     ) -> None:
         self._answerer = answerer
         self._port = port
@@ -53,10 +56,17 @@ class Host:
         self._schedule = schedule or Schedule()
         self._consent = consent
         self._configurations: dict[str, Signed] = {}
-        self.finished = False  # whether an individual's report has reached the referee, or was refused for good
+        self._taken = taken
+        self.taken = 0  # answers of an individual that the referee has acknowledged to this process
+        self._token: str | None = None  # with which it enrolled
         self.declined = False  # whether the last question was one that the agents' own rules forbid
         self.counts: Counter[str] = Counter()  # questions answered, and those ``declined:REASON``
         self.polled = time.monotonic()  # when the referee last answered a poll, or this host began
+
+    @property
+    def finished(self) -> bool:
+        """Whether an individual has spent its lifetime budget, and all its reports have left."""
+        return isinstance(self._answerer, Agent) and self._answerer.finished
 
     @property
     def individual(self) -> bool:
@@ -70,8 +80,14 @@ class Host:
         self._answerer.close()
 
     def enrol(self, token: str) -> messages.Enrolled:
-        """Enrol; return the numbers that the agents got."""
-        reply = self._port.enrol(self._answerer.enrolment(), token)
+        """Enrol; return the numbers that the agents got. An individual that was asked before may be asked once more."""
+        signed = (
+            self._answerer.enrolment(again=self._answerer.answered > 0)
+            if isinstance(self._answerer, Agent)
+            else self._answerer.enrolment()
+        )
+        self._token = token
+        reply = self._port.enrol(signed, token)
         enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
         if not isinstance(self._answerer, Agent):
             self._answerer.settle(enrolled.first)
@@ -84,9 +100,9 @@ class Host:
             Refused, Forged, BadMessage: If the agents do not accept it: nothing was answered, and the referee told why.
         """
         self.declined = False
-        if isinstance(self._answerer, Agent) and self._answerer.report is not None:
+        if isinstance(self._answerer, Agent) and (report := self._answerer.unacknowledged) is not None:
             # It answered, and then a crash or a referee that was away came between: the same report again.
-            self._hand_in(self._answerer.report)
+            self._hand_in(self._answerer, report)
             return True
         assignment = self._poll()
         if assignment is None:
@@ -115,9 +131,9 @@ class Host:
             log.info("a question is declined: %s", error.problem)
             self._decline(assignment, error)
             raise
-        if isinstance(report, Signed):
-            self._hand_in(report)
-        elif not isinstance(self._answerer, Agent):
+        if isinstance(report, Signed) and isinstance(self._answerer, Agent):
+            self._hand_in(self._answerer, report)
+        elif not isinstance(report, Signed) and not isinstance(self._answerer, Agent):
             receipt = self._port.report_packed(*report)
             check_receipt(receipt, report[0], self._referee, PINNED)
             self._answerer.keep_receipt(receipt, *report)
@@ -138,7 +154,7 @@ class Host:
         """
         if self._consent is None or not isinstance(self._answerer, Agent):
             return True
-        self._consent(self._answerer.examine(assignment, configuration))
+        self._consent(self._answerer.examine(assignment, configuration), self._answerer.left[0])
         again = self._poll()
         if again is not None and again.message == assignment.message:
             return True
@@ -162,16 +178,24 @@ class Host:
         except TandemError as further:
             log.warning("the referee did not take that a question is declined: %s", further.detail)
 
-    def _hand_in(self, report: Signed) -> None:
+    def _hand_in(self, agent: Agent, report: Signed) -> None:
         try:
             receipt = self._port.report(report)
+            check_receipt(receipt, report, self._referee, PINNED)
         except TandemError as error:
-            self.finished = error.status < 500
+            if error.status < 500 or isinstance(error, Forged):
+                agent.not_taken(report)  # it has left, and there is no other answer to this question
+                self._go_on(agent)
             raise
-        self.finished = True  # whatever the receipt is: the answer has left, and there is no other one
-        check_receipt(receipt, report, self._referee, PINNED)
-        if isinstance(self._answerer, Agent):
-            self._answerer.keep_receipt(receipt)
+        agent.keep_receipt(receipt)
+        self.taken += 1
+        self._taken()
+        self._go_on(agent)
+
+    def _go_on(self, agent: Agent) -> None:
+        """Take part again, unless the lifetime budget is spent."""
+        if not agent.finished and self._token is not None:
+            self.enrol(self._token)
 
 
 def public_seconds(assignment: Signed) -> float:

@@ -72,7 +72,7 @@ class PersonalPolicy:
 
     Attributes:
         referee: The referee's public key.
-        epsilon, delta: Lifetime budget; one answer may use all of it, and there is one answer. Infinite epsilon:
+        epsilon, delta: Lifetime budget, of all answers together; one answer may use all of it. Infinite epsilon:
             simulated people.
         queries: Query kinds that are accepted: by default all that come with Tandem.
         hypotheses: Kinds of hypotheses that are accepted: by default all but those that a foreign library would read.
@@ -93,6 +93,15 @@ class PersonalPolicy:
             delta=self.delta if private else None,
             features=dimension,
         )
+
+    def check_cost(self, cost: tuple[float, float], left: tuple[float, float]) -> None:
+        """Raise PolicyRefused for an answer that costs more (epsilon, delta) than is left of the lifetime budget."""
+        if cost[0] > left[0] or (cost[1] > left[1] and math.isfinite(self.epsilon)):
+            rest = "" if left == (self.epsilon, self.delta) else f", of which ({left[0]:g}, {left[1]:g}) is left"
+            raise PolicyRefused(
+                f"an answer would cost (epsilon, delta) = ({cost[0]:g}, {cost[1]:g}), the lifetime budget is "
+                f"({self.epsilon:g}, {self.delta:g}){rest}"
+            )
 
     def check(
         self, assignment: Signed, configuration: Signed, dimension: int, names: Names | None = None
@@ -139,12 +148,7 @@ class PersonalPolicy:
         agents = agreed.scenario.get("agents")
         mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
         mechanism.answer_kind(query.domain)
-        epsilon, delta = mechanism.guarantee
-        if epsilon > self.epsilon or (delta > self.delta and math.isfinite(self.epsilon)):
-            raise PolicyRefused(
-                f"an answer would cost (epsilon, delta) = ({epsilon:g}, {delta:g}), the lifetime budget is "
-                f"({self.epsilon:g}, {self.delta:g})"
-            )
+        self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
         purpose = agreed.scenario.get("title")
         purpose = purpose if isinstance(purpose, str) else ""
         return CheckedQuestion(asked, query, mechanism, assignment.fingerprint(), stated, names is not None, purpose)

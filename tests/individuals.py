@@ -19,10 +19,14 @@ from local_agent.policy import PINNED, PersonalPolicy
 from tests.support import TOKEN
 
 
-def individuals(chosen: ResolvedScenario, folder: Path, seed: int, referee: str) -> list[Agent]:
-    """Return an agent for each person of the scenario's population, with the record that a host would have."""
+def individuals(chosen: ResolvedScenario, folder: Path, seed: int, referee: str, answers: int = 1) -> list[Agent]:
+    """Return an agent for each person of the scenario's population, with the record that a host would have.
+
+    Their lifetime budgets pay for so many answers.
+    """
     people = open_records(chosen.target, data_folder(chosen), subseed(seed, "target"), chosen.agents.count)
-    policy = PersonalPolicy(referee, *chosen.agents.mechanism.guarantee)
+    epsilon, delta = chosen.agents.mechanism.guarantee
+    policy = PersonalPolicy(referee, answers * epsilon, answers * delta)
     return [
         Agent(people.records(np.array([i]), None), policy, folder / f"agent-{i}") for i in range(chosen.agents.count)
     ]
@@ -55,10 +59,14 @@ class Crowd:
         async with httpx.AsyncClient(base_url=self._address, limits=limits, timeout=600, trust_env=False) as client:
             try:
                 for agent in self._agents:  # one after the other: number i is person i
-                    await self._post(client, "/v1/enrolments", agent.enrolment(), {"Authorization": f"Bearer {TOKEN}"})
+                    await self._enrol(client, agent)
             finally:
                 self._enrolled.set()
             await asyncio.gather(*(self._one(client, agent) for agent in self._agents))
+
+    async def _enrol(self, client: httpx.AsyncClient, agent: Agent) -> None:
+        signed = agent.enrolment(again=agent.answered > 0)
+        await self._post(client, "/v1/enrolments", signed, {"Authorization": f"Bearer {TOKEN}"})
 
     async def _one(self, client: httpx.AsyncClient, agent: Agent) -> None:
         poll = agent.identity.sign("poll", {"participant": agent.identity.public})
@@ -75,7 +83,9 @@ class Crowd:
             check_receipt(receipt, report, self._referee, PINNED)
             agent.keep_receipt(receipt)
             self.answered += 1
-            return
+            if agent.finished:
+                return
+            await self._enrol(client, agent)
 
     async def _post(self, client: httpx.AsyncClient, path: str, signed: Signed, headers: Any = None) -> Signed | None:
         response = await client.post(path, content=signed.raw(), headers=headers)

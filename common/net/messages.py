@@ -182,7 +182,7 @@ class Enrolment(Value):
     """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name.
 
     ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.crypto.vouching`), ``policy``
-    what its agents will not do.
+    what its agents will not do. ``again``: an individual that was asked takes part once more, in a later run.
     """
 
     KIND: ClassVar[str] = "enrolment"
@@ -190,6 +190,7 @@ class Enrolment(Value):
     credential: Credential | None = Field(default=None, exclude_if=lambda credential: credential is None)
     grant: Signed | None = Field(default=None, exclude_if=lambda grant: grant is None)
     policy: AgentPolicy | None = Field(default=None, exclude_if=lambda policy: policy is None)
+    again: bool = Field(default=False, exclude_if=lambda again: not again)
 
 
 class Enrolled(Value):

@@ -1,15 +1,17 @@
-"""One person, one record, own policy, at most one answer in a lifetime."""
+"""One person, one record, own policy, and answers until the lifetime budget is spent."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from common.core.durable import hold, write_durably
-from common.core.errors import AlreadyAnswered, BadData, BadMessage
+from common.core.errors import BadData, BadMessage
 from common.crypto.identity import Identity, Signed
 from common.local.naming import Names
 from common.local.packing import pack_one
@@ -17,12 +19,13 @@ from common.local.records import Records
 from common.net import messages
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import durable_secret
+from common.privacy.rounding import above
 from local_agent.answers import evaluate, noise_for, question_digest, randomize_one
 from local_agent.person.credential import held_credential
-from local_agent.person.receipts import store_receipt
+from local_agent.person.receipts import has_receipt, store_receipt
 from local_agent.policy import CheckedQuestion, PersonalPolicy
 
-ANSWERED = "answered.json"  # file in the state directory: what the one answer was, and what it cost
+ANSWERED = "answered.json"  # file in the state directory: every answer, and what it cost
 SEAL = "sha256"  # key in that file: of all the rest
 
 
@@ -30,15 +33,19 @@ class Agent:
     """An individual local agent.
 
     What it spends is on disk, together with the randomized answer itself, *before* anything is sent: after a crash it
-    sends the same answer again or nothing, never a second sample.
+    sends the same answer again or nothing, never a second sample. Its answers together are (sum epsilon_i,
+    sum delta_i)-differentially private in the record, for any behaviour of all others, also where each question is
+    chosen after all answers before it: basic composition, which is a valid filter for budgets that are chosen on the
+    way (Rogers, Roth, Ullman and Vadhan 2016). Sums are exact, and a question that would exceed the lifetime budget is
+    refused.
 
     Args:
         record: Exactly one person's record.
-        folder: State directory: key, secret, and the answered flag.
+        folder: State directory: key, secret, and what was answered.
         names: What the record's features and label are, where its file says it: a run about other columns is refused.
 
     Raises:
-        BadData: If it is not exactly one acceptable record.
+        BadData: If it is not exactly one acceptable record, or what was answered cannot be read.
         BadInput: If another process works on the same folder.
     """
 
@@ -52,61 +59,100 @@ class Agent:
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
             self._secret = durable_secret(folder / "secret.key")
+            self._answers = self._read() if self._path.exists() else []
         except BaseException:
             self._lock.close()
             raise
+        self._refused: set[str] = set()  # answers that the referee did not take, and will not
 
     def close(self) -> None:
         self._lock.close()
 
-    def enrolment(self) -> Signed:
-        policy = self._policy.announced(self._record.dimension)
-        message = messages.Enrolment(agents=1, credential=held_credential(self._folder), policy=policy)
+    def enrolment(self, *, again: bool = False) -> Signed:
+        """Return what it enrols with; ``again``: it was asked, and would be asked once more."""
+        policy = replace(self._policy, epsilon=self.left[0], delta=self.left[1]).announced(self._record.dimension)
+        message = messages.Enrolment(agents=1, credential=held_credential(self._folder), policy=policy, again=again)
         return self.identity.sign(message.KIND, message.wire())
 
     @property
-    def answered(self) -> bool:
-        return self._path.exists()
+    def answered(self) -> int:
+        """How many questions it has answered."""
+        return len(self._answers)
+
+    @property
+    def left(self) -> tuple[float, float]:
+        """What is left of the lifetime budget, (epsilon, delta), never rounded up; infinite for simulated people."""
+        return self._left("epsilon", self._policy.epsilon), self._left("delta", self._policy.delta)
+
+    def _left(self, name: str, whole: float) -> float:
+        costs = [float(answer[name]) for answer in self._answers]
+        if not math.isfinite(whole) or not all(map(math.isfinite, costs)):
+            return whole if not math.isfinite(whole) else 0.0
+        return 0.0 - above(min(Fraction(0), sum(map(Fraction, costs)) - Fraction(whole)))  # never rounded up
 
     @property
     def report(self) -> Signed | None:
-        """The one report of this person's life, if there is one: it may be sent again and again."""
-        return Signed.parse(self._stored()["report"]) if self.answered else None
+        """The newest report, if there is one: it may be sent again and again."""
+        return Signed.parse(self._answers[-1]["report"]) if self._answers else None
+
+    @property
+    def unacknowledged(self) -> Signed | None:
+        """The newest report, if the referee has not acknowledged it, nor refused it for good."""
+        report = self.report
+        if report is None or report.signature in self._refused or has_receipt(self._folder, report):
+            return None
+        return report
+
+    @property
+    def finished(self) -> bool:
+        """Whether the lifetime budget is spent, and every report has left."""
+        return self.left[0] <= 0.0 and self.unacknowledged is None
 
     def keep_receipt(self, receipt: Signed) -> None:
-        if self.report is not None:
-            body = self._stored().get("body")  # up to 0.3.0 it was not stored
-            store_receipt(self._folder, receipt, self.report, None if body is None else bytes.fromhex(body))
+        """Keep the referee's receipt of the newest report."""
+        report = self.report
+        if report is not None:
+            body = self._answers[-1].get("body")  # up to 0.3.0 it was not stored
+            store_receipt(self._folder, receipt, report, None if body is None else bytes.fromhex(body))
+
+    def not_taken(self, report: Signed) -> None:
+        """Note that the referee will never take a report: it is not sent again, and what it cost stays spent."""
+        self._refused.add(report.signature)
 
     @property
     def spent(self) -> str:
-        """What the one answer has cost of the lifetime budget, and what is left, in words."""
-        if not self.answered:
-            return f"nothing is spent of the lifetime budget, epsilon {self._policy.epsilon:g}"
-        stored = self._stored()
-        epsilon = float(stored["epsilon"])
-        whole = float(stored.get("lifetime", {"epsilon": self._policy.epsilon})["epsilon"])
-        left = max(0.0, whole - epsilon) if math.isfinite(epsilon) else 0.0
-        cost = f"it cost epsilon {epsilon:g} of the lifetime budget {whole:g}"
-        return f"{cost}; {left:g} is left, and it is not spent: this agent answers once"
+        """What the answers have cost of the lifetime budget, and what is left, in words."""
+        whole = self._policy.epsilon
+        if not self._answers:
+            return f"nothing is spent of the lifetime budget, epsilon {whole:g}"
+        last = float(self._answers[-1]["epsilon"])
+        answers = "1 answer" if len(self._answers) == 1 else f"{len(self._answers)} answers"
+        return f"it cost epsilon {last:g}; after {answers}, {self.left[0]:g} of the lifetime budget {whole:g} is left"
 
     @property
-    def left(self) -> str:
-        """The answer that has left, or may have: what the referee sees, and never the value that was randomized."""
+    def sent(self) -> str:
+        """The newest answer: what the referee sees, and never the value that was randomized."""
         report = self.report
         return "nothing" if report is None else f"{report.message['answer']:g}"
 
     def examine(self, assignment: Signed, configuration: Signed) -> CheckedQuestion:
         """Check a question in full, as :meth:`answer` does first; the record is not touched, nothing is spent."""
-        return self._policy.check(assignment, configuration, self._record.dimension, self._names)
+        question = self._policy.check(assignment, configuration, self._record.dimension, self._names)
+        if self._known(question) is None:
+            self._policy.check_cost(question.mechanism.guarantee, self.left)
+        return question
+
+    def _known(self, question: CheckedQuestion) -> Signed | None:
+        known = (answer["report"] for answer in self._answers if answer["question"] == question.fingerprint)
+        return next(map(Signed.parse, known), None)
 
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
-        """Answer a question, once; the same question again gets the same stored report.
+        """Answer a question; the same question again gets the same stored report, and costs nothing more.
 
         Raises:
-            AlreadyAnswered: If another question was answered before.
             Forged, BadMessage, ConfigurationMismatch, PolicyRefused: As
-                :meth:`local_agent.policy.PersonalPolicy.check`; the record is not touched then, nothing is spent.
+                :meth:`local_agent.policy.PersonalPolicy.check`, or if too little of the lifetime budget is left; the
+                record is not touched then, nothing is spent.
         """
         question = self.examine(assignment, configuration)
         asked = question.assignment
@@ -115,11 +161,9 @@ class Agent:
         slots = messages.unpack_indices(asked.slots)
         if messages.unpack_indices(asked.people).tolist() != [0] or slots.size != 1:
             raise BadMessage("an assignment to an individual agent names its one person, 0, and one slot")
-        if self.answered:
-            stored = self._stored()
-            if stored["question"] != question.fingerprint:
-                raise AlreadyAnswered("this person has answered a question before; there is no second answer")
-            return Signed.parse(stored["report"])
+        known = self._known(question)
+        if known is not None:
+            return known
         # A function of the question: copies of this folder give the same answer, not independent ones.
         person = self._record.fingerprint()
         what, part = question_digest(question.query, question.mechanism), int(question.query.parts(slots)[0])
@@ -140,22 +184,28 @@ class Agent:
         spent = {
             "epsilon": epsilon,
             "delta": delta,
-            "lifetime": {"epsilon": self._policy.epsilon, "delta": self._policy.delta},
             "question": question.fingerprint,
             "report": signed.wire(),
             "body": pack_one(answer, question.answer_kind).hex(),
         }
-        write_durably(self._path, json.dumps({**spent, SEAL: _digest(spent)}).encode(), mode=0o600)
+        answers = [*self._answers, spent]
+        tree = {"answers": answers, SEAL: _digest(answers)}
+        write_durably(self._path, json.dumps(tree).encode(), mode=0o600)
+        self._answers = answers
         return signed
 
-    def _stored(self) -> dict[str, Any]:
-        """Return what the one answer was; a release up to 0.2.0 has not sealed it."""
+    def _read(self) -> list[dict[str, Any]]:
+        """Return what was answered; releases up to 0.3.0 answered once, and up to 0.2.0 they did not seal it."""
         try:
             stored = dict(json.loads(self._path.read_bytes()))
             seal = stored.pop(SEAL, None)
-            report = Signed.parse(stored["report"])
-            if seal in (None, _digest(stored)) and self.identity.sign(report.kind, report.message) == report:
-                return {"question": "", "epsilon": 0.0, **stored}
+            once = "answers" not in stored
+            answers = [{"question": "", "epsilon": math.inf, "delta": 1.0, **stored}] if once else stored["answers"]
+            whole = seal == _digest(stored if once else answers) or (seal is None and once)
+            reports = [Signed.parse(answer["report"]) for answer in answers]
+            own = all(self.identity.sign(report.kind, report.message) == report for report in reports)
+            if whole and own and reports:
+                return answers
         except (ValueError, KeyError, TypeError, RecursionError, BadMessage):
             pass
         raise BadData(
@@ -164,6 +214,6 @@ class Agent:
         )
 
 
-def _digest(stored: dict[str, Any]) -> str:
+def _digest(stored: Any) -> str:
     # Not of canonical JSON, which has no infinite epsilon.
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()

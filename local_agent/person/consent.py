@@ -40,10 +40,13 @@ class Consent:
     show: Callable[[str], None]
     agree: Callable[[], bool]
 
-    def __call__(self, question: CheckedQuestion) -> None:
-        """Return if the person agrees; else ConsentWithheld: the record was not touched, and nothing is spent."""
-        self.journal.write("asked", **facts(question, self.address, self.policy))
-        self.show(described(question, self.address, self.policy))
+    def __call__(self, question: CheckedQuestion, left: float) -> None:
+        """Return if the person agrees; else ConsentWithheld: the record was not touched, and nothing is spent.
+
+        ``left`` is what is left of the lifetime epsilon.
+        """
+        self.journal.write("asked", **facts(question, self.address, self.policy), lifetime_left=left)
+        self.show(described(question, self.address, self.policy, left))
         agreed = self.agree()
         decision = "agreed" if agreed else "declined"
         self.journal.write(decision, run=question.assignment.run, question=question.assignment.question)
@@ -83,7 +86,7 @@ def _origin(question: CheckedQuestion) -> str:
     return "The scenario of the run names no columns."
 
 
-def described(question: CheckedQuestion, address: str, policy: PersonalPolicy) -> str:
+def described(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> str:
     """Return a question in plain words, for the person whom it is about."""
     asked, mechanism = question.assignment, question.mechanism
     epsilon, delta = mechanism.guarantee
@@ -93,7 +96,10 @@ def described(question: CheckedQuestion, address: str, policy: PersonalPolicy) -
             f" Somebody who held two records for equally likely to be yours, and sees the answer, guesses right with "
             f"probability {best_guess(epsilon, delta):.4g} at most (without it: 0.5)."
         )
-    left = max(0.0, policy.epsilon - epsilon) if math.isfinite(epsilon) else 0.0
+    after = max(0.0, left - epsilon) if math.isfinite(epsilon) else 0.0
+    spent = (
+        f"{policy.epsilon - left:g} of it is spent so far" if left < policy.epsilon else "nothing of it is spent so far"
+    )
     parts = {
         "Who asks": f"the referee at {address}, in run {asked.run!r}, question {asked.question}; its key is "
         f"{policy.referee}, and this agent listens to no other",
@@ -101,8 +107,8 @@ def described(question: CheckedQuestion, address: str, policy: PersonalPolicy) -
         "What is asked": f"{asked_of(question)}. {_origin(question)}",
         "What could leave": f"{mechanism.leaves(question.query.domain)} Nothing else about your record leaves.",
         "What it costs": f"{formula(promise)}. {in_words(promise)}{guess}",
-        "Lifetime budget": f"epsilon {policy.epsilon:g}, of which nothing is spent so far. This answer spends "
-        f"{epsilon:g}; {left:g} would be left and never spent, as this agent answers once.",
+        "Lifetime budget": f"epsilon {policy.epsilon:g}; {spent}. This answer spends {epsilon:g}; {after:g} would be "
+        "left for further answers. All answers together are protected by the sum of what they cost.",
         "Please note": "the referee learns whether you agree. Decide by what is asked and what it costs, not by what "
         "your record would answer.",
     }
@@ -114,7 +120,7 @@ def check_terminal(yes: bool) -> None:
     if not yes and not has_terminal():
         raise BadInput(
             "cannot ask for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
-            "with --yes, to any one question that costs at most --epsilon; nothing was sent and nothing is spent"
+            "with --yes, to all questions that together cost at most --epsilon; nothing was sent and nothing is spent"
         )
 
 

@@ -69,6 +69,8 @@ class Agents:
             if promised.first + promised.agents > limit:
                 raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
         self._cohorts: dict[int, Cohort] = {}
+        self._places, self._people = self.roster.people()  # individuals who had taken part in other runs
+        self._asked_again: set[int] = set()
 
     def open(self, configuration: Configuration, seeds: dict[str, str], given: OrderEntropy) -> None:
         """Take in the orders, before anybody is asked: published seeds by first agent, and what others gave to them."""
@@ -106,7 +108,12 @@ class Agents:
         left = sum(c.agents - c.used for c in self._cohorts.values())
         if asked > wanted or (asked < wanted and left > 0):
             raise self._place.failed(f"{wanted} agents were to be asked, {asked} were")
-        return form_batch(parts, self._cohorts.__getitem__, self.roster)
+        batch = form_batch(parts, self._cohorts.__getitem__, self.roster)
+        again = self._people[batch.asks(self._places)].tolist() if len(self._places) else []
+        if len(again) > len(set(again)) or not self._asked_again.isdisjoint(again):
+            raise self._place.failed("somebody who is listed several times is asked twice in this run")
+        self._asked_again.update(again)
+        return batch
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class Proofs:
             asked_slots(request.participant, taking.asked)
         except Refusal as refusal:
             raise refusal.problem from None
-        stored = taking.number(taking.asked.batch.roster.position(request.participant))
+        stored = taking.number_of(request.participant)
         if not stored:
             raise NotFound(f"no report of this participant on question {number} of run {run!r} is stored")
         report = self._store.report(stored)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from common.core.arrays import Indices
+from common.core.arrays import AnyArray, Indices
 from common.local.packing import PIECE, Mask, count_ones, cut_mask, encode_mask, fill_mask
 from common.local.queries.query import Query
 from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
@@ -46,10 +46,15 @@ class MassBatch:
         return int(np.count_nonzero(np.diff(self._begins)))
 
     def slots(self, key: str) -> range:
-        position = self.roster.position(key)
-        if position is None or position + 1 >= len(self._begins):
-            return range(0)
-        return range(int(self._begins[position]), int(self._begins[position + 1]))
+        found = (self._slots_at(place) for place in self.roster.places(key) if place + 1 < len(self._begins))
+        return next((slots for slots in found if len(slots)), range(0))
+
+    def _slots_at(self, place: int) -> range:
+        return range(int(self._begins[place]), int(self._begins[place + 1]))
+
+    def asks(self, places: Indices) -> AnyArray:
+        """Tell for each of some places in the roster whether anybody is asked there."""
+        return self._begins[places + 1] > self._begins[places]
 
     def position(self, slot: int) -> int:
         return int(np.searchsorted(self._begins, slot, side="right")) - 1
@@ -58,12 +63,12 @@ class MassBatch:
         return self.roster.at(self.position(slot))
 
     def slots_from(self, slot: int) -> range:
-        position = self.position(slot)
-        return range(int(self._begins[position]), int(self._begins[position + 1]))
+        return self._slots_at(self.position(slot))
 
     def people(self, key: str) -> Mask:
         """Return which of a participant's own agents are asked, as a mask over them."""
-        own = self.roster.find(key)
+        slots = self.slots(key)
+        own = self.owner(slots[0]) if slots else self.roster.find(key)
         if own is None:
             return np.zeros(0, dtype=np.uint8)
         return cut_mask(self.mask, own.first, own.first + own.agents)
@@ -174,11 +179,16 @@ class Batch:
 
     def slots(self, key: str) -> Indices:
         """Return the slots that belong to a participant, ascending (empty if none)."""
-        position = self.roster.position(key)
         _, slots, edges = self._owners
-        if position is None or position + 1 >= len(edges):
-            return np.empty(0, dtype=np.int64)
-        return slots[edges[position] : edges[position + 1]]
+        for place in self.roster.places(key):
+            if place + 1 < len(edges) and edges[place] < edges[place + 1]:
+                return slots[edges[place] : edges[place + 1]]
+        return np.empty(0, dtype=np.int64)
+
+    def asks(self, places: Indices) -> AnyArray:
+        """Tell for each of some places in the roster whether anybody is asked there."""
+        edges = self._owners[2]
+        return edges[places + 1] > edges[places]
 
     def position(self, slot: int) -> int:
         return int(self._owners[0][slot])

@@ -188,12 +188,12 @@ class ReportCollection:
 
         That is the kind of message as which it is asked, and the message in canonical JSON; nobody has signed it.
         """
-        position = self._roster.position(participant)
-        if position is None:
+        places = tuple(self._roster.places(participant))
+        if not places:
             raise NotFound("this participant is not enrolled here")
         for run, number in self.questions.open:
             taking = self.questions.find(run, number)
-            if taking is None or not taking.open or taking.number(position) or position in taking.declined:
+            if taking is None or not taking.open or any(taking.number(p) or p in taking.declined for p in places):
                 continue
             slots = taking.asked.slots(participant)
             if len(slots):
@@ -230,12 +230,13 @@ class ReportCollection:
     def _decline(self, signed: AnySigned) -> None:
         key, parsed = signed.key, messages.Decline.parse(signed.message)
         taking = self.questions.known(parsed.run, parsed.question)
-        slots, position = asked_slots(key, taking.asked), self._roster.position(key)
+        slots = asked_slots(key, taking.asked)
+        position = taking.asked.batch.position(int(slots[0]))
         if (parsed.digest, parsed.assignment) != (taking.asked.digest, taking.asked.fingerprint(key)):
             raise ConfigurationMismatch(f"this declines another assignment than that of question {parsed.question}")
         if not taking.open:
             raise closed(parsed.question)
-        if position is not None and position not in taking.declined and not taking.number(position):
+        if position not in taking.declined and not taking.number(position):
             taking.decline(position, parsed.reason, len(slots))
 
     def room(self, headers: Sequence[AnySigned]) -> list[int | TandemError]:
@@ -294,7 +295,7 @@ class ReportCollection:
             check_configuration(claim.report, self.questions.agreed(run).digest)
             taking = self.questions.known(run, number)
             known = earlier.get((run, number, claim.key))
-            stored = taking.number(self._roster.position(claim.key))
+            stored = taking.number_of(claim.key)
             if known is None and stored:
                 known = self._store.report(stored)
             accepted = judge(claim, taking.asked, known, taking.open)

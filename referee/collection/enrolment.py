@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import Any
 
+import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
+from common.core.arrays import AnyArray
 from common.core.errors import (
     BadMessage,
     CannotWrite,
@@ -31,6 +33,7 @@ from common.net.app import token_hash
 from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
 from common.scenario.scenario import ResolvedScenario
 from referee.collection.judging import verified_payload
+from referee.collection.order import Order
 from referee.collection.roster import Roster
 from referee.store import RefereeStore
 from referee.tables import Participant
@@ -71,6 +74,7 @@ class Registrar:
         self._lock = threading.Lock()
         self._tokens = store.tokens()
         self.roster = Roster(store.participants())
+        self._asked: dict[int, tuple[int, AnyArray]] = {}  # of each cohort: how many were asked, and who
 
     def allow(self, purpose: str, token: str) -> None:
         """Accept this token, and no other, for a purpose; only its hash is kept."""
@@ -119,7 +123,7 @@ class Registrar:
                 verified_payload(signed, messages.Enrolment.KIND)
                 wanted = parse_payload(signed, messages.Enrolment)
                 self.admits(token, wanted.agents)
-                if self.issuers and self.roster.position(signed.key) is None:
+                if self.issuers and (wanted.again or self.roster.position(signed.key) is None):
                     vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))
                 if wanted.policy is not None:
                     policies[signed.key] = canonical.encode(wanted.policy.wire()).decode()
@@ -152,12 +156,17 @@ class Registrar:
     ) -> None:
         """Enrol whom nobody has enrolled yet, leaving out who finds no number, and renew the policies of the others."""
         wishes: dict[str, int] = {}
+        again = {
+            key: place
+            for key, wish in zip(keys, outcomes, strict=True)
+            if (place := self._used_place(key, wish)) is not None
+        }
         renewed: dict[int, str] = {}
         fresh: list[Participant] = []
         for key, wish in zip(keys, outcomes, strict=True):
             if isinstance(wish, messages.Enrolment):
                 known = self.roster.find(key)
-                if known is None:
+                if known is None or key in again:
                     wishes.setdefault(key, wish.agents)
                 elif known.agents == wish.agents and key in policies:
                     renewed[known.first] = policies[key]
@@ -168,7 +177,7 @@ class Registrar:
             for key, agents in wishes.items():
                 individuals = len(self.roster) + len(fresh) - hosts
                 fits = after + agents <= messages.MAX_AGENTS and self._beyond(agents, hosts, individuals) is None
-                if self.roster.position(key) is None and fits:
+                if fits and self.roster.position(key) == again.get(key):
                     fresh.append(Participant(key, after, agents))
                     after += agents
                     hosts += agents > 1
@@ -179,6 +188,23 @@ class Registrar:
                 self._store.add_participants(self.roster.agents, choose, vouchers, policies)
                 self.roster.extend(fresh)
         self._store.renew_policies(renewed)
+
+    def _used_place(self, key: str, wish: messages.Enrolment | TandemError) -> int | None:
+        """Return the newest place of an individual that would be asked again, if it was asked there already.
+
+        Only then it gets a further one: so no run finds two places of one key at which nobody was asked.
+        """
+        place = self.roster.position(key)
+        if not isinstance(wish, messages.Enrolment) or not wish.again or place is None or not self.roster.alone(place):
+            return None
+        number = self.roster.before(place)
+        cohort = next((c for c in self._store.cohorts() if c.first <= number < c.first + c.agents), None)
+        if cohort is None:
+            return None
+        seen, asked = self._asked.get(cohort.first, (0, np.zeros(cohort.agents, dtype=np.bool_)))
+        asked[Order(cohort.seed, cohort.agents).slice(seen, cohort.used - seen)] = True
+        self._asked[cohort.first] = cohort.used, asked
+        return place if asked[number - cohort.first] else None
 
     def _beyond(self, agents: int, hosts: int, individuals: int) -> str | None:
         """Say which cap a further participant would exceed, given how many others there are."""

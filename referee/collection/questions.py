@@ -202,6 +202,10 @@ class OpenQuestion:
     def reported(self, slot: int) -> bool:
         return bool(self._numbers[self.asked.batch.position(slot)])
 
-    def number(self, position: int | None) -> int:
+    def number(self, position: int) -> int:
         """Return the number of a participant's report, given its place in the roster; 0 if there is none."""
-        return int(self._numbers[position]) if position is not None and position < len(self._numbers) else 0
+        return int(self._numbers[position]) if position < len(self._numbers) else 0
+
+    def number_of(self, key: str) -> int:
+        """Return the number of a participant's report; 0 if there is none."""
+        return next(filter(None, map(self.number, self.asked.batch.roster.places(key))), 0)

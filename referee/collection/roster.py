@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -23,11 +23,13 @@ _BLOCK = 256  # participants in one leaf of the tree over all of them: a proof t
 class Roster:
     """Participants in the order of their agents' numbers; 150 to 200 bytes for each.
 
-    ValueError says that somebody is listed twice, or numbers are left out or given twice.
+    An individual that was asked may be entered again, and has a further place in the list then: a run asks at one of
+    them at most, the newest. ValueError says that a host is listed twice, or numbers are left out or given twice.
     """
 
     def __init__(self, participants: Iterable[Participant] = ()) -> None:
-        self._positions: dict[bytes, int] = {}
+        self._positions: dict[bytes, int] = {}  # the newest place of each
+        self._earlier: dict[int, int] = {}  # the place before a further one
         self._keys: list[bytes] = []
         self._firsts = np.zeros(1024, dtype=np.int64)  # and, behind the last one, the number after all agents
         self.hosts = 0
@@ -56,8 +58,12 @@ class Roster:
         key, position = bytes.fromhex(participant.key), len(self._keys)
         if participant.first != self.agents or participant.agents < 1:
             raise ValueError(f"agent {self.agents} does not belong to exactly one participant")
-        if self._positions.setdefault(key, position) != position:
-            raise ValueError("a participant is listed twice")
+        known = self._positions.get(key)
+        if known is not None:
+            if participant.agents > 1 or not self.alone(known):
+                raise ValueError("a host is listed twice")
+            self._earlier[position] = known
+        self._positions[key] = position
         if position + 1 == len(self._firsts):
             self._firsts = np.concatenate([self._firsts, np.zeros(position + 1, dtype=np.int64)])
         self._firsts[position + 1] = participant.first + participant.agents
@@ -65,8 +71,23 @@ class Roster:
         self.hosts += participant.agents > 1
 
     def position(self, key: str) -> int | None:
-        """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""
+        """Return the newest place of a participant in the list, by its key (64 hexadecimal digits)."""
         return self._positions.get(bytes.fromhex(key))
+
+    def places(self, key: str) -> Iterator[int]:
+        """Go through all places of a participant, the newest first."""
+        place = self.position(key)
+        while place is not None:
+            yield place
+            place = self._earlier.get(place)
+
+    def people(self) -> tuple[Indices, Indices]:
+        """Return the places of those who have several, and the first place of each: the same for one person."""
+        first: dict[int, int] = {}
+        for place in sorted(self._earlier):
+            before = self._earlier[place]
+            first[place] = first.setdefault(before, before)
+        return np.array(list(first), dtype=np.int64), np.array(list(first.values()), dtype=np.int64)
 
     def find(self, key: str) -> Participant | None:
         position = self.position(key)
@@ -124,8 +145,11 @@ class ListedRoster(Roster):
         words = self._listed.view(">u8").astype(np.uint64)
         self._order = np.lexsort(words.T[::-1])
         ordered = words[self._order]
-        if (ordered[1:] == ordered[:-1]).all(axis=1).any():
-            raise ValueError("a participant is listed twice")
+        again = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
+        if (agents[self._order[again]] > 1).any() or (agents[self._order[again + 1]] > 1).any():
+            raise ValueError("a host is listed twice")
+        # Of one key the places are ascending, as the sort is stable.
+        self._earlier = dict(zip(self._order[again + 1].tolist(), self._order[again].tolist(), strict=True))
         self._words = ordered[:, 0].copy()
 
     def __len__(self) -> int:
@@ -140,8 +164,8 @@ class ListedRoster(Roster):
         # Many keys that begin alike can be made, and are then compared as a whole.
         alike = slice(self._words.searchsorted(word), self._words.searchsorted(word, "right"))
         places: list[int] = self._order[alike].tolist()
-        at = bisect_left(places, wanted, key=self._key)
-        return places[at] if at < len(places) and self._key(places[at]) == wanted else None
+        at = bisect_right(places, wanted, key=self._key) - 1
+        return places[at] if at >= 0 and self._key(places[at]) == wanted else None
 
     def _key(self, position: int) -> bytes:
         return bytes(self._listed[position])

@@ -288,7 +288,7 @@ class Execution:
             if clock() >= deadline:
                 raise PeerUnavailable(
                     f"the scenario wants {self._wanted} agents that were never asked, {self._available()} are enrolled "
-                    f"(each answers once in its life): start more, or lower agents.count"
+                    f"(a run asks each once): start more, or lower agents.count"
                 )
             if lacking != reported:
                 self._say(lacking)

@@ -89,10 +89,10 @@ def test_every_shipped_scenario_is_tried():
     assert set(SMALL) == set(shipped())
 
 
-def asked_of(chosen: ResolvedScenario, folder: Path) -> tuple[RunOutput, Crowd]:
-    """Run a scenario whose agents are individuals, over HTTP."""
+def asked_of(chosen: ResolvedScenario, folder: Path, run: str = "run", answers: int = 1) -> tuple[RunOutput, Crowd]:
+    """Run a scenario whose agents are individuals, over HTTP; each can pay for so many answers."""
     with ExitStack() as opened:
-        curator = opened.enter_context(closing(open_curator(chosen, folder / "curator", 1, None)))
+        curator = opened.enter_context(closing(open_curator(chosen, folder / f"curator-of-{run}", 1, None)))
         referee = opened.enter_context(closing(Referee(folder / "referee", curator)))
         referee.allow("enrolment", TOKEN)
         referee.allow("operator", TOKEN)
@@ -101,9 +101,10 @@ def asked_of(chosen: ResolvedScenario, folder: Path) -> tuple[RunOutput, Crowd]:
         opened.callback(runner.stop)
         address = opened.enter_context(served(referee_app(referee, runner)))
         remote = opened.enter_context(closing(Remote(address, TOKEN, patience=600)))
-        crowd = opened.enter_context(closing(Crowd(address, key, individuals(chosen, folder / "agents", 1, key))))
+        people = individuals(chosen, folder / "agents", 1, key, answers)
+        crowd = opened.enter_context(closing(Crowd(address, key, people)))
         crowd.start()
-        return remote.run(chosen, 1, "run", lambda text, numbers: None), crowd
+        return remote.run(chosen, 1, run, lambda text, numbers: None), crowd
 
 
 @pytest.mark.slow
@@ -126,3 +127,20 @@ def test_individuals_alone_give_the_answer_that_a_host_gives(name, tmp_path, mon
     assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).answers == crowd.answered
     if name in SAME:
         assert finished.result["answer"] == hosted.result["answer"]
+
+
+@pytest.mark.slow
+def test_a_lifetime_budget_pays_for_several_runs_of_a_referee_and_each_asks_a_person_once(tmp_path):
+    chosen = checked(load("hypothesis-testing", [*SMALL["hypothesis-testing"], "agents.deadline=600"]))
+    people = chosen.agents.count
+    for run in ("first", "second"):
+        finished, crowd = asked_of(chosen, tmp_path, run, answers=2)
+        assert finished.result["status"] == "done"
+        assert finished.result["agents"]["answered"] == crowd.answered == people
+        folder = tmp_path / "folder" / run
+        folder.mkdir(parents=True)
+        assert audit(leave_folder(folder, chosen, 1, finished)).answers == people
+    for person in range(people):
+        held = json.loads((tmp_path / "agents" / f"agent-{person}" / "answered.json").read_bytes())["answers"]
+        assert [answer["report"]["message"]["run"] for answer in held] == ["first", "second"]
+        assert [answer["epsilon"] for answer in held] == [4.0, 4.0]

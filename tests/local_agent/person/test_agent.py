@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, Forged, TandemError
+from common.core.errors import BadData, BadInput, BadMessage, Forged, PolicyRefused, TandemError
 from common.crypto.identity import Identity, Signed, verify
 from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import parse_mechanism
@@ -40,35 +40,66 @@ def answer_of(signed) -> float:
 
 
 def test_it_answers_once_in_its_life_and_then_repeats_itself(agent, tmp_path):
-    assert (agent.answered, agent.report) == (False, None)
+    assert (agent.answered, agent.report) == (0, None)
     assert "nothing is spent of the lifetime budget, epsilon 2" in agent.spent
     first = agent.answer(*question())
-    assert (agent.answered, answer_of(first) in (0.0, 1.0)) == (True, True)
+    assert (agent.answered, answer_of(first) in (0.0, 1.0)) == (1, True)
     agent.close()
     with closing(Agent(PERSON, POLICY, tmp_path)) as again:
         assert (again.identity.public, again.report) == (agent.identity.public, first)
         assert again.answer(*question()) == first
         for other in (question(question=2), question(slots=(4,)), question(run="second")):
-            with pytest.raises(AlreadyAnswered):
+            with pytest.raises(PolicyRefused, match=r"of which \(0, 0\) is left"):
                 again.answer(*other)
 
 
+def test_a_larger_lifetime_budget_pays_for_several_answers_and_not_for_one_more(tmp_path):
+    """Three tenths are more than .3, as numbers of this machine are: exactly, and not nearly."""
+    for lifetime, paid in ((0.3, 2), (0.30000000000000004, 3)):
+        folder = tmp_path / f"{lifetime}"
+        for number in range(1, 5):
+            with closing(Agent(PERSON, replace(POLICY, epsilon=lifetime), folder)) as agent:
+                asked = question("agents.mechanism.epsilon=0.1", question=number)
+                if number > paid:
+                    with pytest.raises(PolicyRefused, match="would cost"):
+                        agent.answer(*asked)
+                else:
+                    assert agent.answer(*asked) == agent.answer(*asked)
+                assert agent.answered == min(number, paid)
+        costs = [answer["epsilon"] for answer in json.loads((folder / "answered.json").read_bytes())["answers"]]
+        assert costs == [0.1] * paid
+
+
+def test_noise_of_different_questions_is_independent_and_of_the_same_question_identical(tmp_path):
+    """Of 150 people, whether two answers are lies: the four counts are those of two independent coins (chi squared)."""
+    lies = np.zeros((2, 2))
+    opposite = {**LOSS, "hypothesis": {**LOSS["hypothesis"], "threshold": 1.0}}
+    for number in range(150):
+        with closing(Agent(PERSON, replace(POLICY, epsilon=6.0), tmp_path / f"{number}")) as agent:
+            first = answer_of(agent.answer(*question()))
+            second = answer_of(agent.answer(*question(question=2, query=opposite)))
+            assert answer_of(agent.answer(*question(run="other"))) == first
+        lies[int(first), int(second)] += 1
+    expected = np.outer(lies.sum(axis=1), lies.sum(axis=0)) / lies.sum()
+    assert ((lies - expected) ** 2 / expected).sum() < 15.2  # one degree of freedom: wrong once in 10,000
+
+
 @for_each(("mechanism", "lifetime", "cost", "words"), [
-    ("{name: warner, epsilon: 2}", 5.0, (2.0, 0.0), "cost epsilon 2 of the lifetime budget 5; 3 is left"),
-    ("{name: none}", math.inf, (math.inf, 1.0), "cost epsilon inf of the lifetime budget inf; 0 is left"),
+    ("{name: warner, epsilon: 2}", 5.0, (2.0, 0.0), "epsilon 2; after 1 answer, 3 of the lifetime budget 5 is left"),
+    ("{name: none}", math.inf, (math.inf, 1.0), "epsilon inf; after 1 answer, inf of the lifetime budget inf is"),
 ])  # fmt: skip
 def test_what_is_on_disk_is_all_that_an_answer_costs(tmp_path, mechanism, lifetime, cost, words):
     with closing(Agent(PERSON, replace(POLICY, epsilon=lifetime), tmp_path)) as agent:
         agent.answer(*question(f"agents.mechanism={mechanism}"))
         assert words in agent.spent
     path = tmp_path / agent_module.ANSWERED
-    stored = json.loads(path.read_bytes())
+    (stored,) = json.loads(path.read_bytes())["answers"]
     assert ((stored["epsilon"], stored["delta"]), path.stat().st_mode & 0o077) == (cost, 0)
-    # An answer of before the lifetime budget was kept with it, and a policy that was lowered since.
-    del stored["lifetime"], stored[agent_module.SEAL]
-    path.write_text(json.dumps(stored))
-    with closing(Agent(PERSON, replace(POLICY, epsilon=1.0), tmp_path)) as later:
-        assert "of the lifetime budget 1; 0 is left" in later.spent
+    # Releases up to 0.3.0 answered once; the first of them did not say what it had cost, which then counts as all.
+    for old, left in ((stored, max(0.0, 3.0 - cost[0])), ({"report": stored["report"]}, 0.0)):
+        path.write_text(json.dumps(old))
+        with closing(Agent(PERSON, replace(POLICY, epsilon=3.0), tmp_path)) as later:
+            assert (later.answered, later.left[0]) == (1, left)
 
 
 def test_a_crash_before_it_is_on_disk_sends_nothing_and_spends_nothing(agent, monkeypatch):

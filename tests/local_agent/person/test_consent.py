@@ -70,7 +70,7 @@ def test_all_that_a_person_must_know_is_shown_before_anything_is_spent(tmp_path)
         f"If the value is 1, the bit is 1 with probability {truth:.6g} and 0 with probability {1 - truth:.6g}",
         f"({epsilon:g}, 0)-differential privacy",
         f"guesses right with probability {truth:.3f}"[:-1],
-        "epsilon 3, of which nothing is spent so far",
+        "epsilon 3; nothing of it is spent so far",
         f"This answer spends {epsilon:g}; {3 - epsilon:g} would be left",
     ):  # fmt: skip
         assert part in text
@@ -118,7 +118,7 @@ def test_the_probabilities_that_are_shown_are_those_of_the_mechanism():
 
 def answer(tmp_path, address: str, *more: str, typed: str | None = None):
     (tmp_path / "me.json").write_text(json.dumps(PERSON))
-    given = ["answer", str(tmp_path / "me.json"), "--referee", address, "--token", TOKEN, "--epsilon", "3"]
+    given = ["answer", str(tmp_path / "me.json"), "--referee", address, "--token", TOKEN, "--epsilon", "3", "--once"]
     return RUNNER.invoke(app, [*given, "--max-delay", "0", "--state", str(tmp_path / "me"), *more], input=typed)
 
 

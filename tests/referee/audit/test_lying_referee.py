@@ -3,14 +3,17 @@
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from common.core.errors import AuditFailed, BadScenario
 from common.local.hypotheses.hypothesis import Linear
 from common.local.queries.query import LossQuery
+from common.local.records import Records
 from common.log.merkle import merkle_root
 from common.operations.operation import release_of
 from common.privacy import guarantee
@@ -18,15 +21,18 @@ from common.privacy.events import NoEvent
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import Estimate
 from local_agent.answers import answer_together
+from local_agent.person.agent import Agent
+from local_agent.policy import PersonalPolicy
 from referee.audit.audit import Audit, audit
 from referee.collection.batches import assign
+from referee.collection.enrolment import Registrar
 from referee.collection.roster import participants_root
 from referee.protocols.base import protocol_of
 from referee.protocols.driver import check_beginning
 from referee.runfolder import pack_reports, unpack_reports
 from referee.view.wording import ends_in_words
 from tests.referee.audit.signing import Bodies, curator_of, entries_of, lie, resign, said
-from tests.support import Bench, leave_folder, small, tiny
+from tests.support import TOKEN, Bench, leave_folder, small, tiny
 
 
 def test_resigning_alone_changes_nothing(undisturbed, run):
@@ -128,6 +134,24 @@ def test_a_referee_that_lies_about_who_is_enrolled_is_caught(undisturbed, run, n
     resign(undisturbed[0], run, lie(("configuration", "participants", listed)))
     with pytest.raises(AuditFailed, match=why):
         audit(run)
+
+
+def test_nobody_has_two_places_at_which_a_run_could_ask_and_a_referee_that_gives_them_is_caught(tmp_path, monkeypatch):
+    chosen = tiny("agents.count=60", "agents.batch=60", "curator.rounds=1", "agents.deadline=600")
+    with Bench(tmp_path / "bench", chosen, individuals=2) as bench:
+        person = Records(np.zeros((1, 8), dtype=np.float32), np.ones(1, dtype=np.int8))
+        policy = PersonalPolicy(bench.referee.identity.public, 4.0)
+        with closing(Agent(person, policy, tmp_path / "me")) as agent:
+
+            def enrol(*, again: bool) -> int:
+                return int(bench.referee.enrol(agent.enrolment(again=again), TOKEN).message["first"])
+
+            assert [enrol(again=again) for again in (False, False, True, True)] == [58] * 4
+            monkeypatch.setattr(Registrar, "_used_place", lambda self, key, wish: self.roster.position(key))
+            assert enrol(again=True) == 59
+            bench.run()
+        with pytest.raises(AuditFailed, match="listed several times is asked twice"):
+            audit(leave_folder(tmp_path / "run", chosen, bench.seed, bench.finished()))
 
 
 def test_overlapping_orders_are_caught(undisturbed, run):

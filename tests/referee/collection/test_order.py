@@ -161,6 +161,30 @@ def test_as_a_file_it_is_the_same_again_and_any_change_has_another_root_or_is_re
             Roster.decode(wrong)
 
 
+def test_an_individual_that_is_listed_again_is_asked_at_the_place_that_was_drawn():
+    again = [0, 1, 2, 1, 3, 1, 0]
+    roster = Roster(Participant(KEYS[key], number, 1) for number, key in enumerate(again))
+    for listed in (roster, Roster.decode(roster.encode(len(again)))):
+        assert [list(listed.places(KEYS[key])) for key in range(4)] == [[6, 0], [5, 3, 1], [2], [4]]
+        assert dict(zip(*map(list, listed.people()), strict=True)) == {0: 0, 6: 0, 1: 1, 3: 1, 5: 1}
+        batch = Batch(np.array([3, 4, 0]), listed)
+        assert [batch.slots(KEYS[key]).tolist() for key in range(4)] == [[2], [0], [], [1]]
+        assert batch.people(KEYS[1]).tolist() == [0]
+    with pytest.raises(ValueError, match="a host is listed twice"):
+        roster.add(Participant(KEYS[2], len(again), 2))
+
+
+@for_each("raw", [b"\0" * 39, bytes(40), b"\1" * 80, b"\1" * 40, b"\1" * 32 + b"\xff" * 8])
+def test_a_file_that_is_no_list_is_refused(raw):
+    with pytest.raises(BadMessage, match="list of participants"):
+        Roster.decode(raw)
+
+
+def enrolled(sizes: list[int]) -> Roster:
+    starts = np.cumsum([0, *sizes])
+    return Roster(Participant(f"{number:064x}", int(starts[number]), size) for number, size in enumerate(sizes))
+
+
 @for_each("sizes", [[1] * 7, [1, 1, 3, 1, 2], [4], [1]])
 @for_each("share", [1.0, 0.6])
 def test_slots_belong_to_who_speaks_for_the_agent(sizes, share):
