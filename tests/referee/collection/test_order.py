@@ -156,7 +156,7 @@ def test_as_a_file_it_is_the_same_again_and_any_change_has_another_root_or_is_re
     raw = many([1] * 3000).encode(3000)
     assert participants_root(raw) != participants_root(raw[40:] + raw[:40])
     assert participants_root(raw[: 256 * 40]) != participants_root(raw[: 257 * 40])
-    for wrong in (b"\0" * 39, bytes(40), b"\1" * 80, b"\1" * 40, b"\1" * 32 + b"\xff" * 8, 2 * raw[:40]):
+    for wrong in (b"\0" * 39, bytes(40), b"\1" * 80, b"\1" * 40, b"\1" * 32 + b"\xff" * 8, 2 * roster.encode(1)):
         with pytest.raises(BadMessage, match=r"list of participants|listed twice"):
             Roster.decode(wrong)
 
