@@ -64,7 +64,7 @@ def large_loops() -> Iterator[Callable[[], Any]]:
     from common.numerics.randomness import RandomSource
     from curator.learners.base import learn_from
     from curator.learners.sgd import Sgd
-    from tests.common.numerics.targets import sampler
+    from tests.common.numerics.test_targets import sampler
 
     kinds: tuple[dict[str, Any], ...] = ({}, {"domain": "box", "start": 1.0}, {"lasso": 0.2})
     cases = [

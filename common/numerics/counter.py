@@ -51,11 +51,7 @@ _FAR_BELOW: Coefficients = (
 
 
 def stream(seed: int, number: int) -> np.uint64:
-    """Return the 64-bit key of a stream; a seed has independent streams (such as source and target people).
-
-    Raises:
-        ValueError: If ``seed`` is not in 0..2^64-1.
-    """
+    """Return the 64-bit key of a stream; a seed in 0..2^64-1 has independent ones (as source and target people)."""
     if not 0 <= seed < 1 << 64:
         raise ValueError(f"seed must be in 0..2^64-1, got {seed}")
     return np.uint64(mix(np.uint64(mix(np.uint64(seed)) ^ np.uint64(number))))

@@ -14,9 +14,8 @@ nothing else (docs/decisions/fixed-lanes-in-kernels.md):
 
 Vectors of eight numbers (:mod:`common.numerics.vectors`) exist in compiled code only. They support ``+``, ``-`` and
 ``*`` (``&`` of whole numbers), lane by lane, with each other and with scalars, which are rounded to the vector's type
-first. Most loops need none: the compiler vectorizes those without a sum by itself. Functions with a branch or a loop
-had better not be called for each item of a longer loop: the compiler then counts references to the arrays that it hands
-over.
+first. Functions with a branch or a loop had better not be called for each item of a longer loop: the compiler then
+counts references to the arrays that it hands over.
 """
 
 from __future__ import annotations
@@ -199,67 +198,6 @@ def njit_exact(function: Callable[P, R]) -> Callable[P, R]:
     return _Loop(function, {"fastmath": {"reassoc"}, **_INLINED})
 
 
-def _prefetched(level: int) -> Any:
-    from llvmlite import ir
-    from numba.core import cgutils, types
-    from numba.extending import intrinsic
-
-    def ask(typingctx: Any, array: Any, place: Any) -> Any:
-        if not (isinstance(array, types.Array) and array.layout == "C" and isinstance(place, types.Integer)):
-            return None
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            tools: Any = cgutils
-            data = tools.create_struct_proxy(array)(context, builder, arguments[0]).data
-            item = builder.gep(data, [arguments[1]])
-            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-            hint = tools.get_or_insert_function(
-                builder.module, ir.FunctionType(ir.VoidType(), [byte, word, word, word]), "llvm.prefetch.p0i8"
-            )
-            read, locality, of_data = word(0), word(4 - level), word(1)
-            builder.call(hint, [builder.bitcast(item, byte), read, locality, of_data])
-            return context.get_dummy_value()
-
-        return types.void(array, place), generate
-
-    return intrinsic(ask)
-
-
-prefetch = cast(Callable[[AnyArray, Any], None], Late(partial(_prefetched, 1)))
-"""Within compiled loops: ask memory for the cache line of item ``place`` of a C-contiguous array, and go on.
-
-A hint without effect on any value; a place outside the array is harmless.
-"""
-prefetch_near = cast(Callable[[AnyArray, Any], None], Late(partial(_prefetched, 2)))
-"""The same, into the second-level cache only: for what is needed later than the first level would keep it."""
-
-
-def _reinterpreted(wanted_name: str, given_name: str) -> Any:
-    from numba.core import types
-    from numba.extending import intrinsic
-
-    wanted, given = getattr(types, wanted_name), getattr(types, given_name)
-
-    def convert(typingctx: Any, number: Any) -> Any:
-        if number != given:
-            return None
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.bitcast(arguments[0], context.get_value_type(wanted))
-
-        return wanted(given), generate
-
-    return intrinsic(convert)
-
-
-bits_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "int32", "float32")))
-"""Within compiled loops: the bits of a float32, as an int32."""
-word_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "int64", "float64")))
-"""Within compiled loops: the bits of a float64, as an int64."""
-double_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "float64", "int64")))
-"""Within compiled loops: the float64 that has these bits."""
-
-
 WIDTH = 8  # lanes of every vector
 
 
@@ -267,6 +205,17 @@ def _made(name: str) -> Any:
     return getattr(import_module(f"{__package__}.vectors"), name)
 
 
+prefetch = cast(Callable[[AnyArray, Any], None], Late(partial(_made, "prefetch")))
+"""Within compiled loops: ask memory for the cache line of item ``place`` of a C-contiguous array, and go on.
+
+A hint without effect on any value; a place outside the array is harmless.
+"""
+prefetch_near = cast(Callable[[AnyArray, Any], None], Late(partial(_made, "prefetch_near")))
+"""The same, into the second-level cache only: for what is needed later than the first level would keep it."""
+bits_of = cast(Callable[[Any], Any], Late(partial(_made, "bits_of")))
+"""Within compiled loops: the bits of a float32, as an int32."""
+word_of = cast(Callable[[Any], Any], Late(partial(_made, "word_of")))  # the same of a float64, as an int64
+double_of = cast(Callable[[Any], Any], Late(partial(_made, "double_of")))  # the float64 that has these bits
 fma = cast(Callable[[Any, Any, Any], Any], Late(partial(_made, "fma")))
 """Within compiled loops: a * b + c, rounded once; of vectors, or of scalars, which then have the type of ``a``."""
 nearest = cast(Callable[[Any], Any], Late(partial(_made, "nearest")))

@@ -76,11 +76,7 @@ class RandomSource:
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * _TWO_53
 
     def integers(self, bound: int, count: int) -> Indices:
-        """Draw ``count`` integers uniform on 0..bound-1, exactly (rejection of the incomplete last stripe).
-
-        Raises:
-            ValueError: If ``bound`` is not in 1..2^62.
-        """
+        """Draw ``count`` integers uniform on 0..bound-1, bound <= 2^62, exactly (rejection of the last stripe)."""
         if not 1 <= bound <= 1 << 62:
             raise ValueError(f"bound must be in 1..2^62, got {bound}")
         limit = ((1 << 64) // bound) * bound - 1
@@ -95,9 +91,6 @@ class RandomSource:
         """Draw ``count`` bits, each 1 with ``floor(probability * 2^53) / 2^53``: exact, never more likely.
 
         A draw takes one word, and as long, whatever comes.
-
-        Raises:
-            ValueError: If ``probability`` is not in [0, 1].
         """
         if not 0.0 <= probability <= 1.0:
             raise ValueError(f"probability must be in [0, 1], got {probability}")

@@ -1,4 +1,4 @@
-"""What vectors of eight numbers are to the compiler: their type, their operators, the functions of :mod:`.lanes`."""
+"""What vectors of eight numbers are to the compiler: their type, their operators and functions; hints and bits."""
 
 from __future__ import annotations
 
@@ -203,6 +203,43 @@ load = cast(Callable[[Any, Any], Any], intrinsic(_load))
 load_some = cast(Callable[[Any, Any, Any], Any], intrinsic(_load_some))
 store = cast(Callable[[Any, Any, Any], None], intrinsic(_store))
 store_some = cast(Callable[[Any, Any, Any, Any], None], intrinsic(_store_some))
+
+
+def _prefetched(level: int) -> Any:
+    def ask(context: Any, array: Any, place: Any) -> Any:
+        if not _is_flat(array, place):
+            return None
+
+        def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            hint = _tools.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            read, locality, of_data = word(0), word(4 - level), word(1)
+            item = builder.bitcast(_place(context, builder, array, *arguments), byte)
+            builder.call(hint, [item, read, locality, of_data])
+            return context.get_dummy_value()
+
+        return types.void(array, place), generate
+
+    return intrinsic(ask)
+
+
+def _reinterpreted(wanted: Any, given: Any) -> Any:
+    def convert(context: Any, number: Any) -> Any:
+        if number != given:
+            return None
+
+        def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], context.get_value_type(wanted))
+
+        return wanted(given), generate
+
+    return intrinsic(convert)
+
+
+prefetch, prefetch_near = _prefetched(1), _prefetched(2)
+bits_of = _reinterpreted(types.int32, types.float32)
+word_of, double_of = _reinterpreted(types.int64, types.float64), _reinterpreted(types.float64, types.int64)
 
 
 def _total(context: Any, vector: Any) -> Any:

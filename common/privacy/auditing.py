@@ -39,28 +39,22 @@ class AuditFinding:
     runs: int
 
 
-class Partition:
-    """Cells of the output space, learned from runs of both inputs: values themselves if few, else quantile bins.
+def _partition(first: Floats, second: Floats) -> Callable[[Floats], Indices]:
+    """Return how to count outputs in cells, learned from runs of both inputs: values if few, else quantile bins.
 
     Rows of several numbers are projected on the direction in which the two inputs' standardized means differ.
     """
+    both = np.concatenate([first, second])
+    spread = both.std(axis=0)
+    direction = (first.mean(axis=0) - second.mean(axis=0)) / np.where(spread > 0, spread, 1.0) ** 2
 
-    def __init__(self, first: Floats, second: Floats) -> None:
-        both = np.concatenate([first, second])
-        spread = both.std(axis=0)
-        self._direction = (first.mean(axis=0) - second.mean(axis=0)) / np.where(spread > 0, spread, 1.0) ** 2
-        scores = self._score(both)
-        values = np.unique(scores)
-        quantiles = np.quantile(scores, np.linspace(0.0, 1.0, MAX_BINS + 1)[1:-1])
-        self._edges = values[1:] if len(values) <= MAX_BINS else np.unique(quantiles)
+    def score(outputs: Floats) -> Floats:
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs @ direction
 
-    def _score(self, outputs: Floats) -> Floats:
-        return outputs[:, 0] if outputs.shape[1] == 1 else outputs @ self._direction
-
-    def count(self, outputs: Floats) -> Indices:
-        """Count outputs in each cell."""
-        cells = np.searchsorted(self._edges, self._score(outputs), side="right")
-        return np.bincount(cells, minlength=len(self._edges) + 1)
+    values = np.unique(score(both))
+    quantiles = np.quantile(score(both), np.linspace(0.0, 1.0, MAX_BINS + 1)[1:-1])
+    edges = values[1:] if len(values) <= MAX_BINS else np.unique(quantiles)
+    return lambda outputs: np.bincount(np.searchsorted(edges, score(outputs), side="right"), minlength=len(edges) + 1)
 
 
 def audit(
@@ -85,8 +79,8 @@ def audit(
 
 
 def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> AuditFinding:
-    partition, runs = Partition(*searched), len(tested[0])
-    seen = [partition.count(outputs) for outputs in searched]
+    count, runs = _partition(*searched), len(tested[0])
+    seen = [count(outputs) for outputs in searched]
     best, event, direction = -math.inf, np.zeros(len(seen[0]), dtype=bool), 1
     for forward in (1, -1):
         p, q = seen[::forward]
@@ -99,7 +93,7 @@ def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, f
         if bounds[place] > best:
             best, direction = bounds[place], forward
             event = np.isin(np.arange(len(p)), ranked[: place + 1])
-    hits, others = (int(partition.count(outputs)[event].sum()) for outputs in tested[::direction])
+    hits, others = (int(count(outputs)[event].sum()) for outputs in tested[::direction])
     return AuditFinding(max(0.0, _bound(hits, others, runs, delta, failure)), (hits, others), runs)
 
 

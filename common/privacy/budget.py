@@ -165,7 +165,8 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     error = error_paid(plan)
     used = _used(epsilon, delta, error)
     left = delta_left(delta, used, error)
-    name, accountant, requested = _holding(plan, used, max(left, 0.0))
+    best = _cheapest_quick(plan, max(left, 0.0))
+    name, accountant, requested = best if best[2] <= used else _cheapest(plan, max(left, 0.0), used)
     if left < 0.0:
         requested = math.inf
     if requested > used:
@@ -213,12 +214,6 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
         for _, accountant in _covering(plan)
         if not accountant.quick and not accountant.patient
     )
-
-
-def _holding(plan: Plan, epsilon: float, delta: float) -> tuple[str, Accountant, float]:
-    """Return an accountant that shows at most ``epsilon``, a quick one if there is one, else the cheapest."""
-    best = _cheapest_quick(plan, delta)
-    return best if best[2] <= epsilon else _cheapest(plan, delta, epsilon)
 
 
 def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, Accountant, float]:

@@ -74,10 +74,12 @@ class GaussianAccountant(Accountant):
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         total = sum((count * _square(event) for event, count in plan), Fraction(0))
-        if total == 0:
-            return 0.0
-        mu = _root(total)
-        return epsilon_of(mu, delta) if delta > 0.0 and math.isfinite(mu) else math.inf
+        if total == 0 or delta == 0.0:
+            return math.inf if total else 0.0
+        try:
+            return epsilon_of(up(math.sqrt(total)), delta)
+        except OverflowError:
+            return math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         cap = Fraction(0)
@@ -95,13 +97,6 @@ class GaussianAccountant(Accountant):
 
 def _square(event: Event) -> Fraction:
     return event.count * Fraction(event.mu) ** 2 if isinstance(event, Gaussian) else Fraction(0)
-
-
-def _root(square: Fraction) -> float:
-    try:
-        return up(math.sqrt(square))
-    except OverflowError:
-        return math.inf
 
 
 SLACK = 1e-3
@@ -243,7 +238,7 @@ class LossDistributionAccountant(Accountant):
         return _composed_epsilon(tuple(kinds), delta) if delta > 0.0 else math.inf
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        found = composed(plan, delta) if delta > 0.0 else None
+        found = _compose(tuple(_kinds(plan)), delta) if plan and delta > 0.0 else None
         if found is None:
             return {}
         width = float(found.losses[1] - found.losses[0])
@@ -263,11 +258,6 @@ class LossDistributionAccountant(Accountant):
         return BudgetFilter("places of the plan", cap, price)
 
 
-def composed(plan: Plan, delta: float) -> Composed | None:
-    """Return the composition of a plan, tuned to a delta > 0; None where its grid would be too long."""
-    return _compose(tuple(_kinds(plan)), delta) if plan else None
-
-
 @lru_cache(maxsize=64)
 def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> float:
     found = _compose(kinds, delta)
@@ -276,8 +266,10 @@ def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -
 
 @lru_cache(maxsize=2)
 def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> Composed | None:
+    """Compose kinds, tuned to a delta > 0; None where the grid would be too long."""
     parts = [
-        (profile_of(_single(kind, amount)), 1 if isinstance(kind, Gaussian) else int(amount)) for kind, amount in kinds
+        (gaussian_profile(up(math.sqrt(amount))), 1) if isinstance(kind, Gaussian) else (profile_of(kind), int(amount))
+        for kind, amount in kinds
     ]
     return compose_profiles(parts, delta)
 
@@ -289,8 +281,7 @@ def _kinds(plan: Plan) -> list[tuple[Event, Fraction]]:
         if not isinstance(event, NoEvent):
             kind = _kind(event)
             amounts[kind] = amounts.get(kind, Fraction(0)) + count * _amount(event)
-    ordered = sorted(amounts.items(), key=lambda item: _order(item[0]))
-    return _merged(ordered)
+    return _merged(sorted(amounts.items(), key=lambda item: _order(item[0])))
 
 
 def _merged(kinds: list[tuple[Event, Fraction]]) -> list[tuple[Event, Fraction]]:
@@ -299,16 +290,14 @@ def _merged(kinds: list[tuple[Event, Fraction]]) -> list[tuple[Event, Fraction]]
     while len(kinds) > MAX_KINDS and spread < 100.0:
         kept: list[tuple[Event, Fraction]] = []
         for kind, amount in reversed(kinds):
-            if kept and _dominates(kept[-1][0], kind) and _gap(kind, kept[-1][0]) <= spread:
-                kept[-1] = (kept[-1][0], kept[-1][1] + amount)
+            dearer = kept[-1][0] if kept else kind
+            near = math.log(getattr(dearer, "tv_bound", 1.0) / getattr(kind, "tv_bound", 1.0)) <= spread
+            if kept and near and _dominates(dearer, kind):
+                kept[-1] = (dearer, kept[-1][1] + amount)
             else:
                 kept.append((kind, amount))
         kinds, spread = kept[::-1], 1.5 * spread
     return kinds
-
-
-def _gap(cheap: Event, dear: Event) -> float:
-    return math.log(getattr(dear, "tv_bound", 1.0) / getattr(cheap, "tv_bound", 1.0))
 
 
 def _kind(event: Event) -> Event:
@@ -321,10 +310,6 @@ def _amount(event: Event) -> Fraction:
     if isinstance(event, Gaussian):
         return event.count * Fraction(event.mu) ** 2
     return Fraction(event.count if isinstance(event, SubsampledSteps) else 1)
-
-
-def _single(kind: Event, amount: Fraction) -> Event:
-    return Gaussian(mu=up(math.sqrt(amount))) if isinstance(kind, Gaussian) else kind
 
 
 def _order(kind: Event) -> tuple[str, tuple[float, ...]]:

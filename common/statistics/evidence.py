@@ -13,7 +13,8 @@ most beta. The nulls are disjoint: at most one of the two errors is possible, an
 Valid for fresh agents drawn independently from T (an unused i.i.d. pool in random order). Not valid for a finite
 population sampled without replacement, for agents asked twice, nor where silence depends on the answer.
 
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
+Functions raise :class:`BadInput` for numbers outside the ranges that they state, and for levels that 10^15 answers
+cannot tell apart.
 """
 
 from __future__ import annotations
@@ -110,9 +111,6 @@ def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> in
 
     When the answers' mean is at or above the mid-point, the mid-point component of ``above`` has gained at least kl(m,
     q_low) per answer; below it, that of ``below`` at least kl(m, q_high), which is equal.
-
-    Raises:
-        BadInput: If beta is not in (0, 1), or low and high cannot be distinguished with 10^15 answers.
     """
     evidences = gather(mechanism, low, high)
     need = needed(beta) + math.log(1.0 / _MIDDLE_WEIGHT) + 2e-12
@@ -387,17 +385,14 @@ class FixedTest(LossTest):
     def _decide(self) -> Verdict | None:
         if self.count < self.worst_case:
             return None
-        return "above" if self._mean() > self._threshold else "below"
-
-    def next_batch(self, first: int) -> int:
-        return max(0, self.worst_case - self.count)
-
-    def _mean(self) -> float:
         mean = self.total / self.count
         if isinstance(self._mechanism, BitMechanism):
             truth = self._mechanism.truth
-            return (mean - (1.0 - truth)) / (2.0 * truth - 1.0)
-        return mean
+            mean = (mean - (1.0 - truth)) / (2.0 * truth - 1.0)
+        return "above" if mean > self._threshold else "below"
+
+    def next_batch(self, first: int) -> int:
+        return max(0, self.worst_case - self.count)
 
 
 class SequentialTest(LossTest):
@@ -409,9 +404,6 @@ class SequentialTest(LossTest):
 
     Args:
         low, high, beta: As of :class:`FixedTest`.
-
-    Raises:
-        BadInput: If a parameter is outside its range, or low and high cannot be distinguished.
 
     Examples:
         >>> from common.local.mechanisms.mechanism import Warner

@@ -68,21 +68,13 @@ def paper_n_sgd(steps: int, rounds: int, kappa: float, epsilon: float) -> int:
 
 
 def paper_n_release(draws: int, rounds: int, kappa: float, epsilon: float, delta: float) -> int:
-    """Return n = m sqrt(288 T ln(2/delta)) / (eps kappa), rounded up (Theorem 4.2; learner epsilon 1).
-
-    Raises:
-        BadInput: If delta is 0.
-    """
+    """Return n = m sqrt(288 T ln(2/delta)) / (eps kappa), rounded up (Theorem 4.2; learner epsilon 1)."""
     _positive(delta)
     return math.ceil(draws * math.sqrt(288.0 * rounds * math.log(2.0 / delta)) / (epsilon * kappa))
 
 
 def paper_noise(epsilon: float, delta: float, support: float) -> float:
-    """Return sigma/L of Algorithm 4: sigma^2 = L^2 max(20, (16 ln(1/delta)/eps + 8)/ln(kappa n)).
-
-    Raises:
-        BadInput: If delta is 0.
-    """
+    """Return sigma/L of Algorithm 4: sigma^2 = L^2 max(20, (16 ln(1/delta)/eps + 8)/ln(kappa n))."""
     _positive(delta)
     return math.sqrt(max(20.0, (16.0 * math.log(1.0 / delta) / epsilon + 8.0) / math.log(support)))
 
@@ -176,9 +168,6 @@ def rounds(entropy: float, gap: float) -> int:
     slack). Lazy projected multiplicative weights have regret at most K/eta + eta T/8 against u, so after T reweighs T g
     <= K/(4g) + g T/2, that is T <= K/(2 g^2): the next call halts. For the factors of Theorem 4.3, g = 3 alpha/8 and T
     = floor(32 K/(9 alpha^2)) + 1.
-
-    Raises:
-        BadInput: If the gap is not positive: reweighing would gain nothing.
     """
     if not gap > 0.0:
         raise BadInput(
@@ -384,9 +373,6 @@ def spanning_rows(chances: Floats, beta: float) -> int:
     Args:
         chances: For each rank i = 0..d-1 a lower bound on the chance that the next record is kept and raises it; not
             increasing.
-
-    Raises:
-        BadInput: If beta is not in (0, 1), or m times d exceeds 2^31.
     """
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
@@ -412,11 +398,7 @@ def blocks(chances: Floats, bottom: float, beta: float) -> tuple[int, int]:
 
 
 def rows_of(chances: Floats, bottom: float, beta: float, count: int) -> int:
-    """Return the rows of each of ``count`` blocks.
-
-    Raises:
-        BadInput: If all of them say bottom with more probability than beta.
-    """
+    """Return the rows of each of ``count`` blocks."""
     left = beta - bottom**count
     if not left > 0.0:
         raise BadInput(

@@ -126,9 +126,6 @@ def guarantee(query: ItemQuery, oracle: FrequencyOracle, agents: int, beta: floa
     1. P is convex as long as r(u) <= (t-1)/(n-1), which makes that N P(0) + (P(s) - P(0))/s; then Markov's inequality.
     The best t and s are looked for. What is returned is the least f for which H times the first, and the same for each
     group, sum to at most beta/2; false listings have the other half. All probabilities are exact binomial tails.
-
-    Raises:
-        BadInput: If so few agents are sure to find nothing.
     """
     _check(beta, kept)
     failing = _Failing(query, oracle, agents, beta, kept)

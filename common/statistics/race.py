@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import combinations
 
@@ -35,13 +35,10 @@ class Race:
     no candidate whose loss is the least has left; the winner's loss lies in its interval; and it exceeds the least loss
     of all candidates, those that left included, by at most :attr:`gap`.
 
-    *Proof* (docs/portfolio.md, "What is guaranteed"). The K losses have confidence sequences that miss with probability
-    beta/(2K) at most, beta = 1 - confidence, and the K (K - 1)/2 differences some that miss with probability beta/(K (K
-    - 1)) at most, whichever pairs are asked about, and when. If all hold, the rest is deterministic. Let U[i][j] bound
-    loss(i) - loss(j) from above, the loss of one more candidate being 0: its bounds are the ends of the intervals of
-    losses. What follows from several is the shortest path, U[i][j] <= U[i][k] + U[k][j], and the least value that each
-    ever had is kept. A candidate k leaves when U[j][k] < 0 for another j. Whoever the winner w is, loss(w) - min_k
-    loss(k) is at most max(0, max_{k != w} U[w][k]), the gap: what was seen, or believed, may decide who wins.
+    The proof is in docs/portfolio.md, "What is guaranteed". U[i][j] bounds loss(i) - loss(j) from above, the loss of
+    one more candidate being 0: its bounds are the ends of the intervals of losses. What follows from several is the
+    shortest path, U[i][j] <= U[i][k] + U[k][j], and the least value that each ever had is kept. A candidate k leaves
+    when U[j][k] < 0 for another j. The gap of a winner w is max(0, max_{k != w} U[w][k]), whatever it was chosen by.
 
     Args:
         candidates: K, at least 1; fixed before the answers of :meth:`update` and :meth:`compare`.
@@ -52,8 +49,9 @@ class Race:
         mirrored: Two candidates exactly one of which errs on any record, as two constants do: an answer about the
             second is the mirror image of one about the first, and counts for both.
 
-    Raises:
-        BadInput: If there is no candidate.
+    Attributes:
+        running: Who has not left, at least one.
+        estimates, counts: What is known of every candidate's loss, and how many answers there are about it.
     """
 
     def __init__(
@@ -72,13 +70,13 @@ class Race:
         self._aim = aim
         self._planned = planned
         self._miss = (1.0 - confidence) / (HALVES * pairs(candidates))
-        self._totals, self._counts = [0.0] * candidates, [0] * candidates
-        self._running = list(range(candidates))
+        self._totals, self.counts = [0.0] * candidates, [0] * candidates
+        self.running = tuple(range(candidates))
         self._beliefs: dict[int, tuple[float, float]] = {}
         self._mirrored = mirrored
         self._matched: dict[tuple[int, int], Matches] = {}
         self._compared: dict[tuple[int, int], list[float]] = {}
-        self._estimates = [self._estimate(k) for k in self._running]
+        self.estimates = [self._estimate(k) for k in self.running]
         # The last row and column are of a candidate without loss.
         self._most = [[0.0 if i == j else 1.0 for j in range(candidates + 1)] for i in range(candidates + 1)]
         for k in range(candidates):
@@ -86,7 +84,7 @@ class Race:
 
     def _estimate(self, k: int) -> Estimate:
         among = HALVES * len(self._totals)
-        return estimate(self._mechanism, self._totals[k], self._counts[k], self._confidence, among=among)
+        return estimate(self._mechanism, self._totals[k], self.counts[k], self._confidence, among=among)
 
     def add(self, candidate: int, total: float, count: int) -> None:
         """Take in answers about a candidate's loss, as :func:`common.statistics.intervals.tally` gives them.
@@ -99,8 +97,8 @@ class Race:
     def _add(self, candidate: int, total: float, count: int) -> None:
         for k, ones in self._with_mirror(candidate, total, count):
             self._totals[k] += ones
-            self._counts[k] += count
-            found = self._estimates[k] = self._estimate(k)
+            self.counts[k] += count
+            found = self.estimates[k] = self._estimate(k)
             self._most[k][-1] = min(self._most[k][-1], found.high)
             self._most[-1][k] = min(self._most[-1][k], -found.low)
 
@@ -160,42 +158,27 @@ class Race:
 
     def eliminate(self) -> list[int]:
         """Have those leave who are shown to be worse than another; return them."""
-        out = [k for k in self._running if any(self._most[j][k] < 0.0 for j in self._running)]
-        if len(out) == len(self._running):  # bounds that contradict one another
+        out = [k for k in self.running if any(self._most[j][k] < 0.0 for j in self.running)]
+        if len(out) == len(self.running):  # bounds that contradict one another
             return []
-        self._running = [k for k in self._running if k not in out]
+        self.running = tuple(k for k in self.running if k not in out)
         return out
-
-    @property
-    def running(self) -> Sequence[int]:
-        """Who has not left, at least one."""
-        return tuple(self._running)
-
-    @property
-    def estimates(self) -> Sequence[Estimate]:
-        """What is known of every candidate's loss."""
-        return tuple(self._estimates)
-
-    @property
-    def counts(self) -> Sequence[int]:
-        """How many answers there are about every candidate's loss."""
-        return tuple(self._counts)
 
     @property
     def answers(self) -> int:
         """How many answers there are in all, about losses and to comparisons."""
-        mirror = self._counts[self._mirrored[0]] if self._mirrored else 0
-        return sum(self._counts) - mirror + int(sum(tally[1] + tally[3] for tally in self._compared.values()))
+        mirror = self.counts[self._mirrored[0]] if self._mirrored else 0
+        return sum(self.counts) - mirror + int(sum(tally[1] + tally[3] for tally in self._compared.values()))
 
     @property
     def winner(self) -> int:
         """Whose gap is least; or, of those whose gap is hardly more, who is expected to be best."""
-        first = min(self._running, key=lambda k: (self._gap(k), self._estimates[k].value, k))
+        first = min(self.running, key=lambda k: (self._gap(k), self.estimates[k].value, k))
         if not self._beliefs:
             return first
         gap = self._gap(first)
         most = self._aim if gap <= self._aim else WIDER * gap
-        near = [k for k in self._running if k == first or self._gap(k) <= most]
+        near = [k for k in self.running if k == first or self._gap(k) <= most]
         expected = self._expected()
         return min(near, key=lambda k: (expected[k], k))
 
@@ -209,9 +192,9 @@ class Race:
         matrix = [[0.0] * size for _ in range(size)]
         vector = [0.0] * size
         for k in range(size):
-            value, sure = self._estimates[k].value, 0.0
-            if self._counts[k]:
-                sure = self._counts[k] / max(self._mechanism.variance(value), _LEAST)
+            value, sure = self.estimates[k].value, 0.0
+            if self.counts[k]:
+                sure = self.counts[k] / max(self._mechanism.variance(value), _LEAST)
             mean, deviation = self._beliefs.get(k, (0.5, math.inf))
             weight = 1.0 / (deviation * deviation)
             matrix[k][k] = sure + weight + _FAINT
@@ -305,11 +288,7 @@ def stated_gap(reported: float, aim: float, *, recalibrates: bool) -> float:
 
 
 def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float, labels: float = 0.0) -> int:
-    """Return with how many answers no wider gap can be stated; the parameters are those of :func:`detectable_gap`.
-
-    Raises:
-        BadInput: If more than 2^40 are needed.
-    """
+    """Return with how many answers, 2^40 at most, no wider gap can be stated; see :func:`detectable_gap`."""
     try:
         return least(lambda agents: detectable_gap(mechanism, agents, rivals, beta, labels) <= gap, 1, 1 << 40)
     except LookupError:

@@ -121,9 +121,6 @@ def silence_bound(questions: list[tuple[int, int]], confidence: float, among: in
         confidence: In (0, 1): of all these bounds at once, at every number of people. The k-th of them may miss with
             probability (1 - confidence)/(k (k + 1)), and these add up to 1 - confidence at most.
         among: The reader will choose among so many such lists (union bound).
-
-    Raises:
-        BadInput: If more answered than were asked.
     """
     if any(not 0 <= answered <= asked for asked, answered in questions):
         raise BadInput(f"of those who were asked some answer, found {questions}")

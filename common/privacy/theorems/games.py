@@ -1,27 +1,16 @@
 """The value of a game: what an adversary reaches that chooses neighbours anew at each step, knowing all before.
 
-docs/accounting.md, "Neighbours chosen anew each time", has the proofs. One noisy step on one draw is made of three unit
-Gaussians A, B and C (:mod:`common.privacy.theorems.profiles`); what a triple gives away depends on the *Gram matrix* G
-of b = B - A and c = C - A alone.
-
-**Lemma 1.** If G <= G' (their difference is positive semidefinite), the triple of G is the image of that of G' under a
-random map. **Lemma 2.** Each triple in a ball of diameter 1 lies below that of three points on a circle of diameter 1
-that has its centre in their hull: B and C = (cos(pi/2 - psi/2), +-sin(pi/2 - psi/2))/2 and A = -(cos phi, sin phi)/2
-with 0 <= psi <= pi and |phi| <= (pi - psi)/2.
+docs/accounting.md, "Neighbours chosen anew each time", has the theorem, its lemmas and all proofs. One noisy step on
+one draw is made of three unit Gaussians A, B and C (:mod:`common.privacy.theorems.profiles`); what a triple gives away
+depends on the *Gram matrix* G of b = B - A and c = C - A alone, and grows with it (Lemma 1). Each triple in a ball of
+diameter 1 lies below that of three points on a circle of diameter 1 that has its centre in their hull (Lemma 2): B and
+C = (cos(pi/2 - psi/2), +-sin(pi/2 - psi/2))/2 and A = -(cos phi, sin phi)/2, 0 <= psi <= pi, |phi| <= (pi - psi)/2.
 
 Let each step be a mixture of laws each of which is dominated, whatever was released before, by one of the pairs (P_j,
-Q_j), the *moves*. Write V_t(a) for the most that an adversary reaches at level a with t steps to go, E_j f(a) = int P_j
-f(a Q_j/P_j), and T f = max_j E_j f.
-
-**Theorem 4.** V_{t+1} <= T V_t. So H_a <= T^t V_0 at every a > 0, with V_0(a) = (1 - a)_+.
-
-**Lemma 3.** (i) If the laws of every step are dominated by one pair with the mean E, V_{t+m} <= E^m V_t. (ii) Let E be
-any pair's mean, a *leader*, with T f <= E f + c + C a^{-theta}, and let each E_j and E multiply a^{-theta} by at most
-e^k, k >= 0. Then T^m f <= E^m f + m c + m C e^{(m-1) k} a^{-theta}.
-
-Beyond the grid V - (1-a)_+ is at most what it is at its ends. A transform of length N errs by at most 8 log2(N) u of
-the 2-norm, u = 2^-52 (Higham 2002, section 24.1); such errors, masses at infinity and shortfalls of pairs are
-constants, which pass unchanged.
+Q_j), the *moves*. Write V_t(a) for the most that an adversary reaches at level a with t steps to go, and T f(a) = max_j
+int P_j f(a Q_j/P_j). Then V_{t+1} <= T V_t (Theorem 4). A *leader* E, any pair's mean with T f <= E f + c + C
+a^{-theta}, makes m steps at once: T^m f <= E^m f + m c + m C e^{(m-1) k} a^{-theta}, if no move and no leader
+multiplies a^{-theta} by more than e^k, k >= 0 (Lemma 3).
 """
 
 from __future__ import annotations

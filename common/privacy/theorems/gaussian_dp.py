@@ -124,11 +124,7 @@ def scales_share(gradient: float, scales: float) -> float:
 
 
 def paper_mu(epsilon: float, delta: float) -> float:
-    """Return the mu of all iterations with the printed noise, ``eps/sqrt(2 ln(3/delta))``, where that is private.
-
-    Raises:
-        BadInput: If epsilon is beyond the range of Theorem 4.3, or the printed noise is not (epsilon, delta)-DP.
-    """
+    """Return the mu of all iterations with the printed noise, ``eps/sqrt(2 ln(3/delta))``, where that is private."""
     check_delta(delta)
     most = 8.0 * math.log(1.0 / delta)
     if not 0.0 < epsilon <= most:

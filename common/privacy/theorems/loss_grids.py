@@ -4,27 +4,22 @@ A profile H is convex in its level a. The chords between its values at a_j = e^{
 the profile of a pair of laws whose privacy losses are multiples of w: its second law has at a_j the mass by which the
 slope changes there (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). The profiles here bound
 both directions, so the pair is its own mirror: the first law has the second's mass at loss -j w, and no grid below
-level 1 is needed. Beyond the last level the chord is constant, which is a loss of infinity of that mass. The masses are
+level 1 is needed. Beyond the last level the chord is constant: a loss of infinity of that mass. The masses are
 floating-point numbers, which *are* the pair: its own profile, summed up again from them, falls short of the true one by
-at most ``shortfall``. A composition of k such pairs with any others loses k times that at most.
+at most ``shortfall``, and a composition of k such pairs with any others by k times that.
 
 The loss of a composition is a sum of independent losses, and its profile is
 
     delta(epsilon) = sum_n P(sum = n w) (1 - e^{epsilon - n w})_+  +  what is infinite.
 
-*Tilting.* The masses are first multiplied by e^{theta n w} and normalised, so that the sum is near where it matters;
-each mass is then divided by its factor again. An error E of a tilted mass at n counts e^{K(theta) - theta n w} E, K
-being the cumulant generating function: errors are *relative* to delta, not to 1. *Aliasing.* A transform of length N
-wraps the line around. Masses are not negative, so what is wrapped into the window only adds; what is missing above its
-top is at most e^{K(t) - t top}, for every t > 0 (Chernoff). Nothing below epsilon counts. *Floating point.* Each output
-of a transform errs by at most 8 log2(N) u sum|x| (Higham 2002, section 24.1, with room for other radices and rounded
-roots of unity; u = 2^-52). A characteristic function phi that errs by e at a frequency has a k-th power that errs by at
-most (|phi| + e)^k - |phi|^k. The inverse transform adds the mean of these errors, and its own, to each mass (Gopi, Lee
-and Wutschitz 2021; Koskela, Jalko and Honkela 2020).
-
-*Widths.* Every width of the cells gives a valid bound. A grid adds to the variance of the loss under the tilt that
-suits delta, and that is what it costs. So widths are halved, from a coarse one that reaches far enough, until that no
-longer takes anything off that variance and the transform would begin to take time, or would be too long.
+*Tilting.* Masses are first multiplied by e^{theta n w} and normalised, so that the sum is near where it matters, and
+divided by the same factor at the end: an error E of a tilted mass at n counts e^{K(theta) - theta n w} E, K being the
+cumulant generating function, so that errors are *relative* to delta. *Aliasing.* A transform of length N wraps the line
+around: what is wrapped into the window only adds; what is missing above its top is at most e^{K(t) - t top}, for every
+t > 0 (Chernoff). *Floating point.* Each output of a transform errs by at most 8 log2(N) u sum|x| (Higham 2002, section
+24.1; u = 2^-52). A characteristic function phi that errs by e at a frequency has a k-th power that errs by at most
+(|phi| + e)^k - |phi|^k; the inverse transform adds the mean of these errors, and its own, to each mass (Gopi, Lee and
+Wutschitz 2021; Koskela, Jalko and Honkela 2020). Every width of the cells gives a valid bound.
 """
 
 from __future__ import annotations

@@ -87,9 +87,6 @@ def rates(rule: Rule, epsilon: float) -> Rates:
     Kohen and Sheffet, Appendix B) really costs ln((1+p)/(1-p)), which exceeds epsilon from 3.83 on: there it is
     refused. p and the chance of an answer are rounded down to multiples of 2^-53, so that uniform doubles decide them
     exactly; both roundings lower both ratios.
-
-    Raises:
-        BadInput: If epsilon is not positive and finite, or the paper's rule does not keep to it.
     """
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"epsilon must be positive and finite, found {epsilon}")

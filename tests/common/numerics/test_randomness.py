@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from common.core.arrays import Words
 from common.numerics import counter
@@ -95,14 +95,6 @@ def test_words_are_consumed_by_the_number_of_coins_alone(probability: float) -> 
     source.bernoullis(probability, 100_000)
     with pytest.raises(AssertionError):
         source.words(1)
-
-
-@for_each("probability", [0.0, 2.0**-54, 1e-5, 0.2, 0.5, 0.731058578630005, 1 - 1e-5, 1.0])
-def test_frequency(probability: float) -> None:
-    ones = int(RandomSource.seeded(5).bernoullis(probability, 1_000_000).sum())
-    assert 1e-9 < probability < 1.0 or ones == 1_000_000 * int(probability)  # what is certain
-    # 6 standard deviations: 2e-9.
-    assert ones == pytest.approx(1e6 * probability, abs=6 * (1e6 * probability * (1 - probability)) ** 0.5 + 1)
 
 
 def test_words_are_the_keystream_whatever_the_pieces() -> None:
@@ -191,43 +183,6 @@ def test_normals_are_quantiles_of_the_words_in_whatever_order_people_are_drawn(w
     uniforms = ((words(5, 0, PEOPLE, width) >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     np.testing.assert_allclose(normals(5, 0, PEOPLE, width), ndtri(uniforms), rtol=1e-12)
     np.testing.assert_array_equal(normals(5, 0, PEOPLE[::-1], width), normals(5, 0, PEOPLE, width)[::-1])
-
-
-def test_moments_and_shape_are_those_of_a_standard_normal():
-    # Each bound is 6 standard errors, the Kolmogorov-Smirnov one 2 exp(-2 * 3.2^2): in all below 1e-7.
-    sample = normals(2, 0, np.arange(50_000), 20).ravel()
-    n = sample.size
-    for power, moment, variance in [(1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)]:
-        assert abs(np.mean(sample**power) - moment) < 6 * np.sqrt(variance / n)
-    ranks = ndtr(np.sort(sample))
-    gap = max(np.max(np.arange(1, n + 1) / n - ranks), np.max(ranks - np.arange(n) / n))
-    assert np.sqrt(n) * gap < 3.2
-
-
-@for_each(
-    ("what", "other"),
-    [
-        ("the next coordinate", lambda: normals(3, 0, np.arange(100_000), 4)[:, 1:]),
-        ("the next person", lambda: normals(3, 0, np.arange(1, 100_001), 4)[:, :3]),
-        ("a person far away", lambda: normals(3, 0, np.arange(100_000) + 2**32, 4)[:, :3]),
-        ("another stream", lambda: normals(3, 1, np.arange(100_000), 4)[:, :3]),
-        ("the next seed", lambda: normals(4, 0, np.arange(100_000), 4)[:, :3]),
-    ],
-)
-def test_normals_do_not_correlate_with_those_of(what, other):
-    # 6 standard errors, for the values and for their squares: chance below 1e-7 over all cases.
-    one, two = normals(3, 0, np.arange(100_000), 4)[:, :3].ravel(), other().ravel()
-    assert abs(np.mean(one * two)) < 6 / np.sqrt(one.size), what
-    assert abs(np.mean((one**2 - 1) * (two**2 - 1))) < 6 * 2 / np.sqrt(one.size), what
-
-
-def test_every_bit_of_a_word_is_fair_and_changes_from_person_to_person():
-    # 128 counts within 6.5 standard errors: chance below 1e-7.
-    drawn = words(9, 0, np.arange(40_000), 2).ravel()
-    changes = drawn ^ words(9, 0, np.arange(1, 40_001), 2).ravel()
-    for bits in (drawn, changes):
-        share = ((bits[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)).mean(axis=0)
-        assert np.abs(share - 0.5).max() < 6.5 * 0.5 / np.sqrt(drawn.size)
 
 
 CODE = """

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.stats import binom
 
 from common.data.distributions.base import parse_distribution
 from common.scenario import loading
 from common.scenario.accepting import violations
-from common.scenario.plan import plan, resolve
+from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario
 from common.statistics import formulas
 from common.statistics.formulas import gaussian_moment, truncation
+from tests.common.privacy.test_budget import project
 from tests.tiers import for_each
 
 X = 1.3515339910798754
@@ -46,29 +48,18 @@ def test_known_answers(found: float, known: float) -> None:
     assert found == pytest.approx(known, rel=1e-6 if isinstance(found, float) or known > 1e6 else 0.0)
 
 
-@pytest.mark.parametrize(("alpha", "x", "expected"), [(0.08, 1.3515, 265), (0.1, 2.0, 314)])
+@for_each(("alpha", "x", "expected"), [(0.08, 1.3515, 265), (0.1, 2.0, 314)])
 def test_tight_rounds(alpha: float, x: float, expected: int) -> None:
-    kappa, truncated, _ = formulas.density(alpha, x, None)
-    gap = formulas.gap(alpha, 1.0, 2.0, truncated)
-    entropy = formulas.entropy(alpha, x, None)
-    assert truncated
-    assert kappa == pytest.approx((1 - 3 * alpha / 8) * alpha / x)
-    assert gap == pytest.approx(3 * alpha / 8)
-    assert formulas.eta(gap) == pytest.approx(3 * alpha / 2)
+    dense = formulas.density(alpha, x, None)
+    gap, entropy = formulas.gap(alpha, 1.0, 2.0, dense.truncated), formulas.entropy(alpha, x, None)
+    assert dense[:2] == pytest.approx(((1 - 3 * alpha / 8) * alpha / x, True))
+    assert (gap, formulas.eta(gap)) == pytest.approx((3 * alpha / 8, 3 * alpha / 2))
     assert entropy == pytest.approx(math.log(1.12 * x / (1 - 3 * alpha / 8) ** 2))
     assert formulas.rounds(entropy, gap) == expected == math.floor(32 * entropy / (9 * alpha**2)) + 1
-
-
-def test_a_known_supremum_gives_a_larger_density_and_a_larger_gap() -> None:
-    supremum = (0.1 / 0.07) ** 2
-    kappa, truncated, _ = formulas.density(0.08, X, supremum)
-    assert not truncated
-    assert kappa == pytest.approx((1 - 0.01) / supremum)
-    assert formulas.slack(0.08, truncated) == pytest.approx(0.03)
-    assert (
-        formulas.density(0.08, X, 1e6) == formulas.density(0.08, X, None) == formulas.density(0.08, X, None, {4: 1e9})
-    )
-    assert formulas.density(0.08, X, None).order == 2.0
+    assert formulas.density(alpha, x, 1e6) == formulas.density(alpha, x, None, {4: 1e9}) == dense
+    whole = formulas.density(alpha, x, 2.04)  # a known supremum gives a larger density and a larger gap
+    assert whole[:2] == pytest.approx(((1 - alpha / 8) / 2.04, False))
+    assert formulas.slack(alpha, whole.truncated) == pytest.approx(3 * alpha / 8)
 
 
 @for_each(("supremum", "moments"), [(None, {}), (2.5, {}), (None, {4.0: math.exp(6 * 0.6**2)})])
@@ -84,12 +75,9 @@ def test_the_good_distribution_exists_on_a_sample_of_the_planned_size(
     level = min([x / alpha, *(truncation(alpha, p, moment) for p, moment in moments.items())])
     failures = 0
     for _ in range(20):
-        if supremum is None:
-            weights = np.exp(0.6 * rng.standard_normal(n) - 0.18)
-        else:
-            weights = rng.choice([2.5, 0.4, 0.25], p=[0.3, 0.5, 0.2], size=n)
-        kept = np.minimum(weights, level)
-        good = kept / kept.sum()
+        unbounded = np.exp(0.6 * rng.standard_normal(n) - 0.18)
+        weights = unbounded if supremum is None else rng.choice([2.5, 0.4, 0.25], p=[0.3, 0.5, 0.2], size=n)
+        good = np.minimum(weights, level) / np.minimum(weights, level).sum()
         divergence = float(np.sum(good * np.log(n * good)))
         failures += not (good.max() <= 1 / (kappa * n) and divergence <= formulas.entropy(alpha, x, supremum, moments))
     # Each fails with probability beta/2 at most; 7 of 20 has probability below 1e-6.
@@ -111,7 +99,7 @@ def test_multiplicative_weights_halt_in_time_against_an_adversary() -> None:
     scores, used = np.zeros(n), 0
     for _ in range(2 * most):
         weights = np.exp(-step * (scores - scores.min()))
-        mu = project(weights, kappa)
+        mu = project(weights, kappa * n)
         # Wrong on good people as often as it must be, and where mu is smallest; right elsewhere.
         losses = np.zeros(n)
         must = 2.0 * alpha - formulas.slack(alpha, truncated)
@@ -122,17 +110,6 @@ def test_multiplicative_weights_halt_in_time_against_an_adversary() -> None:
         scores += 1.0 - losses
         used += 1
     assert 0 < used < most
-
-
-def project(weights: np.ndarray, kappa: float) -> np.ndarray:
-    """Return min(c w, 1)/(kappa n) by bisection on c."""
-    n = len(weights)
-    low, high = 0.0, 1.0 / weights.min()
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if np.minimum(middle * weights, 1).sum() < kappa * n else (low, middle)
-    capped = np.minimum(high * weights, 1)
-    return np.asarray(capped / capped.sum())
 
 
 @given(dimension=st.integers(1, 2000), alpha=st.floats(0.01, 0.4), x=st.floats(1.0, 1e4))
@@ -163,8 +140,6 @@ def test_draws_let_the_exponential_mechanism_reach_alpha() -> None:
 
 @for_each(("answers", "dropout"), [(1, 0.5), (1000, 0.1), (10**6, 0.3)])
 def test_enrolment_covers_dropout(answers: int, dropout: float) -> None:
-    from scipy.stats import binom
-
     enrolled = formulas.enrolled(answers, dropout)
     assert binom.cdf(answers - 1, enrolled, 1 - dropout) <= 1e-6
     assert enrolled <= (answers + 30 + 10 * math.sqrt(answers)) / (1 - dropout)
@@ -196,8 +171,7 @@ def test_no_bound_by_that_moment_alone_is_better(alpha: float, order: float, lev
 
 
 def test_higher_orders_pass_the_supremum() -> None:
-    supremum = (0.1 / 0.07) ** 2
-    second = formulas.density(0.08, 1.3516, None).kappa
+    second, supremum = formulas.density(0.08, 1.3516, None).kappa, (0.1 / 0.07) ** 2
     fourth, sixteenth, high = (
         formulas.density(0.08, 1.3516, None, {p: gaussian_moment(p, 0.1, 0.07, 2)}).kappa for p in (4.0, 16.0, 300.0)
     )
@@ -205,6 +179,11 @@ def test_higher_orders_pass_the_supremum() -> None:
     assert high == pytest.approx((1 - 0.03) / supremum, rel=0.05)
     # Cutting off alpha/4 of T's mass can be worth more than knowing that nothing lies above D_inf ...
     assert sixteenth > formulas.density(0.08, 1.3516, supremum).kappa
+    x = gaussian_moment(2.0, 0.1, 0.11, 2)  # of a wider target, which has no supremum
+    wider = formulas.density(0.08, x, None, {3.0: 1e6, 4.0: gaussian_moment(4.0, 0.1, 0.11, 2)})
+    assert wider.order == 4.0
+    assert wider.kappa > 6 * formulas.density(0.08, x, None).kappa
+    assert math.isinf(gaussian_moment(6.0, 0.1, 0.11, 2))
 
 
 @for_each(("order", "close", "truncated"), [(16.0, 2, False), (4.0, 2, False), (4.0, 8, True)])
@@ -226,22 +205,6 @@ def test_the_rule_with_the_fewest_people_is_taken(order: float, close: int, trun
     assert people[found] == min(people.values())
 
 
-def test_a_wider_target_has_no_supremum_and_gains_by_its_fourth_moment() -> None:
-    x = gaussian_moment(2.0, 0.1, 0.11, 2)
-    found = formulas.density(0.08, x, None, {3.0: 1e6, 4.0: gaussian_moment(4.0, 0.1, 0.11, 2)})
-    assert found.order == 4.0
-    assert found.kappa > 6 * formulas.density(0.08, x, None).kappa
-    assert math.isinf(gaussian_moment(6.0, 0.1, 0.11, 2))
-
-
-@for_each(("source", "target", "k"), [(1.0, 0.4, 6), (1.0, 0.02, 10), (0.1, 0.07, 2)])
-def test_second_moments_are_the_known_answers(source: float, target: float, k: int) -> None:
-    ball: Any = parse_distribution(
-        {"name": "gaussian-ball", "side": "source", "d": k, "close": k, "sigma_source": source, "sigma_target": target}
-    )
-    assert gaussian_moment(2.0, source, target, k) == pytest.approx(ball.chi_squared(), rel=1e-12)
-
-
 @for_each(("order", "target"), [(1.0, 0.7), (3.0, 0.7), (4.0, 1.1), (2.5, 1.2)])
 def test_gaussian_moments_are_their_integrals(order: float, target: float) -> None:
     def integrand(x: float) -> float:
@@ -249,6 +212,10 @@ def test_gaussian_moments_are_their_integrals(order: float, target: float) -> No
         return math.exp(order * log_weight - 0.5 * x * x) / math.sqrt(2.0 * math.pi)
 
     assert gaussian_moment(order, 1.0, target, 3) == pytest.approx(quad(integrand, -40, 40, limit=500)[0] ** 3)
+    ball: Any = parse_distribution(
+        {"name": "gaussian-ball", "side": "source", "d": 2, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
+    )
+    assert gaussian_moment(2.0, 0.1, 0.07, 2) == pytest.approx(ball.chi_squared(), rel=1e-12)
 
 
 def test_chances_to_leave_a_subspace() -> None:
@@ -262,46 +229,32 @@ def test_chances_to_leave_a_subspace() -> None:
 def test_the_tail_is_that_of_uniform_vectors() -> None:
     # P(m uniform vectors span F_2^d) = prod_{i=0}^{d-1} (1 - 2^{i-m}) exactly.
     rows = formulas.spanning_rows(formulas.escapes(30, 1.0, 1.0), 1e-3)
-
-    def missed(m: int) -> float:
-        return 1.0 - float(np.prod(1.0 - 2.0 ** (np.arange(30) - m)))
-
-    assert missed(rows) <= 1e-3 < missed(rows - 1)
-
-
-def test_two_blocks_at_epsilon_1() -> None:
-    chances = 0.46211715726 * formulas.escapes(20, 1.0, 1.0)
-    count, rows = formulas.blocks(chances, 0.2119415576, 0.05)
-    assert (count, count * rows) == (2, 150)
+    few, enough = (1.0 - float(np.prod(1.0 - 2.0 ** (np.arange(30) - m))) for m in (rows - 1, rows))
+    assert enough <= 1e-3 < few
+    assert formulas.blocks(0.46211715726 * formulas.escapes(20, 1.0, 1.0), 0.2119415576, 0.05) == (2, 75)
 
 
 def parity(*overrides: str) -> Scenario:
     return loading.load("parity", list(overrides))
 
 
-@pytest.mark.parametrize("bounds", ["paper", "tight"])
-def test_the_shipped_scenario_is_planned_and_breaks_no_bound(bounds: str) -> None:
-    resolved = resolve(parity(f"bounds={bounds}"))
+@for_each(
+    ("overrides", "epsilon", "rule", "blocks", "n"),
+    [
+        (["bounds=tight"], 0.5, "tight", 3, 4_446),
+        (["bounds=paper"], 0.5, "paper", 13, 13 * 128_578),
+        (["curator.rounds=2"], pytest.approx(0.25), "tight", 3, 8_907),
+        (["curator.learner.blocks=9"], 0.5, "tight", 9, 13_689),
+    ],
+)
+def test_the_shipped_scenario_is_planned_and_breaks_no_bound(
+    overrides: list[str], epsilon: float, rule: str, blocks: int, n: int
+) -> None:
+    resolved = resolve(parity(*overrides))
     assert "'plan'" not in str(resolved.wire())
     assert violations(resolved) == []
     learner: Any = resolved.curator.settings
-    assert resolved.curator.rounds == 1
-    assert learner.epsilon == 0.5
-    assert (learner.rule, learner.blocks) == (("tight", 3) if bounds == "tight" else ("paper", 13))
-    assert resolved.curator.n == (4_446 if bounds == "tight" else 13 * 128_578)
-
-
-def test_rounds_share_the_budget() -> None:
-    resolved = resolve(parity("curator.rounds=2"))
-    assert resolved.curator.settings.epsilon == pytest.approx(0.25)  # type: ignore[attr-defined]
-    assert violations(resolved) == []
-
-
-def test_blocks_that_are_given_are_kept_and_counted_with() -> None:
-    found = plan(parity("curator.learner.blocks=9"))
-    assert found.learner["blocks"] == 9
-    assert found.settings["blocks"].rule == 3
-    assert found.n.value > plan(parity()).n.value
+    assert (learner.epsilon, learner.rule, learner.blocks, resolved.curator.n) == (epsilon, rule, blocks, n)
 
 
 @for_each(

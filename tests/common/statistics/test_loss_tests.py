@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_law
+from scipy.stats import binom
 
 from common.core.arrays import AnyArray, Floats
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner, parse_mechanism
@@ -22,6 +25,7 @@ WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
 NONE = parse_mechanism({"name": "none"})
 LAPLACE = parse_mechanism({"name": "laplace", "epsilon": 1.0})
 GAUSSIAN = parse_mechanism({"name": "gaussian", "epsilon": 1.0, "delta": 1e-4})
+NORMAL = parse_mechanism({"name": "gaussian", "epsilon": 0.5, "delta": 1e-4})
 EVERY = [WARNER, NONE, LAPLACE, GAUSSIAN]
 Decide = Callable[[Floats, int], Floats]
 """Says, for each possible number of ones after n answers, whether the test gives a certain verdict there."""
@@ -70,13 +74,11 @@ def peeking(mechanism: Mechanism, null: float, miss: float) -> Decide:
 def test_false_verdicts_are_rarer_than_beta_when_looking_after_every_answer(mechanism: Mechanism) -> None:
     low, high, miss, looks = 0.2, 0.4, 0.05, 1000
     both = evidence.gather(mechanism, low, high)
-    wrongly_above = exact_probability(ones_rate(mechanism, low), against(both.above, miss), looks)
-    wrongly_below = exact_probability(ones_rate(mechanism, high), against(both.below, miss), looks)
-    assert 0.002 < wrongly_above <= miss
-    assert 0.002 < wrongly_below <= miss
+    for loss, process in ((low, both.above), (high, both.below)):
+        assert 0.002 < exact_probability(ones_rate(mechanism, loss), against(process, miss), looks) <= miss
 
 
-def test_the_broken_twin_is_caught() -> None:
+def test_a_broken_twin_is_caught() -> None:
     assert exact_probability(ones_rate(WARNER, 0.2), peeking(WARNER, 0.2, 0.05), 400) > 0.15
 
 
@@ -157,17 +159,8 @@ def test_known_numbers_of_agents() -> None:
     assert SequentialTest(WARNER, 0.16, 0.32, 0.05 / 1000).worst_case < 4_000
 
 
-def test_a_verdict_stays() -> None:
-    test = SequentialTest(WARNER, 0.16, 0.32, 5e-5)
-    for total, count in ((150.0, 300), (90.0, 150), (0.0, 0), (10.0, 225)):
-        test.update(total, count)
-        assert test.verdict == "above"
-
-
 def exact_error(mechanism: Mechanism, loss: float, size: int, threshold: float) -> float:
     """Probability that the mean of ``size`` bits is above the threshold (in ones)."""
-    from scipy.stats import binom
-
     return float(binom.sf(math.floor(threshold * size), size, ones_rate(mechanism, loss)))
 
 
@@ -193,11 +186,14 @@ def test_fixed_test_of_the_paper() -> None:
     below = FixedTest(GAUSSIAN, 0.16, 0.32, 5e-5, size=10)
     below.update(2.4, 10)
     assert below.verdict == "below"
+    stays = SequentialTest(WARNER, 0.16, 0.32, 5e-5)
+    for total, count in ((150.0, 300), (90.0, 150), (0.0, 0), (10.0, 225)):
+        stays.update(total, count)
+        assert stays.verdict == "above"
 
 
 def test_huge_counts_lose_nothing_on_the_unsafe_side() -> None:
     """Doubles against exact logarithms (mpmath) at a billion answers: never above, never far below."""
-    mpmath = pytest.importorskip("mpmath")
     process = evidence.gather(WARNER, 0.16, 0.32).above
     truth = mpmath.mpf(WARNER.truth)  # type: ignore[attr-defined]  # a bit mechanism
     with mpmath.workdps(50):
@@ -250,3 +246,52 @@ def test_the_middle_of_an_interval_is_biased_after_a_stop_and_its_ends_hold(loss
     assert np.mean(errors) < -least
     assert np.mean(errors) < -4.0 * np.std(errors) / len(errors) ** 0.5
     assert sum(not one.low <= loss <= one.high for one in found) <= 0.05 * 400
+
+
+TEST = (0.16, 0.32, 5e-5)
+
+
+def pair(mechanism: Mechanism) -> evidence.EProcesses:
+    return evidence.gather(mechanism, *TEST[:2])
+
+
+KNOWN: list[tuple[Callable[[Any], float], tuple[float, float, float]]] = [
+    (lambda m: evidence.worst_case(m, *TEST), (3880, 7385, 280404)),
+    (lambda m: evidence.fixed_size(m, *TEST), (3404, 6478, 245973)),
+    (lambda m: evidence.typical(m, *TEST, 0.01), (262, 510, 19170)),
+    (lambda m: pair(m).rate, (0.00291059422157796, 0.0015290443814997717, 4.026276465631321e-05)),
+    (lambda m: pair(m).above.log_value(80.0, 250), (-2.851437085685193, 0.7941175413435323, -0.07544908372226229)),
+    (lambda m: pair(m).below.log_value(40.0, 250), (28.260156455969643, 1.186072210584592, 0.02835170420754691)),
+    (lambda m: pair(m).above.slack(1e5, 3e5), (2.5076612477688614e-08, 5.600542512148512e-09, 4.30540961923292e-09)),
+    (lambda m: pair(m).above.slopes[-1], (1.6504853793718257, 0.3533838098782465, 0.010568975681712398)),
+    (lambda m: estimate(m, 130.0, 400, 0.95).low, (0.0, 0.03579834408283206, 0.0)),
+    (lambda m: estimate(m, 130.0, 400, 0.95).high, (0.3064988689959173, 0.614201655916986, 1.0)),
+    (lambda m: estimate(m, 40000.0, 100000, 0.99).high, (0.29906077256190805, 0.42126925846041574, 0.5311265206068131)),
+]
+"""What each is for Warner's bit, for Laplace noise and for Gaussian noise."""
+SINGLE: list[tuple[Callable[[], float], float]] = [
+    (lambda: evidence.best_rate(LAPLACE, 0.1), 0.04771185028661568),
+    (lambda: estimate(WARNER, 0.0, 30, 0.95).high, 0.0),
+]
+
+
+@for_each(
+    ("number", "known"),
+    [*((partial(f, m), n) for f, ns in KNOWN for m, n in zip((WARNER, LAPLACE, NORMAL), ns, strict=True)), *SINGLE],
+)
+def test_weights_slacks_and_borders_are_what_they_were(number: Callable[[], float], known: float) -> None:
+    assert number() == pytest.approx(known, rel=2e-14, abs=1e-18)
+
+
+def test_the_sequential_test_asks_for_half_of_what_came_and_for_no_more_than_is_left() -> None:
+    test = SequentialTest(WARNER, 0.16, 0.32, 5e-5)
+    assert test.next_batch(100) == 100
+    asked = []
+    while test.verdict is None:
+        asked.append(test.next_batch(101))
+        # Ones as with a loss of 0.2372, near which neither null falls fast.
+        ones = round(0.37855 * (test.count + asked[-1]))
+        test.update(total=ones - round(test.total), count=asked[-1])
+    assert asked == [101, 51, 76, 114, 171, 257, 385, 578, 867, 1280]
+    assert test.count == test.worst_case
+    assert test.next_batch(100) == 0

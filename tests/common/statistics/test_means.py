@@ -5,13 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from common.local.mechanisms.mechanism import BitMechanism, Laplace, Mechanism, NoMechanism, Warner, parse_mechanism
 from common.numerics.randomness import RandomSource
-from common.statistics.evidence import FALSE_ALARM, gather, implausible, worst_case
+from common.statistics.evidence import FALSE_ALARM, implausible
 from common.statistics.intervals import Estimate, Matches, bounds, edge, estimate, mixture, tally
 from common.statistics.robustness import Silence, estimate_with_missing, silence_bound
 from tests.tiers import for_each, thinned
@@ -70,14 +68,6 @@ def test_it_shrinks_like_one_over_the_root_of_the_count(mechanism: Mechanism) ->
     assert 1.96 * deviation < (found.high - found.low) / 2 < 6 * deviation
 
 
-@given(count=st.integers(1, 10**9), share=st.floats(0, 1), confidence=st.floats(0.01, 1 - 1e-9))
-@settings(max_examples=200, derandomize=True)
-def test_bit_intervals_lie_in_the_unit_interval_around_the_value(count: int, share: float, confidence: float) -> None:
-    for mechanism in (WARNER, NONE):
-        found = estimate(mechanism, round(share * count), count, confidence)
-        assert 0 <= found.low <= found.value <= found.high <= 1
-
-
 def test_extreme_counts() -> None:
     assert tally(WARNER, np.ones(1000, dtype=np.uint8)) == (1000.0, 1000)
     assert tally(LAPLACE, np.array([0.5, -2.0])) == (-1.5, 2)
@@ -96,19 +86,6 @@ def test_a_border_is_found_to_the_last_place_from_as_far_as_answers_reach() -> N
     border = -(2.0**-39) * 0.999
     found = edge(lambda mean: mean <= border, -(2.0**40), 0.0)
     assert border < found <= border + 1e-12
-
-
-@pytest.mark.parametrize(("room", "further"), [(1.6e-12, 1), (2.4e-12, 0)])
-def test_the_worst_case_leaves_room_for_the_rounding_of_one_comparison(room: float, further: int) -> None:
-    """Both ends of it: ln E is rounded down by 1e-12, and so is what an answer adds to it, and no more.
-
-    beta is such that m answers have the evidence that is needed and ``room`` beside: 2e-12 of it are used.
-    """
-    found = gather(WARNER, 0.1, 0.2)
-    loss = max(e.slack(3.0, 1.0) - e.slack(0.0, 0.0) for e in (found.above, found.below))
-    m, rate = 2000, found.rate - loss
-    beta = math.exp(-(m * rate - math.log(4.0) - room))
-    assert worst_case(WARNER, 0.1, 0.2, beta) == m + 1 + further
 
 
 BIT = Warner(epsilon=1.0)

@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import binom
 
 from common.core.arrays import Floats, Words
-from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import Mechanism, Warner, parse_mechanism
 from common.local.queries.features import ItemQuery, ThresholdQuery
 from common.local.queries.query import Answers, AskAgents
@@ -226,20 +225,6 @@ def test_ladders_end_with_the_whole_item() -> None:
             assert (lengths[-1], sorted(set(lengths))) == (bits, list(lengths))
     assert ladder(64, oracle_of("hadamard")) == (20, 35, 50, 64)
     assert ladder(64, oracle_of("olh")) == (16, 24, 32, 40, 48, 56, 64)
-
-
-@for_each("name", ORACLES)
-def test_supports_of_continuations_are_those_of_the_items(name: str) -> None:
-    oracle, domain = oracle_of(name), 1 << 12
-    source = RandomSource.seeded(5)
-    items, publics = source.words(500) >> np.uint64(52), source.words(500)
-    answers = oracle.randomize(items, domain, publics, source)
-    prefixes = np.array([0, 7, 100], dtype=np.uint64)
-    found = oracle.extended_supports(answers, domain, publics, prefixes, 5)
-    assert found.shape == (3, 32)
-    plain = FrequencyOracle.extended_supports(oracle, answers, domain, publics, prefixes, 5)
-    np.testing.assert_array_equal(found, plain)
-    assert oracle.supports(answers, domain, publics, np.array([7 * 32 + 3], dtype=np.uint64))[0] == found[1, 3]
 
 
 def test_devices_and_search_speak_of_the_same_items() -> None:

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from functools import cache
 
 import mpmath
 import numpy as np
@@ -53,18 +52,10 @@ IDS = [f"{law.name} {index}" for index, law in enumerate(LAWS)]
 DELTA = 1e-6
 
 
-@cache
-def selection_shares(law: AnyLaw) -> Floats:
-    """Return P(K = 1), ..., P(K = most)."""
-    whole = weights(law)
-    total = sum(whole)
-    return np.array([weight / total for weight in whole])
-
-
 def best_of(law: AnyLaw, chances: Floats) -> Floats:
     """Return the exact law of the best of K draws of a discrete mechanism, whose outputs ascend: f(F_i) - f(F_i-1)."""
     levels = np.append(0.0, np.minimum(np.cumsum(chances), 1.0))
-    generating = np.sum(selection_shares(law) * levels[:, None] ** np.arange(1, law.most + 1), axis=1)
+    generating = np.polynomial.polynomial.polyval(levels, shares(law))
     return np.diff(generating)
 
 
@@ -127,12 +118,6 @@ def test_the_renyi_bound_is_that_of_an_oracle() -> None:
             assert 0.97 * theirs[order] <= ours <= 1.02 * theirs[order]
 
 
-def test_known_answers() -> None:
-    assert epsilon_of_selection(0.23670438066, geometric(1.0), DELTA) == pytest.approx(1.0, abs=1e-5)
-    assert epsilon_of_selection(0.23670438066, geometric(20.0, 60), DELTA) == pytest.approx(1.6076, abs=1e-4)
-    assert cost([(PrivateSelection(mu=0.23670438066, law=geometric(20.0, 60)), 1)], DELTA) <= 1.69
-
-
 @for_each("law", thinned(LAWS, 2))
 @for_each("epsilon", thinned([0.3, 20.0], 1))
 def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -> None:
@@ -160,52 +145,50 @@ def test_one_choice_is_for_the_direct_bound_and_several_or_others_beside_it_for_
 GRID = {"a": [1, 2, 3], "b": ["x", "y"]}
 
 
-class TestChoosing:
-    def test_all_combinations_are_candidates(self) -> None:
-        assert combinations(GRID)[:3] == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}]
-        assert combinations({}) == [{}]
+def test_all_combinations_are_candidates_and_each_is_drawn_as_often() -> None:
+    assert combinations(GRID)[:3] == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}]
+    assert combinations({}) == [{}]
+    runs = 3000
+    drawn = [choose(first_word, level, GRID, geometric(1.0), RandomSource.seeded(seed)) for seed in range(runs)]
+    counts = [sum(one.settings["a"] == value for one in drawn) for value in (1, 2, 3)]
+    assert all(abs(count - runs / 3) < 6 * math.sqrt(runs * 2 / 9) for count in counts)  # six standard errors
 
-    def test_the_best_of_the_first_runs_is_returned_whatever_the_time_shows(self) -> None:
-        law = geometric(6.0)
-        for seed in range(40):
-            seen: list[tuple[float, str]] = []
 
-            def fit(settings: dict[str, object], source: RandomSource) -> str:
-                return f"{settings['a']}{settings['b']} {source.words(1)[0]}"
+def first_word(settings: dict[str, object], source: RandomSource) -> str:
+    return f"{settings['a']}{settings['b']} {source.words(1)[0]}"
 
-            def score(output: str, source: RandomSource) -> float:
-                seen.append((float(source.uniforms(1)[0]), output))  # noqa: B023
-                return seen[-1][0]  # noqa: B023
 
-            chosen = choose(fit, score, GRID, law, RandomSource.seeded(seed))
-            count = draw_count(law, RandomSource.seeded(seed).derive("count"))
-            assert len(seen) == law.most
-            assert chosen.output == max(seen[:count])[1]
-            assert chosen.output.startswith(f"{chosen.settings['a']}{chosen.settings['b']}")
-            seen.clear()
-            assert choose(fit, score, GRID, law, RandomSource.seeded(seed), constant_time=False) == chosen
-            assert len(seen) == count
+def level(output: str, source: RandomSource) -> float:
+    return 0.0
 
-    def test_the_first_of_equally_good_runs_is_returned(self) -> None:
-        chosen, again = (
-            choose(lambda _, s: int(s.words(1)[0]), lambda *_: 0.0, GRID, geometric(mean), RandomSource.seeded(3))
-            for mean in (9.0, 1.0)
-        )
-        assert chosen == again
 
-    def test_settings_are_drawn_uniformly(self) -> None:
-        runs, counts = 3000, dict.fromkeys(range(1, 4), 0)
-        for seed in range(runs):
-            drawn = choose(lambda *_: None, lambda *_: 0.0, GRID, geometric(1.0), RandomSource.seeded(seed))
-            counts[drawn.settings["a"]] += 1
-        # Six standard errors.
-        assert all(abs(count - runs / 3) < 6 * math.sqrt(runs * 2 / 9) for count in counts.values())
+def test_the_best_of_the_first_runs_is_returned_whatever_the_time_shows() -> None:
+    law = geometric(6.0)
+    for seed in range(40):
+        seen: list[tuple[float, str]] = []
 
-    def test_a_noisy_sum_has_the_noise_of_its_mu(self) -> None:
-        source = RandomSource.seeded(5)
-        drawn = np.array([noisy_sum(500, 8, 0.5, source) for _ in range(4000)])
-        assert abs(drawn.mean() - 500) < 6 * 16 / math.sqrt(4000)
-        assert drawn.std() == pytest.approx(16.0, rel=0.07)
+        def score(output: str, source: RandomSource) -> float:
+            seen.append((float(source.uniforms(1)[0]), output))  # noqa: B023
+            return seen[-1][0]  # noqa: B023
+
+        chosen = choose(first_word, score, GRID, law, RandomSource.seeded(seed))
+        count = draw_count(law, RandomSource.seeded(seed).derive("count"))
+        assert len(seen) == law.most
+        assert chosen.output == max(seen[:count])[1]
+        assert chosen.output.startswith(f"{chosen.settings['a']}{chosen.settings['b']}")
+        seen.clear()
+        assert choose(first_word, score, GRID, law, RandomSource.seeded(seed), constant_time=False) == chosen
+        assert len(seen) == count
+    # Of equally good runs it is the first.
+    same = [choose(first_word, level, GRID, geometric(mean), RandomSource.seeded(3)) for mean in (9.0, 1.0)]
+    assert same[0] == same[1]
+
+
+def test_a_noisy_sum_has_the_noise_of_its_mu() -> None:
+    source = RandomSource.seeded(5)
+    drawn = np.array([noisy_sum(500, 8, 0.5, source) for _ in range(4000)])
+    assert abs(drawn.mean() - 500) < 6 * 16 / math.sqrt(4000)
+    assert drawn.std() == pytest.approx(16.0, rel=0.07)
 
 
 EXTREME: list[AnyLaw] = [
