@@ -18,7 +18,7 @@ from common.core.version import PROTOCOL
 from common.lifetime.charging import USERS_OWN
 from common.lifetime.charging import Charging as Charging
 from common.lifetime.ledger import PeopleLedger
-from common.net.addresses import is_address
+from common.net.tls import is_address
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
 from deploy.checking import acceptable
 from deploy.deployment import Deployment, OnProgress

@@ -28,13 +28,9 @@ from common.net.monitoring import disk
 
 
 class Issuer:
-    """One issuer at work on a state directory, which it has for itself.
+    """One issuer at work on a state directory, which it has for itself (BadInput: another process serves from it).
 
-    What it sees of a credential is a blinded message, which is independent of the credential
-    (:mod:`common.crypto.blindrsa`): it knows whom it has invited, and not which agent that is.
-
-    Raises:
-        BadInput: If another process serves from it, or it cannot be used.
+    What it sees of a credential is a blinded message, which is independent of it (:mod:`common.crypto.blindrsa`).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -127,12 +123,9 @@ PUBLIC = "issuer.json"  # the public keys, for whoever runs a referee or audits 
 
 
 class Keys:
-    """The keys of one issuer; those that are not there are drawn. The public ones are written to ``issuer.json``.
+    """The keys of one issuer, drawn if they are not there (BadInput: a file holds another kind of key).
 
-    What stood there of other keys is kept beside it, since runs that they vouched for are audited with it.
-
-    Raises:
-        BadInput: If a file holds another kind of key.
+    The public ones are written to ``issuer.json``. What stood there of other keys is kept beside it, for audits.
     """
 
     def __init__(self, folder: Path) -> None:

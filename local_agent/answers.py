@@ -27,8 +27,7 @@ CONSTANT = 0  # what a value or an item becomes that cannot be computed; randomi
 def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
     """Evaluate a query on records, clamped to [0, 1] or its domain; whatever goes wrong becomes :data:`CONSTANT`.
 
-    Records have the columns that the query reads (:attr:`~common.local.queries.query.Query.columns`). What goes wrong
-    for one person changes nobody else's value: records that cannot be evaluated together are evaluated one by one.
+    Records have the query's columns alone. Those that cannot be evaluated together are evaluated one by one.
     """
     wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
@@ -57,24 +56,13 @@ def randomize(
     return mechanism.randomize(values, source)
 
 
-def randomize_one(
-    query: Query, value: AnyArray, mechanism: LocalRandomizer, slots: Indices, source: RandomSource
-) -> float:
-    """Randomize one person's value, shape (1,)."""
-    return float(randomize(query, value, mechanism, slots, source)[0])
-
-
 def noise_for(what: str, part: int, person: str | int, secret: RandomSource) -> RandomSource:
     """Return the randomness of a person's answer: a function of a durable secret and of what is asked, and of no run.
 
-    Whoever copies the state that holds the secret and asks the copies the same question gets the same answer from each,
-    and not as many independent ones.
+    So copies of the state give the same answer to a question, not independent ones.
 
-    Args:
-        what: :func:`question_digest`: the query and the mechanism.
-        part: Which part of the query the person's slot is asked (:meth:`~common.local.queries.query.Query.parts`).
-        person: Who answers, with their record where it may change: another record needs other noise, or two answers
-            would show whether they differ.
+    ``what`` is :func:`question_digest`, ``part`` that of the query which the person's slot is asked, and ``person`` who
+    answers, with their record where it may change: with the same noise two answers would show whether records differ.
     """
     return secret.derive("answer", what, part, person)
 
@@ -91,10 +79,7 @@ BLOCK = 1 << 18  # people whose records are in memory at the same time
 
 
 def evaluate_people(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
-    """Evaluate a query on some people of a record source, as :func:`evaluate`.
-
-    A record that cannot be read is one that cannot be evaluated: whether it can may depend on what is in it.
-    """
+    """Do :func:`evaluate` for some people of a record source; a record that cannot be read cannot be evaluated."""
     wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
         records = population.records(people, query.columns)
@@ -123,10 +108,8 @@ def answer_together(
 ) -> AnyArray:
     """Return the randomized answers of some people of a record source, in their order, :data:`BLOCK` records at a time.
 
-    The randomness is keyed by who answers what: people answer once in their lives, so no two answers ever share random
-    bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment. Where
-    people are real each has noise of their own for each question (:func:`local_agent.answers.noise_for`), whoever is
-    asked beside them: copies of the state give the same answers.
+    The randomness is keyed by who answers what, and by no key or run: a seeded run is the same in every deployment.
+    Real people have noise of their own for each question (:func:`noise_for`), whoever is asked beside them.
     """
     labels = (hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(),)
     blocks = ((people[at : at + BLOCK], slots[at : at + BLOCK]) for at in range(0, len(people), BLOCK))

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from common.local.naming import Names
     from common.local.records import Records
     from common.scenario.scenario import Scenario
-    from local_agent.person.checking import ReportCheck
-    from local_agent.person.receipts import HeldReceipt
+    from local_agent.person.checking import HeldReceipt, ReportCheck
 
 log = logging.getLogger("tandem.agent")
 app = application("A local agent: trusts no other party, and randomizes each answer, within a lifetime budget.")
@@ -376,7 +375,7 @@ def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[Rep
     from common.net.client import WitnessClient
     from common.net.transport import Overdue, time_limit
     from local_agent.person import checking
-    from local_agent.person.receipts import held_receipts, seen_checkpoint, store_seen
+    from local_agent.person.checking import held_receipts, seen_checkpoint, store_seen
 
     receipts = list(held_receipts(state))
     key, identity = shared.pinned_key(state), Identity.load_or_create(state / "identity.key")
@@ -408,7 +407,8 @@ def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[Rep
             ) from None
 
 
-shared.add_to(app)
+app.command("host")(shared.host_command)
+app.command("relay")(shared.relay_command)
 
 
 def main() -> None:

@@ -164,10 +164,6 @@ def answer_until(
             time.sleep(0.0 if busy else max(_BETWEEN_POLLS, client.pause))
 
 
-if TYPE_CHECKING:
-    from local_agent.host import Host
-
-
 @dataclass(frozen=True)
 class PeopleOptions:
     """The people that a host simulates or reads."""
@@ -296,9 +292,3 @@ def relay_command(
     tls = serving("relay", tls_cert, tls_key)
     with listen(host, port) as listener:
         serve(relay_app(referee, source), listener, "relay", tls)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Give an application these commands."""
-    app.command("host")(host_command)
-    app.command("relay")(relay_command)

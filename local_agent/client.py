@@ -66,7 +66,7 @@ class RefereeClient(Client):
 
 
 class IssuerClient(Client):
-    """:class:`local_agent.person.credential.IssuerPort` over HTTP."""
+    """The issuer, as who was invited sees it: its public keys, and the blind signature for a token request."""
 
     party = "issuer"
 

@@ -6,18 +6,21 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from common.core import canonical
 from common.core.errors import BadInput, BrokenLedger, Forged, Refused, RolledBack, TandemError
 from common.core.machine import Schedule
 from common.core.plain import about_run
 from common.core.values import run_name
-from common.crypto.identity import Identity, Signed, verify
+from common.crypto.identity import Signed, verify
 from common.log.receipts import check_receipt
 from common.net import messages
 from local_agent.person.agent import Agent
 from local_agent.policy import PINNED, CheckedQuestion
+
+if TYPE_CHECKING:  # one person's agent loads no population
+    from local_agent.hosted.population import Population
 
 log = logging.getLogger("tandem.agent")
 
@@ -41,7 +44,7 @@ class Host:
 
     def __init__(
         self,
-        answerer: Agent | Hosted,
+        answerer: Agent | Population,
         port: RefereePort,
         referee: str,
         delay: Callable[[], float] = lambda: 0.0,
@@ -148,10 +151,7 @@ class Host:
         return found
 
     def _agreed(self, assignment: Signed, configuration: Signed) -> bool:
-        """Ask for consent, if somebody is to be asked; tell whether the question is still open then.
-
-        A person takes their time, and an answer to a question that has closed meanwhile would be spent on nobody.
-        """
+        """Ask for consent, if somebody is to be asked; tell whether the question is still open then."""
         if self._consent is None or not isinstance(self._answerer, Agent):
             return True
         self._consent(self._answerer.examine(assignment, configuration), self._answerer.left[0])
@@ -209,28 +209,10 @@ def public_seconds(assignment: Signed) -> float:
 def seconds_for(people: float, length: int) -> float:
     """Return at least twice the time that so many people's answers to a question of so many characters take.
 
-    That is measured, not proven: ``python -m benchmarks.answer_times`` compares both, for each mechanism and query and
-    for the largest hypotheses that hosts of real people accept, on one core. A slower or busy machine, or the first
-    call of a function that is compiled, may take longer; then an answer takes twice as long, or four times
-    (:class:`~common.core.machine.Schedule`).
+    That is measured, not proven (``python -m benchmarks.answer_times``). Where a machine takes longer, an answer takes
+    twice as long, or four times (:class:`~common.core.machine.Schedule`).
     """
     return MIN_SECONDS + SECONDS_A_CHARACTER * length + people * (SECONDS_A_PERSON + SECONDS_A_STEP * length)
-
-
-class Hosted(Protocol):
-    """A population as its host sees it (:class:`local_agent.hosted.population.Population`)."""
-
-    identity: Identity
-
-    @property
-    def real(self) -> bool: ...
-    @property
-    def answered(self) -> int: ...
-    def enrolment(self) -> Signed: ...
-    def settle(self, first: int) -> None: ...
-    def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]: ...
-    def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None: ...
-    def close(self) -> None: ...
 
 
 class RefereePort(Protocol):

@@ -27,8 +27,8 @@ PINNED = (
 class CheckedQuestion:
     """A question that passed every check: safe to evaluate on the record.
 
-    ``names`` are those that the run's scenario gives; ``own_names``: those of the record, too, which were compared.
-    ``purpose`` is the scenario's title.
+    ``names`` are those that the run's scenario gives, which were compared with the record's if these are ``own_names``;
+    ``purpose`` is its title.
     """
 
     assignment: messages.AnyAssignment
@@ -72,8 +72,7 @@ class PersonalPolicy:
 
     Attributes:
         referee: The referee's public key.
-        epsilon, delta: Lifetime budget, of all answers together; one answer may use all of it. Infinite epsilon:
-            simulated people.
+        epsilon, delta: Lifetime budget, of all answers together. Infinite epsilon: simulated people.
         queries: Query kinds that are accepted: by default all that come with Tandem.
         hypotheses: Kinds of hypotheses that are accepted: by default all but those that a foreign library would read.
     """
@@ -116,9 +115,8 @@ class PersonalPolicy:
             Forged: If the pinned referee did not sign both.
             ConfigurationMismatch: If the assignment belongs to another configuration.
             BadMessage: If either is malformed: unknown kind or field, non-finite number, too large.
-            PolicyRefused: If the kind of query or hypothesis or the mechanism's cost is not accepted, the query needs
-                features that the record lacks, the run is about other columns than the record's, or the mechanism
-                cannot randomize what the query says.
+            PolicyRefused: If the kind of query or hypothesis or the mechanism's cost is not accepted, the record has
+                other columns, or too few, or the mechanism cannot randomize what the query says.
         """
         agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee, PINNED))
         form = messages.assignment_of(assignment.kind)

@@ -184,8 +184,8 @@ def serve_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
-    from common.net import addresses
     from common.net.server import listen, serve
+    from common.net.tls import dialled_host, host_port
     from referee.service.app import referee_app
     from referee.service.runner import Follower, Runner
 
@@ -210,7 +210,7 @@ def serve_command(
         runner.start()
     with ExitStack() as beside:
         if page is not None:
-            here = addresses.written(addresses.dialled(host), listener.getsockname()[1])
+            here = host_port(dialled_host(host), listener.getsockname()[1])
             own = f"{'http' if context is None else 'https'}://{here}"
             beside.enter_context(page_beside(own, tokens["operator"], page))
         serve(referee_app(referee, runner, [follower.threads]), listener, "referee", context)

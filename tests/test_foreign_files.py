@@ -16,8 +16,7 @@ PLACES = (
     "common/data/schema.py",
     "common/crypto/vouching.py",
     "common/log/transcript.py",
-    "local_agent/person/receipts.py",
-    "local_agent/person/receipts.py",
+    "local_agent/person/checking.py",
 )
 """What ``referee audit``, ``report``, ``model``, ``export``, the page and ``local-agent check`` read with."""
 OPENS = (

@@ -35,7 +35,7 @@ from common.privacy.auditing import Subject
 from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
 from deploy.auditing import Case, separating
 from local_agent import answers as hosting
-from local_agent.answers import evaluate, randomize_one
+from local_agent.answers import evaluate, randomize
 from local_agent.hosted.population import Population
 from local_agent.policy import ALL_QUERIES, PersonalPolicy
 
@@ -137,7 +137,7 @@ def single(query: Query, mechanism: LocalRandomizer) -> Subject:
     def subject(person: Person, runs: int, source: RandomSource) -> AnyArray:
         slots = np.zeros(1, dtype=np.int64)
         value = evaluate(query, people(person, 1).only(query.columns), slots)
-        return np.array([randomize_one(query, value, mechanism, slots, source) for _ in range(runs)])
+        return np.array([float(randomize(query, value, mechanism, slots, source)[0]) for _ in range(runs)])
 
     return subject
 

@@ -39,7 +39,7 @@ from common.scenario import loading
 from common.scenario.scenario import parse, parse_resolved
 from curator.ledger import verify_ledger
 from local_agent.cli import read_record
-from local_agent.person.receipts import read_receipt as read_receipt
+from local_agent.person.checking import read_receipt as read_receipt
 from referee.collection.roster import Roster
 from referee.runfolder import unpack_reports
 

@@ -49,8 +49,8 @@ from local_agent.client import IssuerClient, RefereeClient, RelayedClient
 from local_agent.host import Host
 from local_agent.person import checking
 from local_agent.person.agent import Agent
+from local_agent.person.checking import HeldReceipt, held_receipts, leaf_of
 from local_agent.person.credential import CREDENTIAL, held_credential, obtain
-from local_agent.person.receipts import HeldReceipt, held_receipts, leaf_of
 from local_agent.policy import PersonalPolicy
 from referee.runs.curator import answered, check_release, check_terms
 from referee.service.referee import CuratorClient

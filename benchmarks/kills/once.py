@@ -24,7 +24,7 @@ from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent
 from deploy.processes import PartyProcess
 from deploy.remote import Remote
-from local_agent.person.receipts import held_receipts
+from local_agent.person.checking import held_receipts
 from referee.audit.audit import audit
 from referee.protocols.base import small_ball
 from referee.runfolder import unpack_reports, write_run

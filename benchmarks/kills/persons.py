@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import local_agent
-from local_agent.person.receipts import held_receipts
+from local_agent.person.checking import held_receipts
 
 WAITS = "waits for its question"
 """What the command says once it is at work."""

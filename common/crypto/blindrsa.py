@@ -1,14 +1,12 @@
 """RSA blind signatures, RFC 9474: RSABSSA-SHA384-PSS-Deterministic, for messages that hold 32 random bytes or more.
 
 Whoever wants a signature encodes its message (EMSA-PSS) and multiplies it by r^e for a random r; the signer raises what
-it is shown to its private exponent; divided by r that is an ordinary RSA-PSS signature, which anybody verifies with any
-library (here with ``cryptography``). For every message and everything that the signer has seen there is exactly one r
-that leads from the one to the other, so what the signer has seen is independent of the signature, whoever computes.
+it is shown to its private exponent; divided by r that is an ordinary RSA-PSS signature. For every message and all that
+the signer has seen there is exactly one r that leads from the one to the other, so the two are independent.
 
-No library that is kept up has the blinding, so it is here, in Python's integers: little, and held to the RFC's test
-vectors. What touches the private key is blinded once more inside (Kocher 1996), as Python's powers take a time that
-depends on their arguments, and is verified before it leaves, so that a fault in one of the two primes gives nothing
-away (Boneh, DeMillo and Lipton 1997).
+What touches the private key is blinded once more inside (Kocher 1996), as Python's powers take a time that depends on
+their arguments, and is verified before it leaves, so that a fault in one of the two primes gives nothing away (Boneh,
+DeMillo and Lipton 1997).
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inver
     """Blind a message (RFC 9474, section 4.2) under a key, or raise BadMessage if that has a small factor.
 
     At least 32 bytes of the message are random, so that a signer with a bad key learns nothing of it either. The salt
-    of EMSA-PSS and the inverse, 1/r modulo n, are drawn from the operating system's randomness.
+    of EMSA-PSS and the inverse, 1/r modulo n, are drawn.
     """
     numbers = public.public_numbers()
     modulus = numbers.n

@@ -1,8 +1,4 @@
-"""Hybrid public-key encryption (RFC 9180): base mode of DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM.
-
-Whoever knows a public key seals to it with a fresh key of their own; whoever holds the private key opens, and learns
-nothing of who sealed. Both may draw further secrets from what they share.
-"""
+"""Hybrid public-key encryption (RFC 9180): base mode of DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM."""
 
 from __future__ import annotations
 
@@ -25,10 +21,7 @@ _SUITE = CipherSuite.new(KEM, KDF, AEAD)
 
 
 class Sealed(NamedTuple):
-    """A message that was sealed: the sender's fresh public key, the ciphertext, and what both sides share.
-
-    What they share exports further secrets of any length (RFC 9180, section 5.3).
-    """
+    """A message that was sealed: the sender's fresh public key, the ciphertext, and what exports further secrets."""
 
     encapsulated: bytes
     ciphertext: bytes

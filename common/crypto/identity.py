@@ -1,7 +1,7 @@
 """Who says what: Ed25519 identities, signed messages, and signed announcements of large requests.
 
-A signature covers a domain tag, the kind of message and the canonical JSON, so that a message of one kind can never
-pass for another. An announcement is a header that shows who sends a body before the body is read.
+A signature covers a domain tag, the kind of message and the canonical JSON: no kind passes for another. An announcement
+is a header that shows who sends a body before the body is read.
 """
 
 from __future__ import annotations
@@ -56,13 +56,10 @@ class Identity:
 
     @classmethod
     def load_or_create(cls, path: Path) -> Identity:
-        """Read the private key at ``path``, creating it (mode 0600, durable) if there is none.
+        """Read the private key at ``path`` (BadInput: it is none), creating it (mode 0600, durable) if there is none.
 
-        The file holds the 32-byte key and the 32 bytes of its public half, as libsodium's secret keys do: a damaged key
-        is no other party's. The private half alone, as releases up to 0.2.0 have written it, is taken as well.
-
-        Raises:
-            BadInput: If the file is not a key.
+        The file holds the 32-byte key and the 32 bytes of its public half, as libsodium's secret keys do; the private
+        half alone, as releases up to 0.2.0 have written it, is taken as well.
         """
         if not path.exists():
             make_folder(path.parent)
@@ -108,10 +105,7 @@ def check_public(key: str, option: str) -> str:
 
 
 def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:
-    """Return the message if it is of the kind, and signed by its key, which is the expected one, or raise Forged.
-
-    ``whose`` says whose key is expected, and what to do if another one signed.
-    """
+    """Return the message if it is of the kind, and signed by its key, the expected one (``whose``), or raise Forged."""
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     if key is not None and signed.key != key:
@@ -142,11 +136,7 @@ def announce_body(identity: Identity, method: str, path: str, body: bytes) -> st
 
 
 def check_announcement(header: str, method: str, path: str, length: int, key: str | None) -> str:
-    """Return the SHA-256 of the body that a header announces, by anybody or the expected key.
-
-    Raises:
-        BadMessage, Forged: If it is no proof, or one of another key or request.
-    """
+    """Return the SHA-256 of the body that a header announces, by anybody or the expected key (BadMessage, Forged)."""
     found = _ANNOUNCEMENT.fullmatch(header)
     if found is None:
         raise BadMessage(f"{PROOF_HEADER} holds a key, a SHA-256 and a signature in hexadecimal, one space between")

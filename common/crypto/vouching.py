@@ -1,11 +1,9 @@
 """Who vouches that a participant is a person, or so many people: an issuer, by a credential or a grant.
 
 A *credential* is a Privacy Pass token of type 2 (RFC 9578: publicly verifiable, a blind RSA signature) whose challenge
-has the agent's own Ed25519 key as its redemption context. So the issuer has vouched for one more person and does not
-know which key it was for; nobody can move the token to another key; and since a key enrols once, nobody can use it
-twice. A *grant* is signed openly: this host speaks for at most so many people.
-
-An issuer has two keys, which it publishes as one :class:`IssuerKey`: one for each.
+has the agent's own Ed25519 key as its redemption context: the issuer does not know which key it was for, nobody can
+move it to another one, and since a key enrols once, nobody can use it twice. A *grant* is signed openly: this host
+speaks for at most so many people. An issuer has a key for each.
 """
 
 from __future__ import annotations
@@ -91,7 +89,7 @@ class IssuerKey(Value):
     @property
     def token_key_id(self) -> str:
         """SHA-256 of the key of tokens as it is encoded, hex: how a token names it (RFC 9578, section 6.5)."""
-        return _key_id(self.tokens)
+        return hashlib.sha256(base64.b64decode(self.tokens)).hexdigest()
 
 
 def token_input(agent: str, nonce: bytes, token_key_id: str) -> bytes:
@@ -201,8 +199,3 @@ def _rsa_key(tokens: str) -> RSAPublicKey:
     if raw != _BEFORE + middle + _AFTER or len(middle) != MODULUS or not middle[0] & 0x80:
         raise BadMessage("an issuer's key of tokens is RSASSA-PSS with SHA-384, 2048 bits and the exponent 65537")
     return blindrsa.public_key(int.from_bytes(middle, "big"), _EXPONENT)
-
-
-@lru_cache(maxsize=64)
-def _key_id(tokens: str) -> str:
-    return hashlib.sha256(base64.b64decode(tokens)).hexdigest()

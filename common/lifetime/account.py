@@ -88,9 +88,8 @@ class Account:
 def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
     """Return what a run costs the people on a side.
 
-    Where both sides read the same file a row may be on either, and leave one and join the other: it is charged what
-    :func:`common.privacy.guarantee.together` says, with the curator's people, and what both sides' people were promised
-    binds it.
+    Where both sides read the same file a row may be on either: it is charged what
+    :func:`common.privacy.guarantee.together` says, with the curator's people, within both sides' lifetime budgets.
     """
     curator, agents = scenario.curator, scenario.agents
     epsilon, delta = agents.mechanism.guarantee
@@ -102,7 +101,9 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
         if both:
             epsilon = above(Fraction(curator.epsilon) + Fraction(epsilon))
             delta = above(Fraction(curator.delta) + Fraction(delta))
-            lifetime = _both_hold(curator.lifetime, agents.lifetime)
+            stated = [each for each in (curator.lifetime, agents.lifetime) if each is not None]
+            if stated:  # both hold
+                lifetime = Lifetime(epsilon=min(x.epsilon for x in stated), delta=min(x.delta for x in stated))
         else:
             epsilon, delta = curator.epsilon, curator.delta
     return Charge(
@@ -117,9 +118,3 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
         both=side == "source" and scenario.shares_a_file,
         labels=side == "source" and curator.guarantee.protects == "labels",
     )
-
-
-def _both_hold(one: Lifetime | None, other: Lifetime | None) -> Lifetime | None:
-    if one is None or other is None:
-        return one or other
-    return Lifetime(epsilon=min(one.epsilon, other.epsilon), delta=min(one.delta, other.delta))

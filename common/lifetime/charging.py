@@ -1,4 +1,4 @@
-"""Where runs are charged to real people: stated once by who starts them, and handed to every party."""
+"""Where runs are charged to real people, as who starts them says."""
 
 from __future__ import annotations
 
@@ -21,12 +21,8 @@ Side = Literal["source", "target"]
 class GivenPeople:
     """People as they were handed over, where that is not by the files that a scenario names.
 
-    Attributes:
-        frame: Their rows as columns of text, whatever is read of them.
-        named: Whether the columns have names that mean something.
-        id_column: The column that says who is who, None if there is none.
-        files: Those that the rows come from.
-        apart: Whether chance has shared out the rows of one table between the two sides.
+    ``frame`` has their rows as columns of text, with names that mean something if it is ``named``; ``apart``: chance
+    has shared out the rows of one table between the two sides.
     """
 
     frame: polars.DataFrame
@@ -43,11 +39,8 @@ class Charging:
     Attributes:
         folder: The ledger of people; None: this user's own.
         ephemeral: Charge nobody: for experiments on records that are public.
-        witnesses: Further places for the heads of that ledger.
-        given: The people of a side as they were handed over; by default a side's people are read from the scenario's
-            files.
-        both: Whether the people of both sides are at hand, so that a run is checked for both before anything is
-            charged.
+        given: The people of a side as they were handed over; by default they are read from the scenario's files.
+        both: Whether the people of both sides are at hand, so that a run is checked for both.
     """
 
     folder: Path | None = None

@@ -1,9 +1,8 @@
 """The ledger of people: what all runs together may have cost a person, on either side, whoever ran them from here.
 
-It lies in the user's state directory, not in a run's folder, so that new folders, estimators and processes all charge
-the same one. The curator's people are charged its whole cap (epsilon, delta) before anything is released; the people
-whom a host answers for are charged the epsilon of one answer before the first of them is asked. All rows that were read
-are charged, also those that a ``where`` or a selection leaves out: a row's guarantee covers that decision, too.
+The curator's people are charged its whole cap (epsilon, delta) before anything is released; a host's are charged the
+epsilon of one answer before the first of them is asked. All rows that were read are charged, also those that a
+``where`` or a selection leaves out: a row's guarantee covers that decision, too.
 
 *Composition.* A person who was charged (epsilon_i, delta_i) by charges 1..k, as one of the curator's people or as an
 agent, is protected by (sum epsilon_i, sum delta_i): basic composition (Dwork, Kenthapadi, McSherry, Mironov and Naor
@@ -21,11 +20,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -60,15 +58,12 @@ class Charge:
     """What one party's run costs the people on its side.
 
     Attributes:
-        side: ``source`` or ``target``.
         party: The public key of the curator or host: each is charged once.
-        epsilon, delta: What each of them is charged.
         lifetime: What they were promised for all of their runs, if anything.
         experiment: Whether it is one on public records: it is counted, and needs no lifetime budget.
         both: Whether it covers the agents' answers, too, as both sides read the same file.
-        apart: Whether every row is on one side of the run at most, as chance has shared them out: then a person pays
-            for one side, and rows of the two sides that look alike are other people.
-        labels: Whether labels alone are protected: then nothing more is by the sum.
+        apart: Whether chance has put every row on one side of the run: then a person pays for one side.
+        labels: Whether labels alone are protected.
     """
 
     side: Side
@@ -85,18 +80,7 @@ class Charge:
     labels: bool = False
 
 
-@dataclass(frozen=True)
-class _Cost:
-    """One charge as it is added up: what it costs, and whom."""
-
-    epsilon: Fraction
-    delta: Fraction
-    inside: Callable[[People], AnyArray]
-    run: str
-    apart: bool
-    words: str
-    lifetime: Lifetime | None
-    labels: bool
+Paid = tuple[Charge, AnyArray]  # a charge, and for each of some people whether it is theirs, shape (n,)
 
 
 class PeopleLedger:
@@ -105,10 +89,8 @@ class PeopleLedger:
     Its heads go to the file ``FOLDER.heads`` beside the folder, to the ledger of each curator that it charges, and to
     the witnesses that are named: so a copy of the folder that is put back is not taken for the ledger.
 
-    Args:
-        folder: None: ``people`` in this user's state directory (:func:`common.core.durable.user_state`).
-        witnesses: Further places of heads (:func:`common.net.client.witness_at`), beside that of the
-            environment's ``TANDEM_LEDGER_WITNESS``. The ledger remembers them: later uses need not name them.
+    The ``folder`` is by default ``people`` in this user's state directory. ``witnesses`` are further places of heads,
+    beside that of the environment's ``TANDEM_LEDGER_WITNESS``; the ledger remembers them.
     """
 
     def __init__(self, folder: Path | None = None, witnesses: Sequence[str] = ()) -> None:
@@ -154,9 +136,7 @@ class PeopleLedger:
     def charge(self, charge: Charge, who: People, beside: Sequence[tuple[Charge, People]] = ()) -> tuple[Spent, Head]:
         """Charge people, durably, once; return what they have spent, and the ledger's head.
 
-        Args:
-            beside: The charges of the same run's other side, where its people are at hand: who is on both sides is
-                counted so.
+        ``beside`` are the charges of the same run's other side, where its people are at hand.
         """
         with self._opened() as journal:
             known = _own(journal, charge.party)
@@ -183,8 +163,8 @@ class PeopleLedger:
     def table(self) -> list[dict[str, Any]]:
         """Return every charged run, oldest first, with what its people have spent over all runs by now.
 
-        A row is about the curator's people; what the agents of the same run were charged is in its ``agents``, None
-        where none were charged here. Where agents alone were charged here, the row's own numbers are None.
+        A row is about the curator's people, and its ``agents`` about those: None, as its own numbers, where none were
+        charged here.
         """
         with self._opened() as journal:
             rows: dict[str, dict[str, Any]] = {}
@@ -275,22 +255,8 @@ class PeopleLedger:
         rest = ~recognised(known, replace(who, files=()))
         return replace(who, cells=who.cells[rest], files=tuple(file for file in who.files if file not in known.files))
 
-    def _cost(self, entry: Entry) -> _Cost:
-        body = entry.body
-        pair = f"({body['epsilon']:g}, {body['delta']:g})"
-        return _Cost(
-            epsilon=Fraction(body["epsilon"]),
-            delta=Fraction(body["delta"]),
-            inside=partial(self._inside, entry),
-            run=body["digest"] or body["curator"],
-            apart=body["apart"],
-            words=f"{body['scenario']} of {body['time'][:16]}, {WHOSE[entry.body['side']]} {pair}",
-            lifetime=None if body["lifetime"] is None else Lifetime.parse(body["lifetime"]),
-            labels=body["labels"],
-        )
-
     def _total(self, journal: Journal, who: People) -> Spent:
-        return _sum([(cost, cost.inside(who)) for cost in map(self._cost, _charged(journal))])
+        return _sum([(_stored(entry), self._inside(entry, who)) for entry in _charged(journal)])
 
     def _check(self, journal: Journal, charge: Charge, who: People, run: Sequence[tuple[Charge, People]]) -> Spent:
         """Return what these people will have spent with all charges of a run; refuse what no lifetime budget holds."""
@@ -304,25 +270,20 @@ class PeopleLedger:
             if not len(rest):
                 return Spent.parse(covering.body["spent"])
             run, who = [(each, rest if each is charge else people) for each, people in run], rest
-        costs = [(cost, cost.inside(who)) for cost in map(self._cost, entries)]
-        met = [(cost, inside) for cost, inside in costs if inside.any()]
-        own = [(_of(each, people), recognised(people, who)) for each, people in run]
-        spent, before = _sum([*met, *own]), _sum(met)
-        earlier = [
-            (entry, inside)
-            for entry, (_, inside) in zip(entries, costs, strict=True)
-            if inside.any() and entry not in same
-        ]
-        limits = [charge.lifetime, *(cost.lifetime for cost, _ in met)]
-        limits += [each.lifetime for each, people in run if recognised(people, who).any()]
+        met = [(e, _stored(e), inside) for e in entries if (inside := self._inside(e, who)).any()]
+        own = [(each, recognised(people, who)) for each, people in run]
+        known = [(cost, inside) for _, cost, inside in met]
+        spent, before = _sum([*known, *own]), _sum(known)
+        earlier = [(entry, inside) for entry, _, inside in met if entry not in same]
+        limits = [charge.lifetime, *(cost.lifetime for cost, inside in [*known, *own] if inside.any())]
         again = np.any([inside for _, inside in earlier] or [np.zeros(len(who), dtype=np.bool_)], axis=0)
-        agreed = np.any([inside for cost, inside in [*met, *own] if cost.lifetime is not None] or [~again], axis=0)
+        agreed = np.any([inside for cost, inside in [*known, *own] if cost.lifetime is not None] or [~again], axis=0)
         tight = next(
             (x for x in limits if x is not None and (x.epsilon < spent.epsilon or x.delta < spent.delta)), None
         )
         if tight is None and (charge.experiment or not np.any(again & ~agreed)):
             return spent
-        words = self._words(charge, who, met, before, spent, [entry for entry, _ in earlier])
+        words = self._words(charge, who, [entry for entry, *_ in met], before, spent, [entry for entry, _ in earlier])
         asked = {"spent": before.epsilon, "requested": charge.epsilon}
         if tight is not None:
             raise BudgetExceeded(
@@ -343,7 +304,7 @@ class PeopleLedger:
         self,
         charge: Charge,
         who: People,
-        met: Sequence[tuple[_Cost, AnyArray]],
+        met: Sequence[Entry],
         before: Spent,
         spent: Spent,
         earlier: Sequence[Entry],
@@ -353,9 +314,9 @@ class PeopleLedger:
         if not earlier:
             both = ", as some rows are, or look the same, on both sides of it" if charge.both or spent.both else ""
             return f"{WHOSE[charge.side].capitalize()}: {would}{both}."
-        inside = np.any([found for _, found in met], axis=0)
+        inside = np.any([self._inside(entry, who) for entry in met], axis=0)
         count = f"{int(inside.sum()):,} of {len(who):,} rows of {WHOSE[charge.side]}"
-        runs = "; ".join(cost.words for cost, _ in met[-3:])
+        runs = "; ".join(_words_of(entry.body) for entry in met[-3:])
         more = f" and {len(met) - 3} more" if len(met) > 3 else ""
         ids = all(by_id(self._people(entry), who) for entry in earlier)
         how = "have the id of" if ids else "look the same as"
@@ -382,8 +343,8 @@ def _own(journal: Journal, party: str) -> Entry | None:
 def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begun: bool) -> bool:
     """Tell whether a charge is of the run that is checked.
 
-    A host that starts alone does not know its run yet, which may have begun: the curator's charge of its scenario is
-    taken for that of its run while no agents were charged for it. What the host is charged in the end names the run.
+    A host that starts alone does not know its run yet: the curator's charge of its scenario is taken for that of its
+    run while no agents were charged for it. What the host is charged in the end names the run.
     """
     digest = entry.body["digest"]
     if charge.digest or charge.side == "source" or not begun:
@@ -405,20 +366,20 @@ def _empty(body: dict[str, Any]) -> dict[str, Any]:
     return {name: body[name] for name in shown} | none
 
 
-def _of(charge: Charge, people: People) -> _Cost:
-    return _Cost(
-        Fraction(charge.epsilon),
-        Fraction(charge.delta),
-        partial(recognised, people),
-        charge.digest,
-        charge.apart,
-        charge.scenario,
-        charge.lifetime,
-        charge.labels,
-    )
+def _stored(entry: Entry) -> Charge:
+    """Return a charge as it was made; one of no run that is known is of its party's own."""
+    body = {**entry.body, "party": entry.body["curator"]}
+    charge = Charge(**{name: body[name] for name in Charge.__dataclass_fields__})
+    lifetime = None if charge.lifetime is None else Lifetime.parse(charge.lifetime)
+    return replace(charge, digest=charge.digest or charge.party, lifetime=lifetime)
 
 
-def _sum(costs: Sequence[tuple[_Cost, AnyArray]]) -> Spent:
+def _words_of(body: dict[str, Any]) -> str:
+    pair = f"({body['epsilon']:g}, {body['delta']:g})"
+    return f"{body['scenario']} of {body['time'][:16]}, {WHOSE[body['side']]} {pair}"
+
+
+def _sum(costs: Sequence[Paid]) -> Spent:
     """Return the epsilon and delta of the person who has spent most, and in how many runs any of these people were."""
     met = _one_side_each([(cost, inside) for cost, inside in costs if inside.any()])
     patterns: AnyArray = np.zeros(1 if not met else len(met[0][1]), dtype=np.int64)
@@ -426,32 +387,29 @@ def _sum(costs: Sequence[tuple[_Cost, AnyArray]]) -> Spent:
     for cost, inside in met:
         # Rows with the same charges so far share a pattern, so that sums are exact and few.
         keys, patterns = np.unique(2 * patterns + inside, return_inverse=True)
-        before = sums
-        sums = [
-            (before[k >> 1][0] + (k & 1) * cost.epsilon, before[k >> 1][1] + (k & 1) * cost.delta)
-            for k in keys.tolist()
-        ]
+        before, more = sums, (Fraction(cost.epsilon), Fraction(cost.delta))
+        sums = [(before[k >> 1][0] + (k & 1) * more[0], before[k >> 1][1] + (k & 1) * more[1]) for k in keys.tolist()]
     epsilon, delta = (above(max(pair[part] for pair in sums)) for part in (0, 1))
-    runs = [cost.run for cost, _ in met]
-    pairs = ((one & other).any() for (a, one), (b, other) in combinations(met, 2) if a.run == b.run)
+    runs = [cost.digest for cost, _ in met]
+    sides = combinations(zip(runs, (inside for _, inside in met), strict=True), 2)
+    both = any((one & other).any() for (a, one), (b, other) in sides if a == b)
     labels = any(cost.labels for cost, inside in met if inside.any())
-    return Spent(runs=max(1, len(set(runs))), epsilon=epsilon, delta=delta, both=any(pairs), labels=labels)
+    return Spent(runs=max(1, len(set(runs))), epsilon=epsilon, delta=delta, both=both, labels=labels)
 
 
-def _one_side_each(costs: Sequence[tuple[_Cost, AnyArray]]) -> list[tuple[_Cost, AnyArray]]:
+def _one_side_each(costs: Sequence[Paid]) -> list[Paid]:
     """Let who looks like somebody on either side of a run that kept its sides apart pay for the dearer one only."""
-    found: list[tuple[_Cost, AnyArray]] = []
+    found: list[Paid] = []
     for cost, inside in costs:
-        other = next((at for at, (each, _) in enumerate(found) if cost.apart and each.run == cost.run), None)
+        other = next((at for at, (each, _) in enumerate(found) if cost.apart and each.digest == cost.digest), None)
         if other is None:
             found.append((cost, inside))
             continue
         before, there = found[other]
-        dearer = max(cost.epsilon, before.epsilon), max(cost.delta, before.delta)
-        both = there & inside
+        both, labels = there & inside, cost.labels or before.labels
+        epsilon, delta = max(cost.epsilon, before.epsilon), max(cost.delta, before.delta)
         found[other] = before, there & ~both
-        labels = cost.labels or before.labels
-        found += [(replace(cost, epsilon=dearer[0], delta=dearer[1], labels=labels), both), (cost, inside & ~both)]
+        found += [(replace(cost, epsilon=epsilon, delta=delta, labels=labels), both), (cost, inside & ~both)]
     return found
 
 

@@ -1,7 +1,7 @@
 """Recognise the people of a table again in a later run, without storing any of their records.
 
 A person is recognised from their row as it was given: all columns of the file or frame, before bounds, fills, filters
-and splits. So other bounds, another schema or another ``where`` do not make the same people look new.
+and splits.
 
 Each cell becomes 64 bits of a pseudorandom function under the ledger's secret key. Numbers are compared to six
 significant digits and texts without case and outer spaces, so that a dtype or a format changes nothing. Two rows are
@@ -103,11 +103,7 @@ class Digester:
     ) -> People:
         """Return the people of a table that is given in pieces; BadData if an id is missing, or two rows have the same.
 
-        Args:
-            frames: The rows, all with the same columns, at least one; an absent field is null or the empty text.
-            files: Those that they come from.
-            named: Whether the columns have names that mean something.
-            id_column: The column that says who is who.
+        An absent field is null or the empty text; ``named``: the columns have names that mean something.
         """
         columns: list[str] = []
         parts = []
@@ -181,13 +177,7 @@ class Digester:
 
 
 def decimals(numbers: Floats) -> tuple[Indices, Indices]:
-    """Return numbers to six significant digits as k 10^e, so that what is the same decimal has the same k and e.
-
-    Whole numbers of more digits keep all of them.
-
-    Returns:
-        k and e, each of shape (n,); both 0 for 0.
-    """
+    """Return numbers to six significant digits (whole ones: all digits) as k 10^e: k and e, shape (n,), 0 for 0."""
     sizes = np.abs(numbers)
     places = np.zeros(len(numbers), dtype=np.int64)
     np.floor(np.log10(sizes, where=sizes > 0, out=np.zeros_like(sizes)), out=sizes)
@@ -229,8 +219,8 @@ def _among(digests: Words, known: Words) -> AnyArray:
 def _beyond_chance(before: Words, now: Words, agreeing: int) -> bool:
     """Tell whether more rows agree than would if no person were in both tables.
 
-    Two rows of different people agree with the probability with which two rows of one table do, which is estimated from
-    the pairs within each table. Four times as many as are then expected must agree, and ten, or half of a small table.
+    Two rows of different people agree as often as two of one table do. Four times as many as are then expected must
+    agree, and ten, or half of a small table.
     """
     if agreeing < min(10, -(-min(len(before), len(now)) // 2)):
         return False
@@ -265,10 +255,7 @@ def _placed(cells: Words) -> Words:
 
 
 def _compared(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]:
-    """Yield the rows' sums over some columns of the known people, over the same columns of these, and a verdict.
-
-    The verdict is whether each row that agrees counts, or only if more agree than would by chance.
-    """
+    """Yield the rows' sums over some columns of both, and whether each that agrees counts, or beyond chance alone."""
     d, e = known.cells.shape[1], people.cells.shape[1]
     if d == e:
         yield _sums(known.cells), _sums(people.cells), True
@@ -369,10 +356,9 @@ def _overlap(one: tuple[Words, Floats], other: tuple[Words, Floats]) -> float:
 
 
 def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.DataFrame]:
-    """Yield all rows of a table's files, whatever is read of them, with all columns but the label.
+    """Yield all rows of a table's files, with all columns but the label, as that does not say who somebody is.
 
-    The same people with another label are the same people. Columns that are not in all of the files, twice in one, or
-    of values that have no text (lists, say) are left out.
+    Columns that are not in all of the files, twice in one, or of values that have no text (lists, say) are left out.
     """
     shared: set[str] = set()
     for number, path in enumerate(paths):
@@ -401,13 +387,9 @@ def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[st
 
 
 def rows_of_data(data: Any, label: str | None, layout: Layout) -> tuple[polars.DataFrame, bool]:
-    """Return all rows of somebody's data, all columns but the label, and whether its columns have names.
+    """Return all rows of a file, a frame or an array of shape (n, d), and whether its columns have names.
 
-    Args:
-        data: A file, a frame, or an array of shape (n, d). Columns that are there twice, or of values that have no
-            text, are left out.
-        label: The column of the label, None if it is none of the data's.
-        layout: How text files are written.
+    Left out are the label (None: it is no column), and columns that are there twice or of values that have no text.
     """
     if is_file(data):
         path, names = Path(data), columns_of(Path(data), layout)

@@ -2,8 +2,7 @@
 
 A run's transcript and every ledger on disk are such logs. Entry k has a *link*, the SHA-256 of the canonical JSON of
 [k, kind, body], and its hash is the SHA-256 of [hash of entry k-1, link]. A head (the number of entries and the hash of
-the last) stands for all of them: who keeps an old head notices when the chain is not what it was. A chain is shown to
-extend an older head by the links in between alone, without the content of any entry.
+the last) stands for all of them, and links alone show that a chain extends an older one.
 """
 
 from __future__ import annotations
@@ -37,12 +36,7 @@ class Verifier:
         self.entries, self.hash = 0, START
 
     def follow(self, entry: Entry) -> str:
-        """Take the next entry, and return its link.
-
-        Raises:
-            Forged: If it does not follow the entry before it, or its hash is not that of its content; nothing changed
-                then.
-        """
+        """Take the next entry, and return its link; Forged, if it is not the next one, and nothing changed."""
         if (entry.index, entry.previous) != (self.entries, self.hash):
             raise Forged("does not follow the one before it: the chain is broken")
         content = link(entry.index, entry.kind, entry.body)

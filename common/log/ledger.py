@@ -43,8 +43,7 @@ SCHEMA = DatabaseSchema(
 class Chain:
     """The entries of a ledger in memory and on disk. What a method has returned from is on disk.
 
-    Commits go to the main file itself (no write-ahead log stays behind), so that a copy of the one file is a whole
-    ledger, and one that is cut off is noticed. The file is created if absent.
+    Commits go to the one file itself (created if absent), without a write-ahead log: a copy of it is a whole ledger.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +79,7 @@ class Chain:
         return self.head()
 
     def check_writable(self) -> None:
-        """Begin to write, and take it back; raises SQLAlchemyError if the file cannot be read or written at present."""
+        """Raise SQLAlchemyError if the file cannot be read or written at present."""
         with self._engine.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             connection.execute(select(ENTRIES.c.position).limit(1)).all()
@@ -109,8 +108,7 @@ class Chain:
 def verified_rows(rows: Iterable[tuple[Any, ...]], file: Path) -> Iterator[tuple[Entry, str]]:
     """Yield the entries of a ledger's file, each with its link: of rows of position, kind, body in JSON and hash.
 
-    Raises:
-        BrokenLedger: At the first entry that does not follow the one before it.
+    BrokenLedger names the first entry that does not follow the one before it.
     """
     verifier = Verifier()
     for position, kind, body, found in rows:
@@ -140,7 +138,7 @@ class Journal:
     """The ledger in a folder, with its key and its head.
 
     Args:
-        folder: Held by this process; what is missing is made, if all of it is missing.
+        folder: Held by this process; made, if all of it is missing.
         about: What a new ledger says of itself in its first entry.
         witnesses: Where heads go, too. Which they are is an entry of the ledger: later starts must name them.
         reach: Opens a witness of the ledger that is not named, by its place; None: each must be named.

@@ -117,10 +117,7 @@ def merkle_root(leaves: Iterable[bytes]) -> str:
 
 
 def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | None:
-    """Return the root to which a path leads from the leaf with a number among so many; None if it leads nowhere.
-
-    Whoever finds a given root so knows that the leaf is in the list (or has found a collision of SHA-256).
-    """
+    """Return the root to which a path leads from the leaf with a number among so many; None if it leads nowhere."""
     if not 0 <= index < count:
         return None
     node, left = _leaf(leaf), list(path)
@@ -138,11 +135,9 @@ def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequenc
 
 
 def verify_consistency(older: str, first: int, newer: str, count: int, path: Sequence[str]) -> bool:
-    """Tell whether a path shows that a list with a root begins with another one (RFC 9162, section 2.1.4.2).
+    """Tell whether a path shows that ``count`` leaves of a newer root begin with ``first`` ones of an older root.
 
-    Args:
-        older, first: Root and number of leaves of the list that is to be the beginning.
-        newer, count: Those of the list that is to begin with it.
+    RFC 9162, section 2.1.4.2.
     """
     if not 1 <= first <= count:
         return False

@@ -1,9 +1,8 @@
 """What a referee signs so that it cannot deny it later: that it has a report, and how far a run's transcript went when.
 
-A *receipt* is the referee's word that it has stored a report. Whoever holds one for a closed question and does not find
-the report under the question's root has shown that the referee left it out. A *checkpoint* is the referee's word for
-the whole transcript so far, at a time. A *witness* that keeps it signs it with a time of its own
-(:class:`Witnessed`); then the referee cannot show others another history of the run, or a shorter one.
+A *receipt* says that it has stored a report: if that is not under the root of its closed question, the referee left it
+out. A *checkpoint* is its word for the whole transcript so far. A *witness* that keeps it signs it with a time of its
+own (:class:`Witnessed`); then the referee cannot show others another history of the run, or a shorter one.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ class Receipt(Value):
 class Checkpoint(Value):
     """A run's transcript has this many entries, ends in this hash, and has this root over the hashes of all.
 
-    ``configuration`` is the digest of the run's configuration, ``time`` that of the referee's clock. ``closed`` is how
-    many of the protocol's messages have their reply among the entries, or get none any more (:func:`closed_of`):
-    question k takes no answers once it is above k. Earlier versions left it out.
+    ``configuration`` is the digest of the run's configuration, ``time`` that of the referee's clock. Question k takes
+    no answers once ``closed`` (:func:`closed_of`) is above k. Earlier versions left it out.
     """
 
     KIND: ClassVar[str] = "checkpoint"
@@ -62,8 +60,7 @@ class Checkpoint(Value):
 class Witnessed(Value):
     """A witness keeps a checkpoint (``checkpoint`` is its digest) since a time, as number ``position`` of its run.
 
-    ``previous`` is the digest of what the witness signed before it for this run, zeros for the first: what a witness
-    has signed of a run is one chain.
+    ``previous`` is the digest of what the witness signed before it for this run, zeros for the first.
     """
 
     KIND: ClassVar[str] = "witnessed"
@@ -96,11 +93,7 @@ class StoredCheckpoint(Value):
 def check_contradiction(shown: object, put: Signed, witness: str) -> None:
     """Refuse that a run has another history than a checkpoint of it says, unless its own referee has signed that.
 
-    Args:
-        shown: What the witness shows for it, as it came: the newest checkpoint that it has kept, as JSON.
-
-    Raises:
-        PeerMisbehaved: If nothing is shown that contradicts the checkpoint.
+    ``shown`` is what the witness shows for it, as it came. PeerMisbehaved, if it contradicts nothing.
     """
     checkpoint = Checkpoint.parse(put.message)
     try:
@@ -128,8 +121,8 @@ class RunSeen(Value):
 class ProofRequest(Value):
     """A participant asks for the proof that its report on a question is in the transcript.
 
-    ``since`` is how many entries the newest checkpoint of the run had that it was shown before; it is left out the
-    first time. The proof then shows that the transcript begins with those.
+    ``since``: how many entries the newest checkpoint of the run had that it was shown before, with which the transcript
+    must begin.
     """
 
     KIND: ClassVar[str] = "proof-request"
@@ -143,13 +136,12 @@ class Proof(Value):
     """That a report is under the root of its question, and this root in the transcript.
 
     Attributes:
-        entry: The transcript's entry with the counts and the root of the question, signed by the referee.
+        entry: The transcript's entry with the counts and the root of the question.
         index, reports, path: The report's place among those on the question, their number, and its path to the root.
         body: The packed answer of an individual, hex; empty for a host, which has its own.
         kept: The newest checkpoint: it covers the entry.
         entry_path: Path of the entry's hash to the checkpoint's root.
-        consistency: That the transcript of the checkpoint begins with as many entries as the request names
-            (:func:`common.log.merkle.verify_consistency`); left out where it names none.
+        consistency: That the transcript begins with as many entries as the request names, if it names some.
     """
 
     entry: dict[str, Any]
@@ -165,8 +157,7 @@ class Proof(Value):
 def closed_of(kinds: Sequence[str]) -> int:
     """Return how many messages of a protocol are over in a transcript with entries of these kinds.
 
-    Messages are numbered from 0 and follow each other: an operation is one entry, a question is one and its answers are
-    the next. A run that has ended leaves nothing open.
+    An operation is one entry, a question is one and its answers are the next. A run that has ended leaves nothing open.
     """
     replies = kinds.count("question") if kinds and kinds[-1] == "result" else kinds.count("answers")
     return kinds.count("operation") + replies
@@ -178,17 +169,13 @@ def entries_tree(entries: Sequence[AnyEntry]) -> Tree:
 
 
 def receipt_for(signer: Identity, run: object, question: object, report: str, now: Time) -> bytes:
-    """Return a referee's receipt for a stored report, signed, in canonical JSON; its fields are valid ones."""
+    """Return a referee's signed receipt for a stored report; its fields are valid ones."""
     payload = f'{{"question":{question},"report":"{report}","run":"{run}","time":{now}}}'
     return signer.envelope(Receipt.KIND, payload.encode("ascii"))
 
 
 def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
-    """Return a receipt, if it is the referee's for this report.
-
-    Raises:
-        Forged: If it is not.
-    """
+    """Return a receipt, if it is the referee's for this report (Forged)."""
     receipt = Receipt.parse(verify(signed, Receipt.KIND, referee, whose))
     about = report.message.get("run"), report.message.get("question"), report.signature
     if (receipt.run, receipt.question, receipt.report) != about:

@@ -37,12 +37,7 @@ class SignedEntry(Entry):
 
 
 class StoredEntry:
-    """An entry in the bytes of its line: a long transcript takes the memory of its file, not many times as much.
-
-    Args:
-        entry: What the line holds.
-        line: The line, without its newline.
-    """
+    """An entry in the bytes of its line, without its newline: a transcript takes the memory of its file."""
 
     __slots__ = ("_line", "hash", "index", "kind")
 
@@ -80,14 +75,10 @@ def check_entry(entry: SignedEntry, key: str) -> None:
 
 
 def read(lines: Iterable[bytes], key: str | None = None) -> list[StoredEntry]:
-    """Parse and verify a whole transcript; what an entry says is parsed again when it is asked for.
+    """Parse and verify a whole transcript, of lines with their newlines.
 
-    Args:
-        lines: The lines of the file, each with its newline.
-        key: The referee's public key; by default the one named in entry 0's configuration.
-
-    Raises:
-        AuditFailed: Naming the first line that does not verify, and why.
+    The referee's public key is by default the one that entry 0 names. AuditFailed names the first line that does not
+    verify, and why.
     """
     found: list[StoredEntry] = []
     verifier = Verifier()

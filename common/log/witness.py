@@ -21,24 +21,17 @@ from common.log.receipts import StoredCheckpoint
 
 
 class Witness(Protocol):
-    """Keeps the signed heads of one ledger (:class:`~common.log.entries.Extension`), or checkpoints of any runs.
-
-    A file on another disk keeps those of a ledger and signs nothing; a service signs each checkpoint.
-    """
+    """Keeps the signed heads of one ledger (:class:`~common.log.entries.Extension`), or checkpoints of any runs."""
 
     @property
-    def place(self) -> str:
-        """Where it is, in words that find it again."""
-        ...
+    def place(self) -> str: ...
 
     def key(self) -> str:
         """Return the public key by which its words are verified; empty: it signs nothing."""
         ...
 
     def keep(self, signed: Signed) -> Signed | None:
-        """Keep a signed extension or checkpoint, and return the witness's word for it, if it signs any.
-
-        The same again changes nothing, and gets the same word.
+        """Keep a signed extension or checkpoint, and return the witness's word for it, if it signs any; idempotent.
 
         Raises:
             RolledBack: If it does not extend the last one.
@@ -51,11 +44,7 @@ class Witness(Protocol):
         ...
 
     def check_writable(self) -> None:
-        """See whether something could be kept here now; nothing is changed.
-
-        Raises:
-            OSError, TandemError: If not.
-        """
+        """Raise OSError or TandemError, if nothing could be kept here now."""
         ...
 
 

@@ -119,7 +119,7 @@ def create_app(
     async def described(call: Call) -> Reply:
         return Reply(200, document())
 
-    app.edge.bodies.limits.update({"/v1/health": TINY, "/openapi.json": TINY, **(limits or {})})
+    app.edge.limits.update({"/v1/health": TINY, "/openapi.json": TINY, **(limits or {})})
     app.edge.short.update({("GET", "/v1/health"): alive, ("GET", "/openapi.json"): described, **(short or {})})
 
     def plain(error: HTTPException) -> Response:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 from common.core.errors import Busy
 from common.core.threads import Supervised, Worker
 from common.net.monitoring import ITEMS, SECONDS, Histogram
 
-Item = TypeVar("Item")
-Checked = TypeVar("Checked")
 Outcome = TypeVar("Outcome")
 
 MOST = 512  # items of one group, at most
 WAITING = 8192  # items that may wait, some seconds of work; a further one is told to come again
 
 
-class Grouped(Generic[Item, Outcome]):
+class Grouped(Generic[Outcome]):
     """One group after the other: while one is worked on, the next one gathers. Alone, an item waits for nobody.
 
     Args:
@@ -28,25 +26,15 @@ class Grouped(Generic[Item, Outcome]):
             returns for each item what ``work`` is called with; by default that is the item itself.
     """
 
-    @overload
-    def __init__(self, work: Callable[[Sequence[Item]], Sequence[Outcome]], name: str) -> None: ...
-    @overload
-    def __init__(
-        self,
-        work: Callable[[Sequence[Checked]], Sequence[Outcome]],
-        name: str,
-        check: Callable[[Sequence[Item]], Sequence[Checked]],
-    ) -> None: ...
-
     def __init__(
         self,
         work: Callable[[Sequence[Any]], Sequence[Outcome]],
         name: str,
-        check: Callable[[Sequence[Item]], Sequence[Any]] | None = None,
+        check: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
     ) -> None:
         self._work = _Stage(work, name)
         self._check = None if check is None else _Stage(check, f"{name}-check")
-        self._items: list[tuple[Item, asyncio.Future[Outcome]]] = []
+        self._items: list[tuple[Any, asyncio.Future[Outcome]]] = []
         self._checked: tuple[Sequence[Any], Sequence[asyncio.Future[Outcome]]] | None = None
         self.name = name
         self.seconds = Histogram(SECONDS, "kind")
@@ -65,7 +53,7 @@ class Grouped(Generic[Item, Outcome]):
         if len(self._items) >= WAITING:
             raise Busy(f"{WAITING} requests of this kind wait already")
 
-    async def __call__(self, item: Item) -> Outcome:
+    async def __call__(self, item: Any) -> Outcome:
         """Return what becomes of an item, or raise Busy."""
         self.check_room()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -1,8 +1,5 @@
 """An authority of one's own and the certificates of all parties, in a directory for each of them to be handed.
 
-A deployment is a closed circle: whoever starts it knows every service in it. So one authority that is made for it, and
-that nobody else trusts, says more than a public one, and needs no name in a public directory.
-
 ::
 
     authority/  ca.pem ca.key                                     stays with whoever runs this
@@ -12,8 +9,8 @@ that nobody else trusts, says more than a public one, and needs no name in a pub
     monitor/    ca.pem client.pem client.key                      of whoever reads the curator's metrics, or probes it
     public/     ca.pem                                            of agents, hosts, operators: whom they believe
 
-What a certificate may be used for is part of it: a server's is no client's, so no service can pass for the referee
-before the curator. Keys are of P-256, in files that their owner alone reads.
+A server's certificate is no client's, so no service can pass for the referee before the curator. Keys are of P-256, in
+files that their owner alone reads.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from __future__ import annotations
 import datetime
 import inspect
 import ipaddress
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,10 +72,7 @@ def make_all(
 ) -> list[Made]:
     """Make what is missing, has other names, ends soon or is another authority's; leave the rest as it is.
 
-    So the same command again renews, and changes nothing before it is time.
-
-    Raises:
-        BadInput: If there is an authority that cannot be used: its key is gone or another one's, or it has ended.
+    BadInput, if there is an authority that cannot be used: its key is gone or another one's, or it has ended.
     """
     now = now or datetime.datetime.now(datetime.UTC)
     authority, made = _authority(folder / "authority", now)
@@ -91,7 +84,10 @@ def make_all(
         if party in CLIENTS:
             done.append(authority.leaf(folder / party / "client.pem", (party,), _CLIENT, now, until))
     for party in dict.fromkeys((*SERVERS, *CLIENTS, "public")):
-        _hand_on(folder / "authority" / "ca.pem", folder / party / "ca.pem")
+        target, content = folder / party / "ca.pem", (folder / "authority" / "ca.pem").read_bytes()
+        if not target.exists() or target.read_bytes() != content:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
     return done
 
 
@@ -232,9 +228,3 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise BadInput(f"the key {path} is not one that referee certificates has made")
     return key
-
-
-def _hand_on(source: Path, target: Path) -> None:
-    if not target.exists() or target.read_bytes() != source.read_bytes():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)

@@ -206,18 +206,15 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
         logging.getLogger("tandem").critical("a fault of this program", exc_info=(kind, error, trace))
 
 
-def _kept(name: str) -> Callable[[Path | None], Path | None]:
+def _file(option: str, variable: str, help: str, *, kept: bool = False) -> Any:
+    """Return an option that is a file; ``kept`` in the environment, for the processes that this one starts."""
+
     def keep(value: Path | None) -> Path | None:
         if value is not None:
-            os.environ[name] = str(value.absolute())
+            os.environ[variable] = str(value.absolute())
         return value
 
-    return keep
-
-
-def _file(option: str, variable: str, help: str, *, kept: bool = False) -> Any:
-    callback = _kept(variable) if kept else None
-    return typer.Option(option, envvar=variable, callback=callback, help=help, show_default=False)
+    return typer.Option(option, envvar=variable, callback=keep if kept else None, help=help, show_default=False)
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]

@@ -29,9 +29,8 @@ from common.core.version import BEFORE, HEADER, check_stated, skew, stated
 from common.crypto.identity import Signed, verify
 from common.log.receipts import RunSeen, StoredCheckpoint, Witnessed, check_contradiction
 from common.log.witness import FileWitness, Witness
-from common.net import addresses
 from common.net.edge import SMALL
-from common.net.tls import context_for, fault_of
+from common.net.tls import base_address, context_for, fault_of, is_address
 from common.net.transport import Transport, pause, send
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between attempts; the last repeats
@@ -45,14 +44,11 @@ AT_WORK = (0.1, 5.0)  # seconds between two requests to a peer at work: an eight
 class Client:
     """Requests to one service, which messages call :attr:`party`. All are idempotent: each may be repeated.
 
-    Whether a peer can be trusted is said at once at the first contact; later it is waited for like one that is away, as
-    its certificate is renewed. What a peer may do is limited, whoever it is: bytes of an answer (:attr:`most`), seconds
-    of an attempt, and of all attempts together. No redirect is followed, nothing compressed is read, no cookie is kept.
+    A peer that cannot be trusted is refused at the first contact, and waited for later, as its certificate is renewed.
+    No redirect is followed, nothing compressed is read, no cookie is kept.
 
     Args:
-        url: Base address.
         patience: Seconds to keep trying while the service does not answer.
-        transport: Another way to carry requests.
         timeout: Seconds that one attempt may take: no more than the patience, or :data:`SOON`; each 64 KiB that come or
             go add one.
 
@@ -69,7 +65,7 @@ class Client:
     def __init__(
         self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
     ) -> None:
-        self.url = addresses.base(url)
+        self.url = base_address(url)
         self._patience = patience
         self._timeout = timeout
         common = {HEADER: stated(), "Accept-Encoding": "identity"}
@@ -99,8 +95,7 @@ class Client:
                 attempt, bytes of the answer.
 
         Raises:
-            CannotWrite: If the service is there and cannot store anything at present: whoever asks decides how long to
-                wait. Where the client insists, only if that is still so after the patience.
+            CannotWrite: If the service cannot store anything at present; where the client insists, after the patience.
             PeerUnavailable: If the service did not answer within the patience.
             PeerUntrusted: If TLS does not show that it is the service which is meant, or it refuses our certificate.
             PeerMisbehaved: If it answers more than it may, or is at work for too long.
@@ -254,7 +249,7 @@ class WitnessClient(Client):
         return self.url
 
     def key(self) -> str:
-        """Return its public key: what its words are verified by from now on."""
+        """Return its public key, by which its words are verified from now on."""
         self._pinned = str(self.document("GET", "/v1/witness").get("key"))
         return self._pinned
 
@@ -313,7 +308,7 @@ class HttpWitness:
     """A service at ``http://HOST:PORT/v1/heads/NAME`` that keeps the heads of a ledger."""
 
     def __init__(self, url: str) -> None:
-        self.place = addresses.base(url)
+        self.place = base_address(url)
         base, _, name = self.place.rpartition("/v1/heads/")
         self._base, self._path = base or self.place, f"/v1/heads/{name}"
 
@@ -342,4 +337,4 @@ class HttpWitness:
 
 def witness_at(place: str) -> Witness:
     """Return the witness at a place: a URL, or a file's path."""
-    return HttpWitness(place) if addresses.is_address(place) else FileWitness(Path(place))
+    return HttpWitness(place) if is_address(place) else FileWitness(Path(place))

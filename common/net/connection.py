@@ -1,7 +1,7 @@
 """Connections of a server: HTTP/1.1 by httptools, TLS by ``ssl.MemoryBIO``, each within limits.
 
-A small request of the fast path goes from the parser to its handler and back (:meth:`common.net.edge.Edge.small`). Any
-other passes the edge as an ASGI request.
+A small request goes from the parser to its handler and back (:meth:`common.net.edge.Edge.small`), any other passes the
+edge as an ASGI request.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ServerState:
 
 
 class _Request:
-    """A request on a connection, from its head to the end of its answer; as ASGI's ``receive`` and ``send``, too."""
+    """A request on a connection, from its head to the end of its answer; ASGI's ``receive`` and ``send``."""
 
     __slots__ = (
         "_changed", "_chunked", "_connection", "_continue", "_head", "_read", "answered", "begun", "handler", "headers",
@@ -267,8 +267,10 @@ class HttpConnection(asyncio.Protocol):
         if not self._closing:
             self.transport.write(data if self._tls is None else self._tls.encrypt(data))
 
-    def _close(self) -> None:
+    def _close(self, answer: bytes = b"") -> None:
         if not self._closing:
+            if answer:
+                self.write(answer)
             self._closing = True
             if self._tls is not None and (last := self._tls.end()):
                 self.transport.write(last)
@@ -276,8 +278,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _reject(self, error: TandemError) -> None:
         reply = problem(error)
-        self.write(b"".join([*_head_of(reply), self.date, b"connection: close\r\n\r\n", reply.body]))
-        self._close()
+        self._close(b"".join([*_head_of(reply), self.date, b"connection: close\r\n\r\n", reply.body]))
 
     # What comes -----------------------------------------------------------------------------------------------------
 
@@ -302,13 +303,11 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             pass  # what follows is another protocol: the connection ends with the answer
         except httptools.HttpParserError:
-            self.write(_UNREADABLE)
-            self._close()
+            self._close(_UNREADABLE)
         if self._closing:
             return
         if self._head > MAX_HEAD:
-            self.write(_TOO_LONG)
-            self._close()
+            self._close(_TOO_LONG)
         elif self._head > 0 and not self._requests and self._timer is None:
             self._start_timer(self._state.limits.head)
         elif (request := self._incoming) is not None and request.handler is not None and self._timer is None:
@@ -441,8 +440,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             await self._state.app(request.scope, request.receive, request.send)
         except httptools.HttpParserInvalidURLError:
-            self.write(_UNREADABLE)
-            self._close()
+            self._close(_UNREADABLE)
         except Exception as error:  # the app's own handler has answered and logged it, unless that failed
             if not (request.answered or self.lost):
                 log.error("bug while handling %s", request.method.decode("ascii"), exc_info=error)

@@ -52,7 +52,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Admitted:
-    """That a body may come: with so many bytes at most, behind the first line, and with this SHA-256 if it is known."""
+    """That a body may come, with so many bytes at most behind the first line, and this SHA-256 if it is known."""
 
     most: int
     sha256: str = ""
@@ -73,28 +73,12 @@ class Guarded:
     line: int = 0
 
 
-@dataclass
-class Bodies:
-    """All bodies that are on their way to a service.
-
-    Attributes:
-        limits: Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`. The first that fits counts.
-        unfinished: Bytes in memory of the bodies on their way, by the largest size of their pool.
-    """
-
-    limits: dict[str, int | Guarded] = field(default_factory=dict)
-    unfinished: dict[int, int] = field(default_factory=lambda: dict.fromkeys(UNFINISHED, 0))
-
-    def limit(self, path: str) -> int | Guarded:
-        return next((kind for start, kind in self.limits.items() if path.startswith(start)), SMALL)
-
-
 class Arriving:
     """One body on its way; what it holds of memory counts until it is forgotten."""
 
-    def __init__(self, bodies: Bodies, opening: Opening, receive: Receive) -> None:
-        self._unfinished, self._opening, self._receive = bodies.unfinished, opening, receive
-        kind = bodies.limit(opening.path)
+    def __init__(self, edge: Edge, opening: Opening, receive: Receive) -> None:
+        self._unfinished, self._opening, self._receive = edge.unfinished, opening, receive
+        kind = edge.limit(opening.path)
         self._guard = kind if isinstance(kind, Guarded) else None
         self._most = kind.most if isinstance(kind, Guarded) else kind
         self._parts: list[bytes] = []
@@ -105,10 +89,8 @@ class Arriving:
         """Read it; returns the first line, where the resource wants it apart, and the rest.
 
         Raises:
-            TooLarge, TooSlow, Busy: If it has too many bytes, takes too long, or too many others are there.
-            BadMessage, Forged: If its first line does not end, or it is not the one that was announced.
             ConnectionError: If who sends it has gone.
-            TandemError: What the resource says of its opening.
+            TandemError: What is wrong with it, or what the resource says of its opening.
         """
         headers = self._opening.headers
         declared = headers.get(b"content-length", b"0")
@@ -167,7 +149,6 @@ class Arriving:
         return part
 
     def forget(self) -> None:
-        """Let go of what it holds."""
         if self._held:
             self._unfinished[self._pool] -= self._held
         self._parts, self._held = [], 0
@@ -211,15 +192,18 @@ class Edge:
     """An ASGI app before another one.
 
     Attributes:
+        limits: Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`. The first that fits counts.
         short: Handlers by method and path; a path that ends with a slash takes one further part.
+        unfinished: Bytes in memory of the bodies on their way, by the largest size of their pool.
         statuses, problems: How many requests were answered with which status, and with which problem.
     """
 
     app: App
-    bodies: Bodies = field(default_factory=Bodies)
+    limits: dict[str, int | Guarded] = field(default_factory=dict)
     short: dict[tuple[str, str], Handler] = field(default_factory=dict)
     statuses: Counter[int] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
+    unfinished: dict[int, int] = field(default_factory=lambda: dict.fromkeys(UNFINISHED, 0))
     _small: dict[tuple[str, str], Handler | None] = field(default_factory=dict, init=False, repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -229,7 +213,7 @@ class Edge:
         method, path = scope["method"], scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
         send = self._stated(send)
-        arriving = Arriving(self.bodies, Opening(method, path, headers), receive)
+        arriving = Arriving(self, Opening(method, path, headers), receive)
         try:
             try:
                 check_host(scope["http_version"], scope["headers"])
@@ -263,10 +247,13 @@ class Edge:
         if parent in self.short and (method, path) not in self.short:
             # The resources below one path are of one kind, and have one limit: it is looked up once.
             if parent not in self._small:
-                self._small[parent] = self.short[parent] if self.bodies.limit(path) == TINY else None
+                self._small[parent] = self.short[parent] if self.limit(path) == TINY else None
             return self._small[parent]
         handler = self._handler(method, path)
-        return handler if handler is not None and self.bodies.limit(path) == TINY else None
+        return handler if handler is not None and self.limit(path) == TINY else None
+
+    def limit(self, path: str) -> int | Guarded:
+        return next((kind for start, kind in self.limits.items() if path.startswith(start)), SMALL)
 
     def _stated(self, send: Send) -> Send:
         async def stated(message: MutableMapping[str, Any]) -> None:
@@ -305,10 +292,7 @@ HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f
 
 
 def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a request whose Host header is missing, repeated or invalid (BadHost); HTTP/1.0 has requests without one.
-
-    Two servers that read such a request differently would answer it differently (RFC 9112, 3.2).
-    """
+    """Refuse a request whose Host header is missing, but in HTTP/1.0, repeated or invalid (BadHost; RFC 9112, 3.2)."""
     found = [value for name, value in headers if name == b"host"]
     if len(found) > 1 or (not found and version != "1.0"):
         raise BadHost(f"a request must have one Host header, found {len(found)}: send it with one")

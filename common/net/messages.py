@@ -1,7 +1,6 @@
-"""What travels between the parties: frozen values, each sent inside a :class:`~common.crypto.identity.Signed` envelope.
+"""What travels between the parties: frozen values, each inside a :class:`~common.crypto.identity.Signed` of its KIND.
 
-The ``KIND`` of each is what its signature covers. Every message about a run names the run and the SHA-256 ``digest``
-of its immutable configuration; whoever receives another digest than its own refuses.
+Every message about a run names the run and the SHA-256 ``digest`` of its immutable configuration.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from common.privacy.guarantee import PrivacyGuarantee
 REPORT_ID = r"^[0-9a-f]{32}$"
 MAX_LISTED = 1 << 22  # most agents that a question lists, each with its number and slot
 MAX_AGENTS = 1 << 32  # most agents of a referee (32-bit numbers), and of a question that asks all the same
-
 MAX_BEACON = 16  # most witnesses whose words take part in an order
 
 
@@ -36,8 +34,7 @@ class OrderCommitment(Value):
     """Agents ``first`` .. ``first + agents - 1`` are asked in a random order that is fixed already.
 
     ``used`` of them were asked before this run; ``sha256`` commits to the secret seed of the order, which is published
-    when a run ends that has asked some of them. The order is ``shared`` with another run if it was there before this
-    one: nothing that this run's curator says changes it then.
+    when a run ends that has asked some of them. The order is ``shared`` if it was there before this run.
     """
 
     first: int = Field(ge=0, le=MAX_AGENTS)
@@ -48,10 +45,9 @@ class OrderCommitment(Value):
 
 
 class Configuration(Value):
-    """A run's immutable configuration: the referee, the resolved scenario, and the commitments to the agents' order.
+    """A run's immutable configuration: ``scenario`` is the resolved public one as JSON, without local paths.
 
-    ``scenario`` is the resolved public scenario as JSON (without local paths). ``beacon`` has the keys of the witnesses
-    whose words take part in the order (:mod:`common.log.beacon`).
+    ``beacon`` has the keys of the witnesses whose words take part in the order (:mod:`common.log.beacon`).
     """
 
     KIND: ClassVar[str] = "configuration"
@@ -74,12 +70,11 @@ class Configuration(Value):
 
 
 class Spent(Value):
-    """What may have been spent of the people of a data set over all of its runs, the present one included.
+    """What may have been spent of the people of a data set over all runs in which one of them was recognised.
 
-    ``runs`` are those in which a person of the present one was recognised; epsilon and delta are those of the person
-    who has spent most in them, on either side, by basic composition (:mod:`common.lifetime.ledger`). ``both`` says that
-    somebody was on both sides of a run, as far as rows can tell. ``labels`` says that the curator of one of these runs
-    protects labels alone: then the sum holds for a person's labels, and for nothing else of them.
+    Epsilon and delta are those of the person who has spent most, on either side, by basic composition
+    (:mod:`common.lifetime.ledger`). ``both``: somebody was on both sides of a run, as far as rows can tell. ``labels``:
+    the curator of one of these runs protects labels alone, and the sum holds for nothing else.
     """
 
     runs: int = Field(ge=1)
@@ -108,11 +103,10 @@ class RunMessage(Value):
 class Terms(RunMessage):
     """The curator's answer to a configuration: what it guarantees its people for any behaviour of the referee.
 
-    ``n`` is the public number of its people, ``ledger`` the head of its ledger once the run was opened, with the links
-    from its beginning. ``all_runs`` is null where nobody counts over runs: for simulated people, and without a lasting
-    ledger. ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.order`), 32 bytes
-    in hex, left out where its randomness is a public seed. With a beacon ``share_sha256`` stands in its place, the hash
-    of the share, which is opened once the beacon is known (:mod:`common.log.beacon`).
+    ``n`` is the public number of its people, ``ledger`` the head of its ledger with the links from its beginning,
+    ``all_runs`` null where nobody counts over runs. ``share`` is the curator's part in the seed of the agents' order
+    (:mod:`referee.collection.order`), 32 bytes in hex, left out where its randomness is a public seed; with a beacon
+    its hash ``share_sha256`` stands in its place (:mod:`common.log.beacon`).
     """
 
     KIND: ClassVar[str] = "terms"
@@ -127,8 +121,7 @@ class Terms(RunMessage):
 class Perform(RunMessage):
     """A request to the curator: carry out an operation under an id that is unique in the run.
 
-    ``seen`` is the last head of the curator's ledger that the referee has received. Signed with the rest, it is the
-    referee's countersignature, which the curator stores.
+    ``seen`` is the last head of the curator's ledger that the referee has received, which it so countersigns.
     """
 
     KIND: ClassVar[str] = "perform"
@@ -138,10 +131,9 @@ class Perform(RunMessage):
 
 
 class StoredRelease(RunMessage):
-    """The curator's stored answer to a request (``request`` is that request's digest).
+    """The curator's stored answer to the request with a digest.
 
-    ``ledger`` is the head of the curator's ledger once the result was stored, with the links from the head that the
-    request names: the ledger extends what the referee has seen of it.
+    ``ledger`` is its ledger's head once the result was stored, with the links from the head that the request names.
     """
 
     KIND: ClassVar[str] = "release"
@@ -152,10 +144,7 @@ class StoredRelease(RunMessage):
 
 
 class Acknowledgement(RunMessage):
-    """The referee's last message to the curator in a run: it has received the ledger up to ``seen``.
-
-    Its countersignature of what no further request countersigns: the last release.
-    """
+    """The referee's last message to the curator in a run, which countersigns its last release."""
 
     KIND: ClassVar[str] = "acknowledgement"
     seen: Head
@@ -165,11 +154,10 @@ QueryKind = Annotated[str, Field(pattern=r"^[a-z-]{1,40}$")]
 
 
 class AgentPolicy(Value):
-    """What each agent of a participant will not do, by its own rules: so that a run which all refuse costs nobody.
+    """What each agent of a participant will not do by its own rules; it gives no permission.
 
-    It says nothing of a record but how many features it has, and gives no permission: an agent checks each question by
-    its own rules. ``refuses`` names kinds of queries that come with Tandem; the lifetime budget (epsilon, delta) is
-    null where there is no limit, for simulated people.
+    ``refuses`` names kinds of queries that come with Tandem; the lifetime budget (epsilon, delta) is null where there
+    is no limit, for simulated people. It says nothing of a record but how many features it has.
     """
 
     refuses: Annotated[tuple[QueryKind, ...], Field(max_length=64)] = ()
@@ -181,8 +169,8 @@ class AgentPolicy(Value):
 class Enrolment(Value):
     """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name.
 
-    ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.crypto.vouching`), ``policy``
-    what its agents will not do. ``again``: an individual that was asked takes part once more, in a later run.
+    ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.crypto.vouching`). ``again``: an
+    individual that was asked takes part once more, in a later run.
     """
 
     KIND: ClassVar[str] = "enrolment"
@@ -246,10 +234,7 @@ def assignment_of(kind: str) -> type[Assignment] | type[MassAssignment]:
 
 
 class Report(RunMessage):
-    """One individual agent's randomized answer.
-
-    ``assignment`` is the digest of the :class:`Assignment` that it answers: who signs an answer signs the question too.
-    """
+    """One individual agent's randomized answer to the :class:`Assignment` with a digest."""
 
     KIND: ClassVar[str] = "report"
     report_id: str = Field(pattern=REPORT_ID)
@@ -259,10 +244,9 @@ class Report(RunMessage):
 
 
 class PackedReport(RunMessage):
-    """Header of a hosted population's answers to one assignment.
+    """Header of a hosted population's answers to the assignment with a digest.
 
-    The answers themselves travel beside it as bytes (:mod:`common.local.packing`), bound to it by their SHA-256;
-    ``assignment`` is the digest of the :class:`Assignment` that they answer.
+    The answers travel beside it as bytes (:mod:`common.local.packing`), bound to it by their SHA-256.
     """
 
     KIND: ClassVar[str] = "packed-report"
@@ -274,7 +258,7 @@ class PackedReport(RunMessage):
 
 
 class Decline(RunMessage):
-    """A participant will not answer an assignment (``assignment`` is its digest): none of its people did, or will.
+    """None of a participant's people did answer, or will, the assignment with a digest.
 
     ``reason`` is the type of the problem, without its prefix: what its own rules forbid, never anything about a record.
     """
@@ -305,7 +289,7 @@ def pack_indices(values: Indices) -> str:
 
 
 def pack_index(value: int) -> str:
-    """Encode one non-negative integer below 2^32 as :func:`pack_indices` does."""
+    """Do :func:`pack_indices` for one integer."""
     return base64.b64encode(value.to_bytes(4, "little")).decode("ascii")
 
 
@@ -320,10 +304,8 @@ def unpack_indices(text: str) -> Indices:
         raise BadMessage(f"agent indices: {error}") from None
 
 
-# Enrolments, polls and individual reports come by the million, and have few fields, all of them flat. In the usual form
-# (the envelope as Signed.raw writes it, the message in canonical JSON) a pattern finds the fields, and the bytes that
-# were signed are there as they came. The patterns match canonical JSON only: what they find is what a parser would.
-# Everything else is parsed as any signed message is, with the same result or the same problem.
+# Enrolments, polls and individual reports come by the million, with few, flat fields. In the usual form (of Signed.raw,
+# the message in canonical JSON) a pattern finds what a parser would. All else is parsed.
 Message = TypeVar("Message", bound=Value)
 
 _ENVELOPE = re.compile(
@@ -343,11 +325,7 @@ _FORMS: dict[bytes, tuple[type[Enrolment] | type[Poll] | type[Report], re.Patter
 
 @dataclass(slots=True, eq=False)
 class SignedBytes:
-    """A signed message in the usual form; nobody has verified its signature yet.
-
-    ``payload`` is what was signed, in canonical JSON, and ``value`` what it says; the rest is as in
-    :class:`~common.crypto.identity.Signed`.
-    """
+    """A signed message in the usual form, unverified: ``payload`` is what was signed, ``value`` what it says."""
 
     kind: str
     payload: bytes
@@ -401,14 +379,11 @@ def field(signed: AnySigned, name: str) -> object:
 
 def report_payload(report_id: str, run: str, digest: str, question: int, assignment: str, answer: float) -> bytes:
     """Return an individual's report in canonical JSON, of fields that are valid ones of a report."""
-    return b'{"answer":%b,"assignment":"%b","digest":"%b","question":%d,"report_id":"%b","run":"%b"}' % (
-        canonical.number_text(answer).encode("ascii"),
-        assignment.encode("ascii"),
-        digest.encode("ascii"),
-        question,
-        report_id.encode("ascii"),
-        run.encode("ascii"),
+    text = (
+        f'{{"answer":{canonical.number_text(answer)},"assignment":"{assignment}","digest":"{digest}",'
+        f'"question":{question},"report_id":"{report_id}","run":"{run}"}}'
     )
+    return text.encode("ascii")
 
 
 def _usual(kind: bytes, payload: bytes) -> Enrolment | Poll | Report | None:

@@ -28,10 +28,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from common.core.errors import BadInput, NotFound, TandemError
 from common.core.plain import command, plain
 from common.core.terminal import say
-from common.net.addresses import bare, written
 from common.net.app import Service, answer_errors, same
 from common.net.connection import Limits
 from common.net.server import Server, listen, raise_descriptors
+from common.net.tls import bare_host, host_port
 
 KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 _FILES = resources.files(__name__.rpartition(".")[0])
@@ -44,10 +44,7 @@ def style() -> str:
 
 
 def page_environment(loader: BaseLoader) -> Environment:
-    """Return templates with autoescaping on for all of them, and every text in visible characters of one line.
-
-    ``command(word, ...)`` in a template is a command as a shell reads it back (:func:`common.core.plain.command`).
-    """
+    """Return templates with autoescaping on for all of them, and every text in visible characters of one line."""
     made = Environment(
         loader=loader, autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -59,7 +56,7 @@ def page_environment(loader: BaseLoader) -> Environment:
 
 
 class Pages:
-    """The pages of one server: of a package with a folder ``templates``, and perhaps ``static`` files of these names.
+    """The pages of one server: of a package with a folder ``templates``, and perhaps ``static`` files.
 
     ``nav`` leads to its pages (key, address, words); ``around`` makes the templates and filters that it shares.
     """
@@ -148,7 +145,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 def check_loopback(host: str, port: int) -> None:
     """Refuse an address that is not one of this machine alone (BadInput, with the way from another machine)."""
-    if bare(host) not in LOOPBACK:
+    if bare_host(host) not in LOOPBACK:
         raise BadInput(
             f"the page is for this machine alone: --host must be 127.0.0.1 or ::1, found {host!r}; from another "
             f"machine take a tunnel, for example ssh -L {port}:127.0.0.1:{port}"
@@ -162,7 +159,7 @@ def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: 
         place, taken = listener.getsockname()[:2]
         rules = Rules(secrets.token_urlsafe(24), taken, command)
         app = make(rules)
-        say(f"open http://{written(place, taken)}/?key={rules.key}")
+        say(f"open http://{host_port(place, taken)}/?key={rules.key}")
         Server(app, Limits(raise_descriptors())).run(listener)
 
 

@@ -1,9 +1,8 @@
 """An HTTP/1.1 server on asyncio that holds its connections within limits.
 
 A connection *waits* until a whole request has come on it. If all places are taken, the one that has waited longest
-makes room: clients that send nothing, or slowly, do not lock out others. Heads, idle times, TLS handshakes and answers
-that a client does not take have limits as well. Which stock servers were measured, and what they lack, is in
-``docs/decisions/own-http-server.md``.
+makes room. Heads, idle times, TLS handshakes and answers that a client does not take have limits as well. Which stock
+servers were measured, and what they lack, is in ``docs/decisions/own-http-server.md``.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ from typing import Any
 
 from common.core.errors import BadInput
 from common.core.terminal import say
-from common.net import addresses
 from common.net.app import Service
 from common.net.connection import MAX_UNSENT, HttpConnection, Limits, ServerState
-from common.net.tls import is_loopback
+from common.net.tls import bare_host, host_port, is_loopback
 
 log = logging.getLogger("tandem")
 
@@ -131,8 +129,8 @@ class Server:
 
 def listen(host: str, port: int) -> socket.socket:
     """Take a port (0: any free one) of an address of this machine, or of a name; BadInput says why it cannot be."""
-    host = addresses.bare(host)
-    cannot = f"cannot listen on {addresses.written(host, port)}"
+    host = bare_host(host)
+    cannot = f"cannot listen on {host_port(host, port)}"
     if not 0 <= port <= 65535:
         raise BadInput(
             f"{cannot}: a port is a number from 1 to 65535, or 0 for any free one; choose another with --port"
@@ -170,6 +168,6 @@ def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext 
             host,
         )
     scheme = "http" if tls is None else "https"
-    say(f"{name} listens on {scheme}://{addresses.written(host, port)}")
+    say(f"{name} listens on {scheme}://{host_port(host, port)}")
     Server(app, Limits(raise_descriptors()), tls).run(listener)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""TLS 1.3 of services and clients: contexts, which certificate each side shows and trusts, and one connection's stream.
+"""How services are reached: addresses, and TLS 1.3: contexts, what each side shows and trusts, a connection's stream.
 
 A service has a certificate of its own; the curator also refuses clients without one that its own authority has issued.
 A client trusts the authority that it names, or those of its system.
@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+import httpx
 
 from common.core.errors import BadInput
-from common.net import addresses
 
 CA = "TANDEM_TLS_CA"  # environment variable: file of the authorities that are believed, like ``--tls-ca``
 CLIENT_CERT = "TANDEM_TLS_CLIENT_CERT"  # environment variable: file of the certificate that is shown to the curator
@@ -25,6 +27,53 @@ CLIENT_CA = "TANDEM_TLS_CLIENT_CA"  # environment variable: file of the authorit
 OF_SERVICES = (CERT, KEY, CLIENT_CA)  # what is for a service, and for none that it starts
 HANDSHAKE = 0x16  # the first byte of every TLS connection (RFC 8446, 5.1)
 _RECORD = 1 << 12  # bytes that pass TLS at once: its buffers keep the size of the largest piece that ever was in them
+_EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a service may listen
+"""What means all addresses of this machine, and the one of them that this machine itself dials."""
+
+
+def host_port(host: str, port: int) -> str:
+    """Return ``HOST:PORT`` as an address has it: a host of IPv6 stands in brackets (RFC 3986, section 3.2.2)."""
+    host = host.replace("%", "%25")  # before the name of an interface (RFC 6874)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def bare_host(host: str) -> str:
+    """Return a host to listen on without the brackets that it has in an address."""
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
+def dialled_host(host: str) -> str:
+    """Return the host under which this machine itself dials a service that listens on a host."""
+    return _EVERYWHERE.get(bare_host(host), bare_host(host))
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text is meant as the address of a service."""
+    return text.startswith(("http://", "https://"))
+
+
+def read_address(url: str) -> SplitResult:
+    """Return the parts of the address of a service, or raise BadInput."""
+    if not is_address(url):
+        raise BadInput(f"an address begins with http:// or https://, found {url!r}")
+    try:
+        parts = urlsplit(url)
+        whole = bool(parts.hostname) and parts.port != 0 and bool(httpx.URL(url).host)
+        (parts.hostname or "").encode("idna")  # as whoever looks the name up does
+    except (ValueError, httpx.InvalidURL):
+        whole = False
+    if not whole:
+        raise BadInput(
+            f"{url!r} is no address of a service: it is http://HOST:PORT, where HOST is a name or an address (in "
+            "brackets if it is of IPv6, [::1]) and PORT a number from 1 to 65535"
+        )
+    return parts
+
+
+def base_address(url: str) -> str:
+    """Return the base address of a service, to which paths are appended; what is none is a BadInput."""
+    read_address(url)
+    return url.rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -41,11 +90,7 @@ class CertificateFiles:
         return cls(whose, certificate, key or certificate.with_suffix(".key"))
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Give a context the pair.
-
-        Raises:
-            BadInput: If one cannot be read, they do not belong together, or the certificate does not hold at present.
-        """
+        """Give a context the pair; BadInput, if it cannot be read, does not belong together or does not hold now."""
         from common.net.certificates import check_holds
 
         check_holds(self.certificate, self.whose)
@@ -74,10 +119,7 @@ def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.
 
 
 def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ssl.SSLContext:
-    """Return how somebody who dials speaks TLS: names are checked, and nothing older than 1.3 is spoken.
-
-    The authorities in ``ca`` are believed, or those of the system; ``shown`` is for a service that asks for one.
-    """
+    """Return how who dials speaks TLS: it believes the authorities in ``ca``, or those of the system."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     if ca is None:
@@ -95,12 +137,11 @@ def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
     The certificate of :data:`CLIENT_CERT` is for parties that it ``shows`` alone.
 
     Raises:
-        BadInput: If a file cannot be used, or an authority is named and the address begins with ``http://`` and leads
-            to another machine: who means TLS does not lose it by a letter.
+        BadInput: If a file cannot be used, or an authority is named and the address is ``http://`` of another machine.
     """
     ca = os.environ.get(CA) or None
     if not url.startswith("https://"):
-        host = addresses.read(url).hostname or ""
+        host = read_address(url).hostname or ""
         if ca is not None and not (host == "localhost" or is_loopback(host)):
             raise BadInput(
                 f"an authority is named ({CA}, --tls-ca), and {url!r} would be dialled without TLS: write https:// for "
@@ -174,8 +215,7 @@ _UNTRUSTED = "of an authority that is not trusted here ({}): name the file of it
 class TlsStream:
     """The TLS of one connection: between the bytes on the wire and those of HTTP.
 
-    A connection takes its place when it is opened and not when its handshake is over, and what is wrong with a
-    handshake is sent (an alert) before the connection ends. asyncio's own TLS does neither.
+    A connection counts from before its handshake, and a fault of it is answered by an alert.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
@@ -189,11 +229,7 @@ class TlsStream:
         return self._object is not None
 
     def decrypt(self, data: bytes) -> bytes:
-        """Return what came, so far as it is whole: nothing while the handshake lasts. Then send :meth:`outgoing`.
-
-        Raises:
-            ssl.SSLError: If it is no TLS, or not such as the context accepts; an alert is among what is to be sent.
-        """
+        """Return what came, so far as it is whole; then send :meth:`outgoing`, also after an ssl.SSLError: an alert."""
         if self._object is None:
             self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         plain: list[bytes] = []

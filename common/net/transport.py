@@ -1,7 +1,7 @@
 """HTTP towards a peer that may be hostile: every exchange ends, whatever the peer sends and however slowly.
 
-httpx limits the time of a single read, so a peer that sends a byte now and then holds a request for ever. Here the
-sockets themselves know when the exchange must be over, and look up now and then at whether it is still wanted.
+The sockets themselves know when the exchange must be over (httpx limits a single read alone), and look now and then
+whether it is still wanted.
 """
 
 from __future__ import annotations
@@ -84,17 +84,15 @@ def send(
     most: int,
     peer: str,
 ) -> httpx.Response:
-    """Send a request and return its whole response.
+    """Send a request and return its whole response, of a ``peer`` as messages call it.
 
     Args:
         seconds: In which the response must be whole; each :data:`SLOWEST` bytes that come or go add one.
         most: Bytes of the response's body, at most.
-        peer: Who answers, for messages.
 
     Raises:
         httpx.TransportError: If there is no whole response in time.
-        PeerMisbehaved: If it has more bytes or headers, or is compressed, which nobody asked for: a small body could
-            become a huge one.
+        PeerMisbehaved: If it has more bytes or headers, or is compressed: a small body could become a huge one.
         Overdue: If the caller's own time is over.
     """
     exchange = _Exchange(seconds, lambda: None, _PRESENT.get())

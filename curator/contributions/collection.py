@@ -291,7 +291,7 @@ def add_contributions(app: Service, collection: Collection) -> None:
         await check(opening.token)
         return Admitted(collection.largest)
 
-    app.edge.bodies.limits |= {"/v1/contributions": Guarded(collection.largest, announced), "/v1/withdrawals": TINY}
+    app.edge.limits |= {"/v1/contributions": Guarded(collection.largest, announced), "/v1/withdrawals": TINY}
 
     @app.get("/v1/contributions/offer", summary="What is taken, sealed with, and promised", response_model=Signed)
     def offer() -> Signed:

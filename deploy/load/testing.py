@@ -22,8 +22,7 @@ from common.core.database import database_bytes
 from common.core.durable import write_durably
 from common.core.errors import BadInput, RunFailed, TandemError
 from common.crypto.identity import Identity
-from common.net import addresses
-from common.net.tls import context_for
+from common.net.tls import context_for, read_address
 from common.scenario import loading
 from common.scenario.scenario import ResolvedScenario
 from deploy.checking import checked
@@ -223,7 +222,7 @@ class _Test:
         self._options = options
         self._chosen = chosen
         self._target = target
-        parts = addresses.read(target.url)
+        parts = read_address(target.url)
         self._name = parts.netloc.rpartition("@")[2]
         self._load = Load(
             str(parts.hostname),

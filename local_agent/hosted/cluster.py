@@ -1,10 +1,8 @@
 """Simulated people's records drawn, and questions evaluated on them, in workers of a Ray cluster.
 
-What a worker does is a function of the seed, the person and the question. The host keeps the key, the state and all
-randomness of the answers, and randomizes what comes back in the order of the slots. So the answers are those of one
-process, for any number of workers, also when one dies and Ray repeats what it was at.
-
-Values that are not randomized travel through the cluster. Therefore it is for simulated people only.
+What a worker does is a function of the seed, the person and the question, and the host randomizes what comes back in
+the order of the slots: the answers are those of one process, also when a worker dies and Ray repeats what it was at.
+Values that are not randomized travel through the cluster: it is for simulated people only.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from common.scenario.accepting import check_real
 from common.scenario.scenario import ResolvedScenario, data_folder
 from local_agent.answers import Values, answer_mass, answer_together, blocks, evaluated
 from local_agent.hosted import questions
-from local_agent.person import receipts
+from local_agent.person import checking
 from local_agent.person.credential import held_grant
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy
 
@@ -46,10 +46,7 @@ class Population:
     """Hosted agents 0..size-1.
 
     Args:
-        policy: The rules of each of them.
-        folder: State directory: key, secret, and one file per answered question.
-        source: Randomness of all answers; derived anew for each question: work cut off by a crash is repeated bit for
-            bit.
+        source: Randomness of all answers, derived anew for each question: a crash's work is repeated bit for bit.
         dropout: Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
         values: How a question is evaluated on simulated people; by default here.
         account: Where the people are charged before the first of them answers; None where nobody is charged.
@@ -112,7 +109,7 @@ class Population:
         return not self._source.simulated
 
     def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
-        receipts.store_receipt(self._folder.parent, receipt, header, body)
+        checking.store_receipt(self._folder.parent, receipt, header, body)
 
     @property
     def answered(self) -> int:
@@ -124,18 +121,13 @@ class Population:
         return self.identity.sign(message.KIND, message.wire())
 
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
-        """Answer for all people of an assignment, once; the same assignment again gets the same stored report.
-
-        Returns:
-            The signed header and the packed body.
+        """Answer for all people of an assignment, once, by a signed header and a packed body; idempotent.
 
         Raises:
             AlreadyAnswered: If one of the people was asked before.
-            BudgetExceeded, CannotWrite: If the people cannot be charged
-                (:meth:`common.lifetime.ledger.PeopleLedger.charge`).
+            BudgetExceeded, CannotWrite: If the people cannot be charged.
             BrokenLedger: If a witness has seen another question instead: another copy of the folder is at work.
-            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: As
-                :meth:`local_agent.policy.PersonalPolicy.check`; no record is touched then.
+            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: By the policy; no record is touched then.
         """
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
@@ -204,8 +196,8 @@ class Population:
     def _check_fresh(self, question: CheckedQuestion, before: int, own: Path, recorded: bytes) -> None:
         """Refuse people of whom some have answered; show the question to the witnesses.
 
-        A crash may have cut off exactly this question between recording the people and storing the report. Nothing but
-        this question may resume it: a changed one would be a second answer of the same people.
+        A crash may have cut off this question between recording the people and storing the report; no other one resumes
+        it.
         """
         if before and not (own.exists() and questions.asked(own) == recorded):
             raise AlreadyAnswered(f"{before} of the people asked have answered before")
@@ -237,14 +229,10 @@ def open_population(
         folder: State directory; bound to the people and the seed at the first start.
         seed: Of simulated people; None uses the one of the first start (0 then).
         agents: How many to host; by default agents.count.
-        workers: Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process
-            does.
-        charging: Where the people of a table are charged, before the first of them is asked.
+        workers: Of a Ray cluster, which draw simulated people and evaluate questions on them; 0: this process does.
 
     Raises:
-        BadInput: If workers are wanted for real people, whose records stay here, or real people would be asked without
-            any privacy.
-        BudgetExceeded: If the people have spent their lifetime budget in other runs.
+        BadInput: If workers are wanted for real people, or these would be asked without any privacy.
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee

@@ -32,8 +32,7 @@ class QuestionChain:
 
     Args:
         state: The host's state directory, held by this process.
-        host: The host's public key.
-        witnesses: Where heads go. A journal remembers them: later starts must name them.
+        witnesses: Where heads go: later starts must name them.
         account: The host's people in the ledger of people, which is a witness as well; None where nobody is charged.
 
     Raises:
@@ -81,34 +80,25 @@ class QuestionChain:
 
 
 PEOPLE, MASK, REPORT = ".people", ".mask", ".report"  # uint32 numbers, a bit each, header and packed answers
-_SEALED = b"\xff\xff\xff\xff"
-"""Begins what is sealed. As the number of a person it would be beyond every population, so that a release up to 0.2.0,
-whose files are their content alone, does not read it as one."""
 _DIGEST = 32
 
 
 def keep_asked(path: Path, content: bytes) -> None:
     """Store durably who was asked."""
-    write_durably(path, _SEALED + content + hashlib.sha256(content).digest(), mode=0o600)
+    write_durably(path, content + hashlib.sha256(content).digest(), mode=0o600)
 
 
 def asked(path: Path) -> bytes:
-    """Return what :func:`keep_asked` has stored, of an earlier release's file all of it; BadData, if it was damaged."""
+    """Return what :func:`keep_asked` has stored; BadData, if it was damaged."""
     stored = path.read_bytes()
-    if not stored.startswith(_SEALED):
-        return stored
-    content, digest = stored[len(_SEALED) : -_DIGEST], stored[-_DIGEST:]
+    content, digest = stored[:-_DIGEST], stored[-_DIGEST:]
     if hashlib.sha256(content).digest() != digest:
         raise _damaged(path)
     return content
 
 
 def everybody_asked(folder: Path, size: int) -> NDArray[np.bool_]:
-    """Return for each person whether it was asked, ever, by what lies in the folder.
-
-    Raises:
-        BadData: If a file was damaged, or is gone although its report is there: somebody could answer again.
-    """
+    """Return for each person whether it was ever asked; BadData, if a file was damaged, or one of a report is gone."""
     found = np.zeros(size, dtype=np.bool_)
     for path in folder.glob(f"*{PEOPLE}"):
         content = asked(path)

@@ -20,9 +20,9 @@ from common.net import messages
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import durable_secret
 from common.privacy.rounding import above
-from local_agent.answers import evaluate, noise_for, question_digest, randomize_one
+from local_agent.answers import evaluate, noise_for, question_digest, randomize
+from local_agent.person.checking import has_receipt, store_receipt
 from local_agent.person.credential import held_credential
-from local_agent.person.receipts import has_receipt, store_receipt
 from local_agent.policy import CheckedQuestion, PersonalPolicy
 
 ANSWERED = "answered.json"  # file in the state directory: every answer, and what it cost
@@ -39,10 +39,7 @@ class Agent:
     way (Rogers, Roth, Ullman and Vadhan 2016). Sums are exact, and a question that would exceed the lifetime budget is
     refused.
 
-    Args:
-        record: Exactly one person's record.
-        folder: State directory: key, secret, and what was answered.
-        names: What the record's features and label are, where its file says it: a run about other columns is refused.
+    ``names`` say what the record's features and label are, where its file does: a run about other columns is refused.
 
     Raises:
         BadData: If it is not exactly one acceptable record, or what was answered cannot be read.
@@ -112,8 +109,8 @@ class Agent:
         """Keep the referee's receipt of the newest report."""
         report = self.report
         if report is not None:
-            body = self._answers[-1].get("body")  # up to 0.3.0 it was not stored
-            store_receipt(self._folder, receipt, report, None if body is None else bytes.fromhex(body))
+            body = self._answers[-1].get("body", "")  # up to 0.3.0 it was not stored, and no referee of today takes it
+            store_receipt(self._folder, receipt, report, bytes.fromhex(body))
 
     def not_taken(self, report: Signed) -> None:
         """Note that the referee will never take a report: it is not sent again, and what it cost stays spent."""
@@ -150,9 +147,8 @@ class Agent:
         """Answer a question; the same question again gets the same stored report, and costs nothing more.
 
         Raises:
-            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: As
-                :meth:`local_agent.policy.PersonalPolicy.check`, or if too little of the lifetime budget is left; the
-                record is not touched then, nothing is spent.
+            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: By the policy, or if too little of the lifetime
+                budget is left; nothing is touched or spent then.
         """
         question = self.examine(assignment, configuration)
         asked = question.assignment
@@ -170,7 +166,7 @@ class Agent:
         source = noise_for(what, part, person, self._secret)
         with interpreted():  # one record: compiling would take a hundred times as long as answering
             value = evaluate(question.query, self._record.only(question.query.columns), slots)
-            answer = randomize_one(question.query, value, question.mechanism, slots, source)
+            answer = float(randomize(question.query, value, question.mechanism, slots, source)[0])
         report = messages.Report(
             report_id=self._secret.derive("report", question.fingerprint).words(2).tobytes().hex(),
             run=asked.run,

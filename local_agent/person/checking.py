@@ -1,35 +1,158 @@
-"""Whether what an agent has sent is in the transcript of its run: by the referee's proof, and a witness's word.
+"""What an agent keeps of a referee's word, and whether what it has sent is in the transcript of its run.
 
-The leaf of the proof is compared with the bytes that this agent has sent. A referee that shows no proof yet is believed
-for a limited time, which this device's clock counts, and no longer than a witness has not seen the question closed.
-What is shown must go on from what was shown before, and from what a witness has seen.
+It keeps receipts of its reports, and the newest checkpoint of a run that it was shown, one file each. A referee that
+shows no proof yet is believed for a limited time, by this device's clock, while no witness has seen the question as
+closed. What is shown must go on from what was shown before, and from what a witness has seen.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
-from common.core.errors import BadMessage, Forged, NotFound, PatternViolation
+from common.core import canonical
+from common.core import folder as files
+from common.core.durable import file_name, make_folder, write_durably
+from common.core.errors import BadData, BadMessage, Forged, NotFound, PatternViolation
+from common.core.values import run_name
 from common.crypto.identity import Identity, Signed
-from common.local.packing import MAX_SYMBOLS, AnswerKind, pack_one
 from common.log.merkle import root_from_inclusion_proof, verify_consistency
 from common.log.receipts import Checkpoint, Proof, ProofRequest, StoredCheckpoint, check_receipt
 from common.log.transcript import SignedEntry, check_entry
 from common.log.witness import Witness
 from common.net.messages import Report
-from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, leaf_of
+
+FOLDER = "receipts"  # folder in the agent's state directory
+_LATEST = 1e11  # seconds since 1970, in the year 5138: no clock is later
+
+
+@dataclass(frozen=True)
+class HeldReceipt:
+    """A receipt and the report that it is for, as they were signed.
+
+    Attributes:
+        leaf: What stands for the report under its question's root, hex.
+        sent: When the receipt came first, by this device's clock, in seconds since 1970; by default now.
+    """
+
+    path: Path
+    receipt: Signed
+    report: Signed
+    leaf: str
+    sent: float = field(default_factory=time.time)
+
+    @property
+    def run(self) -> str:
+        return str(self.report.message["run"])
+
+    @property
+    def question(self) -> int:
+        return int(self.report.message["question"])
+
+
+def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes) -> None:
+    """Store a receipt durably, for its owner alone; ``body``: the packed answers."""
+    path = _receipt_path(folder, report)
+    leaf, sent = leaf_of(report, body).hex(), time.time()
+    with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
+        sent = read_receipt(path).sent
+    what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
+    make_folder(path.parent, mode=0o700)
+    write_durably(path, json.dumps(what).encode(), mode=0o600)
+
+
+def has_receipt(folder: Path, report: Signed) -> bool:
+    """Tell whether the referee's receipt of a report was stored."""
+    return _receipt_path(folder, report).exists()
+
+
+def _receipt_path(folder: Path, report: Signed) -> Path:
+    return folder / FOLDER / f"{file_name(report.message['run'])}-{report.message['question']}.json"
+
+
+def leaf_of(report: Signed, body: bytes) -> bytes:
+    """Return what stands for a report under its question's root: the digest of its signature and packed answers."""
+    return hashlib.sha256(bytes.fromhex(report.signature) + body).digest()
+
+
+def held_receipts(folder: Path) -> Iterator[HeldReceipt]:
+    """Return all receipts of a state directory, by name; BadData, if there is none, or one cannot be read."""
+    place = folder / FOLDER
+    paths = [place / name for name in files.names(place, ".json")] if place.is_dir() else []
+    if not paths:
+        raise BadData(
+            f"there is no receipt in {folder}: no agent has answered with this state directory, or its referee gave "
+            "none; name another with --state"
+        )
+    for path in paths:
+        yield read_receipt(path)
+
+
+def read_receipt(path: Path) -> HeldReceipt:
+    """Read one receipt, or raise BadData."""
+    try:
+        tree = canonical.decode(files.read(path, files.RECEIPT))
+        sent, leaf = float(tree["sent"]), bytes.fromhex(tree["leaf"])
+        if not 0.0 <= sent < _LATEST or len(leaf) != hashlib.sha256().digest_size:
+            raise ValueError("no time, or no digest")
+        return HeldReceipt(path, Signed.parse(tree["receipt"]), Signed.parse(tree["report"]), leaf.hex(), sent)
+    except (ValueError, KeyError, TypeError, BadMessage):
+        raise BadData(f"{path} is no receipt: it was edited, or is another file") from None
+
+
+SEEN_FOLDER = "checkpoints"  # folder in the agent's state directory
+
+
+@dataclass(frozen=True)
+class SeenCheckpoint:
+    """The newest checkpoint of a run that a referee has shown, and the questions on which it has proven a report."""
+
+    kept: StoredCheckpoint
+    questions: frozenset[int]
+
+
+def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
+    """Return what was shown of a run, None where nothing was; BadData, if the file was edited."""
+    found = _seen_path(folder, run)
+    if not found.exists():
+        return None
+    try:
+        tree = canonical.decode(files.read(found, files.CHECKPOINT))
+        kept = StoredCheckpoint.parse(tree["checkpoint"])
+        questions = frozenset(int(number) for number in tree["questions"])
+        return SeenCheckpoint(kept, questions) if kept.verified().run == run else None  # where run and Run are one file
+    except (ValueError, KeyError, TypeError, BadMessage, Forged):
+        raise BadData(f"{found} is no checkpoint: it was edited, or is another file") from None
+
+
+def store_seen(folder: Path, run: str, what: SeenCheckpoint, *, other: bool = False) -> Path:
+    """Store durably what was shown of a run, for its owner alone; return the file.
+
+    If it does not go on from what was shown before (``other``), it is kept beside that, in a file of its own.
+    """
+    path = _seen_path(folder, run, ".other.json" if other else ".json")
+    make_folder(path.parent, mode=0o700)
+    tree = {"checkpoint": what.kept.wire(), "questions": sorted(what.questions)}
+    write_durably(path, json.dumps(tree).encode(), mode=0o600)
+    return path
+
+
+def _seen_path(folder: Path, run: str, ending: str = ".json") -> Path:
+    return folder / SEEN_FOLDER / f"{file_name(run_name(run))}{ending}"
+
 
 INCLUDED, OPEN, UNSEEN, LEFT_OUT, OTHER = "included", "not shown yet", "not witnessed", "left out", "another history"
 WITHIN = 86_400.0  # seconds after which a referee must have shown a report that it has acknowledged
 SECONDS = 10.0  # what asking about one report may take beyond the patience with a referee that is away
-_KINDS: tuple[AnswerKind, ...] = ("bit", "real", 256, MAX_SYMBOLS)  # one kind of answer for each way to write one down
 
 
 class ProvingPort(Protocol):
@@ -43,12 +166,10 @@ class ReportCheck:
     """What became of one report.
 
     Attributes:
-        status: ``included``; ``not shown yet``, where the referee shows no proof, nothing contradicts it and its time
-            is not over; ``not witnessed``, where it is included in what the referee shows, the witness has not seen
-            that yet, and the time is not over; ``left out``, where the referee has signed a receipt and what it shows
+        status: ``included``; ``not shown yet``, where no proof is shown and the time is not over; ``not witnessed``,
+            where the witness has not seen what is shown, and the time is not over; ``left out``, where what is shown
             does not hold the report as it was sent, is another history than the witness has seen, or was not shown in
             time; ``another history``, where it does not go on from what the referee has shown before.
-        why: In words.
         witnesses: Keys of the witnesses that know the transcript in which it is.
         shown: What the referee has shown, to be kept for the next time; None where it has proven nothing.
     """
@@ -126,7 +247,6 @@ def check(
     """Ask the witness once, then the referee at most twice, to prove that a report is in its transcript.
 
     Args:
-        identity, referee: Of the agent that sent the report; the referee's pinned key.
         witness: A service that stores checkpoints of the run: the proof's transcript must extend the newest.
         before: What the referee has shown of the run before: what it shows now must go on from there.
         within: Seconds after the report was sent in which it must be shown, and witnessed if there is a witness.
@@ -224,23 +344,14 @@ def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
 
 
 def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
-    """Return what stands for a report: of the bytes that this agent has sent.
-
-    An individual's receipt of an earlier version has no leaf: then the answer that was signed, however it is written.
-    """
-    if held.report.kind != Report.KIND:
-        return bytes.fromhex(held.leaf)
-    own, answer = {held.leaf}, held.report.message["answer"]
-    for kind in () if held.leaf else _KINDS:
-        with suppress(BadMessage):
-            own.add(leaf_of(held.report, pack_one(answer, kind)).hex())
-    found = leaf_of(held.report, bytes.fromhex(proof.body))
-    if found.hex() not in own:
+    """Return what stands for a report: of the bytes that this agent has sent."""
+    own = bytes.fromhex(held.leaf)
+    if held.report.kind == Report.KIND and leaf_of(held.report, bytes.fromhex(proof.body)) != own:
         raise Forged(
             f"the referee has another answer beside this agent's signature: its leaf holds {proof.body or 'nothing'}, "
-            f"and this agent has sent the answer {answer:g}"
+            f"and this agent has sent the answer {held.report.message['answer']:g}"
         )
-    return found
+    return own
 
 
 def _newest(held: HeldReceipt, witness: Remembered, referee: str) -> StoredCheckpoint | None:

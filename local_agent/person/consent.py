@@ -25,14 +25,7 @@ PURPOSE = 200  # characters that are shown of a run's title
 
 @dataclass(frozen=True)
 class Consent:
-    """Shows a question that passed the agent's policy, asks whether to answer it, and writes both into the log.
-
-    Attributes:
-        address: Of the referee.
-        policy: The agent's own rules: the referee's key and the lifetime budget.
-        show: Takes the text.
-        agree: Asks the person; True is yes.
-    """
+    """Shows a question that passed the agent's policy, asks whether to answer it, and writes both into the log."""
 
     address: str
     policy: PersonalPolicy
@@ -45,30 +38,26 @@ class Consent:
 
         ``left`` is what is left of the lifetime epsilon.
         """
-        self.journal.write("asked", **facts(question, self.address, self.policy), lifetime_left=left)
+        asked, (epsilon, delta) = question.assignment, question.mechanism.guarantee
+        self.journal.write(
+            "asked",
+            run=asked.run,
+            question=asked.question,
+            referee=self.address,
+            key=self.policy.referee,
+            what=asked_of(question),
+            purpose=question.purpose,
+            what_could_leave=question.mechanism.leaves(question.query.domain),
+            epsilon=epsilon,
+            delta=delta,
+            lifetime_epsilon=self.policy.epsilon,
+            lifetime_left=left,
+        )
         self.show(described(question, self.address, self.policy, left))
         agreed = self.agree()
-        decision = "agreed" if agreed else "declined"
-        self.journal.write(decision, run=question.assignment.run, question=question.assignment.question)
+        self.journal.write("agreed" if agreed else "declined", run=asked.run, question=asked.question)
         if not agreed:
             raise ConsentWithheld("declined: nothing was answered and nothing is spent")
-
-
-def facts(question: CheckedQuestion, address: str, policy: PersonalPolicy) -> dict[str, Any]:
-    """Return what the log keeps of a question."""
-    epsilon, delta = question.mechanism.guarantee
-    return {
-        "run": question.assignment.run,
-        "question": question.assignment.question,
-        "referee": address,
-        "key": policy.referee,
-        "what": asked_of(question),
-        "purpose": question.purpose,
-        "what_could_leave": question.mechanism.leaves(question.query.domain),
-        "epsilon": epsilon,
-        "delta": delta,
-        "lifetime_epsilon": policy.epsilon,
-    }
 
 
 def asked_of(question: CheckedQuestion) -> str:
@@ -130,8 +119,8 @@ NAME = "log.jsonl"  # the file in the agent's state directory
 class ActivityLog:
     """An append-only file of JSON lines: a time in UTC, what happened, and facts about it.
 
-    A line is on disk when :meth:`write` returns. Nobody but its owner may read the file. It never holds the record or
-    the value that was computed from it; of an answer it holds what left the device.
+    A line is on disk when :meth:`write` returns, for its owner alone. It never holds the record or the value that was
+    computed from it; of an answer it holds what left the device.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,7 +1,6 @@
 """A person's credential: asked of an issuer, blinded, and kept in the agent's state directory until it enrols.
 
-What is asked is on disk before it leaves, so that a reply that was lost is asked for again with the same request, which
-the issuer answers with the same signature.
+What is asked is on disk before it leaves, so that a reply that was lost is asked for again with the same request.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import json
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from common.core.durable import write_durably
 from common.core.errors import BadData, BadMessage, Forged
@@ -18,20 +17,16 @@ from common.crypto import blindrsa
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import NONCE, Credential, IssuerKey, granted, token_input, token_request
 
+if TYPE_CHECKING:
+    from local_agent.client import IssuerClient
+
 _Kept = TypeVar("_Kept")
 
 CREDENTIAL, ASKED, GRANT = "credential.json", "credential-request.json", "grant.json"
 """Files in the state directory: the credential, what was asked of the issuer for it, and a host's grant."""
 
 
-class IssuerPort(Protocol):
-    """The issuer, as whoever was invited sees it: its public keys, and the blind signature for a token request."""
-
-    def key(self) -> IssuerKey: ...
-    def issue(self, code: str, request: bytes) -> bytes: ...
-
-
-def obtain(folder: Path, identity: Identity, issuer: IssuerPort, code: str, key: IssuerKey) -> Credential:
+def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, key: IssuerKey) -> Credential:
     """Get a credential for an agent's key, and keep it.
 
     Args:

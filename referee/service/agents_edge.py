@@ -32,7 +32,7 @@ class AgentsEdge:
         self._held = 0
 
     @property
-    def groups(self) -> tuple[Grouped[Any, Any], ...]:
+    def groups(self) -> tuple[Grouped[Any], ...]:
         """Everything that is worked on in groups."""
         return self._enrol, self._poll, self._report, self._decline, self._room
 

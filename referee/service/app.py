@@ -382,7 +382,7 @@ def of_referee(referee: Referee) -> list[Family]:
     ]
 
 
-def of_groups(groups: Sequence[Grouped[Any, Any]]) -> list[Family]:
+def of_groups(groups: Sequence[Grouped[Any]]) -> list[Family]:
     """Return the metrics of what is worked on in groups: reports are committed so, each group in one transaction."""
     seconds = [sample for group in groups for sample in group.seconds.samples()]
     sizes = [sample for group in groups for sample in group.sizes.samples()]

@@ -73,7 +73,9 @@ def test_the_code_is_used_on_disk_before_the_signature_is_made(party, folder, co
 
 
 def test_what_is_no_request_uses_no_code(party, folder, code):
-    for wrong in (b"", request(party)[:-1], request(party)[:3] + b"\xff" * 256):
+    asked = request(party)
+    other_key, other_type = asked[:2] + bytes([asked[2] ^ 1]) + asked[3:], b"\x00\x01" + asked[2:]
+    for wrong in (b"", asked[:-1], asked + b"\x00", asked[:3] + b"\xff" * 256, other_key, other_type):
         with pytest.raises(BadMessage):
             party.issue(code, wrong)
     assert InvitationCodes(folder).counts() == (1, 0)

@@ -12,10 +12,9 @@ import local_agent.hosted.population as population_module
 import local_agent.person.agent as agent_module
 from common.core.errors import PolicyRefused
 from common.data.population import TableRecordSource
-from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.mechanism import Warner, parse_mechanism
 from common.local.queries.features import CoordinateQuery, ItemQuery
-from common.local.queries.query import QUERIES, LossQuery, parse_query
+from common.local.queries.query import LossQuery, parse_query
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
@@ -26,7 +25,6 @@ from local_agent.answers import (
     noise_for,
     question_digest,
     randomize,
-    randomize_one,
 )
 from local_agent.hosted.population import Population
 from local_agent.person.agent import Agent
@@ -36,7 +34,6 @@ from tests.tiers import for_each
 
 ITEM = {"kind": "item", "first": 1, "bits": 3, "public": 9}
 ITEMS_POLICY = PersonalPolicy(REFEREE.public, 2.0, queries=ALL_QUERIES)
-ORACLES = ["krr", "olh", "hadamard"]
 MISMATCHES = {
     "an item, for a mechanism of values": (
         "name=warner",
@@ -112,26 +109,6 @@ def test_an_item_that_cannot_be_said_is_the_constant(monkeypatch, broken):
     assert evaluate(parse_query(ITEM), people([5, 6]), np.arange(2)).tolist() == [7, 7]
 
 
-@for_each("mechanism", ORACLES)
-def test_the_public_word_is_that_of_the_question_and_the_slot(mechanism):
-    """1000 people together and one by one: own items are supported with p, not q, within 5.5 standard errors."""
-    oracle: Any = parse_mechanism({"name": mechanism, "epsilon": 3.0})
-    query, items = parse_query(ITEM), [5, 6, 0, 7, 3] * 200
-    slots, records, source = np.random.default_rng(1).permutation(1000), people(items), RandomSource.seeded(1)
-    together = answer_together(query, oracle, TableRecordSource(records), np.arange(1000), slots, source)
-    said = evaluate(query, records.only(query.columns), slots)
-    assert said.tolist() == items
-    alone = [randomize_one(query, said[i : i + 1], oracle, slots[i : i + 1], source) for i in range(1000)]
-    words, (p, q) = public_words(9, slots), oracle.rates(query.domain)
-    error = 5.5 * np.sqrt(p * (1 - p) / 1000)
-    assert q < p - 2 * error
-    for answers in (together, np.array(alone).astype(together.dtype)):
-        own = [
-            oracle.supports(answers[i : i + 1], query.domain, words[i : i + 1], said[i : i + 1])[0] for i in range(1000)
-        ]
-        assert abs(np.mean(own) - p) < error
-
-
 COPIES = 20
 
 
@@ -172,22 +149,6 @@ def test_noise_belongs_to_the_question_the_part_the_record_and_the_secret():
     coordinate = CoordinateQuery(first=0, count=4)
     assert (uniforms(coordinate, 1, "a") == uniforms(coordinate, 5, "a")).all()
     assert (uniforms(coordinate, 1, "a") != uniforms(coordinate, 2, "a")).all()
-
-
-@for_each("name", QUERIES.names())
-def test_slots_of_the_same_part_are_asked_the_same(name):
-    """The contract of ``parts``: where two slots have the same part, every record has the same value there."""
-    for query in QUERIES[name].example():
-        generator = np.random.default_rng(1)
-        features = generator.integers(0, 2, (200, query.min_features)).astype(np.float32)
-        records = Records(features, (2 * generator.integers(0, 2, 200) - 1).astype(np.int8)).only(query.columns)
-        slots = generator.integers(0, 50, 200)
-        parts = query.parts(slots)
-        for part in np.unique(parts):
-            same = slots[parts == part]
-            first, *others = (query.evaluate(records, np.full(200, k)) for k in (same[0], same.min(), same.max()))
-            for other in others:
-                np.testing.assert_array_equal(first, other)
 
 
 def test_copies_of_a_host_answer_alike_whoever_is_asked_beside_each_person():

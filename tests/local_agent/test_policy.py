@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -27,7 +28,7 @@ from local_agent.cli import _read_fields, read_record
 from local_agent.host import Host, public_seconds
 from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
-from local_agent.person.receipts import read_receipt
+from local_agent.person.checking import read_receipt
 from local_agent.policy import ALL_HYPOTHESES, PersonalPolicy, chosen_queries
 from tests.common.core.test_values import Clock
 from tests.common.local.hypotheses.onnx_models import linear, wire
@@ -88,57 +89,56 @@ def check(agreed: messages.Configuration | None = None, policy: PersonalPolicy =
     return policy.check(assignment(agreed, **changes), seal(REFEREE, agreed), 8)
 
 
-LATER: dict[str, tuple[type[TandemError], dict[str, Any]]] = {
-    "a graph": (PolicyRefused, {"query": {"kind": "loss", "hypothesis": {"kind": "onnx", "graph": "AAAA"}}}),
-    "a kind that nobody knows": (BadMessage, {"query": {"kind": "exec", "code": "import os"}}),
-    "a query that is no query": (BadMessage, {"query": "loss"}),
-    "a hypothesis that is too large": (
-        PolicyRefused,
-        {"query": {"kind": "loss", "hypothesis": {"kind": "linear", "weights": [1.0] * 9, "threshold": 0.0}}},
-    ),
-    "an unknown field": (BadMessage, {"epsilon": 1e9}),
-    "another digest": (ConfigurationMismatch, {"digest": "0" * 64}),
-    "another run": (ConfigurationMismatch, {"run": "other"}),
-    "a run that is a path": (BadMessage, {"run": "../../etc/passwd"}),
-    "a huge question": (BadMessage, {"question": 1 << 70}),
+def loss(**hypothesis: Any) -> dict[str, Any]:
+    return {"kind": "loss", "hypothesis": hypothesis}
+
+
+GRAPH = loss(**wire(linear([1.0] * 8)))
+WILLING = PersonalPolicy(REFEREE.public, 2.0, hypotheses=ALL_HYPOTHESES)
+DELTA = configuration("agents.mechanism={name: gaussian, epsilon: 1, delta: 0.001}")
+UNKNOWN = configuration(scenario={"agents": {"mechanism": {"name": "trust-me"}}})
+REFUSALS: dict[str, tuple[type[TandemError], str, dict[str, Any]]] = {
+    "a graph": (PolicyRefused, "onnx", {"query": loss(kind="onnx", graph="AAAA")}),
+    "a kind that nobody knows": (BadMessage, "", {"query": {"kind": "exec", "code": "import os"}}),
+    "a query that is no query": (BadMessage, "", {"query": "loss"}),
+    "too large": (PolicyRefused, "features", {"query": loss(kind="linear", weights=[1.0] * 9, threshold=0.0)}),
+    "an unknown field": (BadMessage, "", {"epsilon": 1e9}),
+    "another digest": (ConfigurationMismatch, "", {"digest": "0" * 64}),
+    "another run": (ConfigurationMismatch, "", {"run": "other"}),
+    "a run that is a path": (BadMessage, "", {"run": "../../etc/passwd"}),
+    "a huge question": (BadMessage, "", {"question": 1 << 70}),
+    "more epsilon": (PolicyRefused, "budget is", {"agreed": configuration("agents.mechanism.epsilon=2.0000001")}),
+    "no noise": (PolicyRefused, "inf", {"agreed": configuration("agents.mechanism={name: none}")}),
+    "more delta": (PolicyRefused, "lifetime budget is", {"agreed": DELTA}),
+    "a mechanism of the question": (BadMessage, "mechanism", {"mechanism": {"name": "none"}}),
+    "an unknown mechanism": (BadMessage, "no mechanism", {"agreed": UNKNOWN}),
+    "no mechanism": (BadMessage, "no mechanism", {"agreed": configuration(scenario={})}),
+    "no graph": (BadMessage, "base64", {"policy": WILLING, "query": loss(kind="onnx", model="****")}),
+    "a large graph": (PolicyRefused, "needs 9", {"policy": WILLING, "query": loss(**wire(linear([1.0] * 9)))}),
+    "but trees": (PolicyRefused, "accepted: trees", {"policy": replace(POLICY, hypotheses=frozenset({"trees"}))}),
 }
 
 
-@for_each("name", sorted(LATER))
+@for_each("name", sorted(REFUSALS))
 def test_what_it_does_not_accept(name):
+    error, why, asked = REFUSALS[name]
+    with pytest.raises(error, match=f".*{why}"):
+        check(**asked)
+
+
+def test_what_it_accepts():
     assert check().query.wire() == {**LOSS, "loss": "zero-one"}
-    error, changes = LATER[name]
-    with pytest.raises(error):
-        check(**changes)
+    assert check(policy=WILLING, query=GRAPH).query.wire() == {**GRAPH, "loss": "zero-one"}
+    check(DELTA, replace(POLICY, delta=0.001))
 
 
 def test_a_query_with_numbers_that_are_not_finite_is_refused():
     good, its = question()
     for poison in (math.nan, math.inf, -math.inf):
-        query = {"kind": "loss", "hypothesis": {"kind": "linear", "weights": [poison] * 8, "threshold": 0.0}}
+        query = loss(kind="linear", weights=[poison] * 8, threshold=0.0)
         bad = Signed.model_construct(**{**good.wire(), "message": {**good.message, "query": query}})
         with pytest.raises(BadMessage, match="finite"):
             POLICY.check(bad, its, 8)
-
-
-def test_nothing_in_a_message_raises_the_lifetime_budget():
-    delta = "agents.mechanism={name: gaussian, epsilon: 1, delta: 0.001}"
-    for more, why in (
-        ("agents.mechanism.epsilon=2.0000001", "lifetime budget is"),
-        ("agents.mechanism={name: none}", "inf"),
-        (delta, "lifetime budget is"),
-    ):
-        with pytest.raises(PolicyRefused, match=why):
-            check(configuration(more))
-    check(configuration(delta), PersonalPolicy(REFEREE.public, 2.0, 0.001))
-
-
-def test_a_mechanism_is_the_runs_and_not_the_questions():
-    with pytest.raises(BadMessage, match="mechanism"):
-        check(mechanism={"name": "none"})
-    for scenario in ({"agents": {"mechanism": {"name": "trust-me"}}}, {}):
-        with pytest.raises(BadMessage, match="no mechanism"):
-            check(configuration(scenario=scenario))
 
 
 def test_only_the_pinned_referee_asks():
@@ -221,10 +221,6 @@ def test_a_run_about_other_columns_than_the_records_is_refused():
         assert check(configuration(scenario={**wire, "target": broken})).names == Names()
 
 
-GRAPH = {"kind": "loss", "hypothesis": wire(linear([1.0] * 8))}
-WILLING = PersonalPolicy(REFEREE.public, 2.0, hypotheses=ALL_HYPOTHESES)
-
-
 def test_by_default_graphs_are_refused_unparsed(monkeypatch):
     def never(*_):
         raise AssertionError("parsed")
@@ -240,16 +236,6 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
             refused = "kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"
             with pytest.raises(PolicyRefused, match="hypothesis " + refused):
                 check(query=query)
-
-
-def test_who_accepts_graphs_gets_them_checked_in_full_and_a_policy_can_be_narrower():
-    assert check(policy=WILLING, query=GRAPH).query.wire() == {**GRAPH, "loss": "zero-one"}
-    with pytest.raises(BadMessage, match="base64"):
-        check(policy=WILLING, query={"kind": "loss", "hypothesis": {"kind": "onnx", "model": "****"}})
-    with pytest.raises(PolicyRefused, match="needs 9 features"):
-        check(policy=WILLING, query={"kind": "loss", "hypothesis": wire(linear([1.0] * 9))})
-    with pytest.raises(PolicyRefused, match="accepted: trees"):
-        check(policy=PersonalPolicy(REFEREE.public, 2.0, hypotheses=frozenset({"trees"})))
 
 
 @for_each("people", ["simulated", "real"])

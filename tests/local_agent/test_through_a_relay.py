@@ -19,8 +19,7 @@ from common.net.oblivious.relay import relay_app
 from common.net.tls import CertificateFiles, server_context
 from local_agent.cli import app
 from local_agent.client import RelayedClient
-from local_agent.person.checking import INCLUDED, check
-from local_agent.person.receipts import held_receipts
+from local_agent.person.checking import INCLUDED, check, held_receipts
 from referee.audit.audit import audit
 from referee.service import agents_edge
 from referee.service.app import referee_app

@@ -11,10 +11,9 @@ from common.core import canonical
 from common.core.errors import BadMessage, Forged, RelayUntrusted
 from common.core.version import HEADER
 from common.crypto.identity import Signed
-from common.net import addresses
 from common.net.oblivious import encapsulation as ohttp
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
-from common.net.tls import context_for
+from common.net.tls import base_address, context_for
 from common.net.transport import Transport, send
 
 _SENT = frozenset({"authorization", "content-type", HEADER.lower()})  # headers of a request that go inside
@@ -24,14 +23,10 @@ _NOT_THERE = frozenset({401, 403, 404, 405})  # what something else answers that
 
 
 class ThroughRelay(httpx.BaseTransport):
-    """Carries all requests of a client through one relay, and none past it.
-
-    The relay's keys must be signed by the pinned public key of the ``referee`` behind it. The ``carrier`` dials the
-    relay, by default over HTTP from any address of this machine.
-    """
+    """Carries all requests of a client through one relay, whose keys must be signed by the pinned ``referee``."""
 
     def __init__(self, relay: str, referee: str, carrier: httpx.BaseTransport | None = None) -> None:
-        self.relay = addresses.base(relay)
+        self.relay = base_address(relay)
         tls = context_for(self.relay, party="relay", shows=False)
         self._carrier = carrier or Transport(tls)
         self._referee = referee
@@ -43,7 +38,7 @@ class ThroughRelay(httpx.BaseTransport):
         Raises:
             RelayUntrusted: If keys or response are not the referee's.
             httpx.TransportError: If the relay does not answer at present.
-            BadMessage: If the request is longer than those that pass a relay.
+            BadMessage: If the request is too long.
         """
         if self._known is None:
             self._known = self._keys(request)

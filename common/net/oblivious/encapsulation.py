@@ -1,8 +1,7 @@
 """Encapsulated requests and responses (RFC 9458, section 4): what a relay carries, and cannot read or change.
 
-A request is sealed to the gateway's key with a key drawn for this request alone, so two requests share nothing by which
-they could be linked. The response is encrypted under a secret that follows from the same exchange, so it belongs to
-this request and to no other one.
+A request is sealed to the gateway's key with a key drawn for it alone, so no two can be linked. The response is
+encrypted under a secret of the same exchange, so it belongs to no other request.
 """
 
 from __future__ import annotations

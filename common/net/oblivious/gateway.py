@@ -1,11 +1,11 @@
 """A gateway: it takes encapsulated requests off their relay, and hands them to the service that it stands in.
 
-What is inside passes the same edge as a request that came directly: the same limits, the same handlers. A gateway knows
-by name which resources may be reached so; everything else is answered, inside, as if there were no such thing. What
-cannot be opened is answered outside, in plain, with a status below 500 (RFC 9458, section 5.2).
+What is inside passes the same edge as a request that came directly. Of all other resources than those that may be
+reached so it is answered, inside, that there is no such thing. What cannot be opened is answered outside, in plain,
+with a status below 500 (RFC 9458, section 5.2).
 
-Whoever carries a request may send it again. The gateway keeps no memory against that, since what passes it is signed by
-its sender and repeated without effect; the answer to a repeated request opens for nobody but its first sender.
+Whoever carries a request may send it again: what passes is signed by its sender and repeated without effect, and the
+answer opens for nobody but the first sender.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Gateway:
         self._edge: Edge | None = None
         self._keys = ohttp.encode_list([self._key.configuration])
         self._signed = ohttp.signed_keys(identity, [self._key.configuration]).raw()
-        self.group: Grouped[bytes, _OUTER] = Grouped(lambda bodies: list(map(self._opened, bodies)), "oblivious")
+        self.group: Grouped[_OUTER] = Grouped(lambda bodies: list(map(self._opened, bodies)), "oblivious")
 
     @property
     def handlers(self) -> dict[tuple[str, str], Handler]:

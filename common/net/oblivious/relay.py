@@ -1,8 +1,7 @@
 """A relay: it carries encapsulated requests to one service, and what comes back; it reads none and keeps none.
 
-Clients dial it, and it dials the service, which sees the relay's address in the place of theirs. Nothing of a client's
-request goes on but its body: no header, no address, no order of headers. It knows one service, so it opens no way to
-anywhere else. It writes no address down, and sends nothing twice: who gets no answer asks again, with a new key.
+The service sees the relay's address in the place of the client's. Nothing of a client's request goes on but its body:
+no header, no address. It leads to one service, writes no address down, and sends nothing twice.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import httpx
 from fastapi import Request, Response
 
 from common.core.errors import BadMessage, Busy, PeerMisbehaved, PeerUnavailable
-from common.net import addresses
 from common.net.app import Service, body_of, create_app, handled
 from common.net.edge import TINY, Call, Reply
 from common.net.oblivious.encapsulation import (
@@ -31,7 +29,7 @@ from common.net.oblivious.encapsulation import (
     RESPONSE_TYPE,
     SIGNED_KEYS,
 )
-from common.net.tls import context_for, fault_of
+from common.net.tls import base_address, context_for, fault_of
 
 log = logging.getLogger("tandem.relay")
 
@@ -45,18 +43,13 @@ class Relay:
     def __init__(
         self, service: str, source: str | None = None, carrier: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self.service = addresses.base(service)
+        self.service = base_address(service)
         tls = context_for(self.service, party="referee", shows=False)
         self._carrier = carrier or Carrier(tls, source)
         self._under_way = 0
 
     async def carry(self, call: Call) -> Reply:
-        """Carry an encapsulated request.
-
-        Raises:
-            Busy: If too many others are under way.
-            PeerUnavailable, PeerMisbehaved: If the service does not answer, or with something that no gateway answers.
-        """
+        """Carry an encapsulated request (BadMessage, Busy, PeerUnavailable, PeerMisbehaved)."""
         if call.headers.get(b"content-type") != REQUEST_TYPE.encode():
             raise BadMessage(f"a relay takes {REQUEST_TYPE}")
         return await self._asked("POST", GATEWAY, call.body, RESPONSE_TYPE)
@@ -121,8 +114,7 @@ IDLE = 20.0  # seconds for which a connection is kept: shorter than the service 
 class Carrier(httpx.AsyncBaseTransport):
     """Carries requests to one origin from the address ``source``: each kept connection has one request at a time.
 
-    A pool that serves any number of origins looks through all of its connections for each request, which a relay with
-    hundreds of held polls would do all day: for one origin a stack of idle ones is enough. Nothing is sent twice.
+    A pool for any number of origins looks through all connections for each request; here a stack of idle ones does.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, source: str | None = None) -> None:
@@ -134,7 +126,7 @@ class Carrier(httpx.AsyncBaseTransport):
         """Send a request on a connection of its own, kept or new, and return the whole response.
 
         Raises:
-            httpx.TransportError: If nobody answers in time, or no whole response comes.
+            httpx.TransportError: If no whole response comes in time.
             PeerMisbehaved, Busy: If the response has too many bytes, or all responses on their way have.
         """
         connection = self._kept()

@@ -27,7 +27,6 @@ from common.crypto.vouching import (
     read_voucher,
     stored,
     token_input,
-    token_request,
 )
 from tests.tiers import for_each
 from tests.vouched import credential, ours, rsa_key
@@ -269,17 +268,6 @@ def test_another_kind_of_key_is_no_issuers(tokens, tmp_path):
     (tmp_path / "issuer.json").write_text(f'{{"tokens": "{tokens}", "grants": "{KEY.grants}"}}')
     with pytest.raises(BadData, match="no issuer's public keys"):
         read_issuer(tmp_path / "issuer.json")
-
-
-def test_a_request_is_read_as_it_was_made_and_nothing_else_is_one():
-    blinded = secrets.token_bytes(256)
-    request = token_request(KEY, blinded)
-    assert blinded_in(KEY, request) == blinded
-    for wrong in (b"", request[:-1], request + b"\x00", b"\x00\x01" + request[2:]):
-        with pytest.raises(BadMessage, match="token request has type 2"):
-            blinded_in(KEY, wrong)
-    with pytest.raises(BadMessage, match="another key"):
-        blinded_in(KEY, request[:2] + bytes([request[2] ^ 1]) + request[3:])
 
 
 def test_a_grant_is_for_one_host_and_at_most_so_many_people():

@@ -1,6 +1,12 @@
-"""Addresses of services: of IPv6 in brackets wherever they are written, and refused in one line where they are none."""
+"""Addresses of services, refused in one line where they are none; and what every command does first."""
 
+from __future__ import annotations
+
+import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -10,13 +16,13 @@ import httpx
 import pytest
 
 from common.core.errors import BadInput
-from common.net import addresses
+from common.net.cli import NEW_OBJECTS
 from common.net.client import Client, witness_at
 from common.net.oblivious.client import ThroughRelay
 from common.net.oblivious.relay import Relay
 from common.net.pages import check_loopback
 from common.net.server import listen
-from common.net.tls import CA, context_for
+from common.net.tls import CA, bare_host, context_for, dialled_host, host_port, read_address
 from deploy.processes import PartyProcess
 from deploy.remote import operating
 
@@ -63,11 +69,11 @@ def test_what_is_no_address_is_refused_in_one_line_by_whatever_takes_one(monkeyp
 def test_a_host_of_ipv6_is_written_in_brackets_and_read_without() -> None:
     cases = {"::1": "[::1]:80", "::": "[::]:80", "fe80::1%en0": "[fe80::1%25en0]:80", "1.2.3.4": "1.2.3.4:80"}
     for host, expected in cases.items():
-        assert addresses.written(host, 80) == expected
-        assert addresses.read(f"http://{expected}").port == 80
-    assert [addresses.bare(host) for host in ("[::1]", "::1", "a.b")] == ["::1", "::1", "a.b"]
+        assert host_port(host, 80) == expected
+        assert read_address(f"http://{expected}").port == 80
+    assert [bare_host(host) for host in ("[::1]", "::1", "a.b")] == ["::1", "::1", "a.b"]
     dialled = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1", "a.b": "a.b"}
-    assert {host: addresses.dialled(host) for host in dialled} == dialled
+    assert {host: dialled_host(host) for host in dialled} == dialled
 
 
 def has_ipv6() -> bool:
@@ -78,22 +84,11 @@ def has_ipv6() -> bool:
         return False
 
 
-@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-def test_services_listen_on_ipv6() -> None:
-    for host in ("::1", "[::1]"):
-        with listen(host, 0) as listener:
-            place, port = listener.getsockname()[:2]
-            assert (listener.family, place) == (socket.AF_INET6, "::1")
-            with pytest.raises(BadInput) as refused:
-                listen(host, port)
-            assert refused.value.detail.startswith(f"cannot listen on [::1]:{port}: ")
-    check_loopback("[::1]", 8100)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 def test_a_service_on_ipv6_prints_an_address_that_clients_take(tmp_path: Path) -> None:
     """Of a party's service and of a page: what is printed is dialled as it is."""
+    check_loopback("[::1]", 8100)
     witness = ["referee.cli", "witness", "--state", str(tmp_path / "state")]
     for words, printed, path in ((witness, "listens on", "/v1/witness"), (["tandem.cli", "ui"], "open", "")):
         secret = {"TANDEM_WITNESS_TOKEN": "long-enough"}
@@ -117,3 +112,47 @@ def test_where_no_service_can_listen_is_refused_in_one_line() -> None:
             assert "\n" not in refused.value.detail
     with listen("", 0) as listener:
         assert listener.getsockname()[0] in ("0.0.0.0", "::")
+
+
+COUNT = """
+import gc, sys
+sys.argv = ["command", "--help"]
+from {module} import main
+try:
+    main()
+except SystemExit:
+    pass
+print(gc.get_threshold()[0], file=sys.stderr)
+"""
+PROGRAM = """
+import logging
+from common.net.cli import log_plainly
+log_plainly()
+log = logging.getLogger("tandem")
+try:
+    raise ValueError("first\\nsecond \\x1b[31m")
+except ValueError:
+    log.warning("peer said %s", "a\\n{\\x1b]0;title\\u202e", exc_info=True)
+"""
+
+
+def ran(program: str, form: str = "") -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"TANDEM_LOG_FORMAT": form}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=600)
+
+
+def test_a_command_looks_for_garbage_rarely():
+    for module in ("referee.cli", "curator.cli", "local_agent.cli", "issuer.cli", "tandem.cli"):
+        assert ran(COUNT.format(module=module)).stderr.splitlines()[-1] == str(NEW_OBJECTS), module
+
+
+def test_a_message_is_plain_or_one_json_object_in_one_line_and_another_format_is_refused() -> None:
+    said = json.loads(ran(PROGRAM, "json").stderr)
+    assert (said["level"], said["logger"], said["time"][-6:]) == ("warning", "tandem", "+00:00")
+    assert said["message"] == r"peer said a\x0a{\x1b]0;title\u202e"
+    assert said["raised"].splitlines()[-1] == r"second \x1b[31m"
+    assert ran(PROGRAM).stderr.splitlines()[0] == r"tandem: peer said a\x0a{\x1b]0;title\u202e"
+    assert ran(PROGRAM, "plain").stderr == ran(PROGRAM).stderr
+    refused = ran(PROGRAM, "JSON")
+    assert refused.stderr == "Bad usage: TANDEM_LOG_FORMAT is plain or json, found 'JSON'\n"
+    assert refused.returncode == 2

@@ -1,22 +1,26 @@
-"""What all services share: one kind of answer for all nonsense, readiness, and work that is done in groups."""
+"""What all services share: bodies within limits, one answer for all nonsense, readiness, and work in groups."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy.exc import OperationalError
 
-from common.core.errors import Busy, NotReady, from_document
+from common.core.errors import Busy, NotReady, Unauthorized, from_document
 from common.crypto.identity import Identity
 from common.net import batching, monitoring
+from common.net import edge as module
 from common.net.app import create_app
 from common.net.batching import Grouped
-from common.net.edge import LARGE
+from common.net.edge import LARGE, SMALL, TINY, Admitted, Call, Edge, Guarded, Opening, Reply, fault, problem
 from common.net.monitoring import CHECK_PATIENCE, FRESH, MIN_FREE, Readiness, disk, require
 from curator.app import curator_app
 from referee.service.app import referee_app
@@ -124,29 +128,12 @@ def test_deep_messages_that_are_well_signed_are_refused(addresses):
         assert "levels deep" in reply.json()["detail"]
 
 
-def test_places_that_do_not_exist(addresses):
-    for method, path, status in (
-        ("GET", "/v1/nothing", 404),
-        ("DELETE", "/v1/health", 405),
-        ("GET", "/v1/runs/" + "x" * 65, 422),
-        ("GET", "/v1/runs/%2e%2e", 422),
-    ):
-        assert asked(addresses, method, path, b"").status_code == status, path
-        assert asked(addresses, method, path, b"", "curator").status_code in (status, 404, 405), path
-
-
-@for_each("header", ["Chunked", "chunked", "gzip, chunked", "identity"])
-@for_each("party", ["referee", "curator"])
-def test_bodies_declare_their_length(addresses, party, header):
-    head = f"POST /v1/polls HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {header}\r\nConnection: close\r\n\r\n"
-    assert answers(addresses[party], f"{head}0\r\n\r\n0\r\n\r\n".encode())[0][0] in (b"400", b"413", b"501")
-
-
-def test_bodies_have_a_limit(addresses):
-    head = f"PUT /v1/packed-reports/x HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE + 1}\r\n\r\n"
-    ((status, _, body),) = answers(addresses["referee"], head.encode())
-    assert status == b"413"
-    assert b"must declare its length" in body
+def test_bodies_declare_their_length(addresses):
+    for header in ("Chunked", "chunked", "gzip, chunked", "identity"):
+        head = f"POST /v1/polls HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {header}\r\nConnection: close\r\n\r\n"
+        for party in ("referee", "curator"):
+            found = answers(addresses[party], f"{head}0\r\n\r\n0\r\n\r\n".encode())
+            assert found[0][0] in (b"400", b"413", b"501"), (party, header)
 
 
 def test_a_bug_is_said_to_be_one_and_shows_nothing(caplog):
@@ -160,15 +147,6 @@ def test_a_bug_is_said_to_be_one_and_shows_nothing(caplog):
         reply = httpx.get(address + "/bug", trust_env=False, timeout=60)
     assert (reply.status_code, reply.json()["detail"][:15]) == (500, "this is a fault")
     assert "record" not in reply.text
-
-
-@for_each(("method", "path"), [("PUT", "/v1/runs/new"), ("GET", "/v1/runs/run/reports/1"), ("POST", "/v1/enrolments")])
-def test_what_needs_a_token_needs_the_right_one(addresses, method, path):
-    enrolment = Identity.create().sign("enrolment", {"agents": 1}).model_dump_json()
-    body = enrolment if "enrol" in path else '{"scenario": {}}'
-    for said in (None, "Bearer wrong", "Basic eDp5", f"bearer {TOKEN}x", f"Bearer {TOKEN.upper()}", TOKEN):
-        headers = {"Content-Type": "application/json", **({"Authorization": said} if said else {})}
-        assert asked(addresses, method, path, body, headers=headers).status_code == 401, said
 
 
 def test_checks_are_made_at_most_once_a_second():
@@ -256,7 +234,7 @@ async def test_everybody_gets_their_own_outcome_and_what_waits_is_one_group():
 async def test_too_many_are_told_to_come_again(monkeypatch):
     monkeypatch.setattr(batching, "WAITING", 3)
     gate = threading.Event()
-    grouped: Grouped[int, bool] = Grouped(lambda items: [gate.wait(60) for _ in items], "slow")
+    grouped: Grouped[bool] = Grouped(lambda items: [gate.wait(60) for _ in items], "slow")
     asked = [asyncio.ensure_future(grouped(n)) for n in range(10)]
     await asyncio.sleep(0)
     gate.set()
@@ -279,7 +257,7 @@ async def test_a_group_is_checked_while_the_one_before_is_worked_on():
             assert checked.wait(60)
         return [item + "!" for item in items]
 
-    grouped: Grouped[int, str] = Grouped(work, "numbers", check)
+    grouped: Grouped[str] = Grouped(work, "numbers", check)
     first = asyncio.ensure_future(grouped(1))
     await asyncio.sleep(0)
     rest = [asyncio.ensure_future(grouped(n)) for n in range(2, 50)]
@@ -297,10 +275,134 @@ async def test_what_a_stage_raises_its_group_gets(where):
 
         return run
 
-    grouped: Grouped[str, str] = Grouped(fails("work"), "strings", fails("check"))
+    grouped: Grouped[str] = Grouped(fails("work"), "strings", fails("check"))
     gone = asyncio.ensure_future(grouped("gone"))
     await asyncio.sleep(0)
     gone.cancel()  # who gives up disturbs nobody
     with pytest.raises(OSError, match="disk full"):
         await grouped("bad")
     assert await asyncio.gather(*(grouped(f"later {n}") for n in range(3))) == [f"later {n}" for n in range(3)]
+
+
+Parts = list[tuple[bytes, bool]]
+Answered = tuple[int, bytes, bytes]
+
+
+async def nobody(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("the app is not asked")
+
+
+async def echo(call: Call) -> Reply:
+    return Reply(200, call.body)
+
+
+async def known(opening: Opening) -> Admitted:
+    if opening.token != "known":
+        raise Unauthorized("who are you?")
+    return Admitted(1 << 20)
+
+
+async def short_one(opening: Opening) -> Admitted:
+    return Admitted(int(opening.line), "" if opening.line != b"3" else hashlib.sha256(b"abc").hexdigest())
+
+
+def edge() -> Edge:
+    limits = {"/large": 1 << 20, "/tiny": TINY, "/token": Guarded(LARGE, known), "/line": Guarded(LARGE, short_one, 10)}
+    return Edge(nobody, limits, {("PUT", path): echo for path in (*limits, "/echo")})
+
+
+async def put(behind: Edge, parts: Parts, length: int | None = None, path: str = "/echo", token: str = "") -> Answered:
+    """Send a body in parts, and then nothing more. Return status, body, and what is said of the connection."""
+    rest, said = list(parts), list[MutableMapping[str, Any]]()
+    declared = sum(len(part) for part, _ in parts) if length is None else length
+
+    async def receive() -> MutableMapping[str, Any]:
+        if not rest:
+            await asyncio.Event().wait()
+        body, more = rest.pop(0)
+        return {"type": "http.request", "body": body, "more_body": more}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        said.append(message)
+
+    headers = [(b"host", b"x"), (b"content-length", str(declared).encode())]
+    headers.append((b"authorization", b"Bearer " + token.encode()))
+    scope = {"type": "http", "http_version": "1.1", "method": "PUT", "path": path, "headers": headers}
+    await behind(scope, receive, send)
+    return said[0]["status"], said[1]["body"], dict(said[0]["headers"]).get(b"connection", b"")
+
+
+def answered_in_parts(*parts: tuple[bytes, bool], behind: Edge | None = None, **more: Any) -> Answered:
+    """Return what a body is answered with; what it held of memory is let go."""
+    behind = behind or edge()
+    found = asyncio.run(put(behind, list(parts), **more))
+    assert set(behind.unfinished.values()) == {0}
+    return found
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    for parts in ([], [(b"ab", True)]):
+        behind = edge()
+        status, body, connection = answered_in_parts(*parts, length=9, behind=behind)
+        assert (status, connection, json.loads(body)["type"][-9:]) == (408, b"close", ":too-slow")
+        assert answered_in_parts((b"abc", False), behind=behind)[0] == 200
+
+
+def test_a_body_is_put_together_and_has_the_limit_of_its_resource():
+    for path, most in (("/tiny", TINY), ("/echo", SMALL), ("/large", 1 << 20)):
+        assert answered_in_parts((b"a", True), (b"", True), (b"bc", False), path=path) == (200, b"abc", b"")
+        assert answered_in_parts((bytes(most), False), path=path)[0] == 200
+        assert answered_in_parts(length=most + 1, path=path)[::2] == (413, b"close")
+
+
+def test_large_bodies_together_have_a_limit(monkeypatch):
+    monkeypatch.setattr(module, "UNFINISHED", {SMALL: 100, LARGE: 100})
+    monkeypatch.setattr(module, "PATIENCE", 600.0)
+
+    async def work() -> int:
+        behind = edge()
+        large = SMALL + 1
+        slow = [asyncio.ensure_future(put(behind, [(bytes(50), True)], large, "/large")) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert (await put(behind, [(bytes(TINY), False)]))[0] == 200  # a tiny one is never refused
+        assert (await put(behind, [(bytes(100), False)], SMALL))[0] == 200  # nor are small ones by large ones
+        status = (await put(behind, [(b"x", True)], large, "/large"))[0]
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        assert set(behind.unfinished.values()) == {0}
+        return status
+
+    assert asyncio.run(work()) == 503
+
+
+@for_each(
+    ("parts", "length", "status", "body"),
+    [
+        ([(b"4\n", True), (b"wxyz", False)], None, 200, b"wxyz"),
+        ([(b"4\nwx", True), (b"yz", False)], None, 200, b"wxyz"),
+        ([(b"3\nabc", False)], None, 200, b"abc"),
+        ([(b"3\nabd", False)], None, 401, None),
+        ([(b"4\n", True)], LARGE, 413, None),
+        ([(b"0123456789", True), (b"0", True)], LARGE, 422, None),
+        ([(b"4", False)], None, 422, None),
+    ],
+)
+def test_nothing_is_read_before_somebody_has_said_that_it_may_come_by_its_first_line(parts, length, status, body):
+    found = answered_in_parts(*parts, length=length, path="/line")
+    assert (found[0], found[1] if status == 200 else None) == (status, body)
+
+
+def test_nothing_is_read_before_somebody_has_said_that_it_may_come_by_a_token():
+    assert answered_in_parts(length=LARGE, path="/token")[::2] == (401, b"close")
+    assert answered_in_parts(length=2 << 20, path="/token", token="known")[0] == 413
+    assert answered_in_parts((b"abc", False), path="/token", token="known")[:2] == (200, b"abc")
+
+
+def test_no_descriptor_is_a_503_with_the_time_to_ask_again():
+    for error in (OSError(24, "Too many open files"), OperationalError("INSERT", {}, Exception("full"))):
+        reply = problem(fault("GET", "/lacking", error))
+        assert (reply.status, dict(reply.headers)[b"retry-after"]) == (503, b"2")
+        assert b"Too many" not in reply.body
+    assert fault("GET", "/bug", KeyError("a record")).status == 500

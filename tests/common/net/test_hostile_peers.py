@@ -1,4 +1,6 @@
-"""What any service may do to those who dial it: each exchange ends, in few bytes, with one error in one line."""
+"""Clients: what they repeat, when they give up, and that no service holds or fills one, whatever it answers."""
+
+from __future__ import annotations
 
 import gzip
 import itertools
@@ -7,15 +9,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
 from common.core.errors import (
+    BudgetExceeded,
+    CannotWrite,
     NotFound,
     PeerError,
     PeerMisbehaved,
@@ -34,6 +37,8 @@ from curator.contributions.contributor import CollectorClient
 from deploy.remote import RefereeAt, Remote
 from local_agent.client import IssuerClient, RefereeClient, RelayedClient
 from referee.service.referee import CuratorClient
+from tests.support import tiny
+from tests.tiers import for_each
 
 Answer = Callable[[socket.socket], None]
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -135,45 +140,24 @@ def test_all_kinds_of_clients_have_the_limits(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(clients, "PAUSES", (0.01,))
     key = Identity.create()
     signed = key.sign("kind", {"run": "r", "operation_id": "o", "report_id": "00", "digest": "d"})
-
-    def calls(url: str) -> Iterator[tuple[Any, Mapping[str, Callable[[], object]]]]:
-        for kind, more in ((RefereeClient, ()), (RelayedClient, (key.public,))):
-            agent = kind(url, *more, patience=0.2)
-            yield agent, {"key": agent.key, "enrol": partial(agent.enrol, signed, "token")}
-            yield (
-                agent,
-                {name: partial(getattr(agent, name), signed) for name in ("poll", "decline", "report", "proof")},
-            )
-            yield agent, {"configuration": partial(agent.configuration, "r")}
-            yield agent, {"packed": partial(agent.report_packed, signed, b"x")}
-        issuer, curator = IssuerClient(url, patience=0.2), CuratorClient(url, patience=0.2)
-        yield issuer, {"key": issuer.key, "issue": lambda: issuer.issue("code", b"x")}
-        asks = ("open_run", "open_share", "perform")
-        yield curator, {name: partial(getattr(curator, name), signed) for name in asks}
-        collector = CollectorClient(url, patience=0.2)
-        yield collector, {"offer": lambda: collector.offer(key.public), "withdraw": lambda: collector.withdraw(signed)}
-        yield collector, {"contribute": lambda: collector.contribute(signed, "t")}
-        witness, head = WitnessClient(url, patience=0.2), HttpWitness(f"{url}/v1/heads/name")
-        yield witness, {"key": witness.key, "keep": lambda: witness.keep(signed)}
-        yield witness, {"kept": lambda: witness.kept(key.public, "r"), "runs": lambda: witness.runs(key.public)}
-        last = {"last": lambda: last_head(head), "put": lambda: head.keep(signed), "writable": head.check_writable}
-        yield None, last
-        remote, operator = Remote(url, "token", patience=0.2), RefereeAt(url, patience=0.2)
-        yield remote, {"follow": lambda: remote.follow("r", lambda text, numbers: None)}
-        yield operator, {"state": lambda: operator.document("GET", "/v1/runs/r")}
-
+    kinds: tuple[tuple[Any, tuple[str, ...], Callable[[Any], object]], ...] = (
+        (RefereeClient, (), lambda client: client.report_packed(signed, b"x")),
+        (RelayedClient, (key.public,), lambda client: client.poll(signed)),
+        (IssuerClient, (), lambda client: client.key()),
+        (CuratorClient, (), lambda client: client.perform(signed)),
+        (CollectorClient, (), lambda client: client.contribute(signed, "t")),
+        (WitnessClient, (), lambda client: client.runs(key.public)),
+        (Remote, ("token",), lambda client: client.follow("r", lambda text, numbers: None)),
+        (RefereeAt, (), lambda client: client.document("GET", "/v1/runs/r")),
+    )
     for name in ("answers without end", "answers a bomb", "refuses with a bomb", "nests 100,000 lists"):
         with hostile(LARGE[name]) as url:
-            opened = set()
-            for client, named in calls(url):
-                opened.add(client)
-                for what, call in named.items():
-                    if name == "nests 100,000 lists" and what in ("decline", "issue", "writable", "put"):
-                        continue  # no JSON of its answer is read
-                    with pytest.raises((PeerError, RelayUntrusted, VersionSkew), match=r"\A[^\n]*\Z"):
-                        call()
-            for client in opened - {None}:
-                client.close()
+            for kind, more, call in kinds:
+                refused = pytest.raises((PeerError, RelayUntrusted, VersionSkew), match=r"\A[^\n]*\Z")
+                with closing(kind(url, *more, patience=0.2)) as client, refused:
+                    call(client)
+            with pytest.raises(PeerError, match=r"\A[^\n]*\Z"):
+                last_head(HttpWitness(f"{url}/v1/heads/name"))
 
 
 def test_pages_without_end_are_refused(monkeypatch: pytest.MonkeyPatch):
@@ -279,3 +263,98 @@ def test_a_hostile_answer_takes_less_than_300_mib():
         *lines, peak = done.stdout.splitlines()
         assert len(lines) == 2, done.stderr
         assert int(peak) < 300, lines
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.net.client.PAUSES", (0.001,))
+
+
+def talking(*replies: httpx.Response | Exception, kind: type[Client] = Client, patience: float = 5.0) -> Client:
+    """Return a client whose peer gives these replies, the last for ever."""
+    queue: Iterator[httpx.Response | Exception] = iter(replies)
+    last = [replies[-1]]
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        reply = next(queue, last[0])
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    return kind("http://peer", patience=patience, transport=httpx.MockTransport(handle))
+
+
+def problem(error: TandemError) -> httpx.Response:
+    return httpx.Response(error.status, json=error.document())
+
+
+def request(client: Client) -> Any:
+    return client.request("GET", "/x")
+
+
+CONNECT, UNREADABLE = httpx.ConnectError("refused"), "without a problem document"
+GONE = r"cannot connect to http://peer .*is the service running there"
+NO_SIGNED = b"", b"{}", b"[]", b"null", b'{"kind": 1}', b"\xff", b"NaN"
+FAULTS: list[tuple[Any, Callable[[Any], Any], type[Exception], str]] = [
+    *((reply, request, PeerUnavailable, GONE) for reply in (CONNECT, httpx.ReadTimeout(""), (503, b"{}"))),
+    *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((500, b"<html>"), (400, b"[1]"), (404, b""))),
+    *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((302, b""), (418, b"\xff\xfe"))),
+    *(((200, text), lambda c: c.signed("GET", "/x"), PeerMisbehaved, "not a signed message") for text in NO_SIGNED),
+    *(((200, text), RefereeClient.key, PeerMisbehaved, "not a JSON object") for text in (b"", b"[]", b"null", b"\xff")),
+    (problem(NotFound("there is no run")), request, NotFound, "there is no run"),
+]
+
+
+@for_each(("reply", "call", "error", "why"), FAULTS, ids=range(len(FAULTS)))
+def test_what_is_no_answer_is_an_error_in_one_sentence(reply, call, error, why):
+    reply = httpx.Response(reply[0], content=reply[1]) if isinstance(reply, tuple) else reply
+    kind = RefereeClient if call is RefereeClient.key else Client
+    with closing(talking(reply, patience=0.02, kind=kind)) as client, pytest.raises(error, match=why) as caught:
+        call(client)
+    assert "\n" not in str(caught.value)
+
+
+AWAY, RUNNING = httpx.ConnectError("refused"), httpx.Response(202, json={"status": "running"})
+BUSY, DONE = httpx.Response(503, json={}), httpx.Response(200, json={"a": 1})
+FULL = problem(CannotWrite("no space left"))
+
+
+def test_it_repeats_until_it_is_answered_and_agents_wait_where_nothing_can_be_stored():
+    """Others are told of it, and nobody waits for who may not be at work."""
+    kind: type[Client]
+    for kind, replies in (
+        (CuratorClient, (AWAY, BUSY, RUNNING, RUNNING, AWAY, DONE)),
+        (RefereeClient, (FULL, FULL, DONE)),
+    ):
+        with closing(talking(*replies, kind=kind)) as client:
+            assert client.document("GET", "/x") == {"a": 1}
+    for kind, reply, error, why in (
+        (Client, RUNNING, PeerMisbehaved, r"answers GET /x that it is still at work \(202\), which takes no time"),
+        (Client, FULL, CannotWrite, "no space left"),
+        (RefereeClient, FULL, CannotWrite, "no space left"),
+    ):
+        with closing(talking(reply, patience=0.02, kind=kind)) as client, pytest.raises(error, match=why):
+            client.request("GET", "/x")
+
+
+def test_errors_come_back_as_what_they_were():
+    with closing(talking(problem(BudgetExceeded("no", spent=1.0)))) as client:
+        with pytest.raises(BudgetExceeded) as caught:
+            client.request("GET", "/x")
+        assert caught.value.members == {"spent": 1.0}
+
+
+NO_STATES = "{}", '{"progress": 1}', '{"progress": [{}]}', '{"progress": [], "other": null}'
+DOES_NOT_READ = [
+    *((state, "not the state of a run") for state in NO_STATES),
+    ('{"progress": [], "result": {"status": "done"}}', "transcript cannot be read"),
+]
+
+
+@for_each(("state", "why"), DOES_NOT_READ)
+def test_a_referee_that_says_nonsense_of_a_run_is_caught(state, why, monkeypatch):
+    told = httpx.Response(200, content=state)
+    replies = (told, told, httpx.Response(200, content=b"nonsense" if "result" in state else state))
+    monkeypatch.setattr("deploy.remote.RefereeAt", lambda url, patience: talking(*replies))
+    with closing(Remote("http://peer", "token")) as remote, pytest.raises(PeerMisbehaved, match=why):
+        remote.run(tiny(), 1, "run", lambda text, numbers: None)

@@ -59,7 +59,8 @@ def test_a_report_is_written_as_canonical_json(report: messages.Report):
 
 DIGEST = "ab" * 32
 ONE = messages.Report(report_id="0" * 32, run="r", digest=DIGEST, question=0, assignment=DIGEST, answer=1.0)
-REPORT, POLL = (SOMEBODY.sign(each.KIND, each.wire()).raw() for each in (ONE, messages.Poll(participant=DIGEST)))
+USUAL = ONE, messages.Poll(participant=DIGEST), messages.Enrolment(agents=1)
+REPORT, POLL, ENROLMENT = (SOMEBODY.sign(each.KIND, each.wire()).raw() for each in USUAL)
 KEY = SOMEBODY.public.encode()
 EDITS = [
     *((REPORT, b'"answer":1', b'"answer":' + other) for other in b"1.0 1e-7 1.50 01.0 1e0 -0".split()),
@@ -68,6 +69,7 @@ EDITS = [
     *((REPORT, b'"run":"r"', b'"run":"%s"' % other) for other in (b"r r", b"r\\u0041", b"r" * 65, b"")),
     *((POLL, b'{"participant"', b"{" + more) for more in (b'"participant":"x","participant"', b'"a":1,"participant"')),
     *((POLL, b'{"participant"', b"{" + more) for more in (b'"a":NaN,"participant"', b' "participant"')),
+    *((ENROLMENT, b'{"agents":1}', b'{"agents":%s}' % other) for other in (b"0", b"01", b"4294967297", b"1.0")),
     *((POLL, b'"poll"', other) for other in (b'"report"', b'"pool"', b'"p\xffll"')),
     *((POLL, KEY, other) for other in (KEY.upper(), KEY[1:])),
     *((POLL, POLL, other) for other in (POLL + b"\n", POLL + b"{}", POLL[:-1] + b',"key":"%s"}' % KEY, b"")),

@@ -1,6 +1,10 @@
-"""TLS between real parties on loopback: who is believed, who is sent away, and that nothing else changes."""
+"""TLS between real parties on loopback, and the certificates for it: who is believed, and who is sent away."""
 
+from __future__ import annotations
+
+import datetime
 import ssl
+import stat
 import subprocess
 import sys
 from contextlib import ExitStack, closing, suppress
@@ -9,10 +13,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from common.core.errors import BadInput, PeerUnavailable, PeerUntrusted
 from common.net import connection as connection_module
 from common.net import tls
+from common.net.certificates import CLIENTS, OWN_NAMES, SERVERS, check_holds, make_all, names_of, read
 from common.net.client import Client
 from common.net.connection import Limits
 from common.net.edge import TINY
@@ -90,44 +97,29 @@ def test_both_sides_know_each_other_and_the_short_way_is_the_same(curator, ours,
         assert started == ["https /echo/a"]
 
 
-def test_who_shows_a_curator_no_right_certificate_is_sent_away_before_its_request_is_read(
-    curator, ours, theirs, monkeypatch, started
+def test_who_shows_or_believes_no_right_certificate_is_not_spoken_to(
+    curator, open_to_all, ours, theirs, monkeypatch, started
 ):
-    other, server = theirs / "referee" / "client.pem", ours / "witness" / "server.pem"
-    for kind, certificate, said in (
-        (Client, ours / "referee" / "client.pem", "the service at .* speaks only to who shows a certificate"),
-        (Curator, None, "the curator at .* its authority: name one with --tls-client-cert"),
-        (Curator, other, r"the curator at .* \(.*unknown ca\).*--tls-client-cert here"),
-        (Curator, server, r"the curator at .* \(.*unsupported certificate\)"),
-    ):
-        believe(monkeypatch, ours, None)
-        if certificate is not None:
-            monkeypatch.setenv(tls.CLIENT_CERT, str(certificate))
-        with pytest.raises(PeerUntrusted, match=said):
-            ask(curator, kind, patience=60.0)
-    assert started == []
-
-
-def test_a_service_of_an_authority_or_a_name_that_is_not_believed_is_not_spoken_to(
-    open_to_all, ours, theirs, monkeypatch
-):
+    """A curator sends away before the request is read; nobody speaks to a service of another authority or name."""
+    client, server = "referee/client.pem", "witness/server.pem"
     another_name = f"https://127.1:{urlsplit(open_to_all).port}"  # the same machine by a name that no certificate has
-    for believed, address, said in (
-        (None, open_to_all, r"not trusted here.*--tls-ca \(TANDEM_TLS_CA\)"),  # those of the system are
-        (theirs, open_to_all, "the curator at https://.* authority that is not trusted here.*--tls-ca"),
-        (ours, another_name, r"for another name .*127\.1.*--host NAME"),
+    for kind, address, believed, certificate, said in (
+        (Client, curator, ours, ours / client, "the service at .* speaks only to who shows a certificate"),
+        (Curator, curator, ours, None, "the curator at .* its authority: name one with --tls-client-cert"),
+        (Curator, curator, ours, theirs / client, r"the curator at .* \(.*unknown ca\).*--tls-client-cert here"),
+        (Curator, curator, ours, ours / server, r"the curator at .* \(.*unsupported certificate\)"),
+        (Curator, open_to_all, None, None, r"not trusted here.*--tls-ca \(TANDEM_TLS_CA\)"),  # the system's are
+        (Curator, open_to_all, theirs, None, "the curator at https://.* authority that is not trusted here.*--tls-ca"),
+        (Curator, another_name, ours, None, r"for another name .*127\.1.*--host NAME"),
     ):
-        if believed is not None:
-            believe(monkeypatch, believed, None)
-        with pytest.raises(PeerUntrusted, match=said):
-            ask(address, patience=60.0)
-
-
-def test_an_ended_certificate_is_refused_with_the_remedy(ended, ours, monkeypatch):
-    believe(monkeypatch, ended, None)
-    said = r"the curator at .* has ended: .*referee certificates DIR"
-    with served(app(), tls=unchecked(ended)) as address, pytest.raises(PeerUntrusted, match=said):
-        ask(address, patience=60.0)
+        with monkeypatch.context() as patched:
+            if believed is not None:
+                believe(patched, believed, None)
+            if certificate is not None:
+                patched.setenv(tls.CLIENT_CERT, str(certificate))
+            with pytest.raises(PeerUntrusted, match=said):
+                ask(address, kind, patience=60.0)
+    assert started == []
 
 
 def test_no_service_or_client_begins_on_what_it_cannot_show(ours, theirs, ended, tmp_path, monkeypatch):
@@ -271,3 +263,97 @@ def test_many_who_speak_no_tls_take_no_memory(sent, ours):
 def resident(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
+
+
+NOW = datetime.datetime.now(datetime.UTC)
+
+
+def usages(path) -> list[x509.ObjectIdentifier]:
+    return list(read(path).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+
+
+def fresh(folder, *hosts: str) -> set[str]:
+    """Make all again; return what was made anew."""
+    made = make_all(folder, names_of(hosts), now=NOW)
+    return {each.path.relative_to(folder).as_posix() for each in made if each.fresh}
+
+
+LEAVES = {f"{p}/server.pem" for p in SERVERS} | {f"{p}/client.pem" for p in CLIENTS}
+
+
+def test_each_party_gets_its_directory_no_key_of_another_one_and_certificates_for_one_use(tmp_path):
+    folder = circle(tmp_path)
+    assert {f"{p.parent.name}/{p.name}" for p in folder.glob("*/*")} == {
+        "authority/ca.key",
+        *(f"{party}/ca.pem" for party in ("authority", *SERVERS, "monitor", "public")),
+        *LEAVES,
+        *(name.replace(".pem", ".key") for name in LEAVES),
+    }
+    for key in folder.glob("*/*.key"):
+        assert (stat.S_IMODE(key.stat().st_mode), stat.S_IMODE(key.parent.stat().st_mode)) == (0o600, 0o700)
+    for name in LEAVES:
+        server = name.endswith("server.pem")
+        assert usages(folder / name) == [ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH]
+    for path in folder.glob("*/*.pem"):
+        read(path).verify_directly_issued_by(read(folder / "authority" / "ca.pem"))
+        constraints = read(path).extensions.get_extension_for_class(x509.BasicConstraints)
+        assert (constraints.critical, constraints.value.ca) == (True, path.name == "ca.pem")
+
+
+def test_names_are_those_of_the_party_and_of_its_machine(tmp_path):
+    names = names_of(["all.example", "referee=203.0.113.7"])
+    make_all(tmp_path, names)
+    shown = read(tmp_path / "referee" / "server.pem").extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    said = [*shown.value.get_values_for_type(x509.DNSName), *map(str, shown.value.get_values_for_type(x509.IPAddress))]
+    assert set(said) == {"referee", *OWN_NAMES, "all.example", "203.0.113.7"}
+    assert "203.0.113.7" not in names["curator"]
+
+    for host in ("", "referee=", "nobody=x", "a b", "x..y", "x" * 300, "curator=a=b", "straße"):
+        with pytest.raises(BadInput, match="host"):
+            names_of([host])
+
+
+def test_what_ends_soon_has_other_names_lost_its_key_or_is_another_authoritys_is_made_anew_and_nothing_else(tmp_path):
+    circle(tmp_path, days=397, now=NOW - datetime.timedelta(days=380))
+    assert fresh(tmp_path) == LEAVES
+    before = {path: path.read_bytes() for path in tmp_path.glob("*/*")}
+    assert fresh(tmp_path) == set()
+    assert {path: path.read_bytes() for path in tmp_path.glob("*/*")} == before
+    (tmp_path / "referee" / "client.key").unlink()
+    assert fresh(tmp_path, "witness=w.example") == {"referee/client.pem", "witness/server.pem"}
+    for name in ("ca.pem", "ca.key"):
+        (tmp_path / "authority" / name).unlink()
+    assert fresh(tmp_path) == {"authority/ca.pem", *LEAVES}
+    assert (tmp_path / "public" / "ca.pem").read_bytes() == (tmp_path / "authority" / "ca.pem").read_bytes()
+
+
+def test_no_certificate_outlives_its_authority(tmp_path):
+    circle(tmp_path, now=NOW - datetime.timedelta(days=3600))
+    ends = {made.ends.replace(microsecond=0) for made in make_all(tmp_path, names_of([]), now=NOW)}
+    assert ends == {read(tmp_path / "authority" / "ca.pem").not_valid_after_utc}
+
+
+def test_an_authority_that_cannot_be_used_is_said_so(tmp_path):
+    folder = circle(tmp_path / "a")
+    key = folder / "authority" / "ca.key"
+    for content, why in (
+        ((folder / "referee" / "server.key").read_bytes(), "ca.key is not the key of "),
+        (b"nothing", "ca.key cannot be read: it is no key in PEM"),
+        (None, "ca.key cannot be read: No such file"),
+    ):
+        key.unlink() if content is None else key.write_bytes(content)
+        with pytest.raises(BadInput, match=why):
+            make_all(folder, names_of([]))
+    ended = circle(tmp_path / "b", now=datetime.datetime(2010, 1, 1, tzinfo=datetime.UTC))
+    with pytest.raises(BadInput, match=r"the certificate of this authority \(.*\) ended on 2019-12-30"):
+        make_all(ended, names_of([]))
+
+
+def test_a_certificate_that_does_not_hold_is_said_so_with_the_day(tmp_path):
+    folder = circle(tmp_path, now=PAST)
+    with pytest.raises(BadInput, match=r"of this referee .* ended on 2021-02-01: make another \(referee certificates"):
+        check_holds(folder / "referee" / "server.pem", "this referee")
+    with pytest.raises(BadInput, match=r"begins on 2019-12-31: set this machine's clock"):
+        check_holds(folder / "referee" / "server.pem", "this referee", PAST - datetime.timedelta(days=3))
+    with pytest.raises(BadInput, match=r"it is no certificate in PEM"):
+        check_holds(folder / "referee" / "server.key", "this referee")

@@ -1,6 +1,11 @@
-"""A hosted population: every person answers once in a life, through crashes at every point."""
+"""A hosted population: every person answers once in a life, through crashes, copies of its folder and workers."""
+
+from __future__ import annotations
 
 import hashlib
+import os
+import shutil
+import signal
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,21 +15,28 @@ import pytest
 
 import local_agent.hosted.questions as answered_module
 from common.core.arrays import Indices
-from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage
+from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, BrokenLedger, PeerUnavailable
 from common.crypto.identity import verify
 from common.data.population import TableRecordSource
+from common.lifetime.charging import Charging
+from common.local import packing
+from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import MECHANISMS, Mechanism
 from common.local.packing import unpack_answers
 from common.local.queries.features import ItemQuery
 from common.local.queries.query import LossQuery
 from common.local.records import Records
+from common.log.witness import FileWitness
 from common.net import messages
+from common.net.client import HttpWitness, witness_at
 from common.numerics.randomness import RandomSource
 from local_agent import answers as asking
 from local_agent.answers import NotOneEach, OwnNoise, answer_together
 from local_agent.hosted.population import Population, open_population
-from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration, question
-from tests.support import Bench, seal, tiny
+from referee.service.witness import witness_app
+from tests.common.data.test_people import own
+from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
+from tests.support import TOKEN, Bench, seal, served, tiny
 from tests.tiers import for_each, thinned
 
 AGREED = configuration()
@@ -32,8 +44,8 @@ ITS = seal(REFEREE, AGREED)
 ASKED = assignment(AGREED, range(20), range(20))
 
 
-def opened(folder: Path, *overrides: str, seed: int | None = 1, agents: int | None = 50) -> Population:
-    return open_population(tiny(*overrides), folder, seed, REFEREE.public, agents)
+def opened(folder: Path, *overrides: str, seed: int | None = 1, agents: int = 50, witnesses: Any = ()) -> Population:
+    return open_population(tiny(*overrides), folder, seed, REFEREE.public, agents, witnesses=witnesses)
 
 
 @pytest.fixture
@@ -82,7 +94,7 @@ class Crash(BaseException):
     """The end of the process."""
 
 
-def cut_off(folder: Path, when: int, *, after: bool) -> None:
+def cut_off(folder: Path, when: int, *, after: bool, witnesses: Any = ()) -> None:
     """Let a host end at a write of :data:`ASKED`: the first is of who was asked, the second of the report."""
     calls, real = [], answered_module.write_durably  # type: ignore[attr-defined]
 
@@ -93,7 +105,7 @@ def cut_off(folder: Path, when: int, *, after: bool) -> None:
         if len(calls) == when:
             raise Crash
 
-    with pytest.MonkeyPatch.context() as patched, closing(opened(folder)) as people:
+    with pytest.MonkeyPatch.context() as patched, closing(opened(folder, witnesses=witnesses)) as people:
         patched.setattr(answered_module, "write_durably", dying)
         with pytest.raises(Crash):
             people.answer(ASKED, ITS)
@@ -102,12 +114,13 @@ def cut_off(folder: Path, when: int, *, after: bool) -> None:
 @for_each("when", [1, 2])
 @for_each("after", [False, True])
 def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, when, after):
+    """Also where a witness has seen the question before."""
     with closing(opened(tmp_path / "whole")) as whole:
         undisturbed = whole.answer(ASKED, ITS)[1]
-    cut_off(tmp_path / "cut", when, after=after)
-    with closing(opened(tmp_path / "cut")) as again:
-        assert again.answer(ASKED, ITS)[1] == undisturbed
-        assert again.answered == 20
+    for name, witnesses in (("cut", ()), ("witnessed", [FileWitness(tmp_path / "heads")])):
+        cut_off(tmp_path / name, when, after=after, witnesses=witnesses)
+        with closing(opened(tmp_path / name, witnesses=witnesses)) as again:
+            assert (again.answer(ASKED, ITS)[1], again.answered) == (undisturbed, 20)
 
 
 def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path):
@@ -160,16 +173,6 @@ def test_the_state_is_bound_to_the_people_and_to_one_process(tmp_path):
             opened(tmp_path, **other)
     opened(tmp_path, seed=None).close()
     assert not (tmp_path / "secret.key").exists()  # that is of real people
-
-
-def test_a_seeded_host_answers_the_same_wherever_it_runs(tmp_path):
-    """Names and keys stay out of its randomness."""
-    bodies = set()
-    for number in range(2):
-        with closing(opened(tmp_path / str(number))) as people:
-            asked = question(people=range(50), slots=range(50), run=f"run-{number}")
-            bodies.add(people.answer(*asked)[1])
-    assert len(bodies) == 1
 
 
 @for_each("error", [None, BadData("row 7: no number"), OSError("row 7")])
@@ -233,3 +236,128 @@ def test_rejected_words_are_drawn_again_from_the_same_persons_stream():
     for refused in (lambda: together.words(3), lambda: together.normals(200), lambda: together.derive("x")):
         with pytest.raises(NotOneEach):
             refused()
+
+
+CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
+
+
+def test_records_of_real_people_stay_in_their_process(tmp_path):
+    chosen = tiny("agents.mechanism.epsilon=1").model_copy(update={"people": "real"})
+    with pytest.raises(BadInput, match="their records stay in this process"):
+        open_population(chosen, tmp_path, None, REFEREE.public, 10, workers=2)
+
+
+@pytest.mark.slow
+def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray")
+    from local_agent import answers
+    from local_agent.hosted.cluster import over_workers
+
+    monkeypatch.setattr(answers, "BLOCK", 64)
+    monkeypatch.setattr(answers, "MASS_BLOCK", 8)
+    try:
+        values = over_workers(2)
+        ended = []
+        for spread in (False, True):
+            with Bench(tmp_path / str(spread), tiny(*CHOSEN)) as bench:
+                if spread:
+                    bench.population._values = values
+                ended.append((bench.run()["estimate"], bench.finished().reports))
+        assert ended[0][0] == ended[1][0]
+        people = open_population(tiny(*CHOSEN), tmp_path / "people", 1, REFEREE.public, 600)
+        population, query = people._population, LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0))
+        mask = np.packbits(np.arange(600) % 3 > 0)
+        slots = [found.tolist() for _, found in answers.evaluated(query, population, answers.blocks(mask, 5))]
+        there = values(query, population, answers.blocks(mask, 5))
+        first = next(there)[1].tolist()
+        os.kill(ray.get(ray.remote(lambda: os.getpid()).remote()), signal.SIGKILL)
+        assert [first, *(found.tolist() for _, found in there)] == slots
+        assert sum(map(len, slots)) == packing.count_ones(mask)
+        people.close()
+    finally:
+        ray.shutdown()
+
+
+FIRST, SECOND, THIRD = (assignment(AGREED, range(20), range(20), question=number) for number in (1, 2, 3))
+"""The same people are asked three different questions, as a referee asks who wants to hear more than one answer."""
+
+
+def asked_at(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "answered").iterdir()}
+
+
+@for_each("place", ["file", "service"])
+@for_each("copied", ["before it was asked", "after it was asked"])
+def test_the_second_copy_is_refused_before_it_answers(tmp_path, monkeypatch, place, copied):
+    monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)
+    with served(witness_app(tmp_path / "witness", TOKEN)) as url:
+        witness = witness_at(f"{url}/v1/heads/hospital" if place == "service" else str(tmp_path / "heads"))
+        one, two = tmp_path / "one", tmp_path / "two"
+        with closing(opened(one, witnesses=[witness])) as host:
+            if copied == "after it was asked":
+                host.answer(assignment(AGREED, range(20, 40), range(20), question=7), ITS)
+        shutil.copytree(one, two)
+        host, copy = (opened(folder, witnesses=[witness]) for folder in (one, two))  # at once
+        with closing(host), closing(copy):
+            report, before = host.answer(FIRST, ITS), asked_at(two)
+            for question in (SECOND, THIRD, FIRST, SECOND):
+                with pytest.raises(BrokenLedger, match=r"two is not the newest of this host.*Nothing was answered: d"):
+                    copy.answer(question, ITS)
+            assert asked_at(two) == before
+            assert host.answer(FIRST, ITS) == report
+            with pytest.raises(AlreadyAnswered):
+                host.answer(SECOND, ITS)
+        with pytest.raises(BrokenLedger, match="is not the newest of this host"):
+            opened(two, witnesses=[witness])  # and one after the other
+
+
+def test_a_folder_that_had_a_witness_is_not_opened_without_it_nor_where_either_has_forgotten(tmp_path):
+    heads = tmp_path / "heads"
+    with closing(opened(tmp_path / "one", witnesses=[FileWitness(heads)])) as host:
+        shutil.copytree(tmp_path / "one", tmp_path / "two")
+        host.answer(FIRST, ITS)
+    shutil.rmtree(tmp_path / "two" / "questions")
+    with pytest.raises(BrokenLedger, match="another ledger"):  # it is not taken for a new one
+        opened(tmp_path / "two", witnesses=[FileWitness(heads)])
+    with pytest.raises(BrokenLedger, match="give it with --witness"):
+        opened(tmp_path / "one")
+    heads.unlink()
+    with pytest.raises(BrokenLedger, match="has forgotten this ledger"):
+        opened(tmp_path / "one", witnesses=[FileWitness(heads)])
+
+
+def test_a_question_is_taken_up_again_once_a_witness_is_back(tmp_path, monkeypatch):
+    away = HttpWitness("http://127.0.0.1:9/v1/heads/hospital")
+    with closing(opened(tmp_path / "away", witnesses=[FileWitness(tmp_path / "heads")])) as host:
+        with monkeypatch.context() as patched:
+            patched.setattr(FileWitness, "keep", lambda witness, signed: away.keep(signed))
+            with pytest.raises(PeerUnavailable):
+                host.answer(FIRST, ITS)
+        assert asked_at(tmp_path / "away") == set()
+        assert unpack_answers(host.answer(FIRST, ITS)[1], 20, "bit")[0].all()
+
+
+def test_people_who_are_charged_have_the_ledger_of_people_as_a_witness(tmp_path):
+    """Without any option; also where the copy lies under another user, whose ledger has never seen this host."""
+    chosen = own(tmp_path)
+    agreed = configuration(scenario=chosen.wire())
+    signed = seal(REFEREE, agreed)
+    loss = {"kind": "loss", "hypothesis": {"kind": "linear", "weights": [1.0], "threshold": 0.0}}
+    first, second = (assignment(agreed, range(20), range(20), question=n, query=loss) for n in (1, 2))
+
+    def host(name: str, ledger: str = "people") -> Population:
+        charging = Charging(tmp_path / ledger)
+        return open_population(chosen, tmp_path / name, None, REFEREE.public, None, charging=charging)
+
+    host("one").close()
+    for name in ("two", "three"):
+        shutil.copytree(tmp_path / "one", tmp_path / name)
+    with closing(host("one")) as original, closing(host("two")) as copy:
+        original.answer(first, signed)
+        with pytest.raises(BrokenLedger, match="two is not the newest of this host"):
+            copy.answer(second, signed)
+    shutil.copytree(tmp_path / "one", tmp_path / "elsewhere")
+    for name, ledger in (("three", "people"), ("elsewhere", "another user's")):
+        with pytest.raises(BrokenLedger, match=f"{name} is not the newest of this host"):
+            host(name, ledger)
+    host("one").close()

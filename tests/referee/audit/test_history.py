@@ -22,8 +22,7 @@ from deploy.remote import Remote
 from local_agent.cli import app as agent_command
 from local_agent.host import Host
 from local_agent.person.agent import Agent
-from local_agent.person.checking import INCLUDED, LEFT_OUT, UNSEEN, check
-from local_agent.person.receipts import HeldReceipt, held_receipts
+from local_agent.person.checking import INCLUDED, LEFT_OUT, UNSEEN, HeldReceipt, check, held_receipts
 from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.audit.history import check_history, check_reports, checkpoints_at, receipts_at

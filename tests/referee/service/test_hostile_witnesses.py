@@ -25,7 +25,7 @@ from common.net import monitoring
 from common.net.client import HttpWitness, WitnessClient
 from common.privacy.guarantee import NOTHING
 from curator.startup import open_curator
-from local_agent.person import receipts
+from local_agent.person import checking
 from referee.runs import execution
 from referee.service import runner as running
 from referee.service.app import referee_app
@@ -423,18 +423,18 @@ def test_heads_of_any_name_leave_room_for_runs_and_for_each_other(tmp_path, monk
 def test_an_agent_keeps_what_it_was_shown_of_runs_that_differ_by_case(tmp_path):
     for run in RUNS:
         stored = StoredCheckpoint(checkpoint=checkpoint(run))
-        receipts.store_seen(tmp_path, run, receipts.SeenCheckpoint(stored, frozenset({1})))
-    files = [path.name.lower() for path in (tmp_path / receipts.SEEN_FOLDER).iterdir()]
+        checking.store_seen(tmp_path, run, checking.SeenCheckpoint(stored, frozenset({1})))
+    files = [path.name.lower() for path in (tmp_path / checking.SEEN_FOLDER).iterdir()]
     assert len(set(files)) == len(RUNS)
     for run in RUNS:
-        found = receipts.seen_checkpoint(tmp_path, run)
+        found = checking.seen_checkpoint(tmp_path, run)
         assert found is not None
         assert found.kept.verified().run == run
     old = tmp_path / "old"
     stored = StoredCheckpoint(checkpoint=checkpoint("Run"))
-    receipts.store_seen(old, "Run", receipts.SeenCheckpoint(stored, frozenset({1})))
-    (file,) = (old / receipts.SEEN_FOLDER).iterdir()
+    checking.store_seen(old, "Run", checking.SeenCheckpoint(stored, frozenset({1})))
+    (file,) = (old / checking.SEEN_FOLDER).iterdir()
     file.rename(file.with_name("Run.json"))
-    assert receipts.seen_checkpoint(old, "Run") is not None
+    assert checking.seen_checkpoint(old, "Run") is not None
     file.with_name("Run.json").rename(file.with_name("RUN.json"))  # as a file system without case finds it
-    assert receipts.seen_checkpoint(old, "RUN") is None
+    assert checking.seen_checkpoint(old, "RUN") is None

@@ -167,7 +167,7 @@ def test_a_run_that_cannot_even_be_looked_at_keeps_no_other_waiting(tmp_path, mo
 def test_requests_that_are_worked_on_in_groups_are_answered_whatever_the_work_raises():
     async def ask() -> None:
         work = Failing(lambda items: items)
-        grouped: Grouped[int, int] = Grouped(work, "numbers", Failing(lambda items: items))
+        grouped: Grouped[int] = Grouped(work, "numbers", Failing(lambda items: items))
         for error in KINDS:
             work.left = [error]
             with pytest.raises(Exception):  # noqa: B017, PT011 - some Exception, which a service answers with a problem
