@@ -110,7 +110,7 @@ def describe(place: Any) -> list[str]:
 
 @works_after_fork
 def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an individual's record as ``local-agent answer`` takes it, from the fields that the person knows.
+    """Return an individual's record as ``local-agent answer`` takes it: ``{"features": [...], "label": 1 or -1}``.
 
     It is, to the bit, what the same fields would become as a row of the scenario's target table.
 
@@ -118,9 +118,6 @@ def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
         scenario: A shipped name, a YAML file, or a tree of its keys.
         fields: By the names of the table's columns, the label's among them: numbers, texts, booleans; None where a
             value is not known. Further fields are left alone.
-
-    Returns:
-        ``{"features": [...], "label": 1 or -1}``.
 
     Raises:
         BadScenario: If the scenario is not valid, or its target people are simulated.

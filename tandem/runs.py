@@ -196,10 +196,9 @@ def run(
 
 @works_after_fork
 def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
-    """Return how many people a scenario needs, by the paper's and by the tight bounds, and what it violates.
+    """Return how many people a scenario needs, and what it violates: the document of ``referee plan --json``.
 
-    The document of ``referee plan --json``. BadScenario says that it is not valid, or a number at ``plan`` has no
-    value.
+    BadScenario says that it is not valid, or a number at ``plan`` has no value.
     """
     asked = _asked(scenario, overrides)
     refused = refusal(checked(asked))

@@ -114,8 +114,7 @@ def compares(mechanism: BitMechanism, portfolio: Portfolio) -> bool:
 
     A randomized bit about an event of chance v varies by r (1 - r), r = (1 - p) + (2p - 1) v: by 1/4 at most, for a
     loss of 1/2, and by p (1 - p) for an event that hardly ever happens. ``plan``: where the second is at most half of
-    the first, so that an interval may be narrower by a factor of sqrt(2): from epsilon = 1.77 on. At epsilon = 1 it is
-    .79 of it, and an interval .89 times as wide, for which that of the answer's own loss would stay much wider.
+    the first, so that an interval may be narrower by a factor of sqrt(2): from epsilon = 1.77 on.
     """
     if portfolio.judging != "plan":
         return portfolio.judging == "pairs"

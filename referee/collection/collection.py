@@ -86,14 +86,9 @@ class ReportCollection:
         """Ask ``count`` fresh agents and collect their answers until all are in or the deadline has passed.
 
         A question that is already open (this referee was restarted) is taken up where it was. ``wait`` is called with
-        the seconds left; it returns when something may have arrived.
-
-        Returns:
-            The answers, and the root over all reports.
-
-        Raises:
-            PolicyRefused: If the run's mechanism cannot randomize what the query says; nobody is asked then.
-            PeerUnavailable: If not one report came within ``PATIENCE`` deadlines.
+        the seconds left; it returns when something may have arrived. With the answers comes the root over all reports.
+        PolicyRefused says that the run's mechanism cannot randomize what the query asks for, and nobody is asked;
+        PeerUnavailable that not one report came within ``PATIENCE`` deadlines.
         """
         self.questions.agreed(run).mechanism.answer_kind(query.domain)  # refuses before anybody is asked
         if self._store.question(run, number) is None:
@@ -219,8 +214,8 @@ class ReportCollection:
     def decline(self, declines: Sequence[AnySigned]) -> list[TandemError | None]:
         """Note which participants will not answer, and why: they are not asked that question again, nor waited for.
 
-        A problem says why one is not acceptable; a repeated one changes nothing. What one process hears, the others do
-        not: there the participant is asked again, and declines again, or is waited for until the deadline.
+        A problem says why one is not acceptable; a repeated one changes nothing. Other processes do not know of it:
+        they ask the participant again, or wait for it until the deadline.
         """
         with self.questions.lock:
             found = _outcomes(declines, messages.Decline.KIND, self._decline)

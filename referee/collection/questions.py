@@ -161,12 +161,9 @@ class OpenQuestions:
 class OpenQuestion:
     """Who has reported on one question: eight bytes for everybody who was enrolled when it was asked.
 
-    ``reports`` are slot and number in the store of each report that was taken before.
-
-    Attributes:
-        open: Whether it takes further reports.
-        heard: How many of its agents somebody has reported for, or declined for.
-        declined: Who will not answer, by the place in the roster: why, and for how many agents.
+    ``reports`` are slot and number in the store of each report that was taken before; ``heard`` is for how many agents
+    somebody has reported or declined; ``declined`` is who will not answer, by the place in the roster: why, and for how
+    many agents.
     """
 
     def __init__(self, question: StoredQuestion, asked: Asked, reports: Iterable[tuple[int, int]]) -> None:

@@ -1,7 +1,4 @@
-"""Drive a protocol: feed its generator, hold it to its message pattern. The same loop runs live, resumes and audits.
-
-It is the one border at which a curator's release becomes the result of the operation that was asked for.
-"""
+"""Drive a protocol: feed its generator, hold it to its message pattern. The same loop runs live, resumes and audits."""
 
 from __future__ import annotations
 
@@ -27,10 +24,7 @@ from common.statistics.robustness import most_adversarial, silence_bound
 from referee.protocols.base import VAGUE, Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
-"""Carry out the exchange with a number: live, from the store, or from a transcript.
-
-The reply is :class:`common.local.queries.query.Answers`, or the JSON form of a curator's release.
-"""
+"""Carry out the exchange with a number; the reply is :class:`Answers`, or the JSON form of a curator's release."""
 
 
 def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Callable[[Progress], None]) -> Outcome:
@@ -111,8 +105,7 @@ def _but(outcome: Outcome, why: str) -> Outcome:
 def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
     """Refuse what a protocol refuses on its way to its first messages; return what these ask the curator for.
 
-    Nothing is sent: a script does no I/O, and up to there it knows nothing but the scenario. BadScenario says that it
-    refuses that, or that agents cannot randomize what it asks them for first.
+    Nothing is sent. BadScenario: the protocol refuses the scenario, or agents cannot randomize what it first asks for.
     """
     script = begun(protocol_of(scenario), scenario, 0)
     try:
@@ -263,8 +256,7 @@ def _expected(asked: int, scenario: ResolvedScenario) -> int:
 def check_learned(scenario: ResolvedScenario, asked: Learn, learned: Learned) -> None:
     """Refuse a hypothesis that the curator's learner cannot have given, with :class:`PeerMisbehaved`.
 
-    The number of features is compared where it is known without anybody's data, that of simulated people; the agents
-    compare it with their own records in any case.
+    The number of features is compared where it is known without anybody's data, that of simulated people.
     """
     learner, found = scenario.curator.learner, learned.hypothesis
     if learner is not None and not learner.can_give(found):

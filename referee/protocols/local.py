@@ -89,9 +89,8 @@ class LocalAverages(Protocol):
 def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tuple[Floats, Floats]:
     """Estimate each moment's mean, with the variance of that estimate, each of shape (2 d + 2,).
 
-    The variances take in which agents were asked where answers are bits (a bit's variance depends on its mean alone);
-    for other mechanisms they are the randomizer's own. A moment about which nobody answered has mean 0 and the variance
-    of one answer.
+    The variances take in which agents were asked where answers are bits; for other mechanisms they are the randomizer's
+    own. A moment about which nobody answered has mean 0 and the variance of one answer.
     """
     means, counts = means_by_slot(answers, mechanism, query.moments, 0.5)
     spread = np.array([mechanism.variance(mean) for mean in np.clip(means, 0.0, 1.0).tolist()])

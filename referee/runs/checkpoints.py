@@ -3,7 +3,7 @@
 Entry 0 of a transcript names the witnesses of the run, and each of them has the run's first checkpoint before anybody
 is asked. From then on they have a further one at most once a second, as answers come in, and the last one once the run
 has ended. A witness that is away meanwhile, that hangs, or that answers what no witness does, is passed over, and asked
-again; it never ends a run. What ends one is the referee's own signature under another history, which a witness shows.
+again. What ends a run is the referee's own signature under another history, which a witness shows.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class RunCheckpoints:
     def make(self, run: str, configuration: str) -> StoredCheckpoint:
         """Make a checkpoint of the whole transcript, or take the one that there is, and have it witnessed by all.
 
-        ``configuration`` is the digest of the run's configuration. Where one raises, those that keep it have kept it.
+        ``configuration`` is the digest of the run's.
         """
         kept, problems = self._tell(run, configuration, self._witnesses)
         for problem in problems.values():
@@ -202,9 +202,8 @@ class RunCheckpoints:
     def _fill_gap(self, witness: Witness, run: str, kept: StoredCheckpoint, parsed: Witnessed) -> None:
         """Store the words that a witness has signed before this one and that never arrived here.
 
-        A reply may be lost after the witness has kept a checkpoint. Without its word the audit would find a gap, and
-        take it for a history that is hidden. The witness shows all that it has kept; its word is not stored if it does
-        not, or has signed what it was not shown.
+        Without them the audit would find a gap, and take it for a history that is hidden. A word is not stored if the
+        witness does not show all that it has kept, or has signed what it was not shown.
         """
         key = self._key(witness)
         if (run, key) not in self._last or not _follows(parsed, self._last[run, key]):

@@ -111,10 +111,9 @@ DOUBT = 0.2  # seconds before that
 
 
 def within(patience: float, ask: Callable[[Signed], T], signed: Signed, look: Callable[[], None]) -> T:
-    """Return the curator's answer, if it is there in time; else Overdue.
+    """Return the curator's answer, if it is there in time; else Overdue. One in this process is waited for as it is.
 
-    A curator in this process works in the thread of the run, and is waited for as it is. ``look`` is called now and
-    then while another process is waited for; it ends the wait by raising.
+    ``look`` is called now and then while another process is waited for; it ends the wait by raising.
     """
     if not isinstance(getattr(ask, "__self__", None), Client):
         return ask(signed)
@@ -141,14 +140,11 @@ def answered(
     """Return the curator's answer and what ``check`` makes of it; ask again as long as that may help.
 
     The same request is the same operation, so to repeat it costs nothing. A curator that cannot store what it must
-    store first is asked again, and one that is away, once it has agreed to the run: an end would be for good. Before
-    that nobody has spent anything, and the same run can be asked for once more. What does not pass ``check``, or is
-    called forged or malformed there, is asked for again, too: a bit may have changed on the way. A curator that says so
-    again and again means it.
+    store first is asked again, and one that is away, once it has agreed to the run. What does not pass ``check``, or is
+    called forged or malformed there, is asked for again :data:`DOUBTS` times: a bit may have changed on the way.
 
     ``look`` is called before and after each pause, and while an answer is waited for; it ends the wait by raising.
-    PeerUnavailable says that it is away before it has agreed, or has kept one request open for longer than the
-    patience.
+    PeerUnavailable: the curator is away before it has agreed, or has kept one request open beyond the patience.
     """
     reported, doubts = False, 0
     while True:

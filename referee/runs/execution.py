@@ -1,7 +1,6 @@
-"""Carry one run to its end, from wherever it stands.
+"""Carry one run to its end, from wherever it stands: each exchange is on disk before the protocol learns of it.
 
-A run survives any crash: each exchange is on disk before the protocol learns of it. A restarted referee feeds the
-stored replies to a fresh generator and goes on where it was.
+A restarted referee feeds the stored replies to a fresh generator and goes on where it was.
 """
 
 from __future__ import annotations
@@ -107,8 +106,7 @@ class Execution:
     def run(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
         """Drive the protocol to its end and return the result document.
 
-        What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason; the
-        operator's word ends it as ``cancelled``.
+        It may end as ``refused`` (a party's own rules forbid it), ``failed`` or ``cancelled``, with the reason.
         """
         began = time.monotonic()
         self._on_progress = on_progress
@@ -233,11 +231,7 @@ class Execution:
             )
 
     def _until_witnessed(self, ask: Callable[[], T]) -> T:
-        """Ask witnesses, again and again while one is away: before anybody is asked, all of them know of the run.
-
-        One that answers what no witness does, again and again, ends it: the operator wants it to know, and has to
-        choose.
-        """
+        """Ask witnesses, again and again while one is away; one that answers what no witness does ends the run."""
         reported, doubts = False, 0
         while True:
             began = time.monotonic()

@@ -24,13 +24,10 @@ from referee.tables import Cohort
 
 
 class Orders(NamedTuple):
-    """What a run begins with.
+    """What a run begins with: orders with agents that were never asked, oldest first, and a commitment to each.
 
-    Attributes:
-        usable: The orders with agents that were never asked, oldest first, as they are from now on.
-        fresh: The one of those who enrolled since the last run began, which is among them; None if nobody did.
-        seeds: The new seeds of orders that were there, by their first agents.
-        commitments: To each usable order.
+    ``fresh`` is the one of those who enrolled since the last run began; ``seeds`` are the new ones of orders that were
+    there, by their first agents.
     """
 
     usable: tuple[Cohort, ...]

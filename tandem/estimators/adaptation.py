@@ -16,23 +16,10 @@ from common.core.errors import BadFit, BadInput
 from common.core.machine import works_after_fork
 from common.data.tables import Number, TableSource
 from common.learners.adaptation import MAX_SCORES
+from tandem.estimators import frames
 from tandem.estimators.base import FitPeople, HybridEstimator
 from tandem.estimators.classes import BinaryClassifier
 from tandem.estimators.fitting import PUBLIC, plain
-from tandem.estimators.frames import (
-    LABEL,
-    RESPONSE,
-    PublicClippingWarning,
-    bounded,
-    clipped_shares,
-    described,
-    labelled,
-    numbers,
-    public_pairs,
-    response_cost,
-    warning_text,
-    widened,
-)
 
 CHOICE = {"law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.25, "most": 16}, "validation": 0.2}
 """How a grid is searched where nothing else is said: four runs on the average, sixteen carried out."""
@@ -95,15 +82,15 @@ class Adapter(HybridEstimator):
         if population is None and self._settings()["private"] == "source":
             raise BadFit("private: source has no people of the target to test on: give population=(X, y)")
         seed = self._seed()
-        self._open = labelled(public, y, "public")[0]
+        self._open = frames.labelled(public, y, "public")[0]
         people = self._people(X, y)
         del self._open
         others = self._others(public, y, "public")
         self._settle(others)
-        self.public_clipped_ = clipped_shares(others, self._described(PUBLIC))
-        text = warning_text(self.public_clipped_, self._response_cost(others))
+        self.public_clipped_ = frames.clipped_shares(others, self._described(PUBLIC))
+        text = frames.warning_text(self.public_clipped_, self._response_cost(others))
         if text:
-            warnings.warn(text, PublicClippingWarning, stacklevel=3)
+            warnings.warn(text, frames.PublicClippingWarning, stacklevel=3)
         asked = None if population is None else self._others(population, y, "population")
         sides = self._sides(people, asked, seed, X, y, population)
         tree = self._tree(
@@ -120,7 +107,7 @@ class Adapter(HybridEstimator):
         return self
 
     def _public_bounds(self, columns: list[str]) -> Any:
-        return public_pairs(self._open, columns) if self._by_public else self.bounds
+        return frames.public_pairs(self._open, columns) if self._by_public else self.bounds
 
     @property
     def _by_public(self) -> bool:
@@ -265,31 +252,31 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     def _marked(self, given: FitPeople) -> polars.DataFrame:
         """Return people with their responses as the parties read them; the class that a table needs says nothing."""
         frame, target = given
-        taken = {LABEL, RESPONSE} & set(frame.columns)
+        taken = {frames.LABEL, frames.RESPONSE} & set(frame.columns)
         if taken:
             raise BadFit(f"a column is called {taken.pop()!r}, which is needed for the responses: rename it")
         try:
-            responses = numbers(target, "y", "y")
+            responses = frames.numbers(target, "y", "y")
         except BadInput:
             raise BadFit("y must hold numbers only: leave out people without one") from None
         if not np.isfinite(responses).all():
             raise BadFit("y must hold finite numbers only: leave out people without one")
-        response = polars.Series(RESPONSE, responses, polars.Float64)
-        return frame.with_columns(response, polars.lit("positive").alias(LABEL))
+        response = polars.Series(frames.RESPONSE, responses, polars.Float64)
+        return frame.with_columns(response, polars.lit("positive").alias(frames.LABEL))
 
     def _settle(self, others: polars.DataFrame) -> None:
         bounds = self._value("response_bounds")
         if isinstance(bounds, str) and bounds == "public":
-            self._range = widened(others[RESPONSE].to_numpy())
+            self._range = frames.widened(others[frames.RESPONSE].to_numpy())
         else:
-            self._range = bounded(bounds, "response_bounds")
+            self._range = frames.bounded(bounds, "response_bounds")
 
     def _response_cost(self, others: polars.DataFrame) -> float:
-        return response_cost(others[RESPONSE].to_numpy(), *self._range)
+        return frames.response_cost(others[frames.RESPONSE].to_numpy(), *self._range)
 
     def _described(self, file: str) -> TableSource:
         low, high = self._range
-        return described(self._schema, file, Number(column=RESPONSE, low=low, high=high))
+        return frames.described(self._schema, file, Number(column=frames.RESPONSE, low=low, high=high))
 
     def _columns(self) -> dict[str, int]:
         return {**super()._columns(), "response": self._schema.dimension}

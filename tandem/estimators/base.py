@@ -33,18 +33,8 @@ from common.statistics.intervals import Estimate
 from referee.runfolder import write_run
 from referee.service.referee import public
 from referee.view.run_view import OVER_ALL_RUNS
+from tandem.estimators import frames
 from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET, refusing, run, settled, warn_of_clipping
-from tandem.estimators.frames import (
-    check_once,
-    chosen_columns,
-    described,
-    doubles,
-    handed_over,
-    known_target,
-    labelled,
-    numeric_schema,
-    public_schema,
-)
 from tandem.estimators.guarantee import Guarantee, Spending
 
 FitPeople = tuple[polars.DataFrame, AnyArray]
@@ -101,13 +91,13 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 raise BadFit("records in a file need schema=, which says what its columns are; found none")
             if isinstance(y, str) and is_frame(X):
                 X, y = _apart(X, y)
-            matrix, target = self._validated(X, reset, y=known_target(y), y_numeric=self._numeric)
+            matrix, target = self._validated(X, reset, y=frames.known_target(y), y_numeric=self._numeric)
             return self._framed(matrix, reset), target
 
     def _features(self, X: Any) -> polars.DataFrame:
         with refusing():
             if self.schema is not None:
-                return _texts(chosen_columns(X, self._schema.columns, self._schema.layout))
+                return _texts(frames.chosen_columns(X, self._schema.columns, self._schema.layout))
             return self._framed(self._validated(self._without_id(X), False), False)
 
     def _without_id(self, X: Any) -> Any:
@@ -116,14 +106,16 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return _apart(X, id_column)[0] if named else X
 
     def _validated(self, X: Any, reset: bool, **target: Any) -> Any:
-        return validate_data(self, doubles(X), reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", **target)
+        return validate_data(
+            self, frames.doubles(X), reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", **target
+        )
 
     def _framed(self, matrix: AnyArray, reset: bool) -> polars.DataFrame:
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{at}" for at in range(matrix.shape[1])] if names is None else [str(name) for name in names]
         if reset:
             norm = self._value("norm") if self._shortens else None
-            self._schema = numeric_schema(self._public_bounds(columns), columns, norm)
+            self._schema = frames.numeric_schema(self._public_bounds(columns), columns, norm)
         return polars.DataFrame(dict(zip(columns, np.ascontiguousarray(matrix.T), strict=True)))
 
     def _public_bounds(self, columns: list[str]) -> Any:
@@ -131,7 +123,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _by_schema(self, X: Any, y: Any, reset: bool) -> FitPeople:
         if reset:
-            self._schema = public_schema(self.schema)
+            self._schema = frames.public_schema(self.schema)
             if self._schema.norm is not None and not self._shortens:
                 raise BadFit(
                     "the schema has a norm, which would shorten what is to be predicted, too: give "
@@ -146,9 +138,9 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise BadFit("y is None, and the schema names no label: give the labels, or the name of their column")
         named = isinstance(y, str)
         wanted = (*columns, y) if named and y not in columns else columns
-        table = chosen_columns(X, wanted, self._schema.layout)
+        table = frames.chosen_columns(X, wanted, self._schema.layout)
         frame = _texts({name: table[name] for name in columns})
-        target = np.asarray(table[y]) if named else column_or_1d(known_target(y))
+        target = np.asarray(table[y]) if named else column_or_1d(frames.known_target(y))
         if len(target) != len(frame):
             raise BadFit(f"X has {len(frame)} people and y {len(target)} values: give one for each person")
         return frame, target
@@ -163,7 +155,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
         """Read the people of parameter ``name`` by the rules of the curator's."""
-        return self._marked(self._given(*labelled(others, y, name), reset=False))
+        return self._marked(self._given(*frames.labelled(others, y, name), reset=False))
 
     @abstractmethod
     def _described(self, file: str) -> TableSource:
@@ -264,11 +256,11 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if y is None and self._schema.label is not None:
             label = self._schema.label.column
         with refusing():
-            return handed_over(X, label, self._id(), self._schema.layout)
+            return frames.handed_over(X, label, self._id(), self._schema.layout)
 
     def _id(self) -> str | None:
         given: str | None = self._value("id_column")
-        return given if given is not None or self.schema is None else public_schema(self.schema).id
+        return given if given is not None or self.schema is None else frames.public_schema(self.schema).id
 
     def _carry_out(
         self, tree: Mapping[str, Any], sides: Sides, seed: int | None, others: polars.DataFrame | None = None
@@ -336,7 +328,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         check_is_fitted(self, "hypothesis_")
         frame = self._features(X)
         with refusing():
-            return encode(frame, described(self._schema, "people.parquet"))
+            return encode(frame, frames.described(self._schema, "people.parquet"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -359,7 +351,7 @@ def _texts(columns: Mapping[str, Any]) -> polars.DataFrame:
 def _apart(X: Any, name: str) -> tuple[Any, Any]:
     if name not in X.columns:
         raise BadFit(f"y names the column {name!r}, which X does not have")
-    check_once(X, [name])
+    frames.check_once(X, [name])
     rest = X.drop(name) if isinstance(X, polars.DataFrame) else X.drop(columns=name)
     return rest, X[name]
 

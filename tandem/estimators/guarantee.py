@@ -40,9 +40,9 @@ class Spending(Value):
 class Guarantee(Value):
     """The privacy of all fits of one estimator object; its text says it in full.
 
-    Costs add up by basic composition: (sum of epsilon, sum of delta), rounded up. That is what somebody pays whose
-    record is in every fit; for one who is in some of them it is less. Other objects (clones, the candidates of a grid
-    search, the folds of a cross-validation) that saw the same people are counted by ``all_runs`` alone.
+    Costs add up by basic composition: (sum of epsilon, sum of delta), rounded up, for somebody whose record is in every
+    fit. Other objects (clones, the candidates of a grid search, the folds of a cross-validation) that saw the same
+    people are counted by ``all_runs`` alone.
 
     Attributes:
         fits: What each fit may cost, the first first. A fit that failed on the way counts.

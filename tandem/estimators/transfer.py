@@ -14,24 +14,9 @@ from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.scenario.fitting import Advice, diameter
 from common.statistics.intervals import Estimate
 from referee.protocols.base import JudgedCandidate
+from tandem.estimators import fitting
 from tandem.estimators.base import Sides
 from tandem.estimators.classes import BinaryClassifier
-from tandem.estimators.fitting import (
-    DIAMETER,
-    FIT,
-    PUBLIC,
-    REWEIGH,
-    UNDECIDED,
-    CannotHelpWarning,
-    Choice,
-    FewForTeachersWarning,
-    advised,
-    chosen,
-    learner_settings,
-    leaves_votes_open,
-    settled,
-    suffice,
-)
 from tandem.estimators.frames import LABEL
 
 
@@ -173,8 +158,8 @@ class TransferClassifier(BinaryClassifier):
             raise BadFit("public records have no labels here: give public=X alone, found a tuple")
         points = None if public is None else self._features(public).with_columns(polars.lit("positive").alias(LABEL))
         tree, found = self._settled_tree(sides, 0 if points is None else len(points))
-        for words in found.warnings if self.protocol == FIT else ():
-            warnings.warn(words, CannotHelpWarning, stacklevel=3)
+        for words in found.warnings if self.protocol == fitting.FIT else ():
+            warnings.warn(words, fitting.CannotHelpWarning, stacklevel=3)
         self._carry_out(tree, sides, seed, points)
         self.advice_ = found
         self.candidates_ = tuple(
@@ -185,17 +170,17 @@ class TransferClassifier(BinaryClassifier):
         return self
 
     def _settled_tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
-        people, given, ball = len(sides.curator), self._given_numbers(len(sides.population)), DIAMETER
-        if self.protocol != REWEIGH:
+        people, given, ball = len(sides.curator), self._given_numbers(len(sides.population)), fitting.DIAMETER
+        if self.protocol != fitting.REWEIGH:
             ball = diameter(people, self._number("epsilon"), self._number("delta"), self._schema.dimension)
-        first = learner_settings(self.learner, people, public, 1, ball)
+        first = fitting.learner_settings(self.learner, people, public, 1, ball)
         if first.get("name") == "model-agnostic" and first.get("protects", "records") == "records" and not public:
             raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
-        found = advised(self._scenario_of(sides, public, first, UNDECIDED))
-        choice = chosen(self.protocol, self._value("mode"), given, found, counted=first.get("name") == "sgd")
-        learner = learner_settings(self.learner, people, public, choice.rounds, ball)
+        found = fitting.advised(self._scenario_of(sides, public, first, fitting.UNDECIDED))
+        choice = fitting.chosen(self.protocol, self._value("mode"), given, found, counted=first.get("name") == "sgd")
+        learner = fitting.learner_settings(self.learner, people, public, choice.rounds, ball)
         tree = self._scenario_of(sides, public, learner, choice)
-        if leaves_votes_open(self.learner):
+        if fitting.leaves_votes_open(self.learner):
             learner["queries"] = self._points(tree, people, learner["queries"])
         return tree, found
 
@@ -215,19 +200,21 @@ class TransferClassifier(BinaryClassifier):
         """Return how many public points are labelled; warn if teachers have too few records all the same."""
         learner = tree["curator"]["learner"]
         learner["queries"] = 1
-        planned = settled(tree).curator.settings.wire()
+        planned = fitting.settled(tree).curator.settings.wire()
         weights = self._schema.dimension + 1
-        points, each = suffice(public, planned["chunks"], planned.get("draws") or people, weights)
+        points, each = fitting.suffice(public, planned["chunks"], planned.get("draws") or people, weights)
         if each < weights:
             warnings.warn(
                 f"each teacher has {each:.1f} records for {weights} weights, even with {points} points to label: give "
                 "more people, fewer rounds or a larger epsilon, or take learner='sgd'",
-                FewForTeachersWarning,
+                fitting.FewForTeachersWarning,
                 stacklevel=4,
             )
         return points
 
-    def _scenario_of(self, sides: Sides, public: int, learner: dict[str, Any], choice: Choice) -> dict[str, Any]:
+    def _scenario_of(
+        self, sides: Sides, public: int, learner: dict[str, Any], choice: fitting.Choice
+    ) -> dict[str, Any]:
         return self._tree(
             sides,
             {"kappa": choice.kappa, "eta": choice.eta, "rounds": choice.rounds, "learner": learner},
@@ -241,5 +228,5 @@ class TransferClassifier(BinaryClassifier):
             # Weights beyond 1/kappa are out of reach anyway; where they are at most that, so is their second moment.
             divergence={"chi_squared": 1.0 / choice.kappa},
             vc_dimension=self._schema.dimension + 1,
-            public={"table": self._described(PUBLIC).wire(), "labelled": False} if public else None,
+            public={"table": self._described(fitting.PUBLIC).wire(), "labelled": False} if public else None,
         )

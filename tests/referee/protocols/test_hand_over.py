@@ -11,7 +11,6 @@ from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.operations.operation import Learn
-from common.protocols.base import AskCurator
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
 from tests.referee.protocols.test_protocol_contract import World, play
@@ -30,24 +29,9 @@ def two_tasks(*overrides: str):
     return tiny(f"protocol={NAME}", *people, tasks, "baselines=[]", "curator.rounds=5", *overrides)
 
 
-class Turning(World):
-    """Agents whose answers are ones at a rate that depends on the round."""
-
-    def __init__(self, chosen, rates):
-        super().__init__(chosen, 0.0)
-        self.rates, self.round = rates, 0
-
-    def __call__(self, number, step):
-        if isinstance(step, AskCurator) and isinstance(step.operation, Learn):
-            self.round = step.operation.round
-        self.rate = self.rates[self.round - 1] if self.round else 0.0
-        return super().__call__(number, step)
-
-
 def test_the_second_task_begins_with_the_weights_of_the_first():
     chosen = two_tasks()
-    world = Turning(chosen, [1.0, 0.0, 1.0, 0.0])
-    outcome = play(NAME, chosen, world)
+    outcome = play(NAME, chosen, world := World(chosen, [1.0, 0.0, 1.0, 0.0]))
     operations = world.operations()
     # Nothing is reset in between, and an accepted hypothesis is not reweighed by.
     assert [o.kind for o in operations] == ["learn", "reweigh", "learn", "learn", "reweigh", "learn"]
@@ -69,7 +53,7 @@ def test_the_second_task_begins_with_the_weights_of_the_first():
     ],
 )
 def test_all_tasks_share_the_rounds(rates, tasks):
-    outcome = play(NAME, chosen := two_tasks(), Turning(chosen, rates))
+    outcome = play(NAME, chosen := two_tasks(), World(chosen, rates))
     assert (outcome.status, outcome.iterations) == ("exhausted", 5)
     assert [(t.status, t.iterations) for t in outcome.tasks] == tasks
 
@@ -94,13 +78,13 @@ def test_one_task_is_subsample_test_reweigh():
 def test_a_curator_whose_hypothesis_sees_the_label_is_at_fault():
     chosen = two_tasks()
 
-    class Peeping(Turning):
+    class Peeping(World):
         def released(self, operation):
             peeps = isinstance(operation, Learn) and operation.task == TASKS[1]
             looked_at = {"kind": "linear", "weights": [1.0] * 9, "threshold": 0.0}
             return {"hypothesis": looked_at} if peeps else super().released(operation)
 
-    world = Peeping(chosen, [0.0] * 5)
+    world = Peeping(chosen, 0.0)
     with pytest.raises(PeerMisbehaved, match="features before it only"):
         play(NAME, chosen, world)
     assert [o.task for o in world.operations()] == list(TASKS)

@@ -4,7 +4,8 @@ Made on its own example, so a new one is tested by being registered.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,21 +34,31 @@ PUBLIC = 1234567
 
 
 class World:
-    """Both sides as a protocol sees them: plausible releases, agents whose answers are ones at some rate.
+    """Both sides as a protocol sees them: plausible releases, agents whose answers are ones at a rate, or one a round.
 
-    For protocols from elsewhere, and for operations of which no plausible release is written here, the scenario's own
-    curator does the work, on its own sample.
+    ``releases`` are what the curator releases for operations of some kinds. For protocols from elsewhere, and for
+    operations of which no plausible release is written here, the scenario's own curator does the work, on its sample.
     """
 
-    def __init__(self, chosen: Scenario, rate: float, agents: int | None = None) -> None:
+    def __init__(
+        self,
+        chosen: Scenario,
+        rate: float | list[float],
+        agents: int | None = None,
+        releases: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.chosen = chosen
-        self.rate = rate
+        self.rates = rate if isinstance(rate, list) else [rate]
+        self.round = 1
+        self.releases = releases
         self.left = int(chosen.agents.count) if agents is None else agents
         self.source = RandomSource.seeded(7)
         self.log: list[tuple[int, Any, Any]] = []
         self.curator: Engine | None = None
 
     def released(self, operation: Operation[Any]) -> dict[str, Any]:
+        if operation.kind in self.releases:
+            return self.releases[operation.kind]
         if self.chosen.protocol not in PROTOCOLS.shipped():
             return self.carried_out(operation)
         if isinstance(operation, Learn) and self.chosen.problem is not None:
@@ -76,9 +87,10 @@ class World:
 
     def answered(self, query: Query, asked: int) -> Answers:
         slots = np.arange(asked)
-        values = np.full(asked, self.rate)
+        rate = self.rates[min(self.round, len(self.rates)) - 1]
+        values = np.full(asked, rate)
         if query.domain is not None:
-            values = (self.rate * (query.domain - 1) * np.ones(asked)).astype(np.uint64)
+            values = (rate * (query.domain - 1) * np.ones(asked)).astype(np.uint64)
         return Answers(asked, randomize(query, values, self.chosen.agents.mechanism, slots, self.source), slots)
 
     def operations(self) -> list[Any]:
@@ -91,6 +103,7 @@ class World:
     def __call__(self, number: int, step: AskCurator | AskAgents) -> Any:
         reply: Any
         if isinstance(step, AskCurator):
+            self.round = getattr(step.operation, "round", self.round)
             reply = {**self.released(step.operation), "event": {}}
         else:
             asked = min(step.count, self.left)
@@ -261,15 +274,10 @@ NONSENSE: dict[str, list[Any]] = {
     "head": [
         {},
         {"items": [1], "counts": [1]},
-        {"items": [1], "counts": [1], "people": 0},
-        {"items": [1], "counts": [1], "people": "9"},
-        {"items": [1], "counts": [1, 2], "people": 9},
+        *({"items": [1], "counts": [1], "people": wrong} for wrong in (0, "9")),
+        *({"items": [1], "counts": wrong, "people": 9} for wrong in ([1, 2], [0.5], [1 << 70])),
+        *({"items": [wrong], "counts": [1], "people": 9} for wrong in (-1, 1 << 60, 0.5)),
         {"items": [1, 1], "counts": [1, 2], "people": 9},
-        {"items": [-1], "counts": [1], "people": 9},
-        {"items": [1 << 60], "counts": [1], "people": 9},
-        {"items": [0.5], "counts": [1], "people": 9},
-        {"items": [1], "counts": [0.5], "people": 9},
-        {"items": [1], "counts": [1 << 70], "people": 9},
         {"items": list(range(600)), "counts": [1] * 600, "people": 9},
     ],
 }
@@ -286,24 +294,14 @@ ASKED_OF_CURATORS = [
 def test_nonsense_that_a_curator_releases_is_its_fault(name, alone, kind):
     chosen = small(name, alone=alone)
     for nonsense in NONSENSE[kind]:
-
-        class Broken(World):
-            def released(self, operation: Operation[Any], nonsense: Any = nonsense) -> dict[str, Any]:
-                return nonsense if operation.kind == kind else super().released(operation)
-
         with pytest.raises(PeerMisbehaved, match="the curator"):
-            play(name, chosen, Broken(chosen, 0.3))
+            play(name, chosen, World(chosen, 0.3, releases={kind: nonsense}))
 
 
 @for_each("name", [name for name in ABOUT if "curator:learn" in str(PROTOCOLS[name]().pattern)])
 def test_a_curator_none_of_whose_blocks_answers_exhausts_the_run(name):
-    chosen = small(name)
-
-    class Silent(World):
-        def released(self, operation: Operation[Any]) -> dict[str, Any]:
-            return {"hypothesis": {"kind": "constant", "label": -1}}
-
-    outcome = play(name, chosen, Silent(chosen, 0.3))
+    silent = {"learn": {"hypothesis": {"kind": "constant", "label": -1}}}
+    outcome = play(name, small(name), World(small(name), 0.3, releases=silent))
     assert outcome.status == "exhausted"
     assert "no block" in outcome.reason
 
@@ -331,13 +329,7 @@ def test_it_reweighs_by_every_hypothesis_that_is_bad_and_never_after_the_last():
 
 def test_out_of_rounds_it_gives_the_best_by_upper_limit():
     chosen = tiny("mode=agnostic")
-    world, rates = World(chosen, 0.0), iter([0.9, 0.3, 0.6])
-
-    def improving(number: int, step: Any) -> Any:
-        world.rate = next(rates) if isinstance(step, AskAgents) else world.rate
-        return world(number, step)
-
-    outcome = play(STR, chosen, improving)
+    outcome = play(STR, chosen, world := World(chosen, [0.9, 0.3, 0.6]))
     assert (outcome.status, outcome.iterations) == ("exhausted", 3)
     assert outcome.answer == world.questions()[1].query.hypothesis
     assert outcome.estimate.low <= 0.3 <= outcome.estimate.high
