@@ -128,13 +128,13 @@ async def _requests(target: LoadTarget, chosen: Any, individuals: int) -> dict[s
     def answered(agent: LightAgent, answer: Any) -> None:
         agent.answer(answer.body)
 
-    found = {"enrol": await phase("enrol", load, agents, individuals, asks["enrol"], lambda agent, answer: None)}
+    found = {"enrol": await phase("enrol", load, agents, asks["enrol"], lambda agent, answer: None)}
     began = time.perf_counter()
     with closing(Remote(target.url, target.operator)) as remote:
         await asyncio.to_thread(remote.create, chosen, 1, "enrolled")
         opened = await first_question(load, asks["poll"](agents[0])) - began
-        found["poll"] = await phase("poll", load, agents, individuals, asks["poll"], answered)
-        found["report"] = await phase("report", load, agents, individuals, asks["report"], lambda agent, answer: None)
+        found["poll"] = await phase("poll", load, agents, asks["poll"], answered)
+        found["report"] = await phase("report", load, agents, asks["report"], lambda agent, answer: None)
     with operating(target.url, target.operator) as at_referee:
         await asyncio.to_thread(at_referee.ask_to_cancel, "enrolled")
     refused = [f"{name}: {dict(one.rejected)}" for name, one in found.items() if one.rejected]

@@ -149,7 +149,7 @@ async def _requests(target: LoadTarget, relay: str, relay_pid: int, chosen: Any,
             if way != "direct":
                 sealing.prepare(agents, ask)
             before = _cpu(relay_pid)
-            done = await phase(name, loads[way], agents, count, sent, answered)
+            done = await phase(name, loads[way], agents, sent, answered)
             document = done.document()
             if done.rejected:
                 raise SystemExit(f"requests were refused: {dict(done.rejected)}")

@@ -18,8 +18,8 @@ from typing import Any
 
 from common.scenario import loading
 from common.scenario.plan import resolve
+from deploy.baselines import complete
 from deploy.deployment import Embedded
-from deploy.experiment import complete
 
 
 def one(number: int, data: list[str]) -> dict[str, float]:

@@ -80,13 +80,8 @@ class Case:
 class AuditRow:
     """One audit: of what is shipped (``without`` is empty), or of a twin without a safeguard.
 
-    Attributes:
-        case: What was audited.
-        without: What was taken out of the twin.
-        runs: Trials on each of the two inputs, for the search and again for the bound.
-        delta, claimed: The claim: (claimed, delta)-DP.
-        measured: Lower bound on epsilon at that delta.
-        seconds: What it took.
+    The claim is (claimed, delta)-DP; ``measured`` is a lower bound on epsilon at that delta, and ``runs`` the trials on
+    each of the two inputs, for the search and again for the bound.
     """
 
     case: str
@@ -113,12 +108,7 @@ class AuditRow:
 
 
 def rows(cases: Iterable[Case], scale: float) -> Iterator[AuditRow]:
-    """Audit every case and its twins.
-
-    Args:
-        cases: What to audit.
-        scale: Multiplies the trials of each case; a twin has those of its case at least, since it has to be caught.
-    """
+    """Audit every case and its twins, with ``scale`` times the trials; a twin has those of its case at least."""
     for case in cases:
         subjects: dict[str, Subject] = {"": case.honest, **case.twins}
         for without, subject in subjects.items():

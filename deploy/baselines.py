@@ -1,14 +1,16 @@
-"""What only an experiment can know: the true loss of an answer on the target."""
+"""What only an experiment can know: the true loss of an answer on the target, and what other ways would have given."""
 
 from __future__ import annotations
 
 import math
+import resource
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -20,7 +22,7 @@ from common.data.population import RecordSource, open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, parse_hypothesis
 from common.local.hypotheses.rules import Parity
-from common.local.losses import evaluate
+from common.local.losses import Loss, evaluate
 from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.protocols.base import demands_of
@@ -29,6 +31,7 @@ from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, pa
 from curator.learners.adaptation import one_thread
 from curator.mechanisms.parities import Equations
 from deploy.deployment import Embedded, OnProgress
+from referee.protocols.base import halts
 
 MAX_PEOPLE = 1 << 21  # fresh simulated people on whom a hypothesis is judged: standard error below 0.00035
 MAX_NUMBERS = 1 << 27  # features drawn to judge it, at most: fewer people where they have many
@@ -56,12 +59,9 @@ def evaluation_source(scenario: Scenario, seed: int) -> RecordSource:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a hypothesis is worth on the people of a record source.
+    """Share of all, and of those with label -1 and +1, whom a hypothesis predicts wrongly; None where nobody has it.
 
-    Attributes:
-        loss: Share of all whom it predicts wrongly.
-        on_negative, on_positive: Share of those with label -1 and +1 whom it predicts wrongly; None where nobody has
-            the label. Where one label is rare, a small loss says little: a constant has it, too.
+    Where one label is rare, a small loss says little: a constant has it, too.
     """
 
     loss: float
@@ -82,16 +82,9 @@ def judge(hypothesis: Hypothesis, population: RecordSource) -> Judgement:
     return Judgement(sum(wrong.values()) / len(population), shares[-1], shares[1])
 
 
-def loss(hypothesis: Hypothesis, population: RecordSource) -> float:
-    """Return the 0/1 loss of a hypothesis on the people of a record source."""
-    wrong = sum(int(np.count_nonzero(hypothesis.mistakes(records))) for records in _blocks(population))
-    return wrong / len(population)
-
-
-def squared_error(hypothesis: Hypothesis, population: RecordSource) -> float:
-    """Return the mean of the squared losses (:data:`common.local.losses.Loss`) of a hypothesis on such people."""
-    squared = sum(float(evaluate("squared", hypothesis, records).sum()) for records in _blocks(population))
-    return squared / len(population)
+def loss(hypothesis: Hypothesis, population: RecordSource, kind: Loss = "zero-one") -> float:
+    """Return the mean loss of a hypothesis on the people of a record source."""
+    return sum(float(evaluate(kind, hypothesis, records).sum()) for records in _blocks(population)) / len(population)
 
 
 def _blocks(population: RecordSource) -> Iterator[Records]:
@@ -102,13 +95,7 @@ def _blocks(population: RecordSource) -> Iterator[Records]:
 Finding = tuple[float, str]
 
 
-class _Place(NamedTuple):
-    """Where a baseline works, and where it is charged."""
-
-    folder: Path
-    charging: Charging
-
-
+_Place = tuple[Path, Charging]  # where a baseline works, and where it is charged
 _OPTIMUM_PEOPLE = 200_000
 _FOLDS = 5
 _PENALTY = 1e-4
@@ -134,22 +121,20 @@ def run_baselines(
         folder: The run's folder: a baseline works in a directory of its own below it, since there is room for a run
             there. (The directory for temporary files is often in memory.)
         attempts: Keeps the reason for each baseline that cannot run or comes to nothing; those are left out.
-        on_progress: Called for each baseline as it begins.
         charging: Where they are charged to the people whose records they use.
     """
     ways: dict[str, Callable[[Scenario, dict[str, Any], int, _Place], Finding]] = {
         "curator-only": _curator_only,
-        "agents-only": _agents_only,
-        "agents-once": _agents_once,
+        "agents-only": partial(_local, protocol="local-gradient-descent", words="local gradient descent"),
+        "agents-once": partial(_local, protocol="local-averages", words="a discriminant from averages, asked once,"),
         "optimum": _optimum,
     }
     found: dict[str, dict[str, float | str]] = {}
     for name in asked.baselines:
         on_progress(f"baseline {name}", {})
         own = subseed(seed or 0, f"baseline {name}") % (1 << 31)
-        finding = attempts.attempt(
-            name, f"baseline {name}", partial(ways[name], asked, result, own, _Place(folder, charging))
-        )
+        work = partial(ways[name], asked, result, own, (folder, charging))
+        finding = attempts.attempt(name, f"baseline {name}", work)
         if finding is not None:
             found[name] = {"loss_on_target": finding[0], "note": finding[1]}
     return found
@@ -161,14 +146,6 @@ def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Pl
     alone = resolve(_changed(asked, {"curator": {"rounds": 1}, **once}))
     note = "one round on the curator's sample, nothing reweighed; planned noise spends the whole budget on it"
     return _loss_of(alone, seed, place), note
-
-
-def _agents_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
-    return _local(asked, result, seed, place, "local-gradient-descent", "local gradient descent")
-
-
-def _agents_once(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
-    return _local(asked, result, seed, place, "local-averages", "a discriminant from averages, asked once,")
 
 
 def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, protocol: str, words: str) -> Finding:
@@ -242,11 +219,10 @@ def _parity(records: Records) -> Parity:
 
 
 def _loss_of(scenario: ResolvedScenario, seed: int, place: _Place) -> float:
-    with tempfile.TemporaryDirectory(prefix="baseline-", dir=place.folder) as state:
-        seed_or_none = seed if scenario.people == "simulated" else None
-        finished = Embedded(Path(state), place.charging).run(
-            scenario, seed_or_none, "baseline", lambda text, numbers: None
-        )
+    folder, charging = place
+    seeded = seed if scenario.people == "simulated" else None
+    with tempfile.TemporaryDirectory(prefix="baseline-", dir=folder) as state:
+        finished = Embedded(Path(state), charging).run(scenario, seeded, "baseline", lambda text, numbers: None)
     answer = finished.result["answer"]
     if answer is None:
         raise NoAnswer(f"{finished.result['status']}, {finished.result['reason']}")
@@ -271,13 +247,7 @@ class Attempts:
     """Comparisons that are tried one after the other; none of them ends a run that has its answer.
 
     What is left out is what a scenario or a machine can cause: a sample that finds no room, missing data, a full disk,
-    too little memory, a refusal, a run without an answer. A bug of our own is raised.
-
-    Args:
-        on_progress: Called for each comparison that is left out.
-
-    Attributes:
-        left_out: The reason for each comparison that was left out, by its name.
+    too little memory, a refusal, a run without an answer; ``left_out`` has the reasons by name. A bug is raised.
     """
 
     def __init__(self, on_progress: OnProgress) -> None:
@@ -285,15 +255,93 @@ class Attempts:
         self.left_out: dict[str, str] = {}
 
     def attempt(self, name: str, words: str, work: Callable[[], T]) -> T | None:
-        """Return what the work finds out, or None where it cannot be done.
-
-        Args:
-            name: Key in :attr:`left_out`.
-            words: The comparison as people read it.
-        """
+        """Return what the work finds out, or None where it cannot be done; ``words`` are for people."""
         try:
             return work()
         except (NoAnswer, TandemError, OSError, OperationalError, MemoryError) as error:
             self.left_out[name] = " ".join(str(error).split()) or type(error).__name__
             self._watch(f"{words} is left out: {self.left_out[name]}", {})
             return None
+
+
+_OPTIMUM = "what was fitted to people of T without privacy"
+NOTICEABLE = 0.005  # A difference in loss below this is called none
+
+
+def reading(
+    asked: Scenario, result: dict[str, Any], hybrid: float, baselines: dict[str, dict[str, float | str]]
+) -> str:
+    """Say in a sentence how the run's loss compares with those of its baselines; nothing about why.
+
+    Args:
+        hybrid: The true loss of the run's answer.
+    """
+    losses = {name: float(found["loss_on_target"]) for name, found in baselines.items()}
+    alone, best = losses.get("curator-only"), losses.get("optimum")
+    if alone is None:
+        return ""
+    if result["iterations"] == 1 and "candidates" not in result:
+        passed = halts(asked) and result["status"] == "done"
+        what = "the first hypothesis passed the agents' test" if passed else "there was one round"
+        return f"{what}: nothing was reweighed"
+    gain = alone - hybrid
+    if gain > NOTICEABLE:
+        left = "" if best is None else f", {abs(hybrid - best):.3f} {'above' if hybrid >= best else 'below'} {_OPTIMUM}"
+        return f"the loss of the answer is {gain:.3f} below that of the curator alone{left}"
+    if best is not None and alone - best <= 2 * NOTICEABLE:
+        return f"no gain ({gain:+.3f}): the curator alone is {alone - best:+.3f} from {_OPTIMUM}, little is to repair"
+    return f"no gain here ({gain:+.3f})"
+
+
+def complete(
+    result: dict[str, Any],
+    asked: Scenario,
+    seed: int | None,
+    folder: Path,
+    on_progress: OnProgress,
+    charging: Charging = USERS_OWN,
+) -> dict[str, Any]:
+    """Return the result with truth, peak memory and the run folder's path.
+
+    What of the truth and of the baselines cannot be found out is left out, and its reason stands in the truth's
+    ``left_out``: a run that has its answer gives it, whatever becomes of what it is compared with.
+
+    Args:
+        asked: The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
+        folder: The run's folder, in which baselines work.
+        charging: Where baselines are charged to the people whose records they use.
+    """
+    truth: dict[str, Any] | None = None
+    attempts, problem, people = Attempts(on_progress), asked.problem, asked.target.distribution
+    if result["answer"] is not None and problem is not None and people is not None:
+        judged = partial(problem.judge, result["answer"], asked.alpha, people)
+        truth = attempts.attempt("correct", "the truth", judged) or {}
+    elif result["answer"] is not None and problem is None and can_judge(asked):
+        truth = attempts.attempt("loss_on_target", "the true loss", lambda: _losses(result, asked, seed or 0)) or {}
+        if asked.baselines:
+            truth["baselines"] = run_baselines(asked, result, seed, folder, attempts, on_progress, charging)
+            if "loss_on_target" in truth:
+                truth["reading"] = reading(asked, result, truth["loss_on_target"], truth["baselines"])
+    if attempts.left_out:
+        truth = {**(truth or {}), "left_out": attempts.left_out}
+    used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {**result, "truth": truth, "peak_memory_bytes": unit * used, "run": str(folder)}
+
+
+def _losses(result: dict[str, Any], asked: Scenario, seed: int) -> dict[str, Any]:
+    population, answer = evaluation_source(asked, seed), parse_hypothesis(result["answer"])
+    found = judge(answer, population)
+    truth: dict[str, Any] = {
+        "loss_on_target": found.loss,
+        "loss_on_negative": found.on_negative,
+        "loss_on_positive": found.on_positive,
+        "people": len(population),
+    }
+    if asked.agents.loss == "squared":
+        truth["mean_squared_error"] = loss(answer, population, "squared")
+    if "tasks" in result:
+        truth["tasks"] = [loss(parse_hypothesis(task["answer"]), population) for task in result["tasks"]]
+    if asked.people == "real":
+        truth["note"] = "found out from the people's own records: outside every guarantee"
+    return truth

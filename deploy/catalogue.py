@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import NamedTuple
 
 from common import operations
 from common import protocols as problems
@@ -14,44 +13,33 @@ from common.local import hypotheses, mechanisms, queries
 from curator import learners
 from referee import protocols
 
-
-class RegisteredKind(NamedTuple):
-    """The package that a kind is registered from, its module that declares the registry, and the registry's name."""
-
-    package: ModuleType
-    module: str
-    registry: str
-
-
-KINDS = {
-    "protocols": RegisteredKind(protocols, "base", "PROTOCOLS"),
-    "problems": RegisteredKind(problems, "base", "PROBLEMS"),
-    "operations": RegisteredKind(operations, "operation", "OPERATIONS"),
-    "learners": RegisteredKind(learners, "base", "LEARNERS"),
-    "mechanisms": RegisteredKind(mechanisms, "mechanism", "MECHANISMS"),
-    "queries": RegisteredKind(queries, "query", "QUERIES"),
-    "hypotheses": RegisteredKind(hypotheses, "hypothesis", "HYPOTHESES"),
-    "distributions": RegisteredKind(distributions, "base", "DISTRIBUTIONS"),
+KINDS: dict[str, tuple[ModuleType, str]] = {
+    "protocols": (protocols, "base"),
+    "problems": (problems, "base"),
+    "operations": (operations, "operation"),
+    "learners": (learners, "base"),
+    "mechanisms": (mechanisms, "mechanism"),
+    "queries": (queries, "query"),
+    "hypotheses": (hypotheses, "hypothesis"),
+    "distributions": (distributions, "base"),
 }
-"""Every kind, by the group of its entry points."""
+"""Every kind, by the group of its entry points: its package, and the module there that declares the registry.
+
+The registry is named as the kind, in capitals.
+"""
 
 
 def registered() -> dict[str, list[str]]:
     """Return the names of all there is of each kind, shipped and installed; imports none of them."""
     return {
-        group: sorted({*declared(kind.package, kind.registry), *(entry.name for entry in installed(group))})
-        for group, kind in KINDS.items()
+        group: sorted({*declared(package, group.upper()), *(entry.name for entry in installed(group))})
+        for group, (package, _) in KINDS.items()
     }
 
 
 def explained(group: str) -> dict[str, str]:
     """Return the names of one kind, each with the first sentence of its documentation; imports all of that kind."""
-    kind = KINDS[group]
-    declaring = importlib.import_module(f"{kind.package.__name__}.{kind.module}")
-    registry: Registry[object] = getattr(declaring, kind.registry)
-    return {name: _first_sentence(entry) for name, entry in registry.items()}
-
-
-def _first_sentence(entry: object) -> str:
-    paragraph = (entry.__doc__ or "").strip().partition("\n\n")[0]
-    return " ".join(paragraph.split())
+    package, module = KINDS[group]
+    registry: Registry[object] = getattr(importlib.import_module(f"{package.__name__}.{module}"), group.upper())
+    first = {name: (entry.__doc__ or "").strip().partition("\n\n")[0] for name, entry in registry.items()}
+    return {name: " ".join(paragraph.split()) for name, paragraph in first.items()}

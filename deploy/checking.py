@@ -1,8 +1,6 @@
 """The one question whether a scenario and its data can be run, which every command asks before anything is charged.
 
-Each party refuses by functions of its own what it would not take; here all of them are asked, in the order in which a
-run would. So what ``referee init`` writes and ``referee check`` passes begins as a run, and what a run refuses, a check
-refuses in the same words.
+Each party refuses by functions of its own what it would not take; here all are asked, in the order of a run.
 """
 
 from __future__ import annotations
@@ -62,12 +60,10 @@ def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) 
     """Return the resolved scenario of n people of the curator; if they are too few, say how many would do.
 
     Args:
-        with_people: Returns the scenario of another number of people.
         too_few: Says that n are too few, in the words of who counts them.
 
     Raises:
-        BadScenario, BadInput, BudgetExceeded: As :func:`acceptable`; with a number of people that is acceptable itself,
-            where more of them help.
+        BadScenario, BadInput, BudgetExceeded: As :func:`acceptable`; where more people help, with a number that does.
     """
 
     def holds(people: int) -> bool:
@@ -90,11 +86,7 @@ def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) 
 
 
 def check_parties(chosen: ResolvedScenario) -> None:
-    """Refuse what a party would refuse of a resolved scenario, as far as its public numbers tell.
-
-    Raises:
-        BadScenario, BadInput, BudgetExceeded: As :func:`acceptable`.
-    """
+    """Refuse what a party would refuse of a resolved scenario, as :func:`acceptable` does."""
     with in_range():
         check_policy(chosen, check_beginning(chosen))
 

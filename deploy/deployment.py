@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from common.core import canonical
 from common.core.errors import PeerUnavailable
@@ -45,18 +45,6 @@ class RunOutput:
     all_runs: dict[str, Any] | None = None
 
 
-class Deployment(Protocol):
-    """Brings the parties together."""
-
-    def check(self, scenario: ResolvedScenario) -> None:
-        """Refuse, before anything is written, a scenario that this deployment has no room for."""
-        ...
-
-    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
-        """Carry a run to its end; the same name again takes it up where it was."""
-        ...
-
-
 def spent_over_all_runs(transcript: str, scenario: ResolvedScenario, charging: Charging) -> dict[str, Any] | None:
     """Return what the people on each side of a run have spent over all runs by now; None where nobody is charged.
 
@@ -77,12 +65,7 @@ _TOKEN = secrets.token_hex(16)
 
 
 class Embedded:
-    """A deployment in one process. No answer is ever on its way, so no deadline passes, however slow the machine is.
-
-    Args:
-        state: Directory for the parties' states, one below it for each.
-        charging: Where runs are charged to the people of both sides.
-    """
+    """A deployment in one process. No answer is ever on its way, so no deadline passes, however slow the machine is."""
 
     def __init__(self, state: Path, charging: Charging = USERS_OWN) -> None:
         self._state = state

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,11 +40,9 @@ class PartyProcess:
     """One child process, kept alive.
 
     Args:
-        name: For messages.
         arguments: A module of Tandem's, and its arguments.
         folder: Working directory; its standard error goes to a file there.
-        environment: Additional environment. What this process's says of a service's own TLS is not handed on: it is for
-            others.
+        environment: Additional environment. What this process's says of a service's own TLS is not handed on.
         lives: How often it is started before it stays dead.
     """
 
@@ -83,8 +82,7 @@ class PartyProcess:
 
     def complaint(self) -> str:
         """Return the last line of its standard error."""
-        lines = self.logged().strip().splitlines()
-        return lines[-1] if lines else "it printed nothing"
+        return (self.logged().strip().splitlines() or ["it printed nothing"])[-1]
 
     @property
     def printed(self) -> list[str]:
@@ -103,7 +101,7 @@ class PartyProcess:
 
     def logged(self) -> str:
         """Return what it has written on its standard error, in all its lives."""
-        return self._errors.read_text("utf-8", errors="replace")
+        return (self._folder / f"{self.name}.log").read_text("utf-8", errors="replace")
 
     def stop(self) -> None:
         """End it: politely first, then for good."""
@@ -116,14 +114,18 @@ class PartyProcess:
             self.process.kill()
             self.process.wait()
         self._watcher.join(10)
-        _let_go(self.process)
+        self._close_input()
+
+    def _close_input(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
     @property
     def _errors(self) -> Path:
         return self._folder / f"{self.name}.log"
 
     def _start(self) -> subprocess.Popen[str]:
-        with self._errors.open("ab") as errors:
+        with (self._folder / f"{self.name}.log").open("ab") as errors:
             process = subprocess.Popen(  # noqa: S603 - our own modules, arguments as a list
                 [*python_module(self._arguments[0]), *self._arguments[1:]],
                 stdin=subprocess.PIPE,
@@ -151,7 +153,7 @@ class PartyProcess:
             self.process.wait()
             if self._stopping:
                 return
-            _let_go(self.process)
+            self._close_input()
             # Who ends at once, or with a reason, has a wrong argument and no crash: starting it again would not help.
             reasoned = self.process.returncode in EXIT_STATUSES
             early = (reasoned or time.monotonic() - began < 5) and not self._lines
@@ -163,31 +165,17 @@ class PartyProcess:
                     self.process = self._start()
 
 
-def _let_go(process: subprocess.Popen[str]) -> None:
-    if process.stdin is not None:
-        process.stdin.close()
-
-
 class Processes:
-    """A deployment of real processes on loopback.
-
-    Args:
-        state: Directory for the parties' states and logs.
-        hosts: How many processes share the population (simulated people only).
-        started: Called with the parties once they run.
-        charging: Where runs are charged to the people of both sides.
-    """
+    """A deployment of real processes on loopback; ``started`` is called with the parties once they run."""
 
     def __init__(
         self,
         state: Path,
         *,
-        hosts: int = 1,
         started: Callable[[dict[str, PartyProcess]], None] = lambda parties: None,
         charging: Charging = USERS_OWN,
     ) -> None:
         self._state = state
-        self._hosts = hosts
         self._started = started
         self._charging = replace(charging, both=True)
 
@@ -205,10 +193,7 @@ class Processes:
         self._state.mkdir(parents=True, exist_ok=True)
         chosen = self._state / "scenario.yaml"
         write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
-        tokens = {
-            "TANDEM_ENROLMENT_TOKEN": secrets.token_hex(16),
-            "TANDEM_OPERATOR_TOKEN": secrets.token_hex(16),
-        }
+        tokens = {f"TANDEM_{kind}_TOKEN": secrets.token_hex(16) for kind in ("ENROLMENT", "OPERATOR")}
         seeds = [] if seed is None else ["--seed", str(seed)]
         parties: dict[str, PartyProcess] = {}
 
@@ -229,22 +214,13 @@ class Processes:
             common = ["--state", str(self._state / "referee"), "--port", ports[1], "--curator", address]
             start("referee", f"{referee.__name__}.cli", "serve", *common).wait_for("listens on")
             address = f"http://127.0.0.1:{ports[1]}"
-            share = -(-scenario.agents.count // self._hosts)
-            sizes = ["--agents", str(share)] if self._hosts > 1 else []
-            for number in range(self._hosts):
-                name = "agents" if self._hosts == 1 else f"agents-{number}"
-                common = ["--state", str(self._state / name), "--referee", address]
-                own = [*common, *known, *charging, *seeds, *sizes]
-                start(name, f"{local_agent.__name__}.cli", "host", str(chosen), *own).wait_for("hosts")
+            own = ["--state", str(self._state / "agents"), "--referee", address, *known, *charging, *seeds]
+            start("agents", f"{local_agent.__name__}.cli", "host", str(chosen), *own).wait_for("hosts")
             parties["curator"].wait_for("listens on")
             self._started(parties)
-            remote = Remote(address, tokens["TANDEM_OPERATOR_TOKEN"])
-            try:
+            with closing(Remote(address, tokens["TANDEM_OPERATOR_TOKEN"])) as remote:
                 finished = remote.run(scenario, seed, run, on_progress, lambda: _check_alive(parties))
-                spent = spent_over_all_runs(finished.transcript, scenario, self._charging)
-                return replace(finished, all_runs=spent)
-            finally:
-                remote.close()
+            return replace(finished, all_runs=spent_over_all_runs(finished.transcript, scenario, self._charging))
         finally:
             for party in reversed(parties.values()):
                 party.stop()

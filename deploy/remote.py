@@ -35,12 +35,7 @@ class RefereeAt(Client):
 
 
 class Operating:
-    """What an operator asks of a referee that runs somewhere.
-
-    Args:
-        client: Of the referee.
-        token: Operator token.
-    """
+    """What an operator asks of a referee that runs somewhere."""
 
     def __init__(self, client: Client, token: str) -> None:
         self._client = client
@@ -134,13 +129,7 @@ def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 6
 
 
 class Remote(Operating):
-    """A deployment at a URL.
-
-    Args:
-        url: Address of the referee.
-        token: Operator token.
-        patience: Seconds to keep trying while the referee is away.
-    """
+    """A deployment at a URL; while the referee is away it is asked again for ``patience`` seconds."""
 
     def __init__(self, url: str, token: str, *, patience: float = 60.0) -> None:
         super().__init__(RefereeAt(url, patience=patience), token)

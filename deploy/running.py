@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common.core.durable import SPEAKS, claim
 from common.core.errors import BadInput, BadScenario
@@ -20,13 +20,17 @@ from common.lifetime.charging import Charging as Charging
 from common.lifetime.ledger import PeopleLedger
 from common.net.tls import is_address
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
+from deploy.baselines import complete
 from deploy.checking import acceptable
-from deploy.deployment import Deployment, OnProgress
-from deploy.experiment import complete
+from deploy.deployment import Embedded, OnProgress
 from referee.runfolder import write_result, write_run
 from referee.service.referee import public
 from referee.view.pages import write_report
 from referee.view.run_view import run_view
+
+if TYPE_CHECKING:
+    from deploy.processes import Processes
+    from deploy.remote import Remote
 
 log = logging.getLogger("tandem")
 _NAME = 55  # characters of a scenario's name in a run's, which has eight more of chance, and 64 at most
@@ -48,11 +52,9 @@ def carry_out(
 
     Args:
         asked: As it was written: numbers may be at ``plan``.
-        deployment: ``embedded``, ``processes``, or a referee's URL.
+        deployment: ``embedded``, ``processes``, or a referee's URL, which needs the operator ``token``.
         seed: Of everything simulated; None draws one where people are simulated.
         output: Run folder; an unfinished one is taken up where it was. None makes one below ``runs``.
-        token: Operator token, for a URL.
-        watching: Opens what is called with progress.
         charging: Where the run is charged to the people of both sides, unless a referee's URL says that the parties are
             elsewhere.
 
@@ -123,12 +125,7 @@ def _shielded(watching: AbstractContextManager[OnProgress]) -> Iterator[OnProgre
 
 
 def spent_by_people(ledger: Path | None, witnesses: tuple[str, ...] = ()) -> tuple[str, list[dict[str, Any]]]:
-    """Return the place of the people's ledger, and every run that it holds, with what they cost together.
-
-    Args:
-        ledger: Its directory; None: this user's own.
-        witnesses: Further places of its heads.
-    """
+    """Return the place of the people's ledger (None: this user's own), and its runs with what they cost together."""
     found = PeopleLedger(ledger, witnesses)
     return str(found.folder), found.table() if found.folder.exists() else []
 
@@ -143,10 +140,8 @@ def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[s
     return claim(folder, facts)
 
 
-def _opened(name: str, state: Path, token: str, charging: Charging) -> Deployment:
+def _opened(name: str, state: Path, token: str, charging: Charging) -> Embedded | Processes | Remote:
     if name == "embedded":
-        from deploy.deployment import Embedded
-
         return Embedded(state, charging)
     if name == "processes":
         from deploy.processes import Processes

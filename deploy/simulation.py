@@ -44,15 +44,9 @@ Hook = Callable[[int, Hypothesis], None]
 
 
 def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engine:
-    """Return the curator's engine with nothing around it: what :class:`curator.curator.Curator` computes.
+    """Return the engine of :class:`curator.curator.Curator` with nothing around it, on people never reweighed.
 
-    It has the same public sample and the same randomness as that one has for the same seed, so it learns the same
-    hypotheses from the same operations.
-
-    Args:
-        scenario: Resolved, as far as the curator's section goes.
-        sample: Its people, never reweighed.
-        seed: The run's.
+    It has the public sample and the randomness of the run's seed, so it learns the same hypotheses as that one.
     """
     public_people = public_sample(scenario, seed)
     policy = CuratorPolicy.of(scenario, sample, public_people)
@@ -60,13 +54,9 @@ def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engi
 
 
 class SimulatedAgents:
-    """The agents' work: people of T who pass by, in the referee's order, and answer.
-
-    The people, their order and their answers are those of a hosted population for the same seed.
+    """People of T who answer in the referee's order: those of a hosted population for the same seed, and their answers.
 
     Args:
-        scenario: Resolved.
-        seed: The run's.
         pool: None: everybody is asked at most once, and people run out after ``agents.count``. A number: so many people
             are drawn once, and every question begins with the first of them again. Only where the mechanism is
             ``none``, which has no guarantee that a second answer could spend. The hypotheses then depend on the people
@@ -154,11 +144,11 @@ def conduct(
         raise BadScenario("people are real: a simulation enforces no budget, so it takes simulated people only")
     with tempfile.TemporaryDirectory(prefix="tandem-simulation-") as folder, ExitStack() as opened:
         check_room(scenario, Path(folder))
-        sample: Sample = (
-            open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
-            if held is None
-            else LocalSample.of(held[0])
-        )
+        sample: Sample
+        if held is None:
+            sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
+        else:
+            sample = LocalSample.of(held[0])
         opened.callback(sample.close)
         curator = local_curator(scenario, sample, seed)
         simulated_agents = SimulatedAgents(scenario, seed, pool, None if held is None else held[1])
@@ -171,17 +161,13 @@ def conduct(
                 hook(step.operation.round, result.hypothesis)
             return result.wire()
 
+        people = int(scenario.agents.count)
+        promised = OrderCommitment(first=0, agents=people, used=0, sha256=commitment(simulated(seed)))
         protocol = protocol_of(scenario)
-        script = begun(protocol, scenario, _public_randomness(scenario, seed))
+        script = begun(protocol, scenario, public_randomness(public(scenario), [promised]))
 
         def noticed(note: Progress) -> None:
             if on_progress is not None and not isinstance(note, Testing):
                 on_progress(note)
 
         return drive(script, protocol.pattern, exchange, noticed)
-
-
-def _public_randomness(scenario: ResolvedScenario, seed: int) -> int:
-    count = int(scenario.agents.count)
-    promised = OrderCommitment(first=0, agents=count, used=0, sha256=commitment(simulated(seed)))
-    return public_randomness(public(scenario), [promised])

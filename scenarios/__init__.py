@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import resources
+from typing import NamedTuple
 
 import yaml
 
@@ -12,8 +12,7 @@ _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Ten times as fast where PyYAML was compiled with libyaml."""
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """What a scenario says of itself."""
 
     name: str

@@ -20,7 +20,6 @@ from common.net.oblivious.encapsulation import (
 )
 from common.net.oblivious.relay import relay_app
 
-Tamper = Callable[[Handler, Call], object]
 NOWHERE = "http://relay.invalid"
 
 
@@ -76,24 +75,34 @@ def changed(raw: bytes, at: int = -1) -> bytes:
     return bytes(found)
 
 
+def _carrying(
+    relay: Service,
+    body: Callable[[Call], bytes] = lambda call: call.body,
+    back: Callable[[Reply], Reply] = lambda reply: reply,
+) -> None:
+    """Have a relay send something else than came, and hand back something else than the answer."""
+    carry = relay.edge.short["POST", RELAY]
+
+    async def tampered(call: Call) -> Reply:
+        return back(await carry(Call(call.method, call.path, call.headers, body=body(call))))
+
+    relay.edge.short["POST", RELAY] = tampered
+
+
 def alters_requests(relay: Service) -> None:
-    """Change a bit of each request."""
-    _carrying(relay, lambda call: call.body, lambda body, reply: reply, changed)
+    _carrying(relay, body=lambda call: changed(call.body))
 
 
 def alters_responses(relay: Service) -> None:
-    """Change a bit of each response."""
-    _carrying(relay, lambda call: call.body, lambda body, reply: Reply(200, changed(reply.body), reply.kind))
+    _carrying(relay, back=lambda reply: Reply(200, changed(reply.body), reply.kind))
 
 
 def cuts_responses_off(relay: Service) -> None:
-    """Hand back half of each response."""
-    _carrying(relay, lambda call: call.body, lambda body, reply: Reply(200, reply.body[:4096], reply.kind))
+    _carrying(relay, back=lambda reply: Reply(200, reply.body[:4096], reply.kind))
 
 
 def answers_in_plain(relay: Service) -> None:
-    """Put an answer of its own in the place of each."""
-    _carrying(relay, lambda call: call.body, lambda body, reply: Reply(200, b'{"key": "mine"}'))
+    _carrying(relay, back=lambda reply: Reply(200, b'{"key": "mine"}'))
 
 
 def swaps_responses(relay: Service) -> None:
@@ -108,18 +117,13 @@ def swaps_responses(relay: Service) -> None:
         return reply
 
     relay.edge.short["GET", SIGNED_KEYS] = learned
-    _carrying(relay, lambda call: own[0], lambda body, reply: reply)
+    _carrying(relay, body=lambda call: own[0])
 
 
 def replays_responses(relay: Service) -> None:
     """Hand back to each request the answer to the first one."""
-    first: list[Reply] = []
-
-    def again(body: bytes, reply: Reply) -> Reply:
-        first.append(reply)
-        return first[0] if len(first) > 1 else reply
-
-    _carrying(relay, lambda call: call.body, again)
+    came: list[Reply] = []
+    _carrying(relay, back=lambda reply: came.append(reply) or came[0])
 
 
 def replays_requests(relay: Service) -> None:
@@ -161,18 +165,3 @@ def substitutes_keys_under_the_referee_s_name(relay: Service) -> None:
         return Reply(200, signed.model_copy(update={"message": message}).raw())
 
     relay.edge.short["GET", SIGNED_KEYS] = forged
-
-
-def _carrying(
-    relay: Service,
-    sent: Callable[[Call], bytes],
-    back: Callable[[bytes, Reply], Reply],
-    altered: Callable[[bytes], bytes] = lambda raw: raw,
-) -> None:
-    carry = relay.edge.short["POST", RELAY]
-
-    async def tampered(call: Call) -> Reply:
-        body = altered(sent(call))
-        return back(body, await carry(Call(call.method, call.path, call.headers, body=body)))
-
-    relay.edge.short["POST", RELAY] = tampered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import IssuerKey
+from common.lifetime.charging import USERS_OWN, Charging
 from common.log.entries import Head
 from common.log.witness import Witness
 from common.net import messages
@@ -24,13 +25,16 @@ from curator.curator import Curator
 from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.deployment import RunOutput
+from deploy.remote import Remote
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.audit.audit import Audit, audit
 from referee.protocols.base import BALL, PROTOCOLS, small_ball
 from referee.runfolder import pack_reports, write_run
 from referee.runs.curator import CuratorPort
-from referee.service.referee import Referee, RefereeSettings, public
+from referee.service.app import referee_app
+from referee.service.referee import LEASE, Referee, RefereeSettings, public
+from referee.service.runner import Runner
 from tests.clocks import Clock
 
 TOKEN = "a-token-for-tests"
@@ -128,29 +132,37 @@ class Bench:
         folder: Path,
         chosen: ResolvedScenario | None = None,
         *,
-        seed: int = 1,
+        seed: int | None = 1,
         individuals: int = 0,
         curator: Callable[[Curator], CuratorPort] = lambda curator: curator,
         witnesses: Sequence[Witness] = (),
         watching: Sequence[Witness] = (),
         beacon: bool = False,
         issuers: Sequence[IssuerKey] = (),
+        charging: Charging = USERS_OWN,
+        lease: float = LEASE,
     ) -> None:
         self.folder = folder
         self.chosen = chosen or tiny()
         self.seed = seed
-        self.curator = open_curator(self.chosen, folder / "curator", seed, None, witnesses=witnesses)
-        self._gate = _Gate(curator(self.curator))
+        heads: dict[str, Any] = {"witnesses": witnesses, "charging": charging}
         self.clock = Clock()
-        settings = RefereeSettings(database_of(folder))
-        ways: dict[str, Any] = {"settings": settings, "wait": self.wait, "clock": self.clock, "issuers": issuers}
-        self.referee = Referee(folder / "referee", self._gate, witnesses=watching, beacon=beacon, **ways)
-        self.referee.allow("enrolment", TOKEN)
-        self.population = open_population(
-            self.chosen, folder / "agents", seed, self.referee.identity.public, self.chosen.agents.count - individuals
-        )
-        self.host = Host(self.population, self.referee, self.referee.identity.public)
-        self.host.enrol(TOKEN)
+        with ExitStack() as opened:  # where a party cannot be opened, those before it are let go
+            self.curator = open_curator(self.chosen, folder / "curator", seed, None, **heads)
+            opened.callback(lambda: self.curator.close())
+            self._gate = _Gate(curator(self.curator))
+            settings = RefereeSettings(database_of(folder), lease=lease)
+            ways: dict[str, Any] = {"settings": settings, "wait": self.wait, "clock": self.clock, "issuers": issuers}
+            self.referee = Referee(folder / "referee", self._gate, witnesses=watching, beacon=beacon, **ways)
+            opened.callback(self.referee.close)
+            self.referee.allow("enrolment", TOKEN)
+            key = self.referee.identity.public
+            hosted = self.chosen.agents.count - individuals if individuals else None
+            self.population = open_population(self.chosen, folder / "agents", seed, key, hosted)
+            opened.callback(self.population.close)
+            self.host = Host(self.population, self.referee, key)
+            self.host.enrol(TOKEN)
+            self._opened = opened.pop_all()
         self._requests: dict[str, messages.Perform] = {}
         self.seen: Head | None = None
         self.hooks: list[Callable[[], None]] = []
@@ -169,9 +181,7 @@ class Bench:
         self.close()
 
     def close(self) -> None:
-        self.population.close()
-        self.referee.close()
-        self.curator.close()
+        self._opened.close()
 
     def use(self, curator: Curator) -> None:
         """Go on with another curator in the place of the one there was."""
@@ -254,6 +264,20 @@ def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Ru
     left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
     write_run(folder, public(chosen), result, *left)
     return folder
+
+
+@contextmanager
+def operated(folder: Path, curator: Curator) -> Iterator[tuple[Referee, str, Remote]]:
+    """Serve a referee that drives a curator; gives it, its address, and what its operator gives orders with."""
+    with ExitStack() as opened:
+        referee = opened.enter_context(closing(Referee(folder / "referee", curator)))
+        referee.allow("enrolment", TOKEN)
+        referee.allow("operator", TOKEN)
+        runner = Runner(referee)
+        runner.start()
+        opened.callback(runner.stop)
+        address = opened.enter_context(served(referee_app(referee, runner)))
+        yield referee, address, opened.enter_context(closing(Remote(address, TOKEN, patience=600)))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Bad input to the three commands: exit status 1 or 2, one line on stderr that says why, nothing on stdout."""
+"""Bad input to the commands, or wrong peers: exit status 1 or 2, one line on stderr that says why, none on stdout."""
 
 import json
 import os
@@ -6,9 +6,11 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -16,19 +18,23 @@ from typer.testing import CliRunner
 import scenarios
 from common.core import version as wire_version
 from common.core.durable import user_state
-from common.core.errors import BadInput, BadScenario
+from common.core.errors import BadInput, BadScenario, PeerMisbehaved
+from common.crypto.identity import Identity
 from common.net import cli
 from common.net.cli import version
+from common.net.client import Client
 from common.net.server import listen
 from curator.cli import app as curator_command
 from deploy.catalogue import KINDS, explained, registered
 from issuer.cli import app as issuer_command
 from local_agent.cli import app as agent_command
+from local_agent.client import RefereeClient
 from referee.cli import app as referee_command
-from referee.view import listing
+from referee.service.app import referee_app
+from referee.service.referee import CuratorClient
+from referee.service.runner import Runner
 from tandem.cli import app as tandem_command
-from tandem.cli import app as ui_command
-from tests.support import TINY
+from tests.support import TINY, TOKEN, Bench, served, tiny
 from tests.tiers import for_each
 
 RUNNER = CliRunner()
@@ -37,12 +43,12 @@ TOKENS = {"TANDEM_ENROLMENT_TOKEN": "long-enough", "TANDEM_OPERATOR_TOKEN": "lon
 KNOWN = ["--referee-key", "0" * 64]
 
 
-def fails(command, arguments: list[str], status: int, why: str, **environment: str) -> None:
+def fails(command, arguments: list[str], status: int, *why: str, **environment: str) -> None:
     outcome = RUNNER.invoke(command, arguments, env=environment)
     assert outcome.exit_code == status, outcome.output
     assert outcome.stdout == ""
     assert len(outcome.stderr.strip().splitlines()) == 1, outcome.stderr
-    assert why in outcome.stderr
+    assert all(words in outcome.stderr for words in why), outcome.stderr
     assert not isinstance(outcome.exception, TypeError | KeyError | ValueError | OSError)
 
 
@@ -54,22 +60,12 @@ def fails(command, arguments: list[str], status: int, why: str, **environment: s
         (["ball", "--set", "agents.colour=red"], 2, "agents.colour"),
         (["ball", "--set", "colour"], 2, "KEY=VALUE"),
         (["ball", "--set", "alpha=[1"], 2, "not a YAML value"),
-        (["ball", "--set", "alpha.x=1"], 2, "not a mapping"),
         (["ball", "--set", "curator.epsilon=0"], 2, "curator.epsilon"),
-        (["ball", "--set", "curator.epsilon=-1"], 2, "curator.epsilon"),
-        (["ball", "--set", "agents.mechanism.epsilon=0"], 2, "epsilon"),
         (["ball", "--set", "agents.mechanism.epsilon=.nan"], 2, "epsilon"),
         (["ball", "--set", "agents.mechanism.name=magic"], 2, "no mechanism has the name 'magic'"),
         (["ball", "--set", "alpha=0.7"], 2, "alpha"),
-        (["ball", *SETS, "--set", "curator.rounds=0"], 2, "curator.rounds"),
-        (["ball", *SETS, "--set", "curator.n=-4"], 2, "curator.n"),
-        (["ball", *SETS, "--set", "agents.count=0"], 2, "agents.count"),
-        (["ball", *SETS, "--set", "curator.kappa=2"], 2, "curator.kappa"),
-        (["ball", *SETS, "--set", "curator.eta=0"], 2, "curator.eta"),
         (["ball", *SETS, "--set", "curator.kappa=0.005"], 1, "kappa n > 10"),
         (["ball", *SETS, "--set", "curator.epsilon=1e-9"], 1, "the budget is"),
-        (["ball", *SETS, "--set", "curator.learner.name=oracle"], 2, "oracle"),
-        (["ball", *SETS, "--set", "protocol=gossip"], 2, "gossip"),
         (["ball", *SETS, "--deployment", "cloud"], 2, "--deployment"),
         (["ball", *SETS, "--deployment", "http://127.0.0.1:9"], 1, "TANDEM_OPERATOR_TOKEN"),
     ],
@@ -78,86 +74,12 @@ def test_bad_scenarios(tmp_path, extra, status, why):
     fails(referee_command, ["run", "--json", "--seed", "1", "--output", str(tmp_path / "run"), *extra], status, why)
 
 
-def test_a_referee_that_is_not_there(tmp_path):
-    arguments = ["run", "--json", "ball", *SETS, "--output", str(tmp_path), "--deployment", "http://127.0.0.1:9"]
-    fails(referee_command, arguments, 1, "cannot connect to http://127.0.0.1:9", TANDEM_OPERATOR_TOKEN="long-enough")
-
-
 def test_a_folder_of_another_run(tmp_path):
     arguments = ["run", "--json", "ball", *SETS, "--set", "baselines=[]", "--output", str(tmp_path / "run")]
     assert RUNNER.invoke(referee_command, [*arguments, "--seed", "1"]).exit_code == 0
     again = RUNNER.invoke(referee_command, [*arguments, "--seed", "1"])
     assert json.loads(again.stdout)["status"] == "exhausted"
     fails(referee_command, [*arguments, "--seed", "2"], 1, "another seed")
-    audited = RUNNER.invoke(referee_command, ["audit", "--json", str(tmp_path / "run")])
-    assert json.loads(audited.stdout)["verified"] is True
-
-
-def test_a_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    arguments = ["run", "--json", "ball", *SETS, "--output", str(tmp_path / "file" / "run")]
-    fails(referee_command, arguments, 1, "Not a directory")
-
-
-def test_an_audit_of_nothing_and_of_something_changed(tmp_path):
-    fails(referee_command, ["audit", "--json", str(tmp_path)], 1, "is not a run folder")
-    (tmp_path / "transcript.jsonl").write_text("{}\n")
-    fails(referee_command, ["audit", "--json", str(tmp_path)], 1, "line 1")
-
-
-TABLE = """
-name: mine
-title: My table
-alpha: 0.2
-divergence: {chi_squared: 2}
-people: simulated
-data: DATA
-source: &people
-  table:
-    files: [people.csv]
-    label: {column: renews, positive: ["yes"], negative: ["no"]}
-    features: [{kind: number, column: visits, low: 0, high: 30}]
-    norm: 1.0
-target: *people
-curator:
-  n: 20
-  epsilon: 600
-  delta: 1.0e-4
-  kappa: 0.9
-  eta: 0.2
-  rounds: 1
-  learner: {name: sgd, loss: logistic, steps: 10, clip: 1.0, noise: 4.0, diameter: 1.0}
-agents: {count: COUNT, mechanism: {name: warner, epsilon: 1}}
-"""
-GOOD = b"visits,renews\n" + b"".join(b"%d,%s\n" % (n % 30, (b"yes", b"no")[n % 2]) for n in range(40))
-SPOILED: dict[str, tuple[bytes, str]] = {
-    "truncated": (GOOD[:-3] + b'"', "people.csv"),
-    "not UTF-8": (GOOD.replace(b"5,no", b"5,n\xff"), "people.csv"),
-    "a number that is none": (GOOD.replace(b"\n7,", b"\nNaN,"), "visits"),
-    "no number": (GOOD.replace(b"\n7,", b"\nseven,"), "visits"),
-    "another label": (GOOD.replace(b"9,no", b"9,perhaps"), "renews"),
-    "no such column": (GOOD.replace(b"visits", b"months"), "visits"),
-    "empty": (b"", "people.csv"),
-    "too few": (b"".join(GOOD.splitlines(keepends=True)[:9]), "people are wanted"),
-}
-
-
-@for_each("name", sorted(SPOILED))
-def test_tables_that_cannot_be_used(tmp_path, name):
-    content, why = SPOILED[name]
-    (tmp_path / "people.csv").write_bytes(content)
-    path = tmp_path / "mine.yaml"
-    path.write_text(TABLE.replace("DATA", str(tmp_path)).replace("COUNT", "30"))
-    fails(referee_command, ["run", "--json", str(path), "--output", str(tmp_path / "run")], 1, why)
-
-
-def test_a_table_with_fewer_people_than_the_scenario_asks_for(tmp_path):
-    (tmp_path / "people.csv").write_bytes(GOOD)
-    path = tmp_path / "mine.yaml"
-    path.write_text(TABLE.replace("DATA", str(tmp_path)).replace("COUNT", "50"))
-    outcome = RUNNER.invoke(referee_command, ["run", "--json", str(path), "--output", str(tmp_path / "run")])
-    assert outcome.exit_code == 1
-    assert len(outcome.stderr.strip().splitlines()) == 1
 
 
 def test_ports_peers_and_tokens(tmp_path, monkeypatch):
@@ -172,7 +94,7 @@ def test_ports_peers_and_tokens(tmp_path, monkeypatch):
     fails(referee_command, ["serve", *state, "--curator", "nowhere"], 1, "http://", **TOKENS)
 
 
-@pytest.mark.parametrize("url", ["http://host:99999", "http://::1:8000"])
+@for_each("url", ["http://host:99999", "http://::1:8000"])
 def test_mistyped_addresses(tmp_path, url):
     """Each is refused in one line by every command that dials it, before anything else happens."""
     state, me = ["--state", str(tmp_path / "state")], tmp_path / "me.json"
@@ -189,7 +111,7 @@ def test_mistyped_addresses(tmp_path, url):
         (agent_command, ["answer", str(me), "--epsilon", "1", "--yes", "--token", "x", *state, "--referee", url]),
         (agent_command, ["host", "ball", *SETS, "--seed", "1", *state, "--referee", url]),
         (agent_command, ["relay", "--port", "0", "--referee", url]),
-        (ui_command, ["ui", "--port", "0", "--referee", url]),
+        (tandem_command, ["ui", "--port", "0", "--referee", url]),
     ):
         fails(command, arguments, 1, "is no address of a service", TANDEM_WITNESS_TOKEN="long-enough", **TOKENS)
 
@@ -202,7 +124,7 @@ def test_mistyped_ports(tmp_path):
         (curator_command, ["console", str(tmp_path)]),
         (agent_command, ["relay"]),
         (issuer_command, ["serve"]),
-        (ui_command, ["ui"]),
+        (tandem_command, ["ui"]),
     ):
         for port in ("70000", "-1", "eight"):
             outcome = RUNNER.invoke(command, [*arguments, "--port", port], env=TOKENS)
@@ -211,76 +133,85 @@ def test_mistyped_ports(tmp_path):
 
 
 def test_an_agent_without_a_referee_or_a_record(tmp_path):
-    me = tmp_path / "me.json"
+    me, nowhere = tmp_path / "me.json", "cannot connect to http://127.0.0.1:9"
     dead = ["--token", "x", "--referee", "http://127.0.0.1:9", "--patience", "0.1", "--state", str(tmp_path / "state")]
-    records = [
-        ("{", "must hold"),
-        ("[]", "must hold"),
-        ('{"features": [1]}', "must hold"),
-        ('{"features": [1], "label": 0}', "must hold"),
-        ('{"features": [1], "label": 1.5}', "must hold"),
-        ('{"features": [1], "label": "yes"}', "must hold"),
-        ('{"features": ["x"], "label": 1}', "must hold"),
-        ('{"features": [NaN], "label": 1}', "NaN"),
-        ('{"features": [1e300], "label": 1}', "infinity"),
-        ('{"features": [[1]], "label": 1}', "belong together"),
-        ('{"features": [0.5], "label": 1}', "cannot connect to http://127.0.0.1:9"),
-    ]
-    for content, why in records:
-        me.write_text(content)
+    for content, why in (
+        (b"{", "must hold"),
+        (b"[]", "must hold"),
+        (b'{"features": [1]}', "must hold"),
+        (b'{"features": [1], "label": 1.5}', "must hold"),
+        (b'{"features": ["x"], "label": 1}', "must hold"),
+        (b'{"features": [NaN], "label": 1}', "NaN"),
+        (b'{"features": [1e300], "label": 1}', "infinity"),
+        (b'{"features": [[1]], "label": 1}', "belong together"),
+        (b'{"features": [0.5], "label": 1}', nowhere),
+        (b"\xff\xfe\x00", str(me)),
+    ):
+        me.write_bytes(content)
         fails(agent_command, ["answer", str(me), "--yes", *dead], 1, why)
-    me.write_bytes(b"\xff\xfe\x00")
-    fails(agent_command, ["answer", str(me), "--yes", *dead], 1, str(me))
     fails(agent_command, ["answer", str(tmp_path / "none.json"), *dead], 1, "cannot be read")
     fails(agent_command, ["answer", str(me), *dead, "--epsilon", "0"], 1, "--epsilon")
-    fails(agent_command, ["host", "ball", *SETS, *dead], 1, "cannot connect to")
-    fails(agent_command, ["host", "ball", *SETS, *dead[:3], "nowhere", *dead[4:]], 1, "http://")
+    fails(agent_command, ["host", "ball", *SETS, *dead], 1, nowhere)
+    given = ["run", "ball", "--token", TOKEN, "--output", str(tmp_path / "run"), "--deployment"]
+    fails(referee_command, [*given, "http://127.0.0.1:9"], 1, nowhere, "is the referee running there?")
 
 
-@for_each("command", [referee_command, curator_command, agent_command])
-def test_usage_mistakes_are_status_2(command):
-    for arguments in (["--nonsense"], ["nonsense"]):
-        outcome = RUNNER.invoke(command, arguments)
-        assert outcome.exit_code == 2
-        assert outcome.stdout == ""
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    with Bench(tmp_path_factory.mktemp("bench"), tiny("agents.count=600", "agents.batch=600")) as bench:
+        bench.referee.allow("operator", "first-token")
+        bench.referee.allow("operator", TOKEN)
+        with served(referee_app(bench.referee, Runner(bench.referee))) as found:
+            yield found
 
 
-def test_lists_and_plans_are_documents_too():
-    assert {"ball", "adult"} <= {
-        found["name"] for found in json.loads(RUNNER.invoke(referee_command, ["list", "--json"]).stdout)
-    }
-    plan = json.loads(RUNNER.invoke(referee_command, ["plan", "ball", "--json"]).stdout)
-    assert plan["scenario"] == "ball"
+def test_a_wrong_token_or_key_ends_a_command_at_once_and_is_named_with_what_to_take(address, tmp_path):
+    me, other = tmp_path / "me.json", Identity.create().public
+    me.write_text('{"features": [0.5, 0.5], "label": 1}')
+    named, state = f"the referee at {address}", ["--state", str(tmp_path / "s")]
+    run = ["run", "ball", "--token", "wrong", "--output", str(tmp_path / "run"), "--deployment", address]
+    fails(referee_command, run, 1, named)
+    replaced = ["runs", "--url", address, "--token", "first-token"]
+    fails(referee_command, replaced, 1, named, "valid operator token", "was replaced", "TANDEM_OPERATOR_TOKEN")
+    answer, host = ["answer", str(me), "--yes", "--referee", address, *state], ["host", "ball", "--referee", address]
+    fresh = ["--state", str(tmp_path / "fresh"), "--token", "wrong-token"]
+    done = RUNNER.invoke(agent_command, [*answer, *fresh])  # after a warning of first contact
+    assert (done.exit_code, named in done.stderr, "TANDEM_ENROLMENT_TOKEN" in done.stderr) == (1, True, True)
+    for command in (answer, [*host, *state]):
+        given = [*command, "--token", TOKEN, "--referee-key", other]
+        fails(agent_command, given, 1, named, f"expected {other[:16]}...", "has pinned", "--state")
 
 
-def test_a_folder_that_is_no_run_folder_is_left_alone(tmp_path):
-    (tmp_path / "thesis.txt").write_text("mine")
-    fails(referee_command, ["run", "ball", *SETS, "--output", str(tmp_path)], 1, "is not empty and no run folder")
-    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+@for_each(("kind", "party"), [(CuratorClient, "curator"), (RefereeClient, "referee"), (Client, "service")])
+def test_another_service_at_the_address_is_called_so(kind, party):
+    transport = httpx.MockTransport(lambda request: httpx.Response(404, json={"detail": "Not Found"}))
+    url = "http://elsewhere:8001"
+    with closing(kind(url, transport=transport)) as client, pytest.raises(PeerMisbehaved) as caught:
+        client.request("PUT", "/v1/runs/run")
+    for words in (f"PUT {url}/v1/runs/run", "404 (Not Found)", f"is not the {party}", "check the address"):
+        assert words in caught.value.detail
 
 
-def test_a_wrong_setting_claims_nothing_and_a_claim_that_was_cut_off_is_said_so(tmp_path):
-    folder = tmp_path / "run"
-    wrong = ["run", "ball", *SETS, "--output", str(folder), "--set", "curator.learner.clp=2"]
-    fails(referee_command, wrong, 2, "clp")
+def test_what_is_in_the_way_of_a_run_folder_is_left_alone_and_named(tmp_path):
+    folder, run = tmp_path / "run", ["run", "ball", *SETS, "--output"]
+    fails(referee_command, [*run, str(folder), "--set", "curator.learner.clp=2"], 2, "clp")
     assert not folder.exists()
     folder.mkdir()
     (folder / "claim.json").write_text("{")
-    fails(referee_command, ["run", "ball", *SETS, "--output", str(folder)], 1, "cut off, edited")
+    fails(referee_command, [*run, str(folder)], 1, "cut off, edited")
+    (folder / "claim.json").rename(folder / "thesis.txt")
+    fails(referee_command, [*run, str(folder)], 1, "is not empty and no run folder")
+    assert [path.name for path in folder.iterdir()] == ["thesis.txt"]
+    fails(referee_command, [*run, str(folder / "thesis.txt" / "run")], 1, "Not a directory")
 
 
-@pytest.mark.parametrize("deployment", ["embedded", "processes"])
+@for_each("deployment", ["embedded", "processes"])
 def test_a_sample_that_does_not_fit_claims_nothing(tmp_path, deployment):
     """So the scenario can be corrected and run in the same folder."""
     folder = tmp_path / "run"
     wrong = ["run", "ball", *SETS, "--deployment", deployment, "--output", str(folder), "--set", "curator.n=4000000000"]
     fails(referee_command, wrong, 2, "4,000,000,000 people")
     assert not folder.exists()
-
-
-@for_each("wrong", ["curator.learner.steps=many", "curator.learner.name=sdg", "protocol=gossip"])
-def test_a_plan_refuses_what_a_run_would_refuse(wrong):
-    fails(referee_command, ["plan", "ball", "--set", wrong], 2, wrong.rpartition("=")[2])
 
 
 def test_state_lies_in_the_users_own_directory_wherever_a_party_is_started(tmp_path, monkeypatch):
@@ -304,34 +235,11 @@ ROOT = Path(__file__).parents[1]
 COMMANDS = [referee_command, curator_command, agent_command, issuer_command, tandem_command]
 
 
-@for_each("command", COMMANDS)
-def test_every_command_has_a_version(command):
-    done = RUNNER.invoke(command, ["--version"], prog_name="it")
-    assert (done.exit_code, done.stdout) == (0, f"it {version()}\n")
-
-
-def test_the_version_is_that_of_the_installed_package(monkeypatch):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["name"] == wire_version.DISTRIBUTION
-    monkeypatch.setattr(wire_version, "DISTRIBUTION", "no-such-distribution")
-    wire_version.release.cache_clear()
-    try:
-        assert version() == "from a checkout that is not installed"
-    finally:
-        wire_version.release.cache_clear()
-
-
 def test_a_shell_completes_commands():
     code = "from referee.cli import app; app(prog_name='referee')"
-    asked = {
-        "_REFEREE_COMPLETE": "complete_bash",
-        "COMP_WORDS": "referee ch",
-        "COMP_CWORD": "1",
-        "PYTHONPATH": str(ROOT),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, timeout=600, check=False
-    )
+    asked = {"_REFEREE_COMPLETE": "complete_bash", "COMP_WORDS": "referee ch", "COMP_CWORD": "1"}
+    environment = os.environ | asked | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["check"]
 
 
@@ -342,11 +250,7 @@ def test_a_shell_completes_commands():
         (["plan", "bal"], "no shipped scenario is called 'bal' (did you mean 'ball'?); there are: adult"),
         (["list", "learner"], "there is no kind 'learner' (did you mean 'learners'?) to list"),
         (["plan", "ball", "--set", "alhpa=0.1"], "alhpa: unknown key (did you mean 'alpha'?)"),
-        (["plan", "ball", "--set", "agents.bacth=3"], "agents.bacth: unknown key (did you mean 'batch'?)"),
-        (["plan", "ball", "--set", "curator.learner.stesp=3"], "stesp: unknown key (did you mean 'steps'?)"),
-        (["plan", "ball", "--set", "source.distribution.nmae=3"], "nmae: unknown key (did you mean 'name'?)"),
         (["plan", "ball", "--set", "protocol=learn-and-tets"], "(did you mean 'learn-and-test'?)"),
-        (["plan", "ball", "--set", "curator.learner.name=sdg"], "(did you mean 'sgd'?)"),
         (["plan", "ball", "--set", "agents.mechanism.name=wanrer"], "(did you mean 'warner'?)"),
     ],
 )
@@ -356,13 +260,25 @@ def test_what_was_probably_meant(arguments, hint):
     assert hint in " ".join(done.stderr.split())
 
 
-def test_the_list_fits_a_screen(capsys, monkeypatch):
-    monkeypatch.setattr(listing._OUT, "width", 100)
-    done = RUNNER.invoke(referee_command, ["list"])
-    lines = done.stdout.splitlines()
-    assert len(lines) == 1 + len(KINDS) + 2
-    assert sum(1 + len(line) // 100 for line in lines) <= 24
-    assert lines[0] == f"scenarios: {', '.join(scenarios.names())} ({len(scenarios.names())})"
+@for_each("command", COMMANDS)
+def test_every_command_has_a_version_which_is_that_of_the_installed_package(command, monkeypatch):
+    done = RUNNER.invoke(command, ["--version"], prog_name="it")
+    assert (done.exit_code, done.stdout) == (0, f"it {version()}\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == wire_version.DISTRIBUTION
+    with monkeypatch.context() as patched:
+        patched.setattr(wire_version, "DISTRIBUTION", "no-such-distribution")
+        wire_version.release.cache_clear()
+        assert version() == "from a checkout that is not installed"
+    wire_version.release.cache_clear()
+
+
+def test_all_is_listed_and_scenarios_with_what_they_say_of_themselves():
+    lines = RUNNER.invoke(referee_command, ["list"]).stdout.splitlines()
+    assert lines[0].startswith("scenarios: adult, ")
+    assert [line.partition(":")[0] for line in lines[1 : 1 + len(KINDS)]] == list(KINDS)
+    shown = " ".join(RUNNER.invoke(referee_command, ["list", "scenarios"]).stdout.split())
+    assert all(f"{name} {scenarios.heading(name).title}" in shown for name in scenarios.names())
 
 
 @for_each("kind", sorted(KINDS))
@@ -374,12 +290,6 @@ def test_each_kind_is_listed_with_a_sentence_for_each_name(kind):
     assert not any("TandemError" in sentence for sentence in document.values())
     shown = RUNNER.invoke(referee_command, ["list", kind]).stdout
     assert [line.partition("  ")[0] for line in shown.splitlines()] == list(document)
-
-
-def test_scenarios_are_listed_with_all_that_they_say_of_themselves():
-    shown = " ".join(RUNNER.invoke(referee_command, ["list", "scenarios"]).stdout.split())
-    for name in scenarios.names():
-        assert f"{name} {scenarios.heading(name).title}" in shown
 
 
 def every_command() -> Iterator[tuple[str, list[str], typer.Typer]]:

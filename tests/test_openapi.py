@@ -29,7 +29,8 @@ from tests.support import TOKEN, Bench
 from tests.tiers import for_each
 from tests.vouched import an_issuer
 
-schemathesis.serializer.alias(REQUEST_TYPE, "application/octet-stream")
+for binary in (REQUEST_TYPE, TOKEN_REQUEST):
+    schemathesis.serializer.alias(binary, "application/octet-stream")
 CHECKS = [checks.not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 BOUNDED = settings(
     derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
@@ -47,43 +48,22 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
             yield parties
 
 
-def operations(app: FastAPI) -> list[str]:
-    return sorted(f"{method.upper()} {path}" for path, item in app.openapi()["paths"].items() for method in item)
-
-
-CURATOR = [
-    "GET /v1/curator",
-    "GET /v1/health",
-    "PUT /v1/runs/{run}",
-    "PUT /v1/runs/{run}/acknowledgement",
-    "PUT /v1/runs/{run}/operations/{operation_id}",
-    "PUT /v1/runs/{run}/share",
-]
-COLLECTING = ["GET /v1/contributions/offer", "POST /v1/contributions", "POST /v1/withdrawals"]
-REFEREE = [
-    "GET /.well-known/ohttp-gateway",
-    "POST /.well-known/ohttp-gateway",
-    "GET /v1/oblivious-keys",
-    "GET /v1/health",
-    "GET /v1/metrics",
-    "GET /v1/referee",
-    "GET /v1/runs/{run}",
-    "GET /v1/runs/{run}/configuration",
-    "GET /v1/runs/{run}/reports/{question}",
-    "GET /v1/runs/{run}/transcript",
-    "GET /v1/runs/{run}/vouchers",
-    "POST /v1/enrolments",
-    "POST /v1/polls",
-    "PUT /v1/packed-reports/{report_id}",
-    "PUT /v1/reports/{report_id}",
-    "PUT /v1/runs/{run}",
-]
-RELAY = ["GET /v1/health", "GET /v1/oblivious-keys", "POST /v1/relay"]
-
-
-schemathesis.serializer.alias(TOKEN_REQUEST, "application/octet-stream")
-ISSUER = ["GET /v1/issuer", "POST /v1/token-requests"]
-SERVICES = {"curator": CURATOR, "referee": REFEREE, "issuer": ISSUER, "relay": RELAY}
+SERVICES = {
+    "curator": (
+        *("GET /v1/curator", "GET /v1/health", "PUT /v1/runs/{run}", "PUT /v1/runs/{run}/acknowledgement"),
+        *("PUT /v1/runs/{run}/operations/{operation_id}", "PUT /v1/runs/{run}/share"),
+    ),
+    "referee": (
+        *("GET /.well-known/ohttp-gateway", "POST /.well-known/ohttp-gateway", "GET /v1/oblivious-keys"),
+        *("GET /v1/health", "GET /v1/metrics", "GET /v1/referee", "GET /v1/runs/{run}", "PUT /v1/runs/{run}"),
+        *("GET /v1/runs/{run}/configuration", "GET /v1/runs/{run}/reports/{question}"),
+        *("GET /v1/runs/{run}/transcript", "GET /v1/runs/{run}/vouchers", "POST /v1/enrolments", "POST /v1/polls"),
+        *("PUT /v1/packed-reports/{report_id}", "PUT /v1/reports/{report_id}"),
+    ),
+    "issuer": ("GET /v1/issuer", "POST /v1/token-requests"),
+    "relay": ("GET /v1/health", "GET /v1/oblivious-keys", "POST /v1/relay"),
+}
+COLLECTING = ("GET /v1/contributions/offer", "POST /v1/contributions", "POST /v1/withdrawals")
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +73,9 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]
         yield found
 
 
-@for_each("examples", [2, pytest.param(50, marks=pytest.mark.slow)])
+@for_each("examples", [2, pytest.param(25, marks=pytest.mark.slow)])
 @for_each("operation", COLLECTING)
 def test_whatever_is_sent_to_who_collects_it_answers_as_described(collection, operation, examples):
-    assert set(COLLECTING) <= set(operations(collecting_app(collection)))
     check(collecting_app(collection), operation, examples)
     assert collection.counts() == (0, 0)
 
@@ -126,14 +105,7 @@ def test_every_error_is_described_as_a_problem_document(bench, party):
     assert all(answer == problem for answer in answers)
 
 
-def test_nothing_is_left_out(bench):
-    assert set(CURATOR) <= set(operations(app_of("curator", bench)))
-    assert set(REFEREE) <= set(operations(app_of("referee", bench)))
-    assert set(ISSUER) <= set(operations(app_of("issuer", bench)))
-    assert set(RELAY) <= set(operations(app_of("relay", bench)))
-
-
-@for_each("examples", [2, pytest.param(50, marks=pytest.mark.slow)])
+@for_each("examples", [2, pytest.param(25, marks=pytest.mark.slow)])
 @for_each(("party", "operation"), [(party, name) for party, names in SERVICES.items() for name in names])
 def test_whatever_is_sent_it_answers_as_described(bench, party, operation, examples):
     check(app_of(party, bench), operation, examples)

@@ -104,7 +104,8 @@ def drawn() -> list[object]:
     return [RandomSource.secure().words(3).tolist(), secrets.token_hex(8), random.random(), legacy]
 
 
-def test_what_is_drawn_follows_from_the_name_alone():
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_is_drawn_follows_from_the_name_alone_and_a_fork_draws_for_itself():
     drawn()
     seen = []
     for name in ("one", "one", "another"):
@@ -112,10 +113,6 @@ def test_what_is_drawn_follows_from_the_name_alone():
             seen.append(drawn())
     assert seen[0] == seen[1]
     assert all(first != other for first, other in zip(seen[0], seen[2], strict=True))
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_nothing_is_drawn_twice_and_a_fork_draws_for_itself():
     read, write = os.pipe()
     with drawn_from("a name"):
         if not (child := os.fork()):
@@ -128,7 +125,7 @@ def test_nothing_is_drawn_twice_and_a_fork_draws_for_itself():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("each", "status"), [(MOST / 4, 0), (MOST / 2, 4)])
+@for_each(("each", "status"), [(MOST / 4, 0), (MOST / 2, 4)])
 def test_tests_that_fail_too_often_together_are_not_run(tmp_path: Path, each: float, status: int):
     (tmp_path / "test_likely.py").write_text(LIKELY.format(each=each))
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", os.devnull]
@@ -138,7 +135,6 @@ def test_tests_that_fail_too_often_together_are_not_run(tmp_path: Path, each: fl
     assert status == 0 or "tests fail by chance with probability 0.00015: 0.0001 is allowed" in done.stderr
 
 
-COMPILING_ROOT = Path(__file__).parents[1]
 LOOP = """
 import numba
 
@@ -147,7 +143,7 @@ def doubled(x):
     return x + x
 """
 WORKER = """
-import os, sys, time
+import sys, time
 from pathlib import Path
 from tests.compiling import share
 from numba.core.typed_passes import NopythonTypeInference
@@ -155,19 +151,11 @@ from numba.core.typed_passes import NopythonTypeInference
 infer = NopythonTypeInference.run_pass
 
 def slowly(self, state):
-    if sys.argv[2] == "shared":
-        time.sleep(1)  # the other one comes meanwhile, and waits
-    else:
-        folder = Path(sys.argv[1])
-        folder.mkdir(exist_ok=True)
-        (folder / str(os.getpid())).touch()
-        while len(list(folder.iterdir())) < 2:  # the other one compiles, too
-            time.sleep(0.01)
+    time.sleep(2)  # the other one comes meanwhile, and waits
     return infer(self, state)
 
 NopythonTypeInference.run_pass = slowly
-if sys.argv[2] == "shared":
-    share(Path(sys.argv[1]))
+share(Path(sys.argv[1]))
 from loop import doubled
 print("ready", flush=True)
 sys.stdin.readline()
@@ -177,24 +165,12 @@ print(sum(doubled.stats.cache_misses.values()))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "compiled"), [("shared", 1), ("apart", 2)])
-def test_what_one_compiles_the_other_reads(tmp_path: Path, how: str, compiled: int) -> None:
+def test_what_one_compiles_the_other_reads(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(COMPILING_ROOT), str(tmp_path)]),
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-    }
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(tmp_path / "locks"), how],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
+    paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", WORKER, str(tmp_path / "locks")]
+    pipe, environment = subprocess.PIPE, os.environ | paths
+    workers = [subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) for _ in range(2)]
     for worker in workers:
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
@@ -202,4 +178,4 @@ def test_what_one_compiles_the_other_reads(tmp_path: Path, how: str, compiled: i
         assert worker.stdin is not None
         worker.stdin.write("\n")
         worker.stdin.flush()
-    assert sum(int(worker.communicate()[0]) for worker in workers) == compiled
+    assert sum(int(worker.communicate()[0]) for worker in workers) == 1

@@ -22,15 +22,10 @@ GROUP = 256  # signatures of a group, and rows of a commit
 
 
 def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
-    """Measure this machine for so many seconds a figure.
+    """Measure this machine, and the disk of a folder, for so many seconds a figure.
 
-    Args:
-        folder: On the disk that a referee would use.
-
-    Returns:
-        ``verify_per_second`` (Ed25519, one core), ``commits_per_second`` (one row each, on disk when it returns),
-        ``rows_per_second`` (in commits of 256), ``requests_per_second`` (over loopback, to a server that does nothing),
-        ``cores``, ``load_average`` (of the minute before).
+    ``verify_per_second`` is of Ed25519 and one core, ``commits_per_second`` of one row each, on disk when it returns,
+    ``rows_per_second`` in commits of 256, ``requests_per_second`` over loopback, to a server that does nothing.
     """
     return {
         "cores": processors(),

@@ -11,7 +11,7 @@ import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,6 @@ class Load:
     """How agents come.
 
     Attributes:
-        host, port: The referee's.
         schedule, rate: When they come; the rate (a second) is for ``poisson`` only.
         connections: How many are open, at most.
         pid: The referee's process on this machine, if it is known.
@@ -89,29 +88,31 @@ class Measured:
         }
 
 
-async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int, ask: Ask, then: Done) -> Measured:
-    """Have every agent make a request, and return what that took.
-
-    Args:
-        ask: Makes the request.
-        then: Called with each answer that is none of a problem.
-    """
+async def phase(name: str, load: Load, agents: Sequence[LightAgent], ask: Ask, then: Done) -> Measured:
+    """Have every agent make a request, and return what that took; ``then`` gets each answer that is no problem."""
     allow_descriptors(load.connections)
-    going = _Phase(name, load, count, ask, then)
-    await going.connect(min(load.connections, max(1, count)))
+    going = _Phase(name, load, len(agents), ask, then)
+    for _ in range(min(load.connections, max(1, len(agents)))):
+        await going.connect()
     committed = await asyncio.to_thread(load.commits)
     began, own, theirs = time.perf_counter(), time.process_time(), cpu_of(load.pid)
     await going.ask_all(agents)
     measured = going.measured
     measured.seconds = time.perf_counter() - began
     measured.generator_cpu = time.process_time() - own
-    after = cpu_of(load.pid)
-    measured.referee_cpu = None if theirs is None or after is None else after - theirs
+    measured.referee_cpu = _less(cpu_of(load.pid), theirs)
     now = await asyncio.to_thread(load.commits)
     measured.commits = None if committed is None or now is None else now - committed
-    going.close()
-    load.on_progress(name, len(measured.latencies), count)
+    for connection in going.connections:
+        measured.sent += connection.sent
+        measured.received += connection.received
+        connection.close()
+    load.on_progress(name, len(measured.latencies), len(agents))
     return measured
+
+
+def _less(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
 
 
 class _Phase:
@@ -120,25 +121,18 @@ class _Phase:
     def __init__(self, name: str, load: Load, count: int, ask: Ask, then: Done) -> None:
         self._name, self._load, self._count, self._ask, self._then = name, load, count, ask, then
         self.measured = Measured()
-        self._connections: list[Connection] = []
+        self.connections: list[Connection] = []
         self._reported = time.perf_counter()
 
-    async def connect(self, count: int) -> None:
-        for _ in range(count):
-            await self._connection()
-
-    async def _connection(self) -> Connection:
+    async def connect(self) -> Connection:
         made = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
-        self._connections.append(made)
+        self.connections.append(made)
         return made
 
-    async def ask_all(self, agents: Iterable[LightAgent]) -> None:
+    async def ask_all(self, agents: Sequence[LightAgent]) -> None:
         """Have the agents make their requests, by the schedule of the load."""
         if self._load.schedule == "poisson":
-            idle: asyncio.Queue[Connection] = asyncio.Queue()
-            for connection in self._connections:
-                idle.put_nowait(connection)
-            await _as_they_come(self._load.rate, agents, idle, self._make)
+            await self._as_they_come(agents)
             return
         rest = iter(agents)
 
@@ -146,7 +140,24 @@ class _Phase:
             for agent in rest:
                 connection = await self._make(agent, connection)
 
-        await asyncio.gather(*(one_after_the_other(connection) for connection in list(self._connections)))
+        await asyncio.gather(*(one_after_the_other(connection) for connection in list(self.connections)))
+
+    async def _as_they_come(self, agents: Sequence[LightAgent]) -> None:
+        """Start requests at random moments; who finds no idle connection waits for one."""
+        idle: asyncio.Queue[Connection] = asyncio.Queue()
+        for connection in self.connections:
+            idle.put_nowait(connection)
+
+        async def one(agent: LightAgent) -> None:
+            idle.put_nowait(await self._make(agent, await idle.get()))
+
+        due = time.perf_counter()
+        async with asyncio.TaskGroup() as running:
+            for agent in agents:
+                due += random.expovariate(self._load.rate)
+                if (wait := due - time.perf_counter()) > 0:
+                    await asyncio.sleep(wait)
+                running.create_task(one(agent))
 
     async def _make(self, agent: LightAgent, connection: Connection) -> Connection:
         """Make a request, again where it must be; return a connection that can be used."""
@@ -159,7 +170,7 @@ class _Phase:
                 # The same request again changes nothing if the first one has come.
                 measured.rejected["connection lost"] += 1
                 await asyncio.sleep(random.uniform(0.5, 1.5))
-                connection = await self._connection()
+                connection = await self.connect()
                 continue
             measured.latencies.append(time.perf_counter() - start)
             if answer.status != 503:
@@ -178,31 +189,6 @@ class _Phase:
             self._reported = time.perf_counter()
             self._load.on_progress(self._name, len(measured.latencies), self._count)
         return connection
-
-    def close(self) -> None:
-        """Close all connections, and add up what they carried."""
-        for connection in self._connections:
-            self.measured.sent += connection.sent
-            self.measured.received += connection.received
-            connection.close()
-
-
-async def _as_they_come(rate: float, agents: Iterable[LightAgent], idle: asyncio.Queue[Connection], make: Any) -> None:
-    """Start requests at random moments; who finds no idle connection waits for one."""
-    running: set[asyncio.Task[None]] = set()
-    due = time.perf_counter()
-
-    async def one(agent: LightAgent) -> None:
-        idle.put_nowait(await make(agent, await idle.get()))
-
-    for agent in agents:
-        due += random.expovariate(rate)
-        if (wait := due - time.perf_counter()) > 0:
-            await asyncio.sleep(wait)
-        task = asyncio.ensure_future(one(agent))
-        running.add(task)
-        task.add_done_callback(running.discard)
-    await asyncio.gather(*running)
 
 
 def cpu_of(pid: int | None) -> float | None:
@@ -279,33 +265,24 @@ class Idle:
         }
 
 
-async def poll_idly(
-    agents: list[LightAgent],
-    host: str,
-    port: int,
-    seconds: float,
-    pid: int | None,
-    name: str,
-    tls: ssl.SSLContext | None = None,
-) -> Idle:
+async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: str) -> Idle:
     """Have agents poll for so many seconds, each when it was told to, and return what that took.
 
     Args:
         agents: Enrolled, and asked nothing.
         name: The referee's host and port, for the requests' header.
-        tls: How it is dialled; None: in the clear.
 
     Raises:
         RunFailed: If not one poll is answered.
     """
     allow_descriptors(AT_ONCE)
-    polling = _Polling(agents, host, port, name, tls)
-    before = cpu_of(pid)
+    polling = _Polling(agents, load, name)
+    before = cpu_of(load.pid)
     await polling.go_on(seconds)
-    found, after = polling.found, cpu_of(pid)
+    found = polling.found
     found.seconds = time.perf_counter() - polling.began
-    found.referee_cpu = None if before is None or after is None else after - before
-    await polling.finish()
+    found.referee_cpu = _less(cpu_of(load.pid), before)
+    await asyncio.gather(*polling.running)
     if not found.latencies:
         raise RunFailed("no poll of an idle agent was answered")
     return found
@@ -314,29 +291,25 @@ async def poll_idly(
 class _Polling:
     """Agents that poll: when each is due, and what its polls took."""
 
-    def __init__(self, agents: list[LightAgent], host: str, port: int, name: str, tls: ssl.SSLContext | None) -> None:
-        self._agents, self._host, self._port, self._name, self._tls = agents, host, port, name, tls
+    def __init__(self, agents: list[LightAgent], load: Load, name: str) -> None:
+        self._agents, self._load, self._name = agents, load, name
         # Only on Linux all of 127.0.0.0/8 is the loopback.
-        self._loopback = sys.platform == "linux" and host in ("127.0.0.1", "localhost")
+        self._loopback = sys.platform == "linux" and load.host in ("127.0.0.1", "localhost")
         self.found, self._open = Idle(len(agents)), 0
         # In the beginning they come as if they had been told to before: as many a second as later.
         self._due = [(random.uniform(0.0, usual_pause(len(agents))), i) for i in range(len(agents))]
         heapq.heapify(self._due)
-        self._running: set[asyncio.Task[None]] = set()
+        self.running: set[asyncio.Task[None]] = set()
         self.began = time.perf_counter()
 
     async def go_on(self, seconds: float) -> None:
         """Poll for so many seconds."""
         while (now := time.perf_counter() - self.began) < seconds:
-            while self._due and self._due[0][0] <= now and len(self._running) < AT_ONCE:
+            while self._due and self._due[0][0] <= now and len(self.running) < AT_ONCE:
                 task = asyncio.ensure_future(self._poll(heapq.heappop(self._due)[1]))
-                self._running.add(task)
-                task.add_done_callback(self._running.discard)
+                self.running.add(task)
+                task.add_done_callback(self.running.discard)
             await asyncio.sleep(0.005)
-
-    async def finish(self) -> None:
-        """Wait for the polls that are under way."""
-        await asyncio.gather(*self._running)
 
     async def _poll(self, i: int) -> None:
         found, agent, start = self.found, self._agents[i], time.perf_counter()
@@ -344,7 +317,7 @@ class _Polling:
         found.peak_open = max(found.peak_open, self._open)
         try:
             source = (f"127.0.1.{1 + i % SOURCES}", 0) if self._loopback else None
-            connection = await Connection.to(self._host, self._port, source, self._tls)
+            connection = await Connection.to(self._load.host, self._load.port, source, self._load.tls)
             try:
                 answer = await connection.request(request("POST", "/v1/polls", self._name, agent.poll()))
             finally:

@@ -37,6 +37,10 @@ from referee.audit.audit import Audit, audit
 from referee.runfolder import unpack_reports, write_run
 from referee.service.referee import public
 
+_LEARN_ONCE = (
+    *("protocol=learn-and-test", "curator.n=1200", "curator.kappa=0.2", "curator.eta=0.2", "curator.epsilon=60"),
+    *("curator.rounds=1", "curator.learner.steps=300", "agents.mechanism.epsilon=1"),
+)
 _ALL = ("--max-individuals", "1000000000")  # A load test enrols as many as it wants, with its own token
 
 
@@ -96,15 +100,12 @@ def started(
     key = Identity.load_or_create(folder / referee.__name__ / "identity.key").public
     parties: list[PartyProcess] = []
     try:
-        for name, arguments in (
-            (curator.__name__, [str(chosen), "--seed", "1", "--port", str(ports[0]), "--referee-key", key]),
-            (
-                referee.__name__,
-                ["--curator", f"http://127.0.0.1:{ports[0]}", "--port", str(ports[1]), *options],
-            ),
+        for name, port, arguments in (
+            (curator.__name__, ports[0], [str(chosen), "--seed", "1", "--referee-key", key]),
+            (referee.__name__, ports[1], ["--curator", f"http://127.0.0.1:{ports[0]}", *options]),
         ):
-            state = ["--state", str(folder / name)]
-            parties.append(PartyProcess(name, [f"{name}.cli", "serve", *arguments, *state], folder, target.tokens))
+            own = ["--port", str(port), "--state", str(folder / name)]
+            parties.append(PartyProcess(name, [f"{name}.cli", "serve", *arguments, *own], folder, target.tokens))
         target.process = parties[1]
         for party in parties:
             party.wait_for("listens on")
@@ -158,24 +159,8 @@ class Options:
 
     def scenario(self) -> ResolvedScenario:
         """Return the scenario: a curator of 1,200 people learns once, and everybody answers one question."""
-        count = self.individuals + self.hosted
-        return checked(
-            loading.load(
-                "ball",
-                [
-                    "protocol=learn-and-test",
-                    "curator.n=1200",
-                    "curator.kappa=0.2",
-                    "curator.eta=0.2",
-                    "curator.epsilon=60",
-                    "curator.rounds=1",
-                    "curator.learner.steps=300",
-                    "agents.mechanism.epsilon=1",
-                    f"agents.count={count}",
-                    f"agents.deadline={self.seconds:g}",
-                ],
-            )
-        )
+        sizes = [f"agents.count={self.individuals + self.hosted}", f"agents.deadline={self.seconds:g}"]
+        return checked(loading.load("ball", [*_LEARN_ONCE, *sizes]))
 
 
 def scenario_file(options: Options) -> str:
@@ -186,11 +171,10 @@ def scenario_file(options: Options) -> str:
 def load_test(
     options: Options, watch: Watch, target: LoadTarget | None = None, keep: Path | None = None
 ) -> dict[str, Any]:
-    """Carry a load test out, and return its document.
+    """Carry a load test out, on a referee that runs somewhere or one that is started here; return its document.
 
     Args:
         watch: Called with a phase, how many are done, and how many there are.
-        target: A referee that runs somewhere; by default one is started here.
         keep: Where the run folder is left; by default nowhere.
 
     Raises:
@@ -241,15 +225,9 @@ class _Test:
     async def run(self, folder: Path) -> dict[str, Any]:
         """Go through all phases, and return the document."""
         options = self._options
-        count = options.individuals
-        self._agents = [LightAgent.fresh() for _ in range(count)]
-        quiet = self._agents[: int(options.silent * count)]
-        token = {"Authorization": f"Bearer {self._target.enrolment}"}
-        phases = {
-            "enrol": await self._phase(
-                "enrol", self._agents, lambda a: request("POST", "/v1/enrolments", self._name, a.enrolment(), token)
-            )
-        }
+        self._agents = [LightAgent.fresh() for _ in range(options.individuals)]
+        quiet = self._agents[: int(options.silent * options.individuals)]
+        phases = {"enrol": await self._enrol("enrol", self._agents)}
         finished, timing = await self._answer(self._agents[len(quiet) :], phases)
         if finished.result["status"] != "done" and not quiet:
             raise RunFailed(f"the run ended {finished.result['status']}: {finished.result['reason']}")
@@ -259,6 +237,7 @@ class _Test:
         found, phases["audit"] = await self._audit(folder, stored)
         idle = await self._idle() if options.idle else None
         acknowledged = phases["report"].taken + options.hosted
+        size = self._target.database_bytes()
         return {
             "phases": {name: measured.document() for name, measured in phases.items()},
             **timing,
@@ -268,7 +247,7 @@ class _Test:
             "agree": acknowledged == stored == found.answers,
             "idle": idle,
             "peak_memory_bytes": self._target.peak_memory(),
-            "database_bytes_per_report": _each(self._target.database_bytes(), found.reports),
+            "database_bytes_per_report": None if size is None else round(size / max(1, found.reports), 1),
         }
 
     async def _answer(
@@ -281,11 +260,11 @@ class _Test:
         remote = Remote(self._target.url, self._target.operator)
         try:
             await asyncio.to_thread(remote.create, self._chosen, 1, self._run)
-            await self._first_question()
+            await self._wait_for_question(self._agents[:1])
             opened = time.perf_counter() - began
-            phases["poll"] = await self._phase("poll", self._agents, self._poll, _keep)
-            await self._ask_again([agent for agent in speaking if not agent.sent])
-            phases["report"] = await self._phase("report", speaking, self._report)
+            phases["poll"] = await phase("poll", self._load, self._agents, self._poll, _keep)
+            await self._wait_for_question([agent for agent in speaking if not agent.sent])
+            phases["report"] = await phase("report", self._load, speaking, self._report, _ignore)
             reported, before = time.perf_counter(), cpu_of(self._load.pid)
             watch("result", 0, 1)
             finished = await asyncio.to_thread(remote.follow, self._run, lambda text, numbers: None)
@@ -316,23 +295,21 @@ class _Test:
         watch("audit", found.answers, found.answers)
         return found, took
 
-    async def _phase(self, name: str, agents: list[LightAgent], ask: Any, then: Any = None) -> Measured:
-        return await phase(name, self._load, agents, len(agents), ask, then or (lambda agent, answer: None))
+    async def _enrol(self, name: str, agents: list[LightAgent]) -> Measured:
+        token = {"Authorization": f"Bearer {self._target.enrolment}"}
+
+        def ask(agent: LightAgent) -> bytes:
+            return request("POST", "/v1/enrolments", self._name, agent.enrolment(), token)
+
+        return await phase(name, self._load, agents, ask, _ignore)
 
     async def _idle(self) -> dict[str, Any]:
         """Enrol agents whom nobody asks, and have them poll."""
-        token = {"Authorization": f"Bearer {self._target.enrolment}"}
         agents = [LightAgent.fresh() for _ in range(self._options.idle)]
-        enrolled = await self._phase(
-            "idle", agents, lambda a: request("POST", "/v1/enrolments", self._name, a.enrolment(), token)
-        )
+        enrolled = await self._enrol("idle", agents)
         if enrolled.rejected:
             raise RunFailed(f"idle agents were not enrolled: {dict(enrolled.rejected)}")
-        load = self._load
-        found = await poll_idly(
-            agents, load.host, load.port, self._options.idle_seconds, load.pid, self._name, load.tls
-        )
-        return found.document()
+        return (await poll_idly(agents, self._load, self._options.idle_seconds, self._name)).document()
 
     def _commits(self) -> int | None:
         """Return how many transactions the referee has committed."""
@@ -346,26 +323,12 @@ class _Test:
 
     def _hosts(self) -> list[PartyProcess]:
         """Start the hosts; where the referee runs somewhere else, they run already."""
-        options = self._options
-        share = -(-options.hosted // options.hosts) if options.hosted else 0
-        return [
-            self._target.host_population(min(share, options.hosted - number * share), number)
-            for number in range(options.hosts if options.hosted else 0)
-        ]
+        hosted, hosts = self._options.hosted, self._options.hosts if self._options.hosted else 0
+        share = -(-hosted // max(1, hosts))
+        return [self._target.host_population(min(share, hosted - n * share), n) for n in range(hosts)]
 
-    async def _first_question(self) -> None:
-        connection = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
-        until = time.perf_counter() + PATIENCE
-        try:
-            while (answer := await connection.request(self._poll(self._agents[0]))).status != 200:
-                if answer.status != 204 or time.perf_counter() > until:
-                    raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
-                await asyncio.sleep(AGAIN)
-        finally:
-            connection.close()
-
-    async def _ask_again(self, agents: list[LightAgent]) -> None:
-        """Poll once more for those that were told to come again: of several processes some hear of a question later."""
+    async def _wait_for_question(self, agents: list[LightAgent]) -> None:
+        """Poll for each until it is asked: of several processes of a referee some hear of a question later."""
         connection = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
         until = time.perf_counter() + PATIENCE
         try:
@@ -390,5 +353,5 @@ def _keep(agent: LightAgent, answer: Answer) -> None:
     agent.sent = answer.body
 
 
-def _each(total: int | None, count: int) -> float | None:
-    return None if total is None else round(total / max(1, count), 1)
+def _ignore(agent: LightAgent, answer: Answer) -> None:
+    """Keep nothing of an answer."""

@@ -5,6 +5,7 @@ Each audit claims too much with probability at most 1e-6; seeds are fixed.
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,6 @@ def test_a_fresh_answer_on_every_retry_is_caught() -> None:
         return warner.randomize(np.full(2 * runs, value), source).reshape(runs, 2)
 
     assert audit(twin, BITS, RandomSource.seeded(3), runs=RUNS).epsilon > 1.8
-
-
-def test_no_privacy_is_seen_for_what_it_is() -> None:
-    none = parse_mechanism({"name": "none"})
-    assert audit(once(none), BITS, RandomSource.seeded(4), runs=RUNS).epsilon > 9.0
 
 
 def test_values_that_nobody_clamped_are_caught() -> None:
@@ -136,8 +132,7 @@ def found(subject: Subject, inputs: tuple[Any, Any] = INPUTS) -> AuditFinding:
 
 
 @pytest.mark.parametrize("name", ORACLES)
-@pytest.mark.parametrize("epsilon", [1.0, 0.5, 3.0])
-@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize(("epsilon", "words"), [*product([1.0], WORDS), (0.5, "separating"), (3.0, "separating")])
 def test_oracles_pass_and_where_a_word_separates_the_audit_comes_close(name: str, epsilon: float, words: str) -> None:
     oracle = made(name, epsilon)
     measured = found(told(oracle, WORDS[words])).epsilon
@@ -159,7 +154,7 @@ def test_the_answers_themselves_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("words", ["separating", "drawn"])
-def test_a_truth_without_noise_is_caught(name: str, words: str) -> None:
+def test_a_truth_without_noise_or_too_often_is_caught(name: str, words: str) -> None:
     """A hash is no secret: it hides the item from nobody who knows the public word."""
     oracle = made(name, 1.0)
 
@@ -168,6 +163,7 @@ def test_a_truth_without_noise_is_caught(name: str, words: str) -> None:
         return view(oracle, truth(oracle, item, known), known)
 
     assert found(twin).epsilon > 8.0
+    assert words == "drawn" or found(told(made(name, 1.15), separating)).epsilon > 1.0  # the truth too often
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -221,15 +217,12 @@ def separation(calibration: str, whole: float) -> tuple[float, float]:
     common = {"alpha": 0.5, "radius": SMALL, "kappa_2": 0.0, "iterations": 1, "scales_share": 0.1}
     settings = ConvexSettings.parse({**common, "steps": "paper", "calibration": calibration})
     source = RandomSource.seeded(1, "separation")
-    drawn = np.array(
-        [
-            [
-                solve(person(1.0, y), settings, whole, source.derive(side, run)).weights[0]
-                for run in range(ADAPTATION_RUNS)
-            ]
-            for side, y in enumerate((1.0, -1.0))
-        ]
-    )
+
+    def weight(side: int, run: int) -> float:
+        people = person(1.0, (1.0, -1.0)[side])
+        return float(solve(people, settings, whole, source.derive(side, run)).weights[0])
+
+    drawn = np.array([[weight(side, run) for run in range(ADAPTATION_RUNS)] for side in (0, 1)])
     spread = float(np.sqrt(drawn.var(axis=1).mean()))
     found = abs(float(drawn[0].mean() - drawn[1].mean())) / spread
     error = math.sqrt(2 / ADAPTATION_RUNS + found**2 / (4 * ADAPTATION_RUNS))
@@ -254,8 +247,10 @@ def test_the_exact_noise_keeps_its_delta() -> None:
     assert high < 1.1 * mu
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("inputs", [BITS, REALS, (-5.0, math.inf), (math.nan, 1.0)])
+@pytest.mark.parametrize(
+    ("epsilon", "inputs"),
+    [*product([0.1, 0.5, 1.0, 3.0], [BITS]), *product([1.0], [REALS, (-5.0, math.inf), (math.nan, 1.0)])],
+)
 def test_randomized_response_passes_and_the_audit_comes_close(epsilon: float, inputs: tuple[Any, Any]) -> None:
     warner = parse_mechanism({"name": "warner", "epsilon": epsilon})
     found = audit(once(warner), inputs, RandomSource.seeded(1, "warner"), runs=RUNS)
@@ -283,8 +278,3 @@ def test_gaussian_noise_passes_at_its_delta_and_half_of_it_is_caught() -> None:
         return value + 0.5 * (right.randomize(np.full(runs, value), source) - value)
 
     assert audit(twin, REALS, RandomSource.seeded(9), runs=RUNS, delta=0.01).epsilon > 1.0
-
-
-@pytest.mark.parametrize("name", ORACLES)
-def test_an_oracle_that_tells_the_truth_too_often_is_caught(name: str) -> None:
-    assert found(told(made(name, 1.15), separating)).epsilon > 1.0

@@ -5,6 +5,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 from importlib import import_module
 
 import numpy as np
@@ -39,28 +40,20 @@ def test_full_draws_of_one_pair_are_gaussian_releases() -> None:
     assert found == pytest.approx(delta_of(0.5, 0.5), rel=0.01)
 
 
-NAMES = sorted(path.stem for path in (ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))
-SHOWN = {printed.text: printed.shows for printed in commands() if printed.document == "docs/corrections.md"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_script_prints_what_the_page_shows(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", [name])
-    import_module(f"benchmarks.corrections.{name}").main()
-    assert tuple(capsys.readouterr().out.splitlines()) == SHOWN[f"python -m benchmarks.corrections.{name}"]
-
-
-def test_the_page_shows_every_script_and_no_other() -> None:
-    scripts = [text for text in SHOWN if text.startswith("python -m benchmarks.corrections.")]
-    assert sorted(text.rpartition(".")[2] for text in scripts) == NAMES
+def test_each_script_prints_what_the_page_shows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    begin = "python -m benchmarks.corrections."
+    printed = {}
+    for name in sorted(path.stem for path in (ROOT / "benchmarks" / "corrections").glob("[a-z]*.py")):
+        monkeypatch.setattr(sys, "argv", [name])
+        import_module(f"benchmarks.corrections.{name}").main()
+        printed[begin + name] = tuple(capsys.readouterr().out.splitlines())
+    page = (shown for shown in commands() if shown.document == "docs/corrections.md")
+    assert printed == {shown.text: shown.shows for shown in page if shown.text.startswith(begin)}
 
 
 SMALL = [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5", "agents.mechanism.epsilon=6"]
 
 
-@pytest.mark.slow
 def test_it_counts_the_last_task():
     both, alone = (second_task(load("hand-over", [*SMALL, *more]), 1) for more in ([], [SECOND]))
     assert both["done"] == alone["done"] == 1.0
@@ -70,7 +63,6 @@ def test_it_counts_the_last_task():
     assert 0.0 <= both["loss"] < 0.5
 
 
-@pytest.mark.slow
 def test_parties_are_killed_at_work_and_nothing_acknowledged_is_lost(tmp_path):
     found = once(tmp_path, None, random.Random(3), 3, (0.1, 2.0))
     assert len(found.kills) == 3
@@ -105,18 +97,14 @@ CHEATS_SHOWN = {
 }
 
 
-def test_the_page_shows_every_cheat():
-    assert list(CHEATS_SHOWN) == list(CHEATS)
-
-
 FIRST = ("dropped reports", "a fork")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.thorough) for name in CHEATS]
 )
 def test_every_line_of_the_page_is_printed_in_its_order(name):
+    assert list(CHEATS_SHOWN) == list(CHEATS)
     printed = list(lines(played(name)))
     assert printed[0] == f"=== {name}"
     at = 0
@@ -127,7 +115,6 @@ def test_every_line_of_the_page_is_printed_in_its_order(name):
     assert statuses == [line for line in CHEATS_SHOWN[name] if line.startswith("--- ")]
 
 
-@pytest.mark.slow
 def test_requests_beside_many_who_are_enrolled_are_answered_and_measured():
     command = [sys.executable, "-m", "benchmarks.enrolled", "--sizes", "5000", "--individuals", "200", "--json"]
     [found] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -152,3 +139,11 @@ def test_the_schedule_grants_more_than_answers_take(monkeypatch, capsys):
     rows = json.loads(capsys.readouterr().out)
     assert {row["mechanism"] for row in rows} >= {"warner", "laplace", "krr", "olh", "hadamard"}
     assert min(row["room"] for row in rows) > 1.0
+
+
+def test_a_server_that_another_thread_has_started_again_stays_when_that_thread_ends(postgresql):
+    """Otherwise whoever kills parties from a thread of its own would take the server along when it is done."""
+    killer = threading.Thread(target=postgresql.crash)
+    killer.start()
+    killer.join()
+    assert [postgresql.execute("SELECT 1") for _ in range(20)] == 20 * [[(1,)]]

@@ -24,7 +24,6 @@ from deploy.checking import acceptable, acceptable_of
 from deploy.deployment import Embedded
 from referee.cli import app
 from referee.protocols.base import PROTOCOLS
-from tests.tiers import thinned
 
 LARGEST = 20_000
 """People on a side of the runs that are tried."""
@@ -41,42 +40,39 @@ def refused(asked: Scenario) -> str | None:
 
 def ran(asked: Scenario, folder: Path) -> tuple[str, str]:
     """Run a scenario whatever :func:`acceptable` says; return how it ended and why, ``not begun`` before any charge."""
+    seed = 1 if asked.people == "simulated" else None
     try:
-        result = Embedded(folder / "state", Charging(folder / "ledger")).run(
-            resolve(asked), 1 if asked.people == "simulated" else None, "run", lambda text, numbers: None
-        )
+        deployed = Embedded(folder / "state", Charging(folder / "ledger"))
+        result = deployed.run(resolve(asked), seed, "run", lambda text, numbers: None).result
     except TandemError as error:
         return "not begun", error.detail
-    return result.result["status"], result.result["reason"]
+    return result["status"], result["reason"]
 
 
-def agrees(asked: Scenario, folder: Path) -> bool:
-    """Assert that a run begins if a scenario is acceptable, and otherwise does not; return whether it began."""
-    why = refused(asked)
-    if why is None and max(int(acceptable(asked).agents.count), int(acceptable(asked).curator.n)) > LARGEST:
+def begins(asked: Scenario, folder: Path) -> bool:
+    """Return whether a scenario is acceptable, and small enough to be tried; assert that it then begins."""
+    if refused(asked) is not None:
         return False
-    status, reason = ran(asked, folder) if why is None else ("not begun", why)
-    if why is None:
-        assert status in ("done", "exhausted"), (status, reason)
-        return True
-    return False
-
-
-MECHANISM_CASES = list(product(PROTOCOLS.shipped(), MECHANISMS.names()))
+    chosen = acceptable(asked)
+    if max(int(chosen.agents.count), int(chosen.curator.n)) > LARGEST:
+        return False
+    status, reason = ran(asked, folder)
+    assert status in ("done", "exhausted"), (status, reason)
+    return True
 
 
 @pytest.mark.slow
 def test_every_mechanism_is_refused_by_all_or_by_none(tmp_path: Path) -> None:
     """Charged and then refused, before: items and reals where a protocol asks for a value, or for a bit."""
     began = asked_in_vain = 0
-    for number, (protocol, mechanism) in enumerate(MECHANISM_CASES):
+    for number, (protocol, mechanism) in enumerate(product(PROTOCOLS.shipped(), MECHANISMS.names())):
         wire = MECHANISMS[mechanism].example()[0].wire()
         try:
             asked = loading.altered(PROTOCOLS[protocol].example()[0], [f"agents.mechanism={json.dumps(wire)}"])
         except TandemError:
             continue
         try:
-            began += agrees(asked, tmp_path / f"{number}")
+            began += begins(asked, tmp_path / f"{number}")
         except AssertionError as error:
             raise AssertionError(f"{protocol} with {mechanism}: {error}") from None
         why = refused(asked)
@@ -127,7 +123,7 @@ def mutations(rng: random.Random) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", thinned(range(4), 1))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.thorough) for n in (2, 3))])
 def test_what_is_acceptable_begins_whatever_the_numbers_are(seed: int, tmp_path: Path) -> None:
     """Random scenarios of all protocols, from a seed: none that is acceptable is refused, fails or ends in a fault."""
     rng, began, turned_away = random.Random(seed), 0, 0
@@ -139,7 +135,7 @@ def test_what_is_acceptable_begins_whatever_the_numbers_are(seed: int, tmp_path:
         except TandemError:
             continue
         try:
-            began += agrees(asked, tmp_path / f"{number}")
+            began += begins(asked, tmp_path / f"{number}")
         except Exception as error:
             raise AssertionError(f"seed {seed}: {protocol} with {changes}: {error!r}") from error
         turned_away += refused(asked) is not None
@@ -201,8 +197,8 @@ def test_what_init_writes_passes_the_check_and_begins(
     commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A grid of sizes and budgets: where ``init`` writes a file, ``check``, ``plan`` and ``run`` accept it."""
-    sizes = [(1, 1), (12, 40), (60, 20), (200, 900), (900, 2500), (3000, 300)]
-    budgets = [("0.1", "0.5"), ("1", "1"), ("8", "0.05"), ("0.01", "5")]
+    sizes = [(1, 1), (60, 20), (900, 2500), (3000, 300)]
+    budgets = [("1", "1"), ("8", "0.05"), ("0.01", "5")]
     cases = [(*one, *two) for one, two in product(sizes, budgets)]
     written = 0
     for number, (n, agents, epsilon, agent_epsilon) in enumerate(cases):
@@ -225,33 +221,27 @@ def test_what_init_writes_passes_the_check_and_begins(
         status, _, lines = commands("run", f"{number}.yaml", "--output", f"run{number}")
         assert (status, lines) == (0, []), (n, agents, epsilon, agent_epsilon)
         assert commands.charged() == 1
-    assert written >= 8
+    assert 4 <= written < len(cases)
 
 
 EDITS = (
     "agents.mechanism={name: hadamard, epsilon: 1.0}",
-    "agents.mechanism={name: laplace, epsilon: 1.0}",
     "agents.mechanism={name: none}",
     "agents.dropout=0.1",
     "agents.count=901",
     "agents.liars=0.3",
     "curator.n=401",
-    "curator.n=2",
     "curator.epsilon=null",
     "curator.delta=null",
-    "curator.epsilon=0.0001",
     "curator.kappa=0.001",
     "curator.learner.noise=0.5",
     "curator.rounds=400",
     "curator.storage.numbers=fixed",
     "protocol=learn-and-test",
-    "protocol=subsample-test-reweigh",
     "protocol=nosuch",
     "title='another'",
     "agents.count=800",
     "source.table.files=[nosuch.csv]",
-    "target.table.files=[nosuch.csv]",
-    "target.table.files=[broken.csv]",
     "source.table.files=[broken.csv]",
     "source.table.label.column=nosuch",
     "target.table.label.positive=[ja]",
@@ -280,7 +270,7 @@ def test_what_a_run_refuses_a_check_refuses_in_the_same_words_and_nobody_is_char
         assert commands.charged() == (status == 0), edit
         assert (status == 0) == (printed != ""), edit
         began += status == 0
-    assert 2 <= began <= len(EDITS) - 15
+    assert 2 <= began <= len(EDITS) - 10
 
 
 @pytest.mark.slow

@@ -1,11 +1,15 @@
-"""Whom a curator and an agent obey: the referee whose key they were given, and no stranger who comes first."""
+"""Whom a curator and an agent obey and believe: the referee whose key they were given, and who shows certificates.
 
+TLS is that of the commands themselves: a run over it, witness and all, and what each says when something is amiss.
+"""
+
+import itertools
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,16 +18,19 @@ from typer.testing import CliRunner
 
 from common.core.errors import Forged
 from common.crypto.identity import Identity, Signed
+from common.net import tls
 from curator.cli import app as curator_command
+from deploy.processes import PartyProcess, free_port
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
 from referee.service.app import referee_app
 from referee.service.referee import CuratorClient
 from referee.service.runner import Runner
+from tests.certified import PAST, circle
 from tests.support import TOKEN, Bench, served, tiny
 
-pytestmark = [pytest.mark.slow]
-RUNNER = CliRunner()
+pytestmark = pytest.mark.slow
+RUNNER, NUMBERS = CliRunner(), itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -41,36 +48,30 @@ def configuration(folder: Path) -> tuple[Identity, Signed]:
 
 
 @contextmanager
-def curator(folder: Path, scenario: str, *words: str) -> Iterator[tuple[str, Path]]:
-    """Run ``curator serve`` until the block ends; gives its address, and what it writes on its standard error."""
-    command = [sys.executable, "-m", "curator.cli", "serve", scenario, "--seed", "1", "--state", str(folder / "state")]
-    environment = {name: value for name, value in os.environ.items() if name != "TANDEM_REFEREE_KEY"}
-    errors = folder / "errors"
-    with (
-        errors.open("w") as written,
-        subprocess.Popen(
-            [*command, "--port", "0", *words], stdout=subprocess.PIPE, stderr=written, text=True, env=environment
-        ) as process,
-    ):
-        try:
-            line = next((line for line in process.stdout if "listens on" in line), "")
-            assert line, errors.read_text()
-            yield line.split()[-1], errors
-        finally:
-            process.terminate()
+def up(folder: Path, *words: str, says: str = "listens on", **environment: str) -> Iterator[tuple[str, PartyProcess]]:
+    """Run a party until the block ends; gives the line in which it says that it is there."""
+    party = PartyProcess(f"party-{next(NUMBERS)}", list(words), folder, environment)
+    try:
+        yield party.wait_for(says), party
+    finally:
+        party.stop()
+
+
+@contextmanager
+def curator(folder: Path, scenario: str, *words: str) -> Iterator[tuple[str, PartyProcess]]:
+    """Run ``curator serve`` until the block ends; gives its address."""
+    command = ("curator.cli", "serve", scenario, "--seed", "1", "--state", str(folder / "state"), "--port", "0")
+    with up(folder, *command, *words) as (line, party):
+        yield line.split()[-1], party
 
 
 def opens(address: str, identity: Identity, signed: Signed) -> bool:
     """Tell whether a referee may open its run with a curator."""
-    client = CuratorClient(address, patience=0.0)
-    client.identity = identity
-    try:
+    with closing(CuratorClient(address, patience=0.0)) as client, suppress(Forged):
+        client.identity = identity
         client.open_run(signed)
-    except Forged:
-        return False
-    finally:
-        client.close()
-    return True
+        return True
+    return False
 
 
 def refused(command, *words: str, environment: dict[str, str] | None = None) -> str:
@@ -97,10 +98,10 @@ def test_a_stranger_who_comes_first_gets_nothing_and_a_run_that_was_opened_needs
     honest, ours = configuration(tmp_path / "honest")
     stranger, theirs = configuration(tmp_path / "stranger")
     for words in (["--referee-key", honest.public], ["--referee-key", f" {honest.public}\n"], []):
-        with curator(tmp_path, scenario, *words) as (address, errors):
+        with curator(tmp_path, scenario, *words) as (address, party):
             assert not opens(address, stranger, theirs)
             assert opens(address, honest, ours)
-            assert "first contact" not in errors.read_text()
+            assert "first contact" not in party.logged()
     serve = ["serve", scenario, "--seed", "1", "--port", "0", "--state", str(tmp_path / "state")]
     told = refused(curator_command, *serve, "--referee-key", stranger.public)
     assert f"belongs to referee {honest.public[:16]}..., not to {stranger.public[:16]}..." in told
@@ -110,12 +111,12 @@ def test_a_stranger_who_comes_first_gets_nothing_and_a_run_that_was_opened_needs
 def test_trust_at_first_contact_is_an_option_that_warns(tmp_path, scenario):
     stranger, theirs = configuration(tmp_path / "stranger")
     honest, ours = configuration(tmp_path / "honest")
-    with curator(tmp_path, scenario, "--trust-first-contact") as (address, errors):
-        assert errors.read_text().count("trusts at first contact") == 1
+    with curator(tmp_path, scenario, "--trust-first-contact") as (address, party):
+        assert party.logged().count("trusts at first contact") == 1
         assert opens(address, stranger, theirs)
         assert not opens(address, honest, ours)
-    with curator(tmp_path, scenario, "--trust-first-contact") as (_, errors):
-        assert "first contact" not in errors.read_text()  # the ledger holds whom it obeys
+    with curator(tmp_path, scenario, "--trust-first-contact") as (_, party):
+        assert "first contact" not in party.logged()  # the ledger holds whom it obeys
 
 
 def test_referee_key_prints_what_a_curator_and_an_agent_are_given(tmp_path, scenario):
@@ -143,17 +144,15 @@ def test_an_agent_that_knows_no_key_trusts_at_first_contact_with_a_warning_and_o
         served(referee_app(bench.referee, Runner(bench.referee))) as address,
     ):
         key, other = bench.referee.identity.public, Identity.create().public
-        for place, (name, words) in enumerate(
-            (
-                ("host", ["host", scenario, "--seed", "1", "--agents", "1"]),
-                ("answer", ["answer", str(me), "--epsilon", "4", "--yes"]),
-            )
+        for name, words in (
+            ("host", ["host", scenario, "--seed", "1", "--agents", "1"]),
+            ("answer", ["answer", str(me), "--epsilon", "4", "--yes"]),
         ):
             state = ["--state", str(tmp_path / name), "--token", TOKEN, "--referee", address]
             wrong = refused(agent_command, *words, *state, "--referee-key", other)
             assert f"has the key {key[:16]}..., expected {other[:16]}..." in wrong
             assert "64 hexadecimal digits" in refused(agent_command, *words, *state, "--referee-key", "abc")
-            fresh = ["--state", str(tmp_path / f"{name}-{place}"), *state[2:]]
+            fresh = ["--state", str(tmp_path / f"{name}-fresh"), *state[2:]]
             denied = [part if part != TOKEN else "another-token" for part in fresh]  # ends it once it knows the key
             told = RUNNER.invoke(agent_command, [*words, *denied]).stderr.splitlines()
             assert "trusted at first contact" in told[0]
@@ -163,3 +162,115 @@ def test_an_agent_that_knows_no_key_trusts_at_first_contact_with_a_warning_and_o
             assert "first contact" not in refused(
                 agent_command, *words, *denied, environment={"TANDEM_REFEREE_KEY": key}
             )
+
+
+TOKENS = {
+    "TANDEM_ENROLMENT_TOKEN": "enrolment-of-tests",
+    "TANDEM_OPERATOR_TOKEN": "operator-of-tests",
+    "TANDEM_WITNESS_TOKEN": "witness-of-tests",
+    "TANDEM_METRICS_TOKEN": "metrics-of-tests",
+}
+TRUSTING = ("--trust-first-contact",)  # what is tried here is TLS
+NONE = (tls.CA, tls.CERT, tls.KEY, tls.CLIENT_CA, tls.CLIENT_CERT, tls.CLIENT_KEY)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in NONE}
+    return {**kept, **TOKENS, "XDG_STATE_HOME": str(folder)}
+
+
+def call(folder: Path, *words: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(command, env=environment(folder), capture_output=True, text=True, timeout=seconds)
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory) -> Path:
+    return circle(tmp_path_factory.mktemp("ours"))
+
+
+def server(folder: Path, party: str) -> list[str]:
+    return ["--tls-cert", str(folder / party / "server.pem")]
+
+
+def test_a_run_over_tls_with_a_witness_ends_as_it_would_without(ours, scenario, tmp_path):
+    ports = [str(free_port()) for _ in range(3)]
+    curator, referee, witness = (f"https://127.0.0.1:{port}" for port in ports)
+    believing = ["--tls-ca", str(ours / "public" / "ca.pem")]
+    with ExitStack() as parties:
+        start = lambda *words, **rest: parties.enter_context(up(tmp_path, *words, **TOKENS, **rest))[0]  # noqa: E731
+        start("referee.cli", "witness", "--state", str(tmp_path / "w"), "--port", ports[2], *server(ours, "witness"))
+        admitting = ["--tls-client-ca", str(ours / "curator" / "ca.pem")]
+        heads = ["--witness", f"{witness}/v1/heads/curator", *believing]
+        said = start(
+            "curator.cli", "serve", scenario, "--seed", "1", "--port", ports[0], "--ephemeral", *TRUSTING,
+            *server(ours, "curator"), *admitting, *heads,
+        )  # fmt: skip
+        assert curator in said
+        shown = ["--tls-client-cert", str(ours / "referee" / "client.pem")]
+        start(
+            "referee.cli", "serve", "--port", ports[1], "--curator", curator, "--witness", witness,
+            *server(ours, "referee"), *believing, *shown,
+        )  # fmt: skip
+        hosting = ["host", scenario, "--seed", "1", "--referee", referee, *believing]
+        start("local_agent.cli", *hosting, says="hosts")
+        run = ["run", scenario, "--seed", "1", "--deployment", referee, "--json", "--output", str(tmp_path / "run")]
+        done = call(tmp_path, "referee.cli", *run, *believing)
+        assert done.returncode == 0, done.stderr
+        over_tls = json.loads(done.stdout)
+        listed = call(tmp_path, "referee.cli", "runs", "--url", referee, "--json", *believing)
+        assert [line["status"] for line in json.loads(listed.stdout)] == [over_tls["status"]]
+        audited = call(
+            tmp_path, "referee.cli", "audit", str(tmp_path / "run"), "--witness", witness, "--json", *believing
+        )
+        assert audited.returncode == 0, audited.stderr
+        refused = call(tmp_path, "referee.cli", "runs", "--url", referee)
+        complains(refused, f"Peer not trusted: the referee at {referee} shows a certificate of an author")
+    plain = call(tmp_path, "referee.cli", *run[:4], "--json", "--ephemeral", "--output", str(tmp_path / "plain"))
+    in_the_clear = json.loads(plain.stdout)
+    same = ("status", "iterations", "answer", "estimate", "privacy")
+    assert {name: over_tls[name] for name in same} == {name: in_the_clear[name] for name in same}
+
+
+def test_what_is_amiss_between_a_curator_and_who_speaks_to_it_is_said_in_a_line(ours, scenario, tmp_path):
+    other, past = circle(tmp_path / "other"), circle(tmp_path / "past", now=PAST)
+    port = str(free_port())
+    shown = {place: str(place / "referee" / "client.pem") for place in (ours, other, past)}
+    peer, option = "the curator at https://", "--tls-client-cert"
+    with up(
+        tmp_path, "curator.cli", "serve", scenario, "--seed", "1", "--port", port, "--ephemeral", *TRUSTING,
+        *server(ours, "curator"), "--tls-client-ca", str(ours / "curator" / "ca.pem"), **TOKENS,
+    ):  # fmt: skip
+        for believed, client, wanted in (
+            (other, shown[ours], (peer, "authority that is not trusted here", "--tls-ca")),
+            (ours, None, (peer, "speaks only to who shows a certificate", option)),
+            (ours, shown[other], (peer, "does not accept the certificate", option)),
+            (
+                ours,
+                shown[past],
+                ("the certificate of this client of the curator", "ended on 2021-02-01", "referee cert"),
+            ),
+        ):
+            words = ["serve", "--port", "0", "--curator", f"https://127.0.0.1:{port}"]
+            words += ["--tls-ca", str(believed / "referee" / "ca.pem"), *([] if client is None else [option, client])]
+            complains(call(tmp_path, "referee.cli", *words), *wanted)
+        done = call(tmp_path, "local_agent.cli", "host", scenario, "--referee", f"http://127.0.0.1:{port}")
+        complains(done, "this service speaks TLS", "https://", "--tls-ca")
+
+
+def complains(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+def test_a_service_whose_certificate_has_ended_or_is_missing_does_not_start(scenario, tmp_path):
+    ended = circle(tmp_path / "ended", now=PAST)
+    for party, words in (
+        ("curator", ["curator.cli", "serve", scenario, "--port", "0"]),
+        ("referee", ["referee.cli", "serve", "--port", "0"]),
+        ("witness", ["referee.cli", "witness", "--port", "0", "--state", "w"]),
+    ):
+        remedy = "make another (referee certificates DIR)"
+        complains(call(tmp_path, *words, *server(ended, party)), f"the certificate of this {party} (", remedy)
+    done = call(tmp_path, "curator.cli", "serve", scenario, "--port", "0", "--tls-client-ca", "x.pem")
+    complains(done, "--tls-client-ca is for a curator that speaks TLS: name its certificate with --tls-cert")

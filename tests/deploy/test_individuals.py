@@ -1,4 +1,4 @@
-"""Individual agents over real HTTP, beside a hosted population, in one run."""
+"""Individual agents over real HTTP, and what they send again, and in which order they do what."""
 
 import json
 import threading
@@ -11,28 +11,22 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from common.core.errors import BadData, PeerUnavailable, PolicyRefused
+from common.core.errors import BadData, Forged, PeerUnavailable, PolicyRefused
 from common.crypto.identity import Signed
 from common.local.naming import Names
 from common.local.records import Records
-from common.net import messages
 from common.scenario import loading
 from common.scenario.plan import resolve
 from curator.startup import open_curator
-from deploy.remote import Remote
 from local_agent.cli import app as agent_command
 from local_agent.cli import read_names, read_record
 from local_agent.client import RefereeClient
 from local_agent.host import Host
-from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
 from local_agent.person.consent import ActivityLog, Consent
 from local_agent.policy import PersonalPolicy, chosen_queries
 from referee.audit.audit import audit
-from referee.service.app import referee_app
-from referee.service.referee import Referee
-from referee.service.runner import Runner
-from tests.support import TOKEN, Bench, leave_folder, served, tiny
+from tests.support import TOKEN, Bench, leave_folder, operated, tiny
 from tests.tiers import for_each
 
 PERSON = {"features": [0.1] * 8, "label": 1}
@@ -42,60 +36,6 @@ FEW = ("agents.count=600", "agents.batch=600", "curator.rounds=1", "agents.deadl
 
 def record() -> Records:
     return Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
-
-
-@pytest.mark.slow
-def test_a_population_and_a_few_individuals_answer_the_same_question(tmp_path):
-    chosen = tiny(*FEW)
-    with Bench(tmp_path / "bench", chosen) as bench:  # for its curator alone: the referee below is the one that serves
-        referee = Referee(tmp_path / "referee", bench.curator)
-        referee.allow("enrolment", TOKEN)
-        referee.allow("operator", TOKEN)
-        runner = Runner(referee)
-        runner.start()
-        key = referee.identity.public
-        with served(referee_app(referee, runner)) as address:
-            people = open_population(chosen, tmp_path / "people", 1, key, 597)
-            clients = [RefereeClient(address, patience=600) for _ in range(4)]
-            agents = [Agent(record(), PersonalPolicy(key, 2.0), tmp_path / f"agent-{n}") for n in range(2)]
-            hosts = [Host(answerer, client, key) for answerer, client in zip([people, *agents], clients, strict=False)]
-            for host in hosts:
-                host.enrol(TOKEN)
-            me = tmp_path / "me.json"
-            me.write_text(json.dumps(PERSON))
-            arguments = ["answer", str(me), "--epsilon", "2", "--referee", address, "--max-delay", "0.05", "--yes"]
-            arguments += ["--state", str(tmp_path / "me")]
-            said: list[str] = []
-            command = threading.Thread(
-                target=lambda: said.append(
-                    CliRunner().invoke(agent_command, arguments, env={"TANDEM_ENROLMENT_TOKEN": TOKEN}).output
-                )
-            )
-            command.start()
-            remote = Remote(address, TOKEN, patience=600)
-            done: list[threading.Thread] = []
-
-            def work(host: Host) -> None:
-                while not host.step():
-                    pass
-
-            for host in hosts:
-                done.append(threading.Thread(target=work, args=(host,)))
-                done[-1].start()
-            finished = remote.run(chosen, 1, "run", lambda text, numbers: None)
-            for thread in [*done, command]:
-                thread.join()
-            assert finished.result["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 0}
-            assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).reports == 4
-            assert "after 1 answer, 0 of the lifetime budget 2 is left" in said[0]
-            _restart(tmp_path, agents[0], clients[1], key, hosts[1])
-            again = CliRunner().invoke(agent_command, arguments, env={"TANDEM_ENROLMENT_TOKEN": TOKEN})
-            assert again.exit_code == 0  # its budget is spent, and the referee has its answer
-            assert referee.store.answered("run") == 600
-            for closing in [*hosts, *clients, remote]:
-                closing.close()  # type: ignore[attr-defined]
-        runner.stop()
-        referee.close()
 
 
 TABLE: dict[str, Any] = {
@@ -138,17 +78,13 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
     chosen = resolve(loading.load(str(path)))
     shown: dict[int, list[str]] = {i: [] for i in range(PEOPLE)}
     refused: list[tuple[int, str]] = []
+    over = threading.Event()
     with (
         closing(open_curator(chosen, tmp_path / "curator", 1, None)) as curator,
-        closing(Referee(tmp_path / "referee", curator)) as referee,
+        operated(tmp_path, curator) as (referee, address, remote),
         ExitStack() as stack,
     ):
-        referee.allow("enrolment", TOKEN)
-        referee.allow("operator", TOKEN)
-        driving, over, key = Runner(referee), threading.Event(), referee.identity.public
-        driving.start()
-        stack.callback(driving.stop)
-        address = stack.enter_context(served(referee_app(referee, driving)))
+        key = referee.identity.public
 
         def enrolled(i: int) -> Host:
             fields, me, state = (tmp_path / f"{what}-{i}" for what in ("fields", "me", "agent"))
@@ -174,8 +110,7 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
 
         with ThreadPoolExecutor(PEOPLE) as pool:
             taking = [pool.submit(take_part, i, enrolled(i)) for i in range(PEOPLE)]
-            with closing(Remote(address, TOKEN, patience=600)) as remote:
-                finished = remote.run(chosen, 1, "run", lambda text, numbers: None)
+            finished = remote.run(chosen, 1, "run", lambda text, numbers: None)
             over.set()
             for one in taking:
                 one.result()
@@ -202,8 +137,8 @@ def test_what_a_record_says_of_its_columns_is_read_or_refused(tmp_path):
     names = Names.of_table({**TABLE})
     path.write_text(json.dumps({**PERSON, "names": names.wire()}))
     assert read_names(path) == names
-    nothing: list[Any] = [None, 7, [], {"features": 7}, {"columns": []}]
-    for wrong in nothing:
+    wrong: Any
+    for wrong in (None, 7, [], {"features": 7}, {"columns": []}):
         path.write_text(json.dumps({**PERSON, "names": wrong}))
         with pytest.raises(BadData, match="make the record again"):
             read_names(path)
@@ -219,33 +154,12 @@ def test_what_a_record_says_of_its_columns_is_read_or_refused(tmp_path):
 ])  # fmt: skip
 def test_kinds_that_do_not_exist_are_refused_before_anything_is_sent(tmp_path, more, why):
     (tmp_path / "me.json").write_text(json.dumps(PERSON))
+    nowhere = ["--token", TOKEN, "--referee", "http://127.0.0.1:9", "--state", str(tmp_path / "state")]
     for command in (["answer", str(tmp_path / "me.json"), "--yes"], ["host", "ball"]):
-        given = [
-            *command,
-            "--token",
-            TOKEN,
-            "--referee",
-            "http://127.0.0.1:9",
-            "--state",
-            str(tmp_path / "state"),
-            *more,
-        ]
-        ended = CliRunner().invoke(agent_command, given)
-        assert ended.exit_code == 1
+        ended = CliRunner().invoke(agent_command, [*command, *nowhere, *more])
+        assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
         assert why in ended.stderr
-        assert ended.stderr.count("\n") == 1
         assert not (tmp_path / "state").exists()
-
-
-def _restart(tmp_path: Path, agent: Agent, client: RefereeClient, key: str, host: Host) -> None:
-    """After a restart what was answered stands, and nothing is left to ask."""
-    report = agent.report
-    agent.close()
-    again = Agent(record(), PersonalPolicy(key, 2.0), tmp_path / "agent-0")
-    host._answerer = again
-    assert again.answered
-    assert again.report == report
-    assert host.finished
 
 
 class Flaky:
@@ -305,11 +219,9 @@ def test_the_delay_of_an_answer_is_drawn_before_the_record_is_seen(tmp_path):
 
 
 def test_an_enrolment_that_another_referee_signed_is_refused(tmp_path):
-    from common.core.errors import Forged
-
-    with Bench(tmp_path / "bench") as bench:
-        agent = Agent(record(), PersonalPolicy("0" * 64, 2.0), tmp_path / "agent")
-        with pytest.raises(Forged):
-            Host(agent, bench.referee, "0" * 64).enrol(TOKEN)
-        assert messages.Enrolment(agents=1).wire() == {"agents": 1}
-        agent.close()
+    with (
+        Bench(tmp_path / "bench") as bench,
+        closing(Agent(record(), PersonalPolicy("0" * 64, 2.0), tmp_path / "agent")) as agent,
+        pytest.raises(Forged),
+    ):
+        Host(agent, bench.referee, "0" * 64).enrol(TOKEN)

@@ -11,11 +11,11 @@ from typer.main import get_command
 
 from curator.cli import app as curator_app
 from referee.cli import app as referee_app
-
-pytestmark = pytest.mark.slow
+from tests.tiers import for_each
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
-KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+OWN = "kustomization.yaml"
+KUSTOMIZATION = yaml.safe_load((FOLDER / OWN).read_text())
 DOCUMENTS: list[dict[str, Any]] = [
     document for name in KUSTOMIZATION["resources"] for document in yaml.safe_load_all((FOLDER / name).read_text())
 ]
@@ -32,30 +32,21 @@ def pod(document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_every_manifest_is_listed():
-    assert sorted(KUSTOMIZATION["resources"]) == sorted(
-        path.name for path in FOLDER.glob("*.yaml") if path.name != "kustomization.yaml"
-    )
+def test_every_manifest_is_listed_and_valid_and_a_misspelt_field_is_noticed():
+    assert sorted(KUSTOMIZATION["resources"]) == sorted({path.name for path in FOLDER.glob("*.yaml")} - {OWN})
     assert len({named(document) for document in DOCUMENTS}) == len(DOCUMENTS)
+    for document in DOCUMENTS:
+        kubernetes_validate.validate(document, VERSION, strict=True)
+    for place in (("replica",), ("template", "spec", "securitycontext")):
+        inner = wrong = copy.deepcopy(WORKLOADS[0])
+        for name in ("spec", *place[:-1]):
+            inner = inner[name]
+        inner[place[-1]] = 1
+        with pytest.raises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(wrong, VERSION, strict=True)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_a_manifest_is_valid(document):
-    kubernetes_validate.validate(document, VERSION, strict=True)
-
-
-@pytest.mark.parametrize("place", [("spec", "replica"), ("spec", "template", "spec", "securitycontext")])
-def test_a_misspelt_field_is_noticed(place):
-    wrong = copy.deepcopy(WORKLOADS[0])
-    inner = wrong
-    for name in place[:-1]:
-        inner = inner[name]
-    inner[place[-1]] = 1
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(wrong, VERSION, strict=True)
-
-
-@pytest.mark.parametrize("document", WORKLOADS, ids=named)
+@for_each("document", WORKLOADS, ids=named)
 def test_a_pod_keeps_the_restricted_profile(document):
     """Pod Security Standards, "restricted": the namespace admits no other pods."""
     spec = pod(document)
@@ -69,7 +60,7 @@ def test_a_pod_keeps_the_restricted_profile(document):
         assert "memory" in container["resources"]["limits"]
 
 
-@pytest.mark.parametrize("document", WORKLOADS, ids=named)
+@for_each("document", WORKLOADS, ids=named)
 def test_labels_volumes_and_commands_fit(document):
     labels = document["spec"]["template"]["metadata"]["labels"]
     assert document["spec"]["selector"]["matchLabels"] == labels

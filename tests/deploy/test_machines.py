@@ -79,12 +79,17 @@ def unprivileged() -> list[str]:
     return prefix
 
 
-def referee(folder: Path, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> str:
-    """Give a command in a folder; it must succeed."""
-    command = [*prefix, *python_module("referee.cli"), *arguments]
+def run(
+    command: list[str], folder: Path | None = None, env: dict[str, str] | None = None, status: int = 0
+) -> list[str]:
+    """Run a command, which must end so; return the lines that it printed, or those of its complaint."""
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    assert done.returncode == status, done.stderr[-3000:]
+    return (done.stderr if status else done.stdout).strip().splitlines()
+
+
+def referee(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
+    return "\n".join(run([*python_module("referee.cli"), *arguments], folder, env))
 
 
 def test_runs_fits_and_forks_without_what_only_linux_has(tmp_path: Path) -> None:
@@ -92,19 +97,12 @@ def test_runs_fits_and_forks_without_what_only_linux_has(tmp_path: Path) -> None
     found = json.loads(referee(tmp_path, *SPARSE, "--output", "run", env=bare))
     assert found["status"] == "done"
     assert "verified" in referee(tmp_path, "audit", "run", "--json", env=bare)
-    code = (
-        "import multiprocessing\n"
-        + FIT
-        + (
-            "first = fit(0)\n"
-            "with multiprocessing.get_context('fork').Pool(1) as pool: print(pool.map(fit, [0]) == [first])\n"
-        )
-    )
+    code = f"""import multiprocessing
+{FIT}first = fit(0)
+with multiprocessing.get_context("fork").Pool(1) as pool: print(pool.map(fit, [0]) == [first])
+"""
     (tmp_path / "fit.py").write_text(code, "utf-8")
-    done = subprocess.run(
-        [sys.executable, "fit.py"], cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "True", done.stderr[-3000:]
+    assert run([sys.executable, "fit.py"], tmp_path, bare) == ["True"]
 
 
 def test_modules_of_the_working_directory_are_not_executed(tmp_path: Path) -> None:
@@ -121,62 +119,47 @@ def test_a_module_that_hides_ours_from_python_is_named(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         (folder / f"{name}.py").write_text("X = 1\n", "utf-8")
-        command = [sys.executable, "-c", "import tandem; tandem.TransferClassifier"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert (
-            done.stderr.strip()
-            .splitlines()[-1]
-            .startswith(f"ImportError: {folder / name}.py has the name of a package")
-        )
+        *_, last = run([sys.executable, "-c", "import tandem; tandem.TransferClassifier"], folder, status=1)
+        assert last.startswith(f"ImportError: {folder / name}.py has the name of a package")
 
 
 def test_windows_is_refused_at_once() -> None:
     for asked in ("import tandem; tandem.run", "import common.core.durable"):
-        code = f"import sys; sys.platform = 'win32'; {asked}"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert (
-            done.stderr.strip().splitlines()[-1].startswith("ImportError: Tandem runs on Linux and macOS: on Windows")
-        )
+        *_, last = run([sys.executable, "-c", f"import sys; sys.platform = 'win32'; {asked}"], status=1)
+        assert last.startswith("ImportError: Tandem runs on Linux and macOS: on Windows")
 
 
 def test_without_a_home_what_simulates_runs_and_what_must_be_kept_is_refused(tmp_path: Path) -> None:
     """No home that the system knows, and one that cannot be written."""
     (tmp_path / "home").mkdir(mode=0o500)
-    (tmp_path / "fit.py").write_text(
-        FIT
-        + "from common.core.errors import TandemError\n"
-        + "print(len(fit(0)))\n"
-        + "try: tandem.TransferClassifier(epsilon=2).fit(X, y)\n"
-        + "except TandemError as error: print(type(error).__name__, error)\n",
-        "utf-8",
-    )
+    code = f"""{FIT}print(len(fit(0)))
+from common.core.errors import TandemError
+try: tandem.TransferClassifier(epsilon=2).fit(X, y)
+except TandemError as error: print(type(error).__name__, error)
+"""
+    (tmp_path / "fit.py").write_text(code, "utf-8")
     inherited = {name: value for name, value in os.environ.items() if name != "XDG_STATE_HOME"}
-    none = {name: value for name, value in customised(tmp_path / "none", HOMELESS).items() if name in ("PYTHONPATH",)}
+    none = {"PYTHONPATH": customised(tmp_path / "none", HOMELESS)["PYTHONPATH"]}
+    homeless = "this user has no home directory for durable state"
     for environment, expected in (
-        (none, "this user has no home directory for durable state"),
-        ({"HOME": "nowhere"}, "this user has no home directory for durable state"),
-        (
-            {"HOME": str(tmp_path / "home")},
-            f"the ledger of people {tmp_path}/home/.local/state/tandem/people cannot be used",
-        ),
-        (
-            {"HOME": str(tmp_path / "fit.py")},
-            f"the ledger of people {tmp_path}/fit.py/.local/state/tandem/people cannot be used",
+        (none, homeless),
+        ({"HOME": "nowhere"}, homeless),
+        *(
+            (
+                {"HOME": f"{tmp_path}/{home}"},
+                f"the ledger of people {tmp_path}/{home}/.local/state/tandem/people cannot",
+            )
+            for home in ("home", "fit.py")
         ),
     ):
-        done = subprocess.run(
-            [*unprivileged(), sys.executable, "fit.py"],
-            cwd=tmp_path, env=inherited | environment, capture_output=True, text=True, timeout=600, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
-        simulated, refused = done.stdout.strip().splitlines()
+        command = [*unprivileged(), sys.executable, "fit.py"]
+        simulated, refused = run(command, tmp_path, inherited | environment)
         assert simulated == "600"
         assert refused.partition(" ")[2].startswith(expected)
         assert "XDG_STATE_HOME" in refused
     serve = [*unprivileged(), *python_module("curator.cli"), "serve", "sparse", "--port", "0"]
-    done = subprocess.run(serve, env=inherited | none, capture_output=True, text=True, check=False)
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
-    assert "no home directory" in done.stderr
+    (line,) = run(serve, env=inherited | none, status=1)
+    assert "no home directory" in line
 
 
 def test_compiled_loops_run_where_none_can_be_kept(tmp_path: Path) -> None:

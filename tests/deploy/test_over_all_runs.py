@@ -24,18 +24,18 @@ from deploy.deployment import Embedded
 from deploy.processes import Processes
 from referee.cli import app
 from tests.common.data.test_people import TABLE, TREE, own
-from tests.support import seal, tiny
+from tests.support import Halted, seal, tiny
 from tests.tandem.estimators.people import square
 from tests.tandem.estimators.test_transfer_classifier import quick
 
 
-def quiet(text, numbers):
-    """Watch nothing."""
+def run(place, chosen, seed=None, **ways):
+    """Run a scenario in a folder of its own."""
+    return Embedded(place, **ways).run(chosen, seed, "run", lambda text, numbers: None)
 
 
 def ran(tmp_path, folder, **changes):
-    chosen = own(tmp_path, **changes)
-    return Embedded(tmp_path / folder).run(chosen, None, "run", quiet).result
+    return run(tmp_path / folder, own(tmp_path, **changes)).result
 
 
 LIFETIME = {**TREE["curator"], "lifetime": {"epsilon": 200.0, "delta": 0.05}}
@@ -67,7 +67,7 @@ def test_the_populations_people_are_charged_from_run_to_run(tmp_path):
         chosen = chosen.model_copy(update={"source": chosen.source.model_copy(update={"table": chosen.target.table})})
         table = chosen.target.table.model_copy(update={"files": ("people.csv",)})
         chosen = chosen.model_copy(update={"source": chosen.source.model_copy(update={"table": table})})
-        return Embedded(tmp_path / folder).run(chosen, None, "run", quiet).result
+        return run(tmp_path / folder, chosen).result
 
     assert again("one", 1)["privacy"]["all_runs"] == {"runs": 1, "epsilon": 90.0, "delta": 0.01}
     with pytest.raises(BudgetExceeded, match=r"60 of 60 rows of the population's people have the id of .*own of"):
@@ -91,10 +91,10 @@ def test_all_rows_that_were_read_are_charged_whatever_where_keeps(tmp_path):
         source = {"table": {**TABLE, "files": [file], "where": {"half": [side]}}}
         return own(tmp_path, source=source, target={"table": {**TABLE, "files": ["others.csv"]}})
 
-    Embedded(tmp_path / "one").run(chosen("0", "all.csv"), None, "run", quiet)
+    run(tmp_path / "one", chosen("0", "all.csv"))
     for file in ("all.csv", "copy.csv"):
         with pytest.raises(BudgetExceeded, match="rows of the curator's people look the same"):
-            Embedded(tmp_path / file[:-4]).run(chosen("1", file), None, "run", quiet)
+            run(tmp_path / file[:-4], chosen("1", file))
 
 
 @pytest.mark.slow
@@ -108,14 +108,14 @@ def test_a_file_that_both_sides_read_is_charged_what_its_rows_are_promised_toget
     (tmp_path / "all.csv").write_text("x,y\n" + "".join(f"{x:.6f},{'yes' if x > 3 else 'no'}\n" for x in values))
     limit = {**TREE["curator"], "lifetime": {"epsilon": 90.5, "delta": 0.05}}
     with pytest.raises(BudgetExceeded, match=r"lifetime budget is \(90.5"):  # one run alone has 90 + 1
-        Embedded(tmp_path / "none").run(own(tmp_path, **sides, curator=limit), None, "run", quiet)
+        run(tmp_path / "none", own(tmp_path, **sides, curator=limit))
     assert not PeopleLedger().table()
-    finished = Embedded(tmp_path / "one").run(own(tmp_path, **sides), None, "run", quiet)
+    finished = run(tmp_path / "one", own(tmp_path, **sides))
     assert finished.result["privacy"]["together"]["epsilon"] == finished.result["privacy"]["all_runs"]["epsilon"]
     assert finished.all_runs["curator"]["epsilon"] == pytest.approx(91.0)
     limit["lifetime"] = {"epsilon": 181.0, "delta": 0.05}
     with pytest.raises(BudgetExceeded, match=r"would have spent \(182"):
-        Embedded(tmp_path / "two").run(own(tmp_path, **sides, curator=limit), None, "run", quiet)
+        run(tmp_path / "two", own(tmp_path, **sides, curator=limit))
 
 
 @pytest.mark.slow
@@ -132,19 +132,20 @@ def test_a_shared_file_covers_no_other_one_and_is_bound_by_both_sides_lifetimes(
     shared = {"source": side("0", "all.csv"), "target": side("1", "all.csv", "more.csv")}
     agents = {**TREE["agents"], "lifetime": {"epsilon": 90.5, "delta": 0.5}}
     with pytest.raises(BudgetExceeded, match=r"would have spent \(91, 0.01\), .*both sides of it.* is \(90.5, 0.5\)"):
-        Embedded(tmp_path / "none").run(own(tmp_path, **shared, agents=agents), None, "run", quiet)
+        run(tmp_path / "none", own(tmp_path, **shared, agents=agents))
     limit = {**TREE["curator"], "lifetime": {"epsilon": 91.0, "delta": 0.01}}  # exactly what is promised together
-    finished = Embedded(tmp_path / "one").run(own(tmp_path, **shared, curator=limit), None, "run", quiet)
+    finished = run(tmp_path / "one", own(tmp_path, **shared, curator=limit))
     assert finished.result["privacy"]["together"]["epsilon"] == 91.0
     assert {who: total["epsilon"] for who, total in finished.all_runs.items()} == {"curator": 91.0, "agent": 1.0}
-    again = Embedded(tmp_path / "two").run(own(tmp_path, target=side("0", "more.csv")), None, "run", quiet)
+    again = run(tmp_path / "two", own(tmp_path, target=side("0", "more.csv")))
     assert again.all_runs["agent"] == {"runs": 2, "epsilon": 2.0, "delta": 0.0}
 
 
 @pytest.mark.slow
 def test_processes_charge_the_same_ledger(tmp_path):
     ran(tmp_path, "one")
-    finished = Processes(tmp_path / "two").run(own(tmp_path, curator=LIFETIME), None, "run", quiet)
+    deployed = Processes(tmp_path / "two")
+    finished = deployed.run(own(tmp_path, curator=LIFETIME), None, "run", lambda text, numbers: None)
     assert finished.result["privacy"]["all_runs"]["runs"] == 2
 
 
@@ -214,27 +215,18 @@ def test_an_id_column_tells_other_people_with_the_same_few_features_apart():
         fit(0, id_column="nobody")
 
 
-def test_simulated_people_are_charged_nowhere(tmp_path):
-    assert Embedded(tmp_path / "state").run(tiny(), 1, "run", quiet).result["privacy"]["all_runs"] is None
-    assert not (user_state() / "people").exists()
-
-
-def test_nobody_is_charged_only_in_an_experiment(tmp_path):
+def test_simulated_people_experiments_and_a_ledger_by_path_leave_the_users_own_alone(tmp_path):
+    assert run(tmp_path / "state", tiny(), 1).result["privacy"]["all_runs"] is None
+    unpaid, placed = Charging(ephemeral=True), Charging(tmp_path / "shared")
     with pytest.raises(BadScenario, match="experiment"):
-        Embedded(tmp_path / "state", Charging(ephemeral=True)).run(own(tmp_path), None, "run", quiet)
-    public = own(tmp_path, experiment=True)
+        run(tmp_path / "none", own(tmp_path), charging=unpaid)
     for folder in ("a", "b"):
-        result = Embedded(tmp_path / folder, Charging(ephemeral=True)).run(public, None, "run", quiet).result
+        result = run(tmp_path / folder, own(tmp_path, experiment=True), charging=unpaid).result
         assert result["privacy"]["all_runs"] is None
-    assert not (user_state() / "people").exists()
-
-
-def test_a_ledger_by_path_is_used_instead_of_the_users_own(tmp_path):
-    place = tmp_path / "shared"
-    Embedded(tmp_path / "a", Charging(place)).run(own(tmp_path), None, "run", quiet)
+    run(tmp_path / "c", own(tmp_path), charging=placed)
     assert not (user_state() / "people").exists()
     with pytest.raises(BudgetExceeded):
-        Embedded(tmp_path / "b", Charging(place)).run(own(tmp_path), None, "run", quiet)
+        run(tmp_path / "d", own(tmp_path), charging=placed)
 
 
 def test_a_copy_of_the_state_put_back_is_noticed_without_any_witness_named(tmp_path):
@@ -259,15 +251,12 @@ def test_a_run_that_the_people_never_heard_of_does_not_go_on(tmp_path):
 def test_a_crash_between_the_two_ledgers_charges_once(tmp_path, monkeypatch):
     """The people are charged first: after a crash before the run is opened, the same run finds its charge."""
 
-    class Crash(BaseException):
-        pass
-
     def dying(self, holder):
-        raise Crash
+        raise Halted
 
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "open_run", dying)
-        with pytest.raises(Crash):
+        with pytest.raises(Halted):
             ran(tmp_path, "one")
     assert len(PeopleLedger().table()) == 1
     assert ran(tmp_path, "one")["privacy"]["all_runs"] == {"runs": 1, "epsilon": 91.0, "delta": 0.01, "both": True}
@@ -280,14 +269,13 @@ def test_the_command_shows_what_was_spent(tmp_path):
     (row,) = json.loads(CliRunner().invoke(app, ["budget", "--json"]).stdout)
     assert (row["scenario"], row["people"], row["epsilon"], row["all_runs"]["runs"]) == ("own", 60, 90.0, 1)
     assert "(90, 0.01)" in CliRunner().invoke(app, ["budget"], env={"COLUMNS": "200"}).stdout
-    assert [r["scenario"] for r in PeopleLedger().table()] == ["own"]
 
 
 def test_a_referee_learns_no_count_of_people_from_a_refusal(tmp_path, caplog):
     """Who is in a table is private: what a curator's operator is told of it does not leave with the refusal."""
     chosen = own(tmp_path)
     late = open_curator(chosen, tmp_path / "late" / "curator", None, None)  # its people have spent nothing yet
-    finished = Embedded(tmp_path / "one").run(chosen, None, "run", quiet)
+    finished = run(tmp_path / "one", chosen)
     first = SignedEntry.parse(canonical.decode(finished.transcript.partition("\n")[0].encode()))
     referee = Identity.load_or_create(tmp_path / "identity.key")
     asked = Configuration.parse({**first.body["configuration"], "referee": referee.public})

@@ -21,8 +21,7 @@ from deploy.deployment import Embedded, RunOutput
 from deploy.processes import PartyProcess, Processes
 from deploy.remote import Remote
 from referee.audit.audit import audit
-from referee.service.referee import public
-from tests.support import leave_folder, tiny
+from tests.support import Halted, leave_folder, tiny
 
 SLOW = ("curator.learner.steps=3000000", "curator.n=20000", "curator.epsilon=300", "agents.deadline=60")
 """Each learn takes about a second: there is time to kill somebody in the middle of it."""
@@ -117,12 +116,11 @@ def check(state: Path, folder: Path, slow: ResolvedScenario, finished: RunOutput
     assert essence(finished) == expected
     found = charges(state)
     assert len(found) == 5
-    assert all(result is not None for result in found.values())
+    assert None not in found.values()
     assert audit(leave_folder(folder, slow, 1, finished)).answers == expected["agents"]["answered"]
 
 
 PLANS: dict[str, tuple[tuple[str, Callable[[Path], bool]], ...]] = {
-    "nobody": (),
     "the curator in the middle of a learn, the agents, the referee": (
         ("curator", learning(0)),
         ("agents", asked(1)),
@@ -171,41 +169,26 @@ def test_a_whole_deployment_that_dies_is_taken_up_by_the_next(tmp_path, slow, ex
     """Everybody is killed at once and nobody starts them again; a second deployment on the same state ends the run."""
     state = tmp_path / "state"
 
-    class PowerCut(BaseException):
-        pass
-
     parties: dict[str, PartyProcess] = {}
 
-    def dies(
-        self: Remote, scenario: ResolvedScenario, seed: int, run: str, on_progress: Any, look: Any = None
-    ) -> RunOutput:
-        wanted = {"scenario": public(scenario), "seed": seed}
-        self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
+    def dies(self: Remote, scenario: ResolvedScenario, seed: int, run: str, *rest: Any) -> RunOutput:
+        self.create(scenario, seed, run)
         until(lambda: learning(3)(state))
         for party in parties.values():
             party.let_die(for_good=True)
             party.process.kill()
-        raise PowerCut
+        raise Halted
 
     monkeypatch.setattr(Remote, "run", dies)
-    with pytest.raises(PowerCut):
+    with pytest.raises(Halted):
         Processes(state, started=parties.update).run(slow, 1, "run", quiet)
     monkeypatch.undo()
     check(state, tmp_path / "run", slow, Processes(state).run(slow, 1, "run", quiet), expected)
 
 
-@pytest.mark.slow
-def test_two_hosts_share_the_people(tmp_path):
-    chosen = tiny()
-    finished = Processes(tmp_path / "state", hosts=2).run(chosen, 1, "run", quiet)
-    assert finished.result["agents"] == {"enrolled": 6000, "asked": 1200, "answered": 1200, "rejected": 0}
-    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).reports == 6
-
-
-def party(folder: Path, code: str, name: str = "party") -> PartyProcess:
-    script = folder / "partytest.py"
-    script.write_text(code)
-    return PartyProcess(name, ["partytest"], folder, {"PYTHONPATH": str(folder), "COVERAGE_PROCESS_CONFIG": ""})
+def party(folder: Path, code: str) -> PartyProcess:
+    (folder / "partytest.py").write_text(code)
+    return PartyProcess("party", ["partytest"], folder, {"PYTHONPATH": str(folder), "COVERAGE_PROCESS_CONFIG": ""})
 
 
 def test_a_party_that_cannot_start_says_why_in_one_line(tmp_path):

@@ -1,27 +1,33 @@
 """Every shipped scenario, small, with individual agents alone and over HTTP, gives the answer that a host gives."""
 
+import asyncio
 import json
 import os
-from contextlib import ExitStack, closing
+import threading
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
+from common.crypto.identity import Signed
+from common.data.population import open_records
+from common.log.receipts import check_receipt
+from common.numerics.randomness import subseed
 from common.scenario.loading import load, shipped
 from common.scenario.scenario import ResolvedScenario, data_folder
 from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.deployment import Embedded, RunOutput
-from deploy.remote import Remote
+from local_agent.person.agent import Agent
+from local_agent.policy import PINNED, PersonalPolicy
 from referee.audit.audit import audit
 from referee.protocols.base import PROTOCOLS
-from referee.service.app import referee_app
-from referee.service.referee import Referee
-from referee.service.runner import Runner
-from tests.individuals import Crowd, individuals
-from tests.support import TOKEN, leave_folder, served
+from tests.support import TOKEN, leave_folder, operated
 
 SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FEW = ("agents.count=40", "agents.batch=40", "baselines=[]")
@@ -38,7 +44,6 @@ def sides(**people: Any) -> tuple[str, ...]:
 def small_of(name: str, *more: str) -> tuple[str, ...]:
     """Take the people and the problem of the protocol's own small example."""
     example = PROTOCOLS[name].example()[0]
-    assert example.problem is not None
     found = {"problem": example.problem, "source": example.source, "target": example.target}
     return (*(f"{key}={json.dumps(value.wire())}" for key, value in found.items()), *more)
 
@@ -47,6 +52,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "adult": FEW,
     "adult-biased": FEW,
     "ball": PRIVATELY,
+    "ball-few-agents": PRIVATELY,
     "ball-lasso": LEARNING,
     "ball-nonprivate": LEARNING,
     "ball-paper-nonprivate": LEARNING,
@@ -79,40 +85,113 @@ SMALL: dict[str, tuple[str, ...]] = {
     "sparse": FEW,
 }  # fmt: skip
 """What makes each shipped scenario small."""
-LONG = "parity-and-threshold"
-"""It asks a thousand agents, a few at a time: two minutes."""
+VARIANTS = {
+    *("adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
+    *("domain-adaptation-nonconvex", "flights", "model-agnostic-transfer", "parity-and-threshold"),
+}
+"""Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
 SAME = set(SMALL) - {"adult", "adult-biased", "blender", "flights", "portfolio"}
 """The others' answers depend on the agents' noise, of which each individual has its own."""
 
 
-def test_every_shipped_scenario_is_tried():
-    assert set(SMALL) == set(shipped())
+def individuals(chosen: ResolvedScenario, folder: Path, seed: int, referee: str, answers: int = 1) -> list[Agent]:
+    """Return an agent for each person of the scenario's population, with the record that a host would have.
+
+    Their lifetime budgets pay for so many answers.
+    """
+    people = open_records(chosen.target, data_folder(chosen), subseed(seed, "target"), chosen.agents.count)
+    epsilon, delta = chosen.agents.mechanism.guarantee
+    policy = PersonalPolicy(referee, answers * epsilon, answers * delta)
+    return [
+        Agent(people.records(np.array([i]), None), policy, folder / f"agent-{i}") for i in range(chosen.agents.count)
+    ]
+
+
+class Crowd:
+    """Agents that take part until they have answered, or until the run is over."""
+
+    def __init__(self, address: str, referee: str, agents: list[Agent]) -> None:
+        self._address, self._referee, self._agents = address, referee, agents
+        self._configurations: dict[str, Signed] = {}
+        self._enrolled, self._over = threading.Event(), False
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._take_part()))
+        self.answered = 0
+
+    def start(self) -> None:
+        """Let them come; return once all are enrolled."""
+        self._thread.start()
+        self._enrolled.wait()
+
+    def close(self) -> None:
+        """Let them go, and wait until the last has gone."""
+        self._over = True
+        self._thread.join()
+        for agent in self._agents:
+            agent.close()
+
+    async def _take_part(self) -> None:
+        limits = httpx.Limits(max_connections=900)
+        async with httpx.AsyncClient(base_url=self._address, limits=limits, timeout=600, trust_env=False) as client:
+            try:
+                for agent in self._agents:  # one after the other: number i is person i
+                    await self._enrol(client, agent)
+            finally:
+                self._enrolled.set()
+            await asyncio.gather(*(self._one(client, agent) for agent in self._agents))
+
+    async def _enrol(self, client: httpx.AsyncClient, agent: Agent) -> None:
+        signed = agent.enrolment(again=agent.answered > 0)
+        await self._post(client, "/v1/enrolments", signed, {"Authorization": f"Bearer {TOKEN}"})
+
+    async def _one(self, client: httpx.AsyncClient, agent: Agent) -> None:
+        poll = agent.identity.sign("poll", {"participant": agent.identity.public})
+        while not self._over:
+            found = await self._post(client, "/v1/polls", poll)
+            if found is None:
+                continue
+            run = found.message["run"]
+            if run not in self._configurations:
+                self._configurations[run] = Signed.parse((await client.get(f"/v1/runs/{run}/configuration")).json())
+            report = agent.answer(found, self._configurations[run])
+            answer = await client.put(f"/v1/reports/{report.message['report_id']}", content=report.raw())
+            receipt = Signed.parse(answer.raise_for_status().json())
+            check_receipt(receipt, report, self._referee, PINNED)
+            agent.keep_receipt(receipt)
+            self.answered += 1
+            if agent.finished:
+                return
+            await self._enrol(client, agent)
+
+    async def _post(self, client: httpx.AsyncClient, path: str, signed: Signed, headers: Any = None) -> Signed | None:
+        response = await client.post(path, content=signed.raw(), headers=headers)
+        if response.raise_for_status().status_code != 204:
+            return Signed.parse(response.json())
+        until = time.monotonic() + min(float(response.headers.get("retry-after", 0)), 1.0)
+        while time.monotonic() < until and not self._over:
+            await asyncio.sleep(0.1)
+        return None
 
 
 def asked_of(chosen: ResolvedScenario, folder: Path, run: str = "run", answers: int = 1) -> tuple[RunOutput, Crowd]:
     """Run a scenario whose agents are individuals, over HTTP; each can pay for so many answers."""
-    with ExitStack() as opened:
-        curator = opened.enter_context(closing(open_curator(chosen, folder / f"curator-of-{run}", 1, None)))
-        referee = opened.enter_context(closing(Referee(folder / "referee", curator)))
-        referee.allow("enrolment", TOKEN)
-        referee.allow("operator", TOKEN)
-        runner, key = Runner(referee), referee.identity.public
-        runner.start()
-        opened.callback(runner.stop)
-        address = opened.enter_context(served(referee_app(referee, runner)))
-        remote = opened.enter_context(closing(Remote(address, TOKEN, patience=600)))
+    with (
+        closing(open_curator(chosen, folder / f"curator-of-{run}", 1, None)) as curator,
+        operated(folder, curator) as (referee, address, remote),
+    ):
+        key = referee.identity.public
         people = individuals(chosen, folder / "agents", 1, key, answers)
-        crowd = opened.enter_context(closing(Crowd(address, key, people)))
-        crowd.start()
-        return remote.run(chosen, 1, run, lambda text, numbers: None), crowd
+        with closing(Crowd(address, key, people)) as crowd:
+            crowd.start()
+            return remote.run(chosen, 1, run, lambda text, numbers: None), crowd
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.thorough if name == LONG else ()) for name in SMALL]
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name in VARIANTS else ()) for name in SMALL]
 )
 def test_individuals_alone_give_the_answer_that_a_host_gives(name, tmp_path, monkeypatch):
     monkeypatch.setenv("TANDEM_DATA", str(SHELF))
+    assert set(SMALL) == set(shipped())
     chosen = checked(load(name, [*SMALL[name], "agents.deadline=600"]))
     try:
         data_folder(chosen)

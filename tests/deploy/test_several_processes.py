@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,7 +14,6 @@ import httpx
 import pytest
 
 from benchmarks.kills.fleet import Sender, fleet
-from common.core import version
 from common.core.errors import VersionSkew
 from common.core.version import HEADER, PROTOCOL, stated
 from common.net import edge, messages
@@ -27,12 +25,13 @@ from deploy.load.client import LightAgent
 from deploy.load.testing import Options
 from deploy.remote import Remote
 from local_agent.client import RefereeClient
-from referee.audit.audit import Audit, audit
-from referee.runfolder import unpack_reports, write_run
+from referee.audit.audit import audit
+from referee.runfolder import unpack_reports
 from referee.service.app import referee_app
-from referee.service.referee import CuratorClient, public
+from referee.service.referee import CuratorClient
 from referee.service.runner import Runner
-from tests.support import TINY, TOKEN, Bench, served
+from tests.deploy.test_processes import until
+from tests.support import TINY, TOKEN, Bench, leave_folder, served
 
 AGENTS = 240
 FEW = 40
@@ -50,11 +49,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgresql").database())
 
 
-def audited(folder: Path, chosen: ResolvedScenario, finished: RunOutput) -> Audit:
-    """Leave a run's folder, and audit it."""
-    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
-    write_run(folder, public(chosen), finished.result, *left)
-    return audit(folder)
+def stored(finished: RunOutput) -> list[str]:
+    return sorted(report.report_id.hex() for _, raw in finished.reports for report in unpack_reports(raw))
 
 
 @pytest.mark.slow
@@ -82,11 +78,10 @@ def test_killed_processes_lose_no_acknowledged_report_and_count_none_twice(tmp_p
         remote.close()
     assert [problem for sender in senders for problem in sender.refused] == []
     said = sorted(report for sender in senders for report in sender.acknowledged)
-    stored = sorted(report.report_id.hex() for _, raw in finished.reports for report in unpack_reports(raw))
-    assert stored == said
+    assert stored(finished) == said
     assert len(said) == AGENTS
     assert finished.result["agents"]["answered"] == AGENTS
-    assert audited(tmp_path / "run", parties.chosen, finished).answers == AGENTS
+    assert audit(leave_folder(tmp_path / "run", parties.chosen, 1, finished)).answers == AGENTS
 
 
 @pytest.mark.slow
@@ -122,41 +117,20 @@ def test_a_driver_that_was_stopped_beyond_its_lease_and_goes_on_writes_nothing(t
     kinds = [json.loads(line)["kind"] for line in finished.transcript.splitlines()]
     assert kinds == ["configuration", "terms", "operation", "question", "answers", "result"]
     assert finished.result["agents"]["answered"] == FEW
-    stored = sorted(report.report_id.hex() for _, raw in finished.reports for report in unpack_reports(raw))
-    assert stored == sorted(first.acknowledged + rest.acknowledged)
-    assert audited(tmp_path / "run", parties.chosen, finished).answers == FEW
-
-
-SETS = [part for override in TINY for part in ("--set", override)]
-
-
-def alive(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+    assert stored(finished) == sorted(first.acknowledged + rest.acknowledged)
+    assert audit(leave_folder(tmp_path / "run", parties.chosen, 1, finished)).answers == FEW
 
 
 def children(process: int) -> set[int]:
-    found = set()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as stat:
-                    parent = int(stat.read().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-            if parent == process:
-                found.add(int(entry))
-    return found
+    with suppress(OSError):
+        return {int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()}
+    return set()
 
 
-def until(condition, seconds=600.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def alive(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 @pytest.mark.slow
@@ -164,18 +138,12 @@ def until(condition, seconds=600.0):
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 def test_a_deployment_that_ends_takes_its_parties_along(tmp_path, how):
     # Too few people ever come: the run waits until somebody ends it.
-    scarce = [*SETS, "--set", "agents.dropout=0.99", "--set", "agents.deadline=1000", "--set", "agents.count=6000"]
+    scarce = [*TINY, "agents.dropout=0.99", "agents.deadline=1000", "agents.count=6000"]
     command = [sys.executable, "-m", "referee.cli", "run", "ball", "--seed", "1", "--deployment", "processes"]
-    with subprocess.Popen(
-        [*command, "--output", str(tmp_path / "run"), *scarce], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as run:
-        seen: set[int] = set()
-
-        def three() -> bool:
-            seen.update(children(run.pid))
-            return len(seen) >= 3
-
-        until(three)
+    command += ["--output", str(tmp_path / "run"), *(part for override in scarce for part in ("--set", override))]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        until(lambda: len(children(run.pid)) >= 3)
+        seen = children(run.pid)
         run.send_signal(how)
         run.wait(600)
     until(lambda: not any(alive(child) for child in seen))
@@ -202,10 +170,6 @@ def speaking(client: Client, said: str) -> Iterator[Any]:
     with closing(client):
         client._client.headers[HEADER] = said
         yield client
-
-
-def test_the_number_is_that_of_the_configuration():
-    assert get_args(messages.Configuration.model_fields["version"].annotation) == (PROTOCOL,)
 
 
 def test_services_refuse_a_newer_client_before_they_read_anything(parties):
@@ -257,8 +221,7 @@ def test_whoever_states_nothing_may_still_look(parties):
     _, referee, curator = parties
     for address in (f"{referee}/v1/health", f"{curator}/v1/ready"):
         assert httpx.get(address, trust_env=False, timeout=60).headers[HEADER] == stated()
-    assert httpx.get(f"{referee}/v1/referee", headers={HEADER: "x"}, trust_env=False, timeout=60).status_code == 409
-
-
-def test_the_same_protocol_of_another_release_fits():
-    version.check_stated(f"{PROTOCOL} tandem/9.9.9", "a peer")
+    for said, status in (("x", 409), (f"{PROTOCOL} tandem/9.9.9", 200)):
+        asked = httpx.get(f"{referee}/v1/referee", headers={HEADER: said}, trust_env=False, timeout=60)
+        assert asked.status_code == status
+    assert get_args(messages.Configuration.model_fields["version"].annotation) == (PROTOCOL,)

@@ -3,7 +3,7 @@
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import polars
@@ -36,13 +36,12 @@ def me(clone: Clone) -> Iterator[None]:
 @contextmanager
 def members(clone: Clone) -> Iterator[None]:
     """Provide the scenario and the record that the page shows."""
-    (scenario, record) = (b for b in blocks(ROOT / "docs" / "howto" / "contribute.md") if b.lines[0][:6] in SHOWN)
+    (scenario, record) = (
+        b for b in blocks(ROOT / "docs" / "howto" / "contribute.md") if b.lines[0][:6] in ("name: ", '{"visi')
+    )
     (clone.folder / "members.yaml").write_text(scenario.text)
     (clone.folder / "me.json").write_text(record.text)
     yield
-
-
-SHOWN = ("name: ", '{"visi')
 
 
 def key_of_who_collects(clone: Clone) -> str:
@@ -140,20 +139,15 @@ def as_in_the_page(clone: Clone, done: Done) -> None:
     assert done.output == (ROOT / "docs" / "protocols.md").read_text()
 
 
-def nothing_changed(clone: Clone, done: Done) -> None:
-    assert all(
-        (clone.folder / page.relative_to(ROOT)).read_bytes() == page.read_bytes() for page in ROOT.glob("*/*.py")
-    )
+def unchanged(pattern: str) -> Callable[[Clone, Done], None]:
+    """Compare the files of a pattern with those that are committed."""
 
+    def check(clone: Clone, done: Done) -> None:
+        files = list(ROOT.glob(pattern))
+        assert files
+        assert all((clone.folder / file.relative_to(ROOT)).read_bytes() == file.read_bytes() for file in files)
 
-def the_same_pictures(clone: Clone, done: Done) -> None:
-    for picture in (ROOT / "docs" / "pictures").glob("house*.svg"):
-        assert (clone.folder / picture.relative_to(ROOT)).read_bytes() == picture.read_bytes()
-
-
-def the_same_page(clone: Clone, done: Done) -> None:
-    page = ROOT / "docs" / "real.md"
-    assert (clone.folder / page.relative_to(ROOT)).read_text() == page.read_text()
+    return check
 
 
 def no_environment(clone: Clone, done: Done) -> None:
@@ -161,10 +155,9 @@ def no_environment(clone: Clone, done: Done) -> None:
 
 
 def two_tables(clone: Clone, done: Done) -> None:
-    tables = [
-        polars.read_csv(clone.folder / "examples" / "own_data" / f"{name}.csv") for name in ("testers", "customers")
-    ]
-    assert all({"visits", "months", "plan", "renews"} <= set(table.columns) for table in tables)
+    for name in ("testers", "customers"):
+        table = polars.read_csv(clone.folder / "examples" / "own_data" / f"{name}.csv")
+        assert {"visits", "months", "plan", "renews"} <= set(table.columns)
 
 
 def a_record(clone: Clone, done: Done) -> None:

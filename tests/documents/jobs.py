@@ -34,9 +34,7 @@ class Step:
         typed: What a person types on the terminal on which it runs; empty: there is no terminal.
         check: A closer look at what it left.
         tries: How often it is run at most until it shows what it must: more than once where it draws a new seed each
-            time, since a run keeps its promise with probability 1 - beta, not always (``parity`` learns another parity
-            with some seeds; ``tests/curator/learners/test_parity.py`` bounds how many). What fails for any other reason
-            fails each time.
+            time, since a run keeps its promise with probability 1 - beta, not always.
     """
 
     command: str
@@ -88,16 +86,10 @@ class Job:
         return " ; ".join(step.command for step in self.steps)[:80]
 
 
-def job(
-    command: str,
-    *shows: str,
-    prepare: Callable[[Clone], AbstractContextManager[None]] = lambda clone: nullcontext(),
-    needs: str | None = None,
-    alone: bool = False,
-    thorough: bool = False,
-    **rest: Any,
-) -> Job:
-    return Job((Step(command, shows, **rest),), prepare, needs=needs, alone=alone, thorough=thorough)
+def job(command: str, *shows: str, **rest: Any) -> Job:
+    """Return the job of one command; ``rest`` is of its step, and of itself."""
+    own = {name: rest.pop(name) for name in ("prepare", "needs", "alone", "thorough") if name in rest}
+    return Job((Step(command, shows, **rest),), **own)
 
 
 def sequence(*steps: Step, **rest: Any) -> Job:
@@ -110,8 +102,7 @@ def finished(command: str, *shows: str, status: str = "done", **rest: Any) -> Jo
     return job(command, f"status {status}: ", "Verify it: referee audit runs/", *shows, tries=tries, **rest)
 
 
-def newest(clone: Clone) -> str:
-    return clone.newest_run()
+newest = Clone.newest_run
 
 
 def data(name: str = "") -> Callable[[Clone], str]:

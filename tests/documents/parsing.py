@@ -96,13 +96,8 @@ def _of_ours(command: str, program: str, words: list[str]) -> None:
         pytest.fail(f"{command!r}: {program} has {', '.join(_commands(program))}")
     _help(program, *words)
     if words[0] in ("run", "plan", "host", "serve") and words[1:2] and words[1] in loading.shipped():
-        sets = [value for option, value in pairwise(words) if option == "--set"]
-        _would_be_planned(words[1], tuple(override for override in sets if "..." not in override))
-
-
-@cache
-def _would_be_planned(name: str, sets: tuple[str, ...]) -> None:
-    checked(loading.load(name, list(sets)))
+        sets = [value for option, value in pairwise(words) if option == "--set" and "..." not in value]
+        checked(loading.load(words[1], sets))
 
 
 def _of_a_module(module: str, words: list[str]) -> None:

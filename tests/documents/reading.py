@@ -4,7 +4,6 @@ A document is a Markdown page, the Makefile (its help, and what ``make demo`` pr
 Whatever looks like code in it is of exactly one kind; what is of none is ``unknown``, and a test fails.
 """
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -162,7 +161,7 @@ def _of_block(block: Block) -> Iterator[Printed]:
             shows = tuple(text for text in rest[:end] if text.strip())
             yield Printed(block.document, block.line + number, line[2:], block.around, shows)
         elif not prompt and line.strip() and not line.startswith("#"):
-            text, _, beside = _split(line)
+            text, beside = _split(line)
             yield Printed(block.document, block.line + number, text, f"{beside}\n{block.around}")
 
 
@@ -177,10 +176,10 @@ def _joined(lines: tuple[str, ...]) -> list[tuple[int, str]]:
     return found
 
 
-def _split(line: str) -> tuple[str, str, str]:
+def _split(line: str) -> tuple[str, str]:
     """Part a command from the words beside it, two spaces or more away."""
-    parts = re.split(r"(\s{2,}(?:# )?)", line.strip(), maxsplit=1)
-    return parts[0], "", parts[2] if len(parts) > 2 else ""
+    text, *beside = re.split(r"\s{2,}(?:# )?", line.strip(), maxsplit=1)
+    return text, "".join(beside)
 
 
 def _spans(page: Path) -> Iterator[Printed]:
@@ -207,30 +206,16 @@ def _of_makefile() -> Iterator[Printed]:
         if target := re.match(r"([a-z-]+):[^#]*## (.*)", line):
             yield Printed("Makefile", number, f"make {target[1]}", target[2])
         elif printed := re.match(r"\t  (['\"])  (.*)\1(?: \\)?$", line):
-            text, _, beside = _split(printed[2].replace("$(BIN)", ".venv/bin").replace("$$", "$"))
-            if COMMAND.match(text):
-                yield Printed("Makefile", number, text, beside)
+            yield from _command("Makefile", number, printed[2].replace("$(BIN)", ".venv/bin").replace("$$", "$"))
 
 
 def _of_compose() -> Iterator[Printed]:
     for number, line in enumerate((ROOT / "docker-compose.yml").read_text("utf-8").splitlines(), start=1):
         if comment := re.match(r"#   (\S.*)", line):
-            text, _, beside = _split(comment[1])
-            if COMMAND.match(text):
-                yield Printed("docker-compose.yml", number, text, beside)
+            yield from _command("docker-compose.yml", number, comment[1])
 
 
-def defined(body: list[ast.stmt]) -> set[str]:
-    """Return the names that the statements of a module or a class define."""
-    found: set[str] = set()
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-        elif isinstance(node, ast.If):  # TYPE_CHECKING: names that are loaded when they are first asked for
-            found |= defined(node.body)
-    return found
+def _command(document: str, number: int, line: str) -> Iterator[Printed]:
+    text, beside = _split(line)
+    if COMMAND.match(text):
+        yield Printed(document, number, text, beside)

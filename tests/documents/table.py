@@ -1,12 +1,12 @@
 """Which documented command is run when, and what it must show. A command that stands in no row here fails a test.
 
-A new command gets a row: in ``QUICK`` if it takes seconds, in ``SLOW`` (marker ``slow``) if up to a minute, else in
-``PARSED`` (:mod:`tests.documents.unrun`); the document then says how long. A row whose command no document prints fails
-as well.
+A new command gets a row: in ``QUICK`` if it takes seconds, in ``SLOW`` (marker ``slow``) if up to a minute; else the
+document says near it how many minutes or hours it takes, and it is only parsed. A row whose command no document prints
+fails as well.
 """
 
 from tests.documents import around
-from tests.documents.jobs import Job, Step, data, finished, job, newest, sequence
+from tests.documents.jobs import Job, Step, Value, data, finished, job, newest, sequence
 
 _DIGITS = r"\d*\.\d+(?:e-\d+)?"
 """Numbers with a fraction: the last places of a model may differ from processor to processor."""
@@ -16,6 +16,19 @@ _PARTIES = {"CURATOR": "ended/curator"}, {"REFEREE": "ended/referee"}
 TOKENS = Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another")
 WITNESSED_TOKENS = Step(f"{TOKENS.command} TANDEM_WITNESS_TOKEN=choose-a-third")
 KEY = Step('export TANDEM_REFEREE_KEY="$(referee key)"')
+PAGE = "open http://127.0.0.1:8100/?key="
+ENROLLED = "is enrolled and waits for its question"
+ENDED = ("status (done|exhausted): ",)
+
+
+def serving(command: str, until: str = "listens on", **values: Value) -> Step:
+    """Return a step that goes on by itself."""
+    return Step(command, values=values, until=until)
+
+
+SHARED: dict[str, Value] = {"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"}
+SERVER: dict[str, Value] = {"KEY": "referee.key", "URL": around.server_url}
+RUN_OF_5001 = "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 --output runs/"
 
 TARGETS = ("install", "check", "format", "test", "test-slow", "test-all", "test-thorough", "evidence", "demo", "clean")
 
@@ -54,10 +67,9 @@ SLOW: tuple[Job, ...] = (
         Step(".venv/bin/referee plan ball", ("Where they come from",)),
         Step(".venv/bin/referee run ball --set agents.mechanism.epsilon=1", ("each agent has epsilon = 1, delta = 0",)),
     ),
-    sequence(TOKENS, Step("referee serve &", until="listens on"), ports=(8000,)),
     sequence(
         Step("curator invite --count 2 --state members > codes"),
-        Step("curator collect members.yaml --state members &", until="listens on"),
+        serving("curator collect members.yaml --state members &"),
         Step('export TANDEM_CONTRIBUTION_TOKEN="$(head -n 1 codes)"'),
         Step(
             "curator contribute me.json --curator-key KEY --state me --yes",
@@ -74,45 +86,20 @@ SLOW: tuple[Job, ...] = (
         prepare=around.members,
         ports=(8002,),
     ),
-    job("make format", "files left unchanged", check=around.nothing_changed, alone=True),
+    job("make format", "files left unchanged", check=around.unchanged("*/*.py"), alone=True),
     job("make clean", check=around.no_environment, alone=True),
     job("referee load-test --individuals 2000", "they agree", varies=r"[\d.,]+"),
     sequence(
         TOKENS,
-        Step(
-            "referee serve --state one --key KEY --database URL &",
-            values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
-            until="listens on",
-        ),
-        Step(
-            "referee serve --state two --key KEY --database URL --role ingest --port 8003 &",
-            values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
-            until="listens on",
-        ),
+        serving("referee serve --state one --key KEY --database URL &", **SHARED),
+        serving("referee serve --state two --key KEY --database URL --role ingest --port 8003 &", **SHARED),
         ports=(8000, 8003),
     ),
-    sequence(TOKENS, Step("referee serve --page 8100", until="open http://127.0.0.1:8100/?key="), ports=(8000, 8100)),
-    sequence(Step("tandem ui", until="open http://127.0.0.1:8100/?key="), ports=(8100,)),
-    sequence(
-        Step(
-            "TANDEM_OPERATOR_TOKEN=choose-another tandem ui --referee http://127.0.0.1:8000",
-            until="open http://127.0.0.1:8100/?key=",
-        ),
-        ports=(8100,),
-    ),
-    sequence(
-        Step("curator console --state DIR", values=_STATE, until="open http://127.0.0.1:8101/?key="),
-        prepare=around.a_ledger,
-        ports=(8101,),
-    ),
+    sequence(TOKENS, serving("referee serve --page 8100", PAGE), ports=(8000, 8100)),
+    sequence(serving("tandem ui", PAGE), ports=(8100,)),
     sequence(
         Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
         Step("curator backup COPY --state DIR", ("COPY holds the ledger's",), _STATE),
-        Step("curator restore COPY --state DIR", ("holds the ledger's .* entries again",), _STATE),
-        Step("curator restore COPY --state DIR --close", ("holds the ledger's .* entries again",), _STATE),
-        prepare=around.a_ledger,
-    ),
-    sequence(
         Step("curator backup copies/curator --state CURATOR", ("holds the ledger's 13 entries",), _PARTIES[0]),
         Step("referee backup copies/referee --state REFEREE", ("a state directory to start from",), _PARTIES[1]),
         Step("curator ledger verify --state CURATOR", ("^verified ended/curator: 13 entries",), _PARTIES[0]),
@@ -120,35 +107,32 @@ SLOW: tuple[Job, ...] = (
         Step("curator restore copies/curator --state lost", ("no head of this ledger is left",), status=1),
         Step("curator restore copies/curator --state lost --close", ("nothing more is released",)),
         Step("curator ledger verify --state lost", ("closed: the ledger was put back from a copy",)),
+        Step("curator restore COPY --state DIR", ("holds the ledger's .* entries again",), _STATE),
+        Step("curator restore COPY --state DIR --close", ("holds the ledger's .* entries again",), _STATE),
         TOKENS,
-        Step("referee serve --state copies/referee &", until="listens on"),
-        Step(
+        serving("referee serve --state copies/referee &"),
+        serving(
             "local-agent host ball --seed 1 --agents 1000 --state hosts/one --witness hosts.heads",
-            until="local-agent hosts 1000 people",
+            "local-agent hosts 1000 people",
         ),
+        Step("curator console --state DIR", values=_STATE, until="open http://127.0.0.1:8101/?key="),
         prepare=around.a_ledger,
-        ports=(8000,),
+        ports=(8000, 8101),
     ),
     sequence(
         TOKENS,
         KEY,
-        Step("referee serve --max-individuals 20000 --max-hosts 10 --people-per-host 1000000 &", until="listens on"),
-        Step("local-agent host ball --seed 1 --agents 1000 --state hosts/one", until="1000 people from number 0"),
-        Step("local-agent host ball --seed 1 --agents 1000 --state hosts/two", until="from number 1000"),
-        ports=(8000,),
+        serving("referee serve --max-individuals 20000 --max-hosts 10 --people-per-host 1000000 &"),
+        serving("curator serve ball --seed 1", ""),
+        serving("local-agent host ball --seed 1 --agents 1000 --state hosts/one", "1000 people from number 0"),
+        serving("local-agent host ball --seed 1 --agents 1000 --state hosts/two", "from number 1000"),
+        serving("TANDEM_OPERATOR_TOKEN=choose-another tandem ui --referee http://127.0.0.1:8000", PAGE),
+        ports=(8000, 8001, 8100),
     ),
     sequence(
         TOKENS,
-        Step(
-            "TANDEM_DATABASE=URL referee serve --state one --key KEY &",
-            values={"URL": around.server_url, "KEY": "referee.key"},
-            until="listens on",
-        ),
-        Step(
-            "TANDEM_DATABASE=URL referee serve --state two --key KEY --role ingest --port 8003 &",
-            values={"URL": around.server_url, "KEY": "referee.key"},
-            until="listens on",
-        ),
+        serving("TANDEM_DATABASE=URL referee serve --state one --key KEY &", **SERVER),
+        serving("TANDEM_DATABASE=URL referee serve --state two --key KEY --role ingest --port 8003 &", **SERVER),
         prepare=around.a_server,
         ports=(8000, 8003),
     ),
@@ -163,13 +147,13 @@ SLOW: tuple[Job, ...] = (
         TOKENS,
         Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
         KEY,
-        Step(
+        serving(
             "curator serve hypothesis-testing --seed 1 --tls-cert tls/curator/server.pem "
             "--tls-client-ca tls/curator/ca.pem",
-            until="",
+            "",
         ),
         Step("export TANDEM_TLS_CERT=tls/referee/server.pem TANDEM_TLS_CLIENT_CERT=tls/referee/client.pem"),
-        Step("referee serve --curator https://127.0.0.1:8001 &", until="listens on https://"),
+        serving("referee serve --curator https://127.0.0.1:8001 &", "listens on https://"),
         Step(
             "local-agent host hypothesis-testing --agents 632 --seed 1 --referee https://127.0.0.1:8000",
             until="local-agent hosts 632 people",
@@ -177,7 +161,7 @@ SLOW: tuple[Job, ...] = (
         Step("local-agent record hypothesis-testing --simulated 632 --output me.json"),
         Step(
             "local-agent answer me.json --referee https://127.0.0.1:8000",
-            until="is enrolled and waits for its question",
+            until=ENROLLED,
             typed="y",
         ),
         Step(
@@ -194,7 +178,7 @@ SLOW: tuple[Job, ...] = (
             ("made tls/authority/ca.pem, which holds until", "tls/authority stays here, with its key"),
         ),
         WITNESSED_TOKENS,
-        Step("referee witness --state witnessed --tls-cert tls/witness/server.pem &", until="listens on https://"),
+        serving("referee witness --state witnessed --tls-cert tls/witness/server.pem &", "listens on https://"),
         Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
         KEY,
         Step(
@@ -205,23 +189,20 @@ SLOW: tuple[Job, ...] = (
             "--tls-cert tls/referee/server.pem --tls-client-cert tls/referee/client.pem &",
             until="listens on https://",
         ),
-        Step("local-agent host ball --seed 1 --referee https://127.0.0.1:8000", until="people from number 0"),
+        serving("local-agent host ball --seed 1 --referee https://127.0.0.1:8000", "people from number 0"),
         Step("referee runs --url https://127.0.0.1:8000"),
         Step("referee certificates tls", ("made tls/curator/server.pem", "kept tls/authority/ca.pem")),
         ports=(8000, 8001, 8010),
     ),
     sequence(
         WITNESSED_TOKENS,
-        Step("referee witness --state witnessed &", until="listens on"),
+        serving("referee witness --state witnessed &"),
         KEY,
-        Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
-        Step("local-agent host ball --set agents.count=5001 --agents 5000 --seed 1", until=""),
-        Step("referee serve --witness http://127.0.0.1:8010 &", until="listens on"),
-        Step("local-agent answer me.json --epsilon 3 --yes --state me", until="is enrolled and waits for its question"),
-        Step(
-            "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 --output runs/seen",
-            ("status (done|exhausted): ",),
-        ),
+        serving("curator serve ball --set agents.count=5001 --seed 1", ""),
+        serving("local-agent host ball --set agents.count=5001 --agents 5000 --seed 1", ""),
+        serving("referee serve --witness http://127.0.0.1:8010 &"),
+        serving("local-agent answer me.json --epsilon 3 --yes --state me", ENROLLED),
+        Step(f"{RUN_OF_5001}seen", ENDED),
         Step("local-agent check --witness http://127.0.0.1:8010 --state me", ("included .*; witnessed by ",)),
         Step(
             "referee audit runs/seen --witness http://127.0.0.1:8010 --receipt me/receipts",
@@ -233,7 +214,7 @@ SLOW: tuple[Job, ...] = (
     sequence(
         TOKENS,
         Step("issuer invite --count 1 --state invited > code"),
-        Step("issuer serve --state invited &", until="listens on"),
+        serving("issuer serve --state invited &"),
         Step("local-agent key --state hospital > hospital.key"),
         Step('issuer grant "$(cat hospital.key)" --name "City Hospital" --people 5000 --state invited > grant.json'),
         Step(
@@ -242,18 +223,14 @@ SLOW: tuple[Job, ...] = (
             ("local-agent has a credential of issuer ",),
         ),
         KEY,
-        Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
+        serving("curator serve ball --set agents.count=5001 --seed 1", ""),
         Step(
             "local-agent host ball --set agents.count=5001 --agents 5000 --seed 1 --state hospital --grant grant.json",
             until="",
         ),
-        Step("referee serve --issuer invited/issuer.json &", until="listens on"),
-        Step("local-agent answer me.json --epsilon 3 --yes --state me", until="is enrolled and waits for its question"),
-        Step(
-            "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 "
-            "--output runs/vouched",
-            ("status (done|exhausted): ",),
-        ),
+        serving("referee serve --issuer invited/issuer.json &"),
+        serving("local-agent answer me.json --epsilon 3 --yes --state me", ENROLLED),
+        Step(f"{RUN_OF_5001}vouched", ENDED),
         Step(
             "referee audit runs/vouched --issuer invited/issuer.json",
             ("vouches for 1 individual and 5,000 people of City Hospital",),
@@ -262,19 +239,6 @@ SLOW: tuple[Job, ...] = (
         prepare=around.me,
         ports=(8000, 8001, 8011),
     ),
-    sequence(
-        TOKENS,
-        KEY,
-        Step("curator serve ball --seed 1", until=""),
-        Step("referee serve &", until="listens on"),
-        Step("local-agent relay --referee http://127.0.0.1:8000 &", until="relay listens on http://127.0.0.1:8020"),
-        Step(
-            "local-agent answer me.json --epsilon 0.5 --yes --state me --relay http://127.0.0.1:8020",
-            until="is enrolled and waits for its question",
-        ),
-        prepare=around.me,
-        ports=(8000, 8001, 8020),
-    ),
     finished(
         "referee run adult --set data=DIRECTORY",
         values={"DIRECTORY": data("adult")},
@@ -282,8 +246,8 @@ SLOW: tuple[Job, ...] = (
         thorough=True,
     ),
     finished("referee run domain-adaptation", "squared loss on T, true 0.0"),
-    finished("referee run domain-adaptation-nonconvex"),
-    finished("referee run reverse-adaptation"),
+    finished("referee run domain-adaptation-nonconvex", thorough=True),
+    finished("referee run reverse-adaptation", thorough=True),
     finished("referee run domain-adaptation --set data=DIRECTORY", values={"DIRECTORY": data("wind")}),
     sequence(
         Step("python examples/own_data/make_people.py ."),
@@ -296,37 +260,28 @@ SLOW: tuple[Job, ...] = (
         Step("referee check mine.yaml", ("PRIVATE: ", "Nothing stands in the way of a run")),
         Step("referee check mine.yaml --side T", ("PRIVATE: ", "Nothing stands in the way of a run")),
         Step("referee plan mine.yaml", ("What fits: protocol portfolio",)),
-        Step("referee run mine.yaml --output runs/mine", ("status (done|exhausted): ",)),
+        TOKENS,
+        KEY,
+        serving("curator serve mine.yaml --set agents.count=12"),
+        serving("referee serve &"),
+        Step("local-agent record mine.yaml my-fields.json --output me.json", check=around.a_record),
+        serving("local-agent answer me.json --epsilon 2 --yes", ENROLLED),
+        serving("local-agent relay --referee http://127.0.0.1:8000 &", "relay listens on http://127.0.0.1:8020"),
+        serving("local-agent answer me.json --epsilon 0.5 --yes --state me --relay http://127.0.0.1:8020", ENROLLED),
+        Step("referee run mine.yaml --output runs/mine", ENDED),
         Step("referee audit runs/mine", ("verified runs/mine: ended (done|exhausted)",)),
         Step("referee run mine.yaml --output runs/again", ("Nothing was charged", "epsilon: 4.0"), status=1),
         Step(
             'referee run mine.yaml --set "curator.lifetime={epsilon: 4, delta: 2e-6}" --output runs/later',
-            ("status (done|exhausted): ", "in 2 runs"),
+            (*ENDED, "in 2 runs"),
         ),
         Step("referee budget", (r"2: \(4, 2e-06\)",)),
-    ),
-    sequence(
-        Step("python examples/own_data/make_people.py ."),
-        Step(
-            "referee init testers.csv customers.csv --label renews "
-            "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
-            "--categories plan=basic,family,pro --id member --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml"
-        ),
-        TOKENS,
-        KEY,
-        Step("curator serve mine.yaml --set agents.count=12", until="listens on"),
-        Step("referee serve &", until="listens on"),
-        Step("local-agent record mine.yaml my-fields.json --output me.json", check=around.a_record),
-        Step("local-agent answer me.json --epsilon 2 --yes", until="is enrolled and waits for its question"),
         prepare=around.new_customers,
-        ports=(8000, 8001),
+        ports=(8000, 8001, 8020),
     ),
     sequence(
         Step(".venv/bin/python examples/own_data/make_people.py", check=around.two_tables),
-        Step(".venv/bin/referee run examples/own_data/scenario.yaml", ("status (done|exhausted): ",)),
-    ),
-    sequence(
-        Step(".venv/bin/python examples/own_data/make_people.py", check=around.two_tables),
+        Step(".venv/bin/referee run examples/own_data/scenario.yaml", ENDED),
         Step(
             "referee run examples/own_data/scenario.yaml --set people=simulated --set baselines=[] --seed 1 "
             "--output runs/renewals",
@@ -357,7 +312,10 @@ SLOW: tuple[Job, ...] = (
         status="(done|exhausted)",
         thorough=True,
     ),
-    job("python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real", check=around.the_same_page),
+    job(
+        "python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real",
+        check=around.unchanged("docs/real.md"),
+    ),
     sequence(
         Step("referee plan portfolio --set agents.count=617", ("gap 0.7248",)),
         Step("referee plan portfolio --set agents.count=600000", ("gap 0.02227",)),
@@ -367,7 +325,7 @@ SLOW: tuple[Job, ...] = (
     finished("referee run model-agnostic"),
     finished("referee run model-agnostic-transfer", status="(done|exhausted)", thorough=True),
     finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, thorough=True),
-    finished("referee run model-agnostic-classes"),
+    finished("referee run model-agnostic-classes", thorough=True),
     job("referee plan model-agnostic", "sigma"),
     job("referee plan FILE.yaml", "violated|keeps every bound", prepare=around.smallest_scenario),
     job("referee plan parity-chooses-secret", "n, people of the curator|where they come from|Where they come from"),
@@ -399,7 +357,7 @@ SLOW: tuple[Job, ...] = (
     job("python -m referee.view.diagrams", check=around.as_in_the_page),
     job("python -m benchmarks.house", "product files"),
     job("python -m benchmarks.house --list", "product files"),
-    job("python -m benchmarks.house --draw", check=around.the_same_pictures),
+    job("python -m benchmarks.house --draw", check=around.unchanged("docs/pictures/house*.svg")),
     job(".venv/bin/pytest -n 0 tests/common/local/mechanisms", r"\d+ tests collected", values=COLLECTING),
     job(
         "python -m benchmarks.adaptation [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]",

@@ -6,8 +6,8 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.documents import table, unrun
 from tests.documents.jobs import Job, Step
-from tests.documents.reading import Block, blocks, commands, pages, tokens
+from tests.documents.reading import blocks, commands, pages, tokens
 from tests.documents.running import Clone, Done, wait_for
 
 PRINTED = commands()
@@ -44,7 +44,8 @@ def compare(step: Step, done: Done) -> None:
     shown = [line for printed in PRINTED if printed.text == step.command for line in printed.shows]
     for start, command in unrun.SHOWN.items():
         if command == step.command:
-            shown += [line for block in _blocks(start) for line in block.lines if line.strip()]
+            found = (block for page in pages() for block in blocks(page) if block.text.strip().startswith(start))
+            shown += [line for block in found for line in block.lines if line.strip()]
     lines = [" ".join(tokens(line)) for line in done.output.splitlines()]
     for line in shown:
         text = " ".join(tokens(line))
@@ -52,10 +53,6 @@ def compare(step: Step, done: Done) -> None:
         if step.varies is not None:
             pattern = f"(?:{step.varies})".join(re.escape(piece) for piece in re.split(step.varies, text))
         assert any(re.search(pattern, found) for found in lines), f"no line of the output is {text!r}:\n{done.output}"
-
-
-def _blocks(start: str) -> list[Block]:
-    return [block for page in pages() for block in blocks(page) if block.text.strip().startswith(start)]
 
 
 def parameters(jobs: Iterable[Job]) -> list[Any]:
@@ -90,20 +87,6 @@ def test_sequences_of_commands(own_copy: Clone, job: Job) -> None:
     carry_out(job, own_copy)
 
 
-@contextmanager
-def nobody_else(job: Job) -> Iterator[None]:
-    """Let jobs that listen on the ports that documents name run one after the other, in all workers of a test run."""
-    with (Path(tempfile.gettempdir()) / "tandem-documents.lock").open("a") as lock:
-        if job.ports:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def carry_out(job: Job, clone: Clone) -> None:
-    with nobody_else(job):
-        carry_out_alone(job, clone)
-
-
 def free(port: int) -> bool:
     """Tell whether nobody listens on a port of this machine."""
     with socket.socket() as probe:
@@ -115,20 +98,21 @@ def free(port: int) -> bool:
     return True
 
 
-def carry_out_alone(job: Job, clone: Clone) -> None:
-    until = time.monotonic() + 30  # what the job before has started may still be ending
-    while taken := [port for port in job.ports if not free(port)]:
-        if time.monotonic() > until:
-            pytest.skip(f"the documents name port {taken[0]}, on which somebody else listens here")
-        time.sleep(0.2)
-    if job.needs is not None and shutil.which(job.needs, path=clone.environment["PATH"]) is None:
-        pytest.skip(f"{job.needs} is not installed")
-    with ExitStack() as background:
+def carry_out(job: Job, clone: Clone) -> None:
+    with (Path(tempfile.gettempdir()) / "tandem-documents.lock").open("a") as lock, ExitStack() as background:
+        if job.ports:  # one such job at a time, in all test runs of this machine
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        until = time.monotonic() + 30  # what the job before has started may still be ending
+        while taken := [port for port in job.ports if not free(port)]:
+            if time.monotonic() > until:
+                pytest.skip(f"the documents name port {taken[0]}, on which somebody else listens here")
+            time.sleep(0.2)
+        if job.needs is not None and shutil.which(job.needs, path=clone.environment["PATH"]) is None:
+            pytest.skip(f"{job.needs} is not installed")
         background.enter_context(job.prepare(clone))
         for step in job.steps:
             line = step.line(clone)
-            if step.until is not None:
-                said = background.enter_context(clone.background(line, step.typed))
-                wait_for(said, step.until)
-                continue
-            finish(step, clone, line)
+            if step.until is None:
+                finish(step, clone, line)
+            else:
+                wait_for(background.enter_context(clone.background(line, step.typed)), step.until)

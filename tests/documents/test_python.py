@@ -1,6 +1,7 @@
-"""The Python of the documents runs as it is printed, on values for the names that it does not define."""
+"""The Python of the documents runs as it is printed, on values for the names that it does not define.
 
-from __future__ import annotations
+Names in docstrings exist, notebooks show what they are stored with, and the documents become a site without a warning.
+"""
 
 import ast
 import json
@@ -8,8 +9,9 @@ import math
 import re
 import runpy
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -20,11 +22,13 @@ import numpy as np
 import polars
 import pytest
 
+import tandem
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.sums import noisy_sum
-from tests.documents.reading import ROOT, Block, blocks, defined, pages
+from tests.documents.reading import ROOT, Block, blocks, pages
 from tests.referee.view.test_models_of_runs import folder_of
+from tests.tiers import for_each
 
 Names = dict[str, Any]
 
@@ -114,6 +118,7 @@ BLOCKS = [block for page in pages() if page != FILES for block in blocks(page) i
 @pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_printed_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {each.document for each in BLOCKS} == set(PREPARED)
     prepare, check = PREPARED[block.document]
     monkeypatch.chdir(tmp_path)
     page = ModuleType("page")  # classes look their annotations up in the module that they are of
@@ -123,86 +128,44 @@ def test_printed_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.M
     check(vars(page))
 
 
-def test_every_page_with_python_is_prepared_for() -> None:
-    assert {block.document for block in BLOCKS} == set(PREPARED)
-
-
 PACKAGES = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem", "benchmarks")
-ROLE = re.compile(r":(?:class|func|meth|data|attr|mod):`~?(\.?)([\w.]+)`")
+ROLE = re.compile(r":(?:class|func|meth|data|attr|mod):`~?\.?([\w.]+)`")
 
 
 @cache
-def _classes() -> dict[str, tuple[set[str], set[str]]]:
-    """Return what each class defines, and the names of its bases; classes of one name are taken together."""
-    found: dict[str, tuple[set[str], set[str]]] = {}
-    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                own, bases = found.setdefault(node.name, (set(), set()))
-                own |= defined(node.body)
-                own |= {
-                    each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute) and _is_self(each.value)
-                }
-                bases |= {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+def _sources() -> dict[Path, str]:
+    return {path: path.read_text("utf-8") for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+
+
+@cache
+def _names() -> set[str]:
+    """Return every name that the sources define: modules, classes, functions, variables, parameters, attributes."""
+    found = {part for path in _sources() for part in path.relative_to(ROOT).with_suffix("").parts}
+    for text in _sources().values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.id if isinstance(node, ast.Name) else node.attr)
     return found
 
 
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
+def unresolved(text: str) -> list[str]:
+    """Return the names that docstrings refer to, as ``:meth:`Class.method```, and that nothing has.
 
-
-def _held(name: str) -> set[str]:
-    own, bases = _classes().get(name, (set(), set()))
-    return own.union(*(_held(base) for base in bases - {name}))
-
-
-def unresolved(text: str) -> Iterator[str]:
-    """Yield the names that docstrings refer to, as ``:meth:`Class.method```, and that are not there.
-
-    Names that begin with a package are followed by ``test_paths`` up to their module, and here behind it.
+    Names that begin with a package are followed by ``test_paths`` to their module.
     """
-    tree = ast.parse(text)
-    here = defined(tree.body)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            here |= defined(node.body) | _held(node.name)
-    for relative, name in ROLE.findall(text):
-        before, _, last = name.rpartition(".")
-        owner = before.rpartition(".")[2]
-        if owner in _classes():
-            known = last in _held(owner)
-        else:
-            known = relative == "." or name in here or name.split(".")[0] in PACKAGES
-        if not known:
-            yield name
+    return [name for name in ROLE.findall(text) if not set(name.split(".")) <= _names()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", PACKAGES)
-def test_docstrings_explain_what_is_there(package: str) -> None:
-    found = {}
-    for path in sorted((ROOT / package).rglob("*.py")):
-        if names := [*unresolved(path.read_text("utf-8"))]:
-            found[path.relative_to(ROOT).as_posix()] = names
-    assert found == {}
+def test_docstrings_explain_what_is_there() -> None:
+    assert {str(path): missing for path, text in _sources().items() if (missing := unresolved(text))} == {}
+    text = "See :meth:`~Registry.names`, :meth:`Registry.nowhere_to_be_found`, :data:`NOWHERE_TO_BE_FOUND`."
+    assert unresolved(text) == ["Registry.nowhere_to_be_found", "NOWHERE_TO_BE_FOUND"]
 
 
-REFERENCES = '''
-class A:
-    """See :meth:`b`, :meth:`c`, :meth:`Registry.names`, :meth:`Registry.nothing`, :data:`HERE`, :data:`NOWHERE`."""
-
-    def b(self): ...
-
-HERE = 1
-'''
-
-
-@pytest.mark.slow
-def test_a_name_that_is_not_there_is_noticed() -> None:
-    assert list(unresolved(REFERENCES)) == ["c", "Registry.nothing", "NOWHERE"]
-
-
-FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
+FOLDER = ROOT / "docs" / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 SEEDED = {"rounds_and_guarantees"}
 """Their people are simulated, so that every execution has the same numbers."""
@@ -234,11 +197,7 @@ def words(cell: Any) -> list[str]:
     return found
 
 
-def test_there_are_both():
-    assert NAMES == ["from_csv", "rounds_and_guarantees"]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", ["from_csv", "rounds_and_guarantees"])
 def test_stored_outputs_are_there_without_errors_and_places_of_a_machine(name):
     notebook = read(name)
     assert [cell["execution_count"] for cell in code(notebook)] == list(range(1, 1 + len(code(notebook))))
@@ -264,3 +223,29 @@ def test_a_notebook_runs_and_shows_what_it_is_stored_with(name, tmp_path, monkey
         assert shown(after) == shown(before), before["source"]
         if name in SEEDED:
             assert words(after) == words(before), before["source"]
+
+
+@pytest.mark.slow
+def test_the_site_has_every_document_asks_for_nothing_from_outside_and_names_what_there_is(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx", reason="sphinx is not installed (extra dev)")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs/site", "docs", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    front = (tmp_path / "index.html").read_text()
+    for document in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")]:
+        page = document.relative_to(ROOT / "docs").with_suffix(".html")
+        assert (tmp_path / page).is_file()
+        if page.parent == Path("."):
+            assert f'href="{page}"' in front or page.name == "index.html"
+    for page in tmp_path.rglob("*.html"):
+        loaded = re.findall(r"<(?:script|img|iframe|source)[^>]*\bsrc=\"([^\"]+)\"", page.read_text())
+        loaded += re.findall(r"<link[^>]*rel=\"stylesheet\"[^>]*href=\"([^\"]+)\"", page.read_text())
+        assert not [address for address in loaded if re.match(r"(https?:)?//", address)], page
+    api, commands, http, scenario = (
+        (tmp_path / "reference" / f"{name}.html").read_text() for name in ("api", "commands", "http", "scenario")
+    )
+    assert all(f'id="tandem.{name}"' in api for name in tandem.__all__)
+    assert all(f"<h3>{name}<" in commands for name in ("referee run", "curator serve", "local-agent answer"))
+    assert "--strict" in commands
+    assert all(path in http for path in ("PUT /v1/reports/", "PUT /v1/runs/{run}/operations/", "GET /v1/heads/"))
+    assert "chi_squared" in scenario

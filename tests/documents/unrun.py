@@ -1,80 +1,18 @@
-"""Printed commands that the documents' jobs do not run, each with the reason, and blocks that are no commands."""
+"""Printed commands that the documents' jobs do not run, each with the reason, and blocks that are no commands.
+
+What takes minutes or hours, as the document says near it, is only parsed.
+"""
 
 from tests.docker.test_compose import DOCUMENTED, PINNED
 from tests.documents.reading import ROOT
 
-PARSED: dict[str, dict[str, str]] = {
-    "make evidence": {},
-    "make test": {},
-    "make test-all": {},
-    "make test-thorough": {},
-    "python -m benchmarks.ui_pictures": {},
-    "python -m benchmarks.slowest_tests": {},
-    "referee run halfspace": {},
-    "referee load-test --individuals 20000": {},
-    "referee run ball-paper-nonprivate": {},
-    "referee run ball-paper-size": {},
-    "referee run ball-paper-size --seed 1": {},
-    **{f"python -m benchmarks.figures {number}": {} for number in (1, 2, 3)},
-    "python -m benchmarks.people [--runs 100] [--points NAME ...] [--json]": {},
-    "python -m benchmarks.people.reductions [--runs 30] [--json]": {},
-    "python -m benchmarks.parity [--repetitions 50] [--epsilon 0.5] [--most 6000000] [--json]": {},
-    "python -m benchmarks.hand_over [--runs 20] [--people 3000000] [--json]": {},
-    "python -m benchmarks.floors [GROUP ...] [--json]": {"GROUP ...": "answers"},
-    "python -m benchmarks.step_limits [--n 100000000] [--json]": {},
-    "python -m benchmarks.mutants [--count 200] [--seed 1] [--only PATTERN] [--list] [--retry] [--trusted] [--json]": {
-        "PATTERN": "rdp"
-    },
-    "python -m benchmarks.scaling [--most 1000000000] [--folder DIRECTORY] [--json]": {},
-    "python -m benchmarks.cluster [--json]": {},
-    "python -m benchmarks.fitting": {},
-    "python -m benchmarks.load_curve --from FILE.jsonl --picture FILE.svg": {},
-    "python -m benchmarks.enrolled --sizes 10000 10000000 10000 --individuals 30000": {},
-    "python -m benchmarks.enrolled --paired --sizes 10000 10000000 --individuals 20480": {},
-    "python -m benchmarks.histories": {},
-    "python -m benchmarks.histories --bug NAME": {},
-    "python -m benchmarks.histories --hostile --count 100000": {},
-    "python -m benchmarks.histories --hostile --seed 700": {},
-    "python -m benchmarks.fuzz --only answers --count 950000 --seed 31": {},
-    "python -m benchmarks.fuzz --only folders --count 50000 --seed 31": {},
-    "python -m benchmarks.model": {},
-    "python -m benchmarks.model --quick": {},
-    "python -m benchmarks.relayed": {},
-    "python -m benchmarks.rounds": {},
-    "python -m benchmarks.floods": {},
-    "python -m benchmarks.kills [--kills 200] [--postgresql] [--seed 1] [--json]": {},
-    "python -m benchmarks.faults [--only PATTERN] [--json]": {"PATTERN": "clock"},
-    "python -m benchmarks.load_curve [--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": {
-        "[--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": "--sizes 1000"
-    },
-    "referee load-test --individuals 10 --hosted 100000000 --hosts 2": {},
-    **{
-        f"referee load-test {options}": {}
-        for options in (
-            "--connections 512",
-            "--individuals 20000 --connections 256",
-            "--individuals 1000000 --connections 512 --json",
-            "--individuals 10000 --connections 512 --idle 100000 --idle-seconds 60",
-            "--individuals 10 --hosted 1000000000 --hosts 10",
-            "--individuals 18000 --schedule at-once",
-        )
-    },
-    "python -m benchmarks.answer_times [--people 4000] [--json]": {},
-    "python -m benchmarks.cheats [NAME ...] [--json]": {"NAME ...": "liars"},
-    "python -m benchmarks.fuzz [--count 1000000] [--seed 1] [--seconds S] [--json]": {"S": "600"},
-    "python -m benchmarks.audits": {},
-    "python -m benchmarks.audits --scale 10 --json": {},
-    **{
-        f"python -m benchmarks.{name}": {}
-        for name in (
-            "repair", "real", "tightness [--json]", "adaptive_pair",
-            "adaptation_rates", "adaptation_speed", "private_choice", "worst_choice", "model_agnostic", "synergy",
-            "synergy --theorem", "synergy --cost", "frequencies", "heavy_hitters", "adaptation.unconverged",
-            "adaptation.clips",
-        )
-    },
-}  # fmt: skip
-"""Takes long, and the document says so near it: only parsed. With values for what stands for something."""
+VALUES = {
+    "GROUP ...": "answers",
+    "NAME ...": "liars",
+    "--seconds S": "--seconds 600",
+    "[--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": "--sizes 1000",
+}
+"""What is put where a usage says what may stand there."""
 
 IN_CI = ("make install", "make check", "make test COVERAGE=1", "make test-slow")
 """What ``.ci/run`` itself runs, line by line: an installation, and each tier of tests once."""

@@ -1,8 +1,9 @@
-"""A query, a mechanism, an operation and a protocol are added to a copy of the tree, in three files each at most.
+"""A query, a mechanism, an operation, a protocol and a learner are added to a copy of the tree, in few files each.
 
 In the copy each is listed, keeps the contracts of imports, and passes the suites of its kind.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,51 +12,32 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build")
+LEFT_OUT = shutil.ignore_patterns(".*", "*.egg-info", "build")
 MOST = 3
 """Files that may change for one of them, its tests among them."""
 
-QUERY = '''"""Whether both of two hypotheses are wrong on my record."""
-
-from __future__ import annotations
-
-from typing import Literal, Self
+QUERY = '''from typing import Literal
 
 from common.core.arrays import Floats, Indices
-from common.local.hypotheses.hypothesis import AnyHypothesis
-from common.local.hypotheses.hypothesis import Linear
-from common.local.hypotheses.rules import Constant
 from common.local.losses import evaluate
 from common.local.naming import Names
-from common.local.queries.query import QUERIES, AlikeQuery
+from common.local.queries.query import QUERIES, SoleErrorQuery
 from common.local.records import Records
 
 
-@QUERIES.register("both-err")
-class BothErrQuery(AlikeQuery):
+@QUERIES.register("two-errors")
+class TwoErrorsQuery(SoleErrorQuery):
     """1 if both hypotheses are wrong on me, else 0."""
 
-    kind: Literal["both-err"] = "both-err"
-    first: AnyHypothesis
-    second: AnyHypothesis
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(first=Linear(weights=(0.5, -1.0), threshold=0.1), second=Constant(label=1)),)
+    kind: Literal["two-errors"] = "two-errors"
 
     def asks(self, names: Names, slot: int) -> str:
-        first, second = self.first.rule(names), self.second.rule(names, "another")
+        first, second = self.hypothesis.rule(names), self.other.rule(names, "another")
         return f"whether both of two rules are wrong about you, {first}, and {second}: the value is 1 if so, else 0"
 
-    @property
-    def min_features(self) -> int:
-        return max(self.first.min_features, self.second.min_features)
-
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        return evaluate("zero-one", self.first, records) * evaluate("zero-one", self.second, records)
+        return evaluate("zero-one", self.hypothesis, records) * evaluate("zero-one", self.other, records)
 '''
 MECHANISM_ROW = """    (
         {"name": "two-coins", "coins": 1},
@@ -66,31 +48,23 @@ MECHANISM_ROW = """    (
         [],
     ),
 """
-OPERATION = '''"""Count the records of which two features are 1."""
-
-from __future__ import annotations
-
-from typing import ClassVar, Literal, Self
+OPERATION = '''from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from common.operations.operation import ReleasedCount
-from common.operations.operation import OPERATIONS, Operation
+from common.operations.operation import OPERATIONS, Operation, ReleasedCount
 
 
-@OPERATIONS.register("count-both")
-class CountBoth(Operation[ReleasedCount]):
+@OPERATIONS.register("two-counts")
+class TwoCounts(Operation[ReleasedCount]):
     """Count the records of which two features are 1, and release the number with noise."""
 
     result: ClassVar = ReleasedCount
-    kind: Literal["count-both"] = "count-both"
+    kind: Literal["two-counts"] = "two-counts"
     first: int = Field(ge=0, lt=1 << 20)
     second: int = Field(ge=0, lt=1 << 20)
     epsilon: float = Field(gt=0)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(first=0, second=1, epsilon=1.0),)
+    examples: ClassVar = ({"first": 0, "second": 1, "epsilon": 1.0},)
 
     @property
     def min_features(self) -> int:
@@ -98,66 +72,51 @@ class CountBoth(Operation[ReleasedCount]):
 '''
 HANDLER = '''
 
-@HANDLERS.register("count-both")
-class CountBothHandler(OperationHandler[CountBoth, ReleasedCount]):
+@HANDLERS.register("two-counts")
+class TwoCountsHandler(ReleasingHandler[TwoCounts, ReleasedCount]):
     """A noisy count on the sample itself."""
 
-    def event(self, operation: CountBoth, standing: Standing) -> Event:
-        return Release(epsilon=operation.epsilon)
-
-    def run(self, operation: CountBoth, access: Access, standing: Standing) -> ReleasedCount:
+    def run(self, operation: TwoCounts, access: Access, standing: Standing) -> ReleasedCount:
         counted = access.release(
             counts.NoisyCount(operation.epsilon),
             lambda records: (records.features[:, [operation.first, operation.second]] > 0).all(axis=1),
         )
         return ReleasedCount(count=counted)
 '''
-AUDIT = '''"""A count of people with two features, under audit."""
-
-from __future__ import annotations
-
-from common.operations.both import CountBoth
+AUDIT = """from common.operations.two_counts import TwoCounts
 from common.operations.operation import ReleasedCount
 from deploy.auditing import Case
 from benchmarks.audits.release_cases import claimed, people, released
 
-AUDITED = {"operations count-both": ("a count of both",)}
+AUDITED = {"operations two-counts": ("a count of two",)}
 
 
 def cases() -> list[Case]:
-    """One person, who is counted or not."""
-    operation = CountBoth(first=0, second=1, epsilon=1.0)
+    operation = TwoCounts(first=0, second=1, epsilon=1.0)
 
     def number(release: ReleasedCount) -> float:
         return float(release.count)
 
     twins = {"half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number)}
     inputs = people([[1, 1]]), people([[1, 0]])
-    return [Case("a count of both", 1.0, inputs, released(operation, number), 4000, twins=twins, least=0.6)]
-'''
-DEMANDED = '''"""Two tests: the curator learns once, and two halves of the agents test it apart."""
-
-from __future__ import annotations
-
-from common.protocols.base import DEMANDS, Demands
+    return [Case("a count of two", 1.0, inputs, released(operation, number), 4000, twins=twins, least=0.6)]
+"""
+DEMANDED = """from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import agents, curator, sequence
 
 PATTERN = sequence(curator("learn"), agents("loss"), agents("loss"))
 
 DEMANDS.register("two-tests")(Demands(PATTERN, reweighs=False, claims=False, answers="value"))
-'''
-SCRIPT = '''"""Two tests: the curator learns once, and two halves of the agents test it apart."""
-
-from __future__ import annotations
-
-from common.local.queries.query import LossQuery
+"""
+SCRIPT = '''from common.local.queries.query import LossQuery
 from common.operations.operation import Learn
 from common.protocols.base import pattern_of
 from common.protocols.base import Progress
 from common.scenario.scenario import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.protocols.base import Progress, pattern_of
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 
 
 @PROTOCOLS.register("two-tests")
@@ -167,10 +126,7 @@ class TwoTests(Protocol):
     title = "Two tests"
     done = "two intervals; both hold among those who answer, with probability {sure} at least; no level is tested"
     pattern = pattern_of("two-tests")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (small_ball("protocol=two-tests"),)
+    small = ("protocol=two-tests",)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         half, answers = at_once(scenario.agents.count // 2, alike=True), EstimatePlan.of(scenario)
@@ -183,38 +139,105 @@ class TwoTests(Protocol):
         status = "done" if first.asked == second.asked == half else "exhausted"
         return Outcome(status, 1, hypothesis, second.estimate, reason, summary=second.summary)
 '''
+SETTINGS = """from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from common.core.values import PLAN, FromPlan
+from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
+from common.privacy.events import Event, Gaussian
+from common.privacy.rounding import down
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.statistics.formulas import PlannedValue, fixed
+
+Mu = Annotated[float, Field(gt=0, le=100)]
 
 
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources, the tests, and the files that they read."""
-    tree = tmp_path_factory.mktemp("copy") / "tree"
-    shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
-    return tree
+class OpenAverage(OpenSettings):
+    reweighs: ClassVar[bool] = False
+
+    name: Literal["two-averages"] = "two-averages"
+    mu: Mu | FromPlan
+    norm: float = Field(gt=0, le=1e6)
+
+    def planned_sample(self, request: PlanRequest) -> PlannedValue:
+        return fixed(1, "any", "Dwork et al. 2006")
+
+    def complete(self, task: PlanTask, n: int | None) -> "AverageSettings":
+        if self.mu != PLAN:
+            return self.settled(AverageSettings)
+        whole = mu_allowed(*task.delta_budget("the average"))
+        return self.settled(AverageSettings, mu=down(whole / task.rounds**0.5, 8.0))
 
 
-@pytest.fixture
-def tree(copied: Path):
-    """The copy, which is restored afterwards; what a test has changed in it is counted."""
-    before = _texts(copied)
-    yield copied
-    after = _texts(copied)
-    changed = {path for path in after if after[path] != before.get(path)}
-    for path in changed:
-        if path in before:
-            path.write_bytes(before[path])
-        else:
-            path.unlink()
-    assert 1 <= len(changed) <= MOST, sorted(changed)
+@SETTINGS.register("two-averages")
+class AverageSettings(OpenAverage, LearnerSettings):
+    mu: Mu
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        return isinstance(hypothesis, Linear)
+
+    def event(self, tv_bound: float) -> Event:
+        return Gaussian(mu=self.mu)
+
+    def planned_people(self, task: PlanTask) -> PlannedValue:
+        return task.any_people("any n is as private", "Dwork et al. 2006")
+
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        return {"mu": fixed(self.mu, "mu*(eps, delta)/sqrt(T)", "Dong, Roth and Su 2022")}
+"""
+LEARNER = '''from typing import Self
+
+import numpy as np
+
+from common.core.arrays import AnyArray
+from common.learners.two_averages import AverageSettings
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
+from common.local.records import Records
+from curator.learners.base import LEARNERS, Learner
+from curator.mechanisms.access import Access
+from curator.mechanisms.sums import ClippedSum
 
 
-def _texts(tree: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for end in ("py", "md", "toml") for path in tree.rglob(f"*.{end}")}
+@LEARNERS.register("two-averages")
+class TwoAverages(AverageSettings, Learner):
+    """Predict by the side on which the average of y (x, 1) has a point (Duda and Hart 1973, 5.8)."""
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(mu=2.0, norm=2.0),)
+
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
+        def signed(records: Records) -> AnyArray:
+            ones = np.ones((len(records), 1))
+            return np.column_stack([records.features, ones]) * records.labels[:, None]
+
+        total = access.release(ClippedSum(self.norm, access.dimension + 1, self.mu), signed)
+        scaled = total / max(float(np.abs(total).max()), 1e-9)
+        return Linear(weights=tuple(scaled[:-1].tolist()), threshold=-0.5 * float(scaled[-1]))
+'''
+LEARNED = """from common.learners.base import Calls
+from common.scenario.loading import load
+from common.scenario.plan import plan, resolve
+from deploy.simulation import conduct
+
+LEARNER = "curator.learner={name: two-averages, mu: plan, norm: 2.0}"
+SIZES = ["curator.n=20000", "curator.kappa=null", "curator.epsilon=1.0", "curator.delta=1.0e-6"]
 
 
-def put(path: Path, text: str) -> None:
-    assert not path.exists()
-    path.write_text(text, "utf-8")
+def test_it_spends_the_budget_and_no_more_and_runs():
+    asked = load("ball", ["protocol=learn-and-test", LEARNER, *SIZES])
+    found, settled = plan(asked), resolve(asked)
+    assert 0.2 < found.settings["mu"].value == found.learner["mu"] < 0.3
+    curator = settled.curator
+    assert 0.99 < Calls(curator.n, None, curator.eta, curator.rounds).spent(curator.settings, 1e-6) <= 1.0
+    learned = []
+    conduct(settled, 1, lambda number, hypothesis: learned.append(hypothesis))
+    assert [hypothesis.kind for hypothesis in learned] == ["linear"]
+"""
+ALONE = {**os.environ, "TANDEM_ONLY": "two-"}
+"""Contract suites of the copy try what is added: all else is held to them by itself."""
 
 
 def edit(path: Path, before: str, after: str) -> None:
@@ -225,64 +248,87 @@ def edit(path: Path, before: str, after: str) -> None:
 
 def run(tree: Path, *arguments: str) -> str:
     """Run Python in the copy, and return what it prints."""
-    done = subprocess.run([sys.executable, *arguments], cwd=tree, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=tree, env=ALONE, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return done.stdout
 
 
-def suites(tree: Path, *paths: str) -> None:
-    """Run suites of the copy, and check the contracts of its imports: nothing may need a further change."""
-    run(tree, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "not thorough", *paths)
-    run(tree, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache")
+def add_a_query(tree: Path) -> None:
+    (tree / "common/local/queries/two_errors.py").write_text(QUERY)
 
 
-def test_a_query_is_one_file(tree: Path) -> None:
-    put(tree / "common/local/queries/both_err.py", QUERY)
-    assert re.search(r"\bboth-err\b", run(tree, "-m", "referee.cli", "list", "queries"))
-    suites(tree, "tests/common/local/queries", "tests/common/local/test_local.py", "tests/local_agent/test_policy.py")
-
-
-def test_a_mechanism_is_one_file_and_its_known_answers(tree: Path) -> None:
+def add_a_mechanism(tree: Path) -> None:
+    """Add the one that CONTRIBUTING.md prints, with its known answers."""
     (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
-    put(tree / "common/local/mechanisms/two_coins.py", page)
+    (tree / "common/local/mechanisms/two_coins.py").write_text(page)
     known = tree / "tests/common/local/mechanisms/test_known_mechanisms.py"
-    marks = re.findall(r"^OF_VALUES.* = \[\n", known.read_text("utf-8"), re.MULTILINE)
-    edit(known, marks[0], marks[0] + MECHANISM_ROW)
-    assert re.search(r"\btwo-coins\b", run(tree, "-m", "referee.cli", "list", "mechanisms"))
-    suites(
-        tree,
-        "tests/common/local/mechanisms",
-        "tests/local_agent/hosted/test_population.py",
-        "tests/audit/test_audit_parties.py::test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin",
-    )
+    mark = re.findall(r"^OF_VALUES.* = \[\n", known.read_text("utf-8"), re.MULTILINE)[0]
+    edit(known, mark, mark + MECHANISM_ROW)
 
 
-def test_an_operation_is_one_file_its_handler_and_its_audit(tree: Path) -> None:
-    put(tree / "common/operations/both.py", OPERATION)
-    first = "from common.operations.operation import"
-    edit(tree / "curator/operations.py", first, f"from common.operations.both import CountBoth\n{first}")
-    handlers = tree / "curator/operations.py"
+def add_an_operation(tree: Path) -> None:
+    (tree / "common/operations/two_counts.py").write_text(OPERATION)
+    handlers, first = tree / "curator/operations.py", "from common.operations.operation import"
+    edit(handlers, first, f"from common.operations.two_counts import TwoCounts\n{first}")
     handlers.write_text(handlers.read_text("utf-8") + HANDLER, "utf-8")
-    put(tree / "benchmarks/audits/both_cases.py", AUDIT)
-    assert re.search(r"\bcount-both\b", run(tree, "-m", "referee.cli", "list", "operations"))
-    suites(
-        tree,
-        "tests/common/operations",
-        "tests/curator/operations/test_operation_contract.py",
-        "tests/curator/operations/test_releases.py",
-        "tests/audit/test_audit_parties.py::test_every_operation_and_every_way_to_use_people_is_audited",
-        "tests/audit/test_audit_parties.py::test_whatever_is_audited_has_a_case_with_a_twin",
-    )
+    (tree / "benchmarks/audits/two_counts_cases.py").write_text(AUDIT)
 
 
-def test_a_protocol_is_two_files_and_the_page_that_is_made_of_all(tree: Path) -> None:
-    put(tree / "common/protocols/two_tests.py", DEMANDED)
-    put(tree / "referee/protocols/two_tests.py", SCRIPT)
+def add_a_protocol(tree: Path) -> None:
+    (tree / "common/protocols/two_tests.py").write_text(DEMANDED)
+    (tree / "referee/protocols/two_tests.py").write_text(SCRIPT)
     (tree / "docs/protocols.md").write_text(run(tree, "-m", "referee.view.diagrams"), "utf-8")
-    assert re.search(r"\btwo-tests\b", run(tree, "-m", "referee.cli", "list", "protocols"))
-    suites(
-        tree,
-        "tests/referee/protocols/test_protocol_contract.py",
-        "tests/common/scenario/test_resolved.py",
-        "tests/referee/view/test_show.py",
-    )
+
+
+def add_a_learner(tree: Path) -> None:
+    (tree / "common/learners/two_averages.py").write_text(SETTINGS)
+    (tree / "curator/learners/two_averages.py").write_text(LEARNER)
+    (tree / "tests/curator/learners/test_two_averages.py").write_text(LEARNED)
+
+
+ADDING = {
+    "queries: .*two-errors": add_a_query,
+    "mechanisms: .*two-coins": add_a_mechanism,
+    "operations: .*two-counts": add_an_operation,
+    "protocols: .*two-tests": add_a_protocol,
+    "learners: .*two-averages": add_a_learner,
+}
+AUDITS = "tests/audit/test_audit_parties.py::"
+SUITES = (
+    "tests/common/local/queries",
+    "tests/common/local/mechanisms",
+    "tests/common/local/test_local.py",
+    "tests/common/operations",
+    "tests/common/scenario/test_resolved.py",
+    "tests/curator/learners/test_two_averages.py",
+    "tests/curator/learners/test_cheating_learners.py",
+    "tests/curator/learners/test_learner_contract.py::TestContract",
+    "tests/curator/learners/test_learner_contract.py::test_draws_as_often_as_its_event_pays_for",
+    "tests/curator/operations/test_operation_contract.py",
+    "tests/curator/operations/test_releases.py",
+    "tests/local_agent/test_policy.py",
+    "tests/local_agent/hosted/test_population.py",
+    "tests/referee/protocols/test_protocol_contract.py",
+    "tests/referee/view/test_show.py",
+    f"{AUDITS}test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin",
+    f"{AUDITS}test_every_operation_and_every_way_to_use_people_is_audited",
+    f"{AUDITS}test_a_learner_uses_people_in_audited_ways_alone",
+    f"{AUDITS}test_whatever_is_audited_has_a_case_with_a_twin",
+)
+
+
+@pytest.mark.slow
+def test_one_of_each_is_added_in_few_files_and_held_to_the_suites_of_its_kind(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
+    paths = lambda: [path for end in ("py", "md", "toml") for path in tree.rglob(f"*.{end}")]  # noqa: E731
+    for add in ADDING.values():
+        before = {path: path.read_bytes() for path in paths()}
+        add(tree)
+        assert 1 <= sum(before.get(path) != path.read_bytes() for path in paths()) <= MOST, add.__name__
+    listed = run(tree, "-m", "referee.cli", "list")
+    assert [line for line in ADDING if not re.search(rf"^{line}\b", listed, re.MULTILINE)] == []
+    run(tree, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-m", "not thorough", *SUITES)
+    run(tree, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache")

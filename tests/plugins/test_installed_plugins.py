@@ -9,7 +9,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
 from tests.plugins.installing import EXAMPLE, install
 
@@ -55,12 +54,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
 
 
-def referee(installed: dict[str, str], folder: Path, *arguments: str) -> str:
-    """Give a command as a user does; it must succeed."""
-    command = [sys.executable, "-m", "referee.cli", *arguments]
-    ended = subprocess.run(command, env=installed, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+def python(installed: dict[str, str], folder: Path, *arguments: str, status: int = 0) -> str:
+    """Run Python, which must end so; return what it prints, or its complaint."""
+    command = [sys.executable, *arguments]
+    ended = subprocess.run(command, env=installed, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+    assert ended.returncode == status, ended.stdout[-5000:] + ended.stderr
+    return ended.stderr if status else ended.stdout
+
+
+def referee(installed: dict[str, str], folder: Path, *arguments: str, status: int = 0) -> str:
+    """Give a command as a user does."""
+    return python(installed, folder, "-m", "referee.cli", *arguments, status=status)
 
 
 @pytest.mark.slow
@@ -68,11 +72,8 @@ def test_they_are_listed_planned_run_and_audited(installed: dict[str, str], tmp_
     listed = referee(installed, tmp_path, "list")
     for noun, name in ADDED.items():
         assert re.search(rf"^{noun}: .*\b{name}\b", listed, re.MULTILINE), noun
-    printed = subprocess.run(
-        [sys.executable, "-c", "import json, tandem_example_plugins.compare as c; print(json.dumps(c.EXAMPLE))"],
-        env=installed, capture_output=True, text=True, timeout=300, check=True,
-    ).stdout  # fmt: skip
-    (tmp_path / "bands.yaml").write_text(yaml.safe_dump(json.loads(printed)), "utf-8")
+    code = "import json, tandem_example_plugins.compare as c; print(json.dumps(c.EXAMPLE))"  # JSON is YAML, too
+    (tmp_path / "bands.yaml").write_text(python(installed, tmp_path, "-c", code))
     planned = json.loads(referee(installed, tmp_path, "plan", "bands.yaml", "--json"))
     assert planned["tight"]["n"]["value"] == 2000
     assert not [violation for violation in planned["violations"] if violation.startswith("privacy")]
@@ -86,10 +87,8 @@ def test_they_are_listed_planned_run_and_audited(installed: dict[str, str], tmp_
     assert (audited["operations"], audited["answers"]) == (2, 6000)
     # Who audits needs the same plug-ins: without them the scenario is refused, naming what is missing.
     bare = {**installed, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "referee.cli", "plan", "bands.yaml"]
-    refused = subprocess.run(command, env=bare, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert refused.returncode != 0
-    assert "no distribution has the name 'example-band'" in refused.stderr
+    refused = referee(bare, tmp_path, "plan", "bands.yaml", status=2)
+    assert "no distribution has the name 'example-band'" in refused
 
 
 @pytest.mark.slow
@@ -98,11 +97,7 @@ def test_the_contract_suites_hold_them_too(installed: dict[str, str], tmp_path: 
     report = tmp_path / "report.xml"
     # In a folder of its own: sessions that share one clear away each other's folders.
     options = ["-q", "-n", "0", f"--junitxml={report}", f"--basetemp={tmp_path / 'inner'}"]
-    command = [sys.executable, "-m", "pytest", *options, *SUITES]
-    only = {**installed, "TANDEM_ONLY": "example-"}
-    ended = subprocess.run(command, env=only, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
-    if ended.returncode != 0:
-        pytest.fail(ended.stdout[-5000:])
+    python({**installed, "TANDEM_ONLY": "example-"}, ROOT, "-m", "pytest", *options, *SUITES)
     cases = list(ElementTree.parse(report).iter("testcase"))
     assert {case.attrib["classname"].split(".test_")[0] for case in cases} == HELD_TO
     # docs/extending.md, "How many numbers of noise": what a learner of a package draws is counted, too.
@@ -118,14 +113,10 @@ def test_an_agent_with_plug_ins_loads_no_more_of_tandem(installed: dict[str, str
         "assert {'example-inside', 'example-die', 'example-interval'} <= {*QUERIES, *MECHANISMS, *HYPOTHESES}; "
         "print([n for n in sys.modules if n.split('.')[0] in ('curator', 'referee', 'polars', 'sklearn')])"
     )
-    command = [sys.executable, "-c", asked]
-    ended = subprocess.run(
-        command, env=installed, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
-    )
-    assert ended.stdout.strip() == "[]"
+    assert python(installed, tmp_path, "-c", asked).strip() == "[]"
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+PAGE = ROOT / "docs" / "extending.md"
 MARK = re.compile(r"<!-- file: (\S+) -->\n(?:\n```\w+\n.*?\n```\n)?", re.DOTALL)
 
 
@@ -143,11 +134,8 @@ def quoted(page: str) -> str:
 def test_the_page_quotes_the_files_as_they_are() -> None:
     page = PAGE.read_text("utf-8")
     assert page == quoted(page), "run: python -m tests.plugins.test_installed_plugins"
-
-
-def test_every_file_of_the_package_is_on_the_page() -> None:
     files = {str(path.relative_to(EXAMPLE)) for path in EXAMPLE.rglob("*.py")} | {"pyproject.toml"}
-    assert files - {"tandem_example_plugins/__init__.py"} == set(MARK.findall(PAGE.read_text("utf-8")))
+    assert files - {"tandem_example_plugins/__init__.py"} == set(MARK.findall(page))
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ def _draw(
 
 @DISTRIBUTIONS.register("gaussian-balls")
 class GaussianBalls(GaussianBall):
-    """Two labels for each person: the ball of :class:`.gaussian_ball.GaussianBall`, and another radius.
+    """Two labels for each person: the ball of :class:`GaussianBall`, and another radius.
 
     The second label is 0 inside the ball that holds the share ``second`` of T, else 1. It is the last feature, behind
     the d others, which are as they were: what S misses of T is the same for both labels.

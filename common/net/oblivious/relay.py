@@ -173,7 +173,7 @@ class Carrier(httpx.AsyncBaseTransport):
 
 
 class _Connection(asyncio.Protocol):
-    """One connection; :mod:`httptools` calls the methods that begin with ``on_``."""
+    """One connection; ``httptools`` calls the methods that begin with ``on_``."""
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier

@@ -1,6 +1,7 @@
 """The figures measure what they say, on scenarios that are made small, and draw whatever is there."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.figures import figure1, figure2, figure3
+from benchmarks.figures.base import Figure, Measured, Results
+from benchmarks.figures.plotting import band, boxes, panels
 from benchmarks.figures.running import missing, run
 from benchmarks.figures.store import ResultFile, Row
 from common.core.errors import BadInput
 from common.scenario import loading
-from tests.benchmarks.figures.toy import DEADLY, FIGURE, repeat
+from tests.tiers import for_each
 
 
 @pytest.fixture
@@ -28,7 +31,6 @@ def small(monkeypatch):
     return smaller
 
 
-@pytest.mark.slow
 def test_figure_2_follows_both_losses_to_the_end(small, monkeypatch, tmp_path):
     small("curator.n=2000", "curator.rounds=12", "curator.learner.steps=500")
     monkeypatch.setattr(figure2, "JUDGES", 2000)
@@ -46,7 +48,6 @@ def test_figure_2_follows_both_losses_to_the_end(small, monkeypatch, tmp_path):
     assert (tmp_path / "figure2.svg").read_text("utf-8").startswith("<?xml")
 
 
-@pytest.mark.slow
 def test_figure_3_judges_every_round(small, monkeypatch, tmp_path):
     small("curator.n=20000", "curator.learner.steps=20000", "curator.rounds=2", "agents.count=3000000")
     monkeypatch.setattr(figure3, "JUDGES", 2000)
@@ -57,7 +58,7 @@ def test_figure_3_judges_every_round(small, monkeypatch, tmp_path):
     assert (tmp_path / "figure3.svg").read_text("utf-8").startswith("<?xml")
 
 
-@pytest.mark.parametrize("name", ["ball-paper-nonprivate", "ball-paper-size"])
+@for_each("name", ["ball-paper-nonprivate", "ball-paper-size"])
 def test_the_papers_numbers_are_what_they_say(name):
     """Constants that are written out in the scenarios, against their formulas."""
     chosen = loading.load(name)
@@ -72,19 +73,6 @@ def test_the_papers_numbers_are_what_they_say(name):
         assert learner.noise**2 == pytest.approx(20.0)
 
 
-MEASURED = {
-    "status": "halted",
-    "rounds": 45,
-    "loss": 0.02,
-    "loss on negative": 0.3,
-    "loss on positive": 0.017,
-    "first loss": 0.04,
-    "least loss": 0.02,
-    "last average": 0.03,
-    "curve": [0.04, 0.03, 0.02],
-}
-
-
 @pytest.fixture
 def figure1_small(monkeypatch):
     sizes = [f"{side}.distribution.d=40" for side in ("source", "target")]
@@ -95,8 +83,7 @@ def figure1_small(monkeypatch):
     monkeypatch.setattr(figure1, "WINDOW", 10)
 
 
-@pytest.mark.slow
-def test_a_repetition_ends_with_a_hypothesis_and_is_the_same_again(figure1_small):
+def test_a_repetition_ends_with_a_hypothesis_and_is_the_same_again(figure1_small, tmp_path):
     measured = figure1.repeat("10K", 1)
     assert measured["status"] in ("halted", "given up")
     assert (measured["status"] == "halted") == (measured["least loss"] <= 0.02)
@@ -104,8 +91,10 @@ def test_a_repetition_ends_with_a_hypothesis_and_is_the_same_again(figure1_small
     assert measured["loss"] == pytest.approx(
         0.01 * measured["loss on negative"] + 0.99 * measured["loss on positive"], abs=0.02
     )
-    assert figure1.repeat("10K", 1) == measured
-    assert figure1.repeat("10K", 2) != measured
+    again, other = figure1.repeat("10K", 1), figure1.repeat("10K", 2)
+    assert again == measured != other
+    figure1.draw({"10K": [measured], "90K": [measured, other]}, tmp_path / "figure1.png")
+    assert (tmp_path / "figure1.png").stat().st_size > 5000
 
 
 def test_a_run_is_given_up_at_the_end_of_a_window_that_is_no_better_than_one_percent():
@@ -118,11 +107,25 @@ def test_a_run_is_given_up_at_the_end_of_a_window_that_is_no_better_than_one_per
     assert figure1.stalled([0.03] * window + [0.04] * window + [0.0299] * window)
 
 
-@pytest.mark.parametrize("ending", ["svg", "png"])
-def test_the_pictures_are_drawn_of_whatever_points_there_are(tmp_path, ending):
-    path = tmp_path / f"figure1.{ending}"
-    figure1.draw({"10K": [MEASURED], "90K": [MEASURED, {**MEASURED, "rounds": 60}]}, path)
-    assert path.stat().st_size > 5000
+def repeat(point: str, seed: int) -> Measured:
+    """Measure three rounds; the point ``slow`` takes its time."""
+    if point == "slow":
+        time.sleep(0.2)
+    if point == "deadly":
+        os._exit(9)
+    return {"loss": seed % 100 / 100, "rounds": 3, "curve": [0.5, 0.4, seed % 100 / 100], "why": "toy"}
+
+
+def draw(results: Results, path: Path) -> None:
+    """Draw two panels."""
+    with panels(path, ("Loss", "Along the run")) as (left, right):
+        boxes(left, [[m["loss"] for m in group] for group in results.values()], list(results), "black")
+        for point, group in results.items():
+            band(right, [([1, 2, 3], m["curve"]) for m in group], "black", point)
+
+
+FIGURE = Figure("toy", ("quick", "slow"), repeat, draw, repetitions=4)
+DEADLY = Figure("deadly", ("deadly",), repeat, draw, repetitions=1)
 
 
 ROWS = [Row(point, k, FIGURE.seed(point, k), 0.5, repeat("quick", k)) for point in FIGURE.points for k in (1, 0)]
@@ -136,7 +139,7 @@ def stored(path, rows):
     return file
 
 
-def test_a_line_that_was_cut_off_is_none_and_is_written_anew(tmp_path):
+def test_a_line_that_was_cut_off_is_none_and_is_written_anew_by_one_process_at_a_time(tmp_path):
     file = stored(tmp_path / "toy.jsonl", ROWS)
     whole = file.path.read_bytes()
     for cut in (1, 20):
@@ -144,32 +147,24 @@ def test_a_line_that_was_cut_off_is_none_and_is_written_anew(tmp_path):
         assert file.rows() == ROWS[:-1]
     assert stored(file.path, ROWS[-1:]).rows() == ROWS
     assert file.path.read_bytes() == whole
-
-
-def test_one_process_writes_at_a_time(tmp_path):
-    file = ResultFile(tmp_path / "toy.jsonl")
     with file.writing(), pytest.raises(BadInput, match="another process"), file.writing():
         pass
 
 
-def test_processes_measure_what_the_seeds_say():
+def test_processes_measure_what_the_seeds_say_and_a_killed_one_is_told_of():
     kept: list[Row] = []
     run(FIGURE, missing(FIGURE, FIGURE.points, 2, []), 2, kept.append)
     assert {(row.point, row.repetition) for row in kept} == {(p, k) for p in FIGURE.points for k in range(2)}
     assert all(row.measured == repeat("quick", FIGURE.seed(row.point, row.repetition)) for row in kept)
-
-
-def test_a_killed_process_is_told_of():
     with pytest.raises(BadInput, match="memory"):
         run(DEADLY, [("deadly", 0)], 1, lambda row: None)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes below /proc")
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     """Kill the whole run after its first results: they stay as they are, and nothing is measured twice."""
     given = ["2", "--output", str(tmp_path), "--points", "slow", "--repetitions", "8", "--json"]
-    modules = {2: "tests.benchmarks.figures.toy"}
+    modules = {2: __name__}
     script = f"import sys; from benchmarks.figures.__main__ import main; sys.exit(main({given}, {modules}))"
     file = ResultFile(tmp_path / "toy.jsonl")
     process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
@@ -189,5 +184,4 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert after[: len(before)] == before
     assert sorted(row.repetition for row in after) == list(range(8))
     assert json.loads(done.stdout)[0]["repetitions"] == 8
-    assert (tmp_path / "toy.svg").exists()
-    assert (tmp_path / "toy.png").exists()
+    assert {"toy.svg", "toy.png"} <= {path.name for path in tmp_path.iterdir()}

@@ -39,12 +39,6 @@ def every() -> list[Mutant]:
     return every_mutant()
 
 
-def test_every_pattern_names_a_file_and_a_file_is_in_one_area() -> None:
-    found = targets()
-    assert {target.area for target in found} == set(AREAS)
-    assert len({target.path for target in found}) == len(found)
-
-
 def test_changes_are_what_they_say_and_nothing_else() -> None:
     found = {mutation.change: mutation for mutation in mutations(SOURCE, ordered=True)}
     assert set(found) == {
@@ -86,11 +80,15 @@ def test_changes_are_what_they_say_and_nothing_else() -> None:
         assert mutation.kind == "order" or mutant.count("\n") == SOURCE.count("\n")
 
 
-def test_a_mutant_keeps_its_key_where_its_file_moves_or_grows_and_no_two_share_one(every: list[Mutant]) -> None:
+def test_a_mutant_keeps_its_key_where_its_file_moves_or_grows_no_two_share_one_and_equivalents_are_there(
+    every: list[Mutant],
+) -> None:
     keys = [mutation.key("area", "file.py") for mutation in mutations(SOURCE)]
     grown = SOURCE.replace("LEAST = ", "# Why.\nOTHER = print\n\nLEAST = ")
     assert [mutation.key("area", "file.py") for mutation in mutations(grown)] == keys
     assert len({mutant.key for mutant in every}) == len(every)
+    gone = [entry for entry in equivalents() if not (entry.why and any(map(entry.covers, every)))]
+    assert gone == [], "no such mutants any more"
 
 
 def test_the_sample_has_as_many_of_every_area_and_stays_where_others_go(every: list[Mutant]) -> None:
@@ -105,14 +103,10 @@ def test_the_sample_has_as_many_of_every_area_and_stays_where_others_go(every: l
     assert len(set(sample) - set(fewer)) <= 1
 
 
-def test_every_equivalent_is_a_mutant_that_there_is(every: list[Mutant]) -> None:
-    for entry in equivalents():
-        assert entry.why, entry
-        assert any(entry.covers(mutant) for mutant in every), f"no such mutant any more: {entry}"
-
-
 def test_the_nearest_tests_come_first_and_registries_are_followed() -> None:
     imports = Imports(ROOT)
+    assert {target.area for target in targets()} == set(AREAS)
+    assert len({target.path for target in targets()}) == len(targets())
     by_name = {target.path.name: imports.tests(target.path) for target in targets()}
     for name in ("sgd.py", "parity.py"):
         assert by_name[name][0].stem.endswith(f"test_{name}"[:-3].removeprefix("test")), name
@@ -140,7 +134,6 @@ def test_results_are_kept_and_counted(tmp_path: Path, every: list[Mutant]) -> No
     assert command.table(command.report(sample[:1], [], command.read(file))).row_count == 1
 
 
-@pytest.mark.slow
 def test_the_command_catches_a_mutant_in_a_copy_and_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,10 +156,10 @@ def test_the_command_catches_a_mutant_in_a_copy_and_goes_on_where_it_was(
 
 def test_where_pytest_cannot_be_used_nothing_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "PLUGINS", ("-p", "xdist.plugin"))
-    path = ROOT / "common" / "numerics" / "bisection.py"
+    path, test = ROOT / "common" / "numerics" / "bisection.py", ROOT / "tests/common/numerics/test_functions.py"
     trees = running.Trees(tmp_path, Imports(ROOT))
     with (
         trees.mutated(path, path.read_text("utf-8")) as tree,
         pytest.raises(RuntimeError, match="Unknown config option: asyncio"),
     ):
-        trees.test(tree, [ROOT / "tests" / "common" / "numerics" / "test_bisection.py"], 60.0)
+        trees.test(tree, [test], 60.0)

@@ -17,7 +17,7 @@ from common.net import batching
 from common.scenario import loading
 from common.scenario.loading import load
 from deploy.checking import checked
-from deploy.load import client, phases
+from deploy.load import phases
 from deploy.load.client import Connection, LightAgent, request
 from deploy.load.testing import Options, load_test, started
 from referee.cli import app
@@ -45,49 +45,35 @@ def test_what_is_acknowledged_is_stored_and_counted(kind, request):
     assert set(found["phases"]) == {"enrol", "poll", "report", "audit"}
     for name, phase in found["phases"].items():
         assert set(phase) >= PHASES
-        assert phase["rejected"] == {}
-        assert phase["requests"] == (302 if name == "audit" else 300)
-    assert found["machine"]["verify_per_second"] > 0
-    assert found["machine"]["requests_per_second"] > 0
-    assert found["machine"]["commits_per_second"] > 0
-    assert found["peak_memory_bytes"] > 0
+        assert (phase["rejected"], phase["requests"]) == ({}, 302 if name == "audit" else 300)
+    measured = [found["machine"][f"{what}_per_second"] for what in ("verify", "requests", "commits")]
+    assert min(*measured, found["peak_memory_bytes"]) > 0
     assert found["database_bytes_per_report"] > 100
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [("--schedule", "poisson", "--rate", "500"), pytest.param(("--schedule", "at-once"), marks=pytest.mark.thorough)],
+    ["--schedule poisson --rate 500", pytest.param("--schedule at-once", marks=pytest.mark.thorough)],
 )
-def test_agents_come_on_other_schedules(arguments):
-    found = loaded("--individuals", "400", *arguments)
-    assert (found["acknowledged"], found["counted"]) == (400, 400)
+def test_agents_come_on_other_schedules_and_those_who_are_silent_are_waited_for_and_not_counted(arguments):
+    found = loaded("--individuals", "400", *arguments.split(), "--silent", "0.25", "--seconds", "3")
+    assert (found["acknowledged"], found["stored"], found["counted"]) == (300, 300, 300)
 
 
 @pytest.mark.slow
-def test_a_question_reaches_more_hosted_people_than_can_be_listed():
+def test_more_hosted_people_than_can_be_listed_are_asked_and_idle_agents_poll_and_are_not():
     """Five million of two hosts, who can be listed no more: every one is counted, in half a byte on the wire."""
-    found = loaded("--individuals", "10", "--hosted", "5000000", "--hosts", "2")
+    hosted = ("--individuals", "10", "--hosted", "5000000", "--hosts", "2")
+    found = loaded(*hosted, "--idle", "300", "--idle-seconds", "4")
     assert (found["acknowledged"], found["stored"], found["counted"]) == (5_000_010, 5_000_010, 5_000_010)
     assert found["database_bytes_per_report"] * 12 < 5_000_000 / 2
     assert found["peak_memory_bytes"] < 1 << 30
-
-
-@pytest.mark.slow
-def test_idle_agents_poll_and_are_asked_nothing():
-    found = loaded("--individuals", "20", "--idle", "300", "--idle-seconds", "4")
     idle = found["idle"]
     assert (idle["agents"], idle["asked"], idle["refused"], idle["held_too_long"]) == (300, 0, 0, 0)
     assert idle["polls"] >= 300
     assert idle["referee_cores"] > 0
-    assert found["counted"] == 20
     assert found["phases"]["report"]["commits"] > 0
-
-
-@pytest.mark.slow
-def test_those_who_are_silent_are_waited_for_and_not_counted():
-    found = loaded("--individuals", "200", "--silent", "0.25", "--seconds", "3")
-    assert (found["acknowledged"], found["stored"], found["counted"]) == (150, 150, 150)
 
 
 @pytest.mark.slow
@@ -100,12 +86,6 @@ def test_a_deployment_elsewhere_is_loaded_whose_curator_serves_the_printed_scena
         tokens = ["--token", there.operator, "--enrolment", there.enrolment]
         found = loaded("--individuals", "200", "--url", there.url, *tokens)
     assert (found["acknowledged"], found["counted"], found["peak_memory_bytes"]) == (200, 200, None)
-
-
-def test_the_faster_loop_is_used_where_it_is_installed(monkeypatch):
-    assert client.faster() is not None
-    monkeypatch.setattr(client, "find_spec", lambda name: None)
-    assert client.faster() is None
 
 
 @for_each(
@@ -143,7 +123,7 @@ async def test_who_is_told_to_come_again_or_loses_the_connection_does_come_again
         load = phases.Load("127.0.0.1", server.sockets[0].getsockname()[1], connections=1)
         agents = [LightAgent.fresh()]
         ask = lambda agent: request("GET", "/", "x")  # noqa: E731
-        found = await phases.phase("x", load, agents, 1, ask, lambda agent, answer: None)
+        found = await phases.phase("x", load, agents, ask, lambda agent, answer: None)
     assert len(asked) == 3
     assert (found.taken, dict(found.rejected)) == (1, {"busy": 1, "connection lost": 1})
 

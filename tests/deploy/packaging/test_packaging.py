@@ -1,6 +1,11 @@
-"""What a wheel is made of: import statements say the one name that all packages go below, and nothing else changes."""
+"""What a wheel and the image are made of.
+
+A wheel's import statements say the one name that all packages go below, and nothing else changes; of the image every
+library is pinned as everywhere else, every file by its digest, and listed.
+"""
 
 import ast
+import hashlib
 import json
 import os
 import re
@@ -15,10 +20,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
+from deploy.packaging import install, sbom
 from deploy.packaging.backend import ROOT, owned, rewritten, stage
 from deploy.packaging.install import NEEDED, find_uv, make_environment, settings, usable
 from tests.common.test_light_start import HEAVY, tops
+from tests.docker.test_compose import BASE
 from tests.support import TINY
 from tests.tiers import for_each
 
@@ -44,20 +52,12 @@ KEPT = (
 )
 
 
-@for_each("code", CHANGED)
-def test_absolute_imports_go_through_the_one_name(code):
-    assert rewritten(code.encode(), PACKAGES).decode() == CHANGED[code]
-
-
-@for_each("code", KEPT)
-def test_everything_else_stays_as_it_is(code):
-    assert rewritten(code.encode(), PACKAGES).decode() == code
-
-
-@for_each("code", ["import common.a", "import os, curator.b", "from \\\n  common import x"])
-def test_what_no_one_statement_can_say_is_refused(code):
-    with pytest.raises(ValueError, match="import"):
-        rewritten(code.encode(), PACKAGES)
+def test_absolute_imports_go_through_the_one_name_and_everything_else_stays_as_it_is():
+    found = {code: rewritten(code.encode(), PACKAGES).decode() for code in (*CHANGED, *KEPT)}
+    assert found == CHANGED | {code: code for code in KEPT}
+    for code in ("import common.a", "import os, curator.b", "from \\\n  common import x"):
+        with pytest.raises(ValueError, match="import"):  # what no one statement can say
+            rewritten(code.encode(), PACKAGES)
 
 
 def test_a_package_that_would_have_two_places_is_refused(tmp_path):
@@ -75,23 +75,15 @@ def ours() -> set[str]:
     return owned(CHECKOUT, tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8")))
 
 
-def test_all_packages_of_the_checkout_are_known():
-    assert {"common", "curator", "deploy", "issuer", "local_agent", "referee", "scenarios", ROOT} <= ours()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("package", sorted(ours()))
-def test_no_string_names_a_module_of_ours(package):
+def test_no_string_names_a_module_of_ours():
     """It would be wrong in a wheel: such names are derived from ``__name__``."""
     dotted = re.compile(rf"(?:{'|'.join(sorted(ours() - {ROOT}))})\.[a-z_][a-z0-9_]*(?=\.|$)")
-    for path in (CHECKOUT / package).rglob("*.py"):
+    for path in (path for package in ours() for path in (CHECKOUT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 named = dotted.match(node.value)
                 assert named is None or find_spec(named[0]) is None, f"{path}:{node.lineno}: {node.value!r}"
-
-
-INSTALL_ROOT = Path(__file__).parents[3]
 
 
 def configured(tmp_path: Path, text: str, **environment: str) -> str:
@@ -109,32 +101,24 @@ def configured(tmp_path: Path, text: str, **environment: str) -> str:
 
 
 @pytest.mark.slow
-def test_indexes_links_and_constraints_of_pip_are_passed_on(tmp_path):
+def test_what_pip_is_configured_with_is_passed_on_and_the_nearest_counts(tmp_path):
     text = (
-        "[global]\nindex-url = https://one.invalid/simple\nfind-links = /a /b\nconstraint = /c.txt\n"
-        "extra-index-url =\n    https://two.invalid/simple\n    https://three.invalid/it's\n"
+        "[install]\nindex-url = https://two.invalid/simple\n[global]\nindex-url = https://one.invalid/simple\n"
+        "find-links = /a /b\nconstraint = /c.txt\ntimeout = 3\n"
+        "extra-index-url =\n    https://three.invalid/simple\n    https://four.invalid/it's\n"
         "[download]\nindex-url = https://other.invalid/simple\n"
     )
-    found = settings(configured(tmp_path, text))
-    assert found["UV_DEFAULT_INDEX"] == "https://one.invalid/simple"
-    assert found["UV_INDEX"] == "https://two.invalid/simple https://three.invalid/it's"
-    assert found["UV_INDEX_STRATEGY"] == "unsafe-best-match"
-    assert found["UV_FIND_LINKS"] == "/a,/b"
-    assert found["UV_CONSTRAINT"] == "/c.txt"
-
-
-@pytest.mark.slow
-def test_the_environment_is_stronger_than_the_section_of_install_and_that_than_the_global_one(tmp_path):
-    text = "[install]\nindex-url = https://two.invalid\n[global]\nindex-url = https://one.invalid\ntimeout = 3\n"
-    found = settings(configured(tmp_path, text))
-    assert (found["UV_DEFAULT_INDEX"], found["UV_HTTP_TIMEOUT"]) == ("https://two.invalid", "3")
+    expected = {
+        "UV_DEFAULT_INDEX": "https://two.invalid/simple",
+        "UV_INDEX": "https://three.invalid/simple https://four.invalid/it's",
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_FIND_LINKS": "/a,/b",
+        "UV_CONSTRAINT": "/c.txt",
+        "UV_HTTP_TIMEOUT": "3",
+    }
+    assert settings(configured(tmp_path, text)) == expected
     found = settings(configured(tmp_path, text, PIP_INDEX_URL="https://three.invalid"))
-    assert found["UV_DEFAULT_INDEX"] == "https://three.invalid"
-
-
-def test_nothing_is_said_where_nothing_is_configured():
-    assert settings("") == {}
-    assert settings("global.disable-pip-version-check='1'\n") == {}
+    assert found == expected | {"UV_DEFAULT_INDEX": "https://three.invalid"}
 
 
 @pytest.mark.slow
@@ -169,9 +153,9 @@ def test_where_no_uv_can_be_had_there_is_none(tmp_path, monkeypatch):
 
 
 def test_the_oldest_python_is_the_one_that_the_project_names():
-    asked = tomllib.loads((INSTALL_ROOT / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"]
+    asked = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"]
     assert asked == f">={NEEDED[0]}.{NEEDED[1]}"
-    assert f"sys.version_info < {NEEDED}" in (INSTALL_ROOT / "Makefile").read_text("utf-8")
+    assert f"sys.version_info < {NEEDED}" in (CHECKOUT / "Makefile").read_text("utf-8")
 
 
 def old(python: Path) -> None:
@@ -205,7 +189,7 @@ def test_an_environment_whose_python_is_too_old_or_gone_is_made_anew(tmp_path, c
 @for_each("left", [old, gone, None])
 def test_make_does_not_trust_the_stamp_of_such_an_environment(tmp_path, left):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
-        (tmp_path / name).write_bytes((INSTALL_ROOT / name).read_bytes())
+        (tmp_path / name).write_bytes((CHECKOUT / name).read_bytes())
     python = tmp_path / ".venv" / "bin" / "python"
     if left is None:
         python.parent.mkdir(parents=True)
@@ -220,14 +204,7 @@ def test_make_does_not_trust_the_stamp_of_such_an_environment(tmp_path, left):
 
 def test_an_old_python_makes_no_environment(tmp_path):
     code = "import sys, runpy; sys.version_info = (3, 9, 1); runpy.run_path(sys.argv[1], run_name='__main__')"
-    command = [
-        sys.executable,
-        "-c",
-        code,
-        str(INSTALL_ROOT / "deploy" / "packaging" / "install.py"),
-        str(tmp_path / "made"),
-        "",
-    ]
+    command = [sys.executable, "-c", code, str(CHECKOUT / "deploy/packaging/install.py"), str(tmp_path / "made"), ""]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, (tmp_path / "made").exists()) == (1, False)
     assert done.stderr.startswith("Tandem needs Python 3.11 or newer")
@@ -274,14 +251,8 @@ def clean() -> dict[str, str]:
 
 
 def run(environment: Path, folder: Path, command: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [str(environment / "bin" / command), *arguments],
-        cwd=folder,
-        env=clean(),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    words = [str(environment / "bin" / command), *arguments]
+    done = subprocess.run(words, cwd=folder, env=clean(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -292,16 +263,12 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_it_owns_one_name(wheel):
-    names = tops([name.replace("/", ".", 1) for name in contents(wheel)])
-    assert {name for name in names if "-" not in name} == {ROOT}
-    assert len({name.partition("/")[0] for name in contents(wheel)}) == 2  # and its own description
-
-
-@pytest.mark.slow
-def test_no_module_of_it_imports_a_bare_name_of_ours(wheel):
-    bare = ours() - {ROOT}
-    code = {name: content for name, content in contents(wheel).items() if name.endswith(".py")}
+def test_it_owns_one_name_and_no_module_of_it_imports_a_bare_one(wheel):
+    bare, names = ours() - {ROOT}, contents(wheel)
+    assert {"common", "curator", "deploy", "issuer", "local_agent", "referee", "scenarios"} == bare
+    assert {name for name in tops([name.replace("/", ".", 1) for name in names]) if "-" not in name} == {ROOT}
+    assert len({name.partition("/")[0] for name in names}) == 2  # and its own description
+    code = {name: content for name, content in names.items() if name.endswith(".py")}
     assert len(code) > 200
     for name, content in code.items():
         for node in ast.walk(ast.parse(content)):
@@ -324,12 +291,6 @@ def test_a_source_distribution_builds_the_same_wheel(wheel, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_bare_names_stay_everybodys(environment, tmp_path):
-    code = "import importlib.util, json; print(json.dumps([n for n in %r if importlib.util.find_spec(n)]))"
-    assert json.loads(run(environment, tmp_path, "python", "-c", code % sorted(ours()))) == [ROOT]
-
-
-@pytest.mark.slow
 def test_commands_work_outside_the_checkout(environment, tmp_path):
     assert "subsample-test-reweigh" in run(environment, tmp_path, "referee", "list")
     assert json.loads(run(environment, tmp_path, "referee", "plan", "ball", "--json"))["scenario"] == "ball"
@@ -345,3 +306,92 @@ def test_it_starts_as_lightly_as_the_checkout(environment, tmp_path):
     for module in ("referee.cli", "local_agent.person.agent"):
         code = f"import {ROOT}.{module}, json, sys; print(json.dumps(sorted(sys.modules)))"
         assert not tops(json.loads(run(environment, tmp_path, "python", "-c", code))) & HEAVY
+
+
+LOCKED = (CHECKOUT / "deploy" / "docker" / "requirements.txt").read_text()
+CONSTRAINTS = (CHECKOUT / "constraints.txt").read_text()
+SERVICES = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())["services"]
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_version_is_that_of_the_constraints():
+    elsewhere = {"colorama", "tzdata"}  # of other systems: nobody has installed them here
+    lines = install.versions(CONSTRAINTS).splitlines()
+    pinned = {plain(name): version for name, _, version in (line.partition("==") for line in lines)}
+    for part in sbom.components(LOCKED):
+        assert part["name"] in elsewhere or pinned[part["name"]] == part["version"]
+
+
+def test_every_file_of_every_library_is_pinned_by_its_digest_in_the_image_and_where_people_install():
+    requirements = re.split(r"\n(?=[A-Za-z])", LOCKED.split("\n", 1)[1])
+    assert len(requirements) == len(sbom.components(LOCKED)) > 40
+    assert len(install.pinned(CONSTRAINTS)) > 150
+    for said in (*requirements, *install.pinned(CONSTRAINTS).values()):
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", said), said
+
+
+@pytest.mark.slow
+def test_a_file_with_another_digest_is_not_installed(tmp_path):
+    """A real uv, an index of one package, and constraints that name another file."""
+    with zipfile.ZipFile(tmp_path / "only_here-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("only_here-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: only-here\nVersion: 1.0\n")
+        wheel.writestr("only_here-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr("only_here-1.0.dist-info/RECORD", "")
+    held = hashlib.sha256((tmp_path / "only_here-1.0-py3-none-any.whl").read_bytes()).hexdigest()
+    uv = install.find_uv([sys.executable, "-m", "pip"], Path(sys.executable).parents[1])
+    assert uv is not None
+    command = [uv, "pip", "install", "--no-index", "--find-links", str(tmp_path), "--no-cache", "only-here"]
+    for number, (digest, status) in enumerate(((held, 0), ("0" * 64, 1))):
+        constraints = tmp_path / f"{number}.txt"
+        constraints.write_text(f"only-here==1.0 --hash=sha256:{digest}\n")
+        target = ["--target", str(tmp_path / str(number)), "--python", sys.executable]
+        done = subprocess.run(
+            [*command, *target], env=os.environ | {"UV_CONSTRAINT": str(constraints)}, capture_output=True, text=True
+        )
+        assert (done.returncode, "Hash mismatch" in done.stderr) == (status, bool(status)), done.stderr
+
+
+def test_it_has_all_that_the_project_needs_and_what_builds_it():
+    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["postgresql"], "setuptools"]
+    names = {plain(re.split(r"[\[;<>= ]", want)[0]) for want in wanted}
+    assert names <= {part["name"] for part in sbom.components(LOCKED)}
+
+
+def test_the_image_takes_nothing_else():
+    recipe = (CHECKOUT / "deploy" / "docker" / "Dockerfile").read_text()
+    installs = [line for line in recipe.splitlines() if "pip install" in line]
+    assert len(installs) == 2
+    assert "--require-hashes" in installs[0]
+    assert "--no-deps --no-build-isolation" in installs[1]
+
+
+@pytest.mark.parametrize("change", [("numpy==", "numpy==9"), ("# What", "# That")])
+def test_the_list_is_a_function_of_the_file(change):
+    listed = sbom.document(LOCKED, PROJECT)
+    assert listed == sbom.document(LOCKED, PROJECT)
+    assert listed["serialNumber"] != sbom.document(LOCKED.replace(*change), PROJECT)["serialNumber"]
+    assert {part["purl"] for part in listed["components"]} == set(listed["dependencies"][0]["dependsOn"])
+    assert all(re.fullmatch(r"pkg:pypi/[a-z0-9-]+@[0-9][^@]*", part["purl"]) for part in listed["components"])
+
+
+def test_every_container_has_limits():
+    for name, service in SERVICES.items():
+        assert service["mem_limit"]
+        assert service["pids_limit"] <= 256
+        # An engine starts no container with more than it may grant itself; a service takes all that it gets.
+        assert "ulimits" not in service, name
+
+
+def test_the_base_of_every_image_is_one_that_can_be_named_by_its_digest():
+    built = [service["build"] for service in SERVICES.values() if "build" in service]
+    assert {build["args"]["BASE"] for build in built} == {f"${{TANDEM_BASE:-{BASE}}}"}
+    files = {Path(build["context"]) / build.get("dockerfile", "Dockerfile") for build in built}
+    assert files == {path.relative_to(CHECKOUT) for path in (CHECKOUT / "deploy" / "docker").rglob("Dockerfile")}
+    for file in files:
+        assert set(re.findall(r"^FROM (\S+)", (CHECKOUT / file).read_text(), re.MULTILINE)) == {"${BASE}"}
+    pinned = (CHECKOUT / "deploy" / "docker" / "pinned.env").read_text()
+    assert re.search(r"^TANDEM_BASE=python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}$", pinned, re.MULTILINE)

@@ -14,7 +14,7 @@ from common.local.queries.query import Answers, AskAgents
 from common.operations.operation import Learn, Learned
 from common.protocols.base import AskCurator
 from common.protocols.patterns import agents, curator, many, maybe, sequence, some, together
-from deploy.experiment import reading
+from deploy.baselines import reading
 from referee.cli import app
 from referee.protocols.base import Outcome
 from referee.protocols.subsample_test_reweigh import RoundsPlan, run_rounds
