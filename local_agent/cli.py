@@ -166,9 +166,7 @@ def credential_command(
 
 @app.command("key")
 @fail_clearly
-def key_command(
-    state: shared.State = None,
-) -> None:
+def key_command(state: shared.State = None) -> None:
     """Print the public key of an agent or host, which is its name; one is made if there is none yet.
 
     An issuer needs a host's key for a grant (issuer grant).

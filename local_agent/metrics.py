@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from common.core.errors import BadInput
 from common.core.threads import Supervised
-from common.net.monitoring import CONTENT_TYPE, Family, MetricSample, gauge, write
+from common.net.monitoring import CONTENT_TYPE, Family, MetricSample, by_label, gauge, write
 from local_agent.host import Host
 
 LOOPBACK = "127.0.0.1"
@@ -17,24 +17,17 @@ LOOPBACK = "127.0.0.1"
 
 def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
     """Return the metrics of a host; ``epsilon`` is what one answer costs: the most that anybody here has spent."""
-    counts = dict(host.counts)
-    prefix = "declined:"
-    declined = [
-        MetricSample(count, {"reason": name.removeprefix(prefix)})
-        for name, count in sorted(counts.items())
-        if name.startswith(prefix)
-    ]
+    counts, prefix = dict(host.counts), "declined:"
+    declined = {name.removeprefix(prefix): count for name, count in counts.items() if name.startswith(prefix)}
     questions = [MetricSample(counts.get("answered", 0))]
+    silent, spent = time.monotonic() - host.polled, epsilon if answered else 0
+    refused = "Questions refused, by reason."
     return [
         Family("tandem_host_questions_answered_total", "counter", "Questions whose receipt is kept.", questions),
-        Family("tandem_host_questions_declined_total", "counter", "Questions refused, by reason.", declined),
-        gauge(
-            "tandem_host_epsilon_spent_max", "Most that anybody has spent of a lifetime.", epsilon if answered else 0
-        ),
+        by_label("counter", "tandem_host_questions_declined_total", refused, "reason", declined),
+        gauge("tandem_host_epsilon_spent_max", "Most that anybody has spent of a lifetime.", spent),
         gauge("tandem_host_people_asked", "People who have been asked: the referee knows as well.", answered),
-        gauge(
-            "tandem_host_seconds_since_poll", "Since the referee last answered a poll.", time.monotonic() - host.polled
-        ),
+        gauge("tandem_host_seconds_since_poll", "Since the referee last answered a poll.", silent),
     ]
 
 

@@ -301,13 +301,7 @@ class PeopleLedger:
         )
 
     def _words(
-        self,
-        charge: Charge,
-        who: People,
-        met: Sequence[Entry],
-        before: Spent,
-        spent: Spent,
-        earlier: Sequence[Entry],
+        self, charge: Charge, who: People, met: Sequence[Entry], before: Spent, spent: Spent, earlier: Sequence[Entry]
     ) -> str:
         """Say who was recognised, how, what was spent, by which runs, and how to tell people apart who look alike."""
         would = f"with this run {_pair(charge)} they would have spent {_pair(spent)}"

@@ -113,10 +113,7 @@ class Digester:
         cells = np.concatenate(parts) if parts else np.empty((0, 0), dtype=np.uint64)
         names = np.array([self.name(name) if named or name == id_column else 0 for name in columns], dtype=np.uint64)
         who = People(
-            cells,
-            names,
-            0 if id_column is None else self.name(id_column),
-            tuple(self.file(path) for path in files),
+            cells, names, 0 if id_column is None else self.name(id_column), tuple(self.file(path) for path in files)
         )
         if id_column is not None:
             self._check_ids(who, id_column)

@@ -18,14 +18,7 @@ from common.local.queries.query import LossQuery, parse_query
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
-from local_agent.answers import (
-    CONSTANT,
-    answer_together,
-    evaluate,
-    noise_for,
-    question_digest,
-    randomize,
-)
+from local_agent.answers import CONSTANT, answer_together, evaluate, noise_for, question_digest, randomize
 from local_agent.hosted.population import Population
 from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, PersonalPolicy
@@ -43,16 +36,8 @@ MISMATCHES = {
     "an item, for noise": ("name=laplace", ITEM, "the query says one of 8 items"),
     "a loss, for an oracle": ("name=krr", LOSS, "randomizes an item, the query says a value"),
     "a loss, for another oracle": ("name=hadamard", LOSS, "randomizes an item, the query says a value"),
-    "more items than an answer can name": (
-        "name=krr",
-        {**ITEM, "first": 0, "bits": 17},
-        "one of 2 to 65536 items",
-    ),
-    "more features than the record has": (
-        "name=olh",
-        {**ITEM, "first": 22},
-        "needs 25 features, the record has 24",
-    ),
+    "more items than an answer can name": ("name=krr", {**ITEM, "first": 0, "bits": 17}, "one of 2 to 65536 items"),
+    "more features than the record has": ("name=olh", {**ITEM, "first": 22}, "needs 25 features, the record has 24"),
     "more than the lifetime budget": ("epsilon=3", LOSS, "the lifetime budget is"),
 }
 

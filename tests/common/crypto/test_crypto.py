@@ -53,9 +53,11 @@ def test_the_vector_of_the_rfc():
 
 
 def test_what_is_unblinded_is_a_usual_signature_and_of_nothing_else():
+    """A signer gives the same again, and takes no numbers beyond its modulus."""
     public = ours().public_key()
-    blinded = blind(public, MESSAGE)
+    blinded, modulus = blind(public, MESSAGE), public.public_numbers().n
     reply = blind_sign(ours(), blinded.message)
+    assert blind_sign(ours(), blinded.message) == reply
     signature = finalize(public, MESSAGE, reply, blinded.inverse)
     blindrsa.verify(public, MESSAGE, signature)
     for message, changed in ((MESSAGE[:-1], signature), (MESSAGE, signature[:-1] + bytes([signature[-1] ^ 1]))):
@@ -64,13 +66,8 @@ def test_what_is_unblinded_is_a_usual_signature_and_of_nothing_else():
     for wrong in (reply[:-1] + bytes([reply[-1] ^ 1]), reply[1:], bytes(256), b""):
         with pytest.raises(Forged):
             finalize(public, MESSAGE, wrong, blinded.inverse)
-
-
-def test_a_signer_gives_the_same_again_and_takes_no_numbers_beyond_its_modulus():
-    public = ours().public_key()
-    blinded, modulus = blind(public, MESSAGE).message, public.public_numbers().n
-    assert blind_sign(ours(), blinded) == blind_sign(ours(), blinded)
-    for wrong in (modulus.to_bytes(256, "big"), b"\xff" * 256, blinded[1:], blinded + b"\x00", b""):
+    sent = blinded.message
+    for wrong in (modulus.to_bytes(256, "big"), b"\xff" * 256, sent[1:], sent + b"\x00", b""):
         with pytest.raises(BadMessage, match="256 bytes and is below"):
             blind_sign(ours(), wrong)
 

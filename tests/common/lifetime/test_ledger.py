@@ -11,6 +11,7 @@ import numpy as np
 import polars
 import pytest
 
+from common.core.durable import user_state
 from common.core.errors import BadInput, BadScenario, BrokenLedger, BudgetExceeded, CannotWrite, TandemError
 from common.lifetime.account import Account, charge_of
 from common.lifetime.charging import Charging, GivenPeople
@@ -157,13 +158,6 @@ def test_a_sum_with_a_run_that_protects_labels_alone_says_so(ledger):
     )
 
 
-def test_a_budget_that_is_too_small_by_a_digit_is_shown_with_it(ledger):
-    """Three times .01 is more than .03 as doubles are: the message shows two numbers that differ."""
-    budget = Lifetime(epsilon=math.nextafter(1.0, 0.0), delta=0.5)
-    why = r"would have spent \(1, 1e-06\). Their lifetime budget is \(0.9999999999999999, 0.5\)"
-    assert "both sides" not in ledger.refuse(why, "a", lifetime=budget).detail
-
-
 def test_rows_that_chance_has_shared_out_pay_for_one_side(ledger):
     """Rows that look alike on both sides are two people, as each row is on one side: the dearer side is what counts."""
     people = polars.DataFrame({"a": [0, 1, 0, 1], "b": [0, 0, 1, 1]})
@@ -186,6 +180,9 @@ def test_the_file_is_the_same_whatever_is_read_of_it_and_however_it_is_compresse
 
 def test_a_lifetime_budget_binds_its_run_and_every_later_one(ledger):
     ledger.refuse(r"lifetime budget is \(0.5, 0.5\)", "a", lifetime=Lifetime(epsilon=0.5, delta=0.5))
+    budget = Lifetime(epsilon=math.nextafter(1.0, 0.0), delta=0.5)  # too small by a digit, with which it is shown
+    why = r"would have spent \(1, 1e-06\). Their lifetime budget is \(0.9999999999999999, 0.5\)"
+    assert "both sides" not in ledger.refuse(why, "a", lifetime=budget).detail
     ledger.pay("a", lifetime=Lifetime(epsilon=2.0, delta=1e-5))
     ledger.refuse(r"lifetime budget is \(2, 1e-05\), which no later run can raise", "b", 1.5, ENOUGH)
     ledger.pay("b", 1.0)  # it holds both
@@ -222,6 +219,7 @@ def test_a_sum_is_that_of_one_person_and_exact_up_to_the_last_place(ledger):
 def test_the_ledger_is_for_its_user_alone_and_what_was_damaged_or_taken_away_is_noticed(ledger, tmp_path):
     ledger.pay("a")
     ledger.witness(64 * "a")
+    assert PeopleLedger().folder == user_state() / "people"
     (stored,) = (ledger.folder / "rows").iterdir()
     modes = {path: path.stat().st_mode & 0o777 for path in (ledger.folder, stored.parent, ledger.folder / "heads")}
     assert set(modes.values()) == {0o700}

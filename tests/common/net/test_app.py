@@ -201,15 +201,6 @@ def test_a_full_disk_and_a_missing_one_are_said(tmp_path, monkeypatch):
     assert disk(tmp_path) == "less than 64 MiB are free"
 
 
-def test_alive_without_being_ready():
-    app = create_app("a", "b", checks={"one": lambda: "is gone"})
-    with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
-        alive, reply = client.get("/v1/health"), client.get("/v1/ready")
-    assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
-    assert (reply.status_code, reply.headers["content-type"]) == (503, "application/problem+json")
-    assert reply.json()["not_ready"] == "one"
-
-
 @pytest.mark.asyncio
 async def test_everybody_gets_their_own_outcome_and_what_waits_is_one_group():
     sizes: list[int] = []

@@ -14,15 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from common.core.errors import (
-    BadData,
-    BadInput,
-    BadMessage,
-    ConsentWithheld,
-    Forged,
-    PolicyRefused,
-    TandemError,
-)
+from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, Forged, PolicyRefused, TandemError
 from common.crypto.identity import Identity, Signed, verify
 from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import MECHANISMS, Warner, parse_mechanism
