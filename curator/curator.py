@@ -233,8 +233,9 @@ class Curator:
                 if self.referee not in (None, signed.key):
                     raise errors.Forged("another referee was pinned meanwhile")
                 self._check_open()
-                counted = self._charged(digest)
-                self._ledger.open_run(Holder(configuration.run, digest, self._digest, signed.key, *counted))
+                spent, people = self._charged(digest)
+                run = {"run": configuration.run, "digest": digest, "policy": self._digest, "referee": signed.key}
+                self._ledger.open_run(Holder(**run, spent=spent, people=people))
                 with about_run(configuration.run):
                     log.info("the run has the budget")
             elif (holder.run, holder.digest) != (configuration.run, digest):

@@ -140,6 +140,9 @@ class GraphWriter(GraphBuilder):
     def sum(self, matrix: str) -> str:
         return self("ReduceSum", matrix, np.array([1]))
 
+    def square(self, matrix: str) -> str:
+        return self("Mul", matrix, matrix)
+
     def column(self, value: float) -> str:
         """Return a column that holds a number in every row."""
         first = self.columns(self.features, [0])
@@ -199,18 +202,18 @@ def decision(graph: GraphWriter, model: Any, matrix: str) -> str:
     if inner is not None:
         return decision(graph, *inner)
     name = type(model).__name__
-    match name:
-        case "QuadraticDiscriminantAnalysis":
-            return _quadratic(graph, model, matrix)
-        case "SVC" | "NuSVC":
-            return _kernel_machine(graph, model, matrix)
-        case "NearestCentroid":
-            return _centroids(graph, model, matrix)
-        case "AdaBoostClassifier":
-            return _adaptive(graph, model, matrix)
-        case "BaggingClassifier":
-            pairs = zip(model.estimators_, model.estimators_features_, strict=True)
-            return graph.mean([decision(graph, bag, graph.columns(matrix, features)) for bag, features in pairs])
+    own = {
+        "QuadraticDiscriminantAnalysis": _quadratic,
+        "SVC": _kernel_machine,
+        "NuSVC": _kernel_machine,
+        "NearestCentroid": _centroids,
+        "AdaBoostClassifier": _adaptive,
+    }
+    if name in own:
+        return own[name](graph, model, matrix)
+    if name == "BaggingClassifier":
+        pairs = zip(model.estimators_, model.estimators_features_, strict=True)
+        return graph.mean([decision(graph, bag, graph.columns(matrix, features)) for bag, features in pairs])
     if hasattr(model, "coef_"):
         return graph("Add", graph("MatMul", matrix, model.coef_.reshape(-1, 1)), float(model.intercept_.ravel()[0]))
     forest = forest_of(model, np.zeros((1, model.n_features_in_)))
@@ -259,22 +262,22 @@ def probability(graph: GraphWriter, model: Any, matrix: str) -> str:
             if model.strategy in ("stratified", "uniform"):
                 raise Unwritable(f"coin flips, as DummyClassifier makes with strategy {model.strategy!r}")
             return graph.column(float(model.predict_proba(np.zeros((1, model.n_features_in_)))[0, 1]))
-        case "MLPClassifier":
-            return _perceptrons(graph, model, matrix)
-        case "KNeighborsClassifier":
-            return _nearest(graph, model, matrix)
-        case "RadiusNeighborsClassifier":
-            return _within(graph, model, matrix)
-        case "LabelPropagation" | "LabelSpreading":
-            return _spread(graph, model, matrix)
         case "VotingClassifier":
             shares = [probability(graph, voter, matrix) for voter in model.estimators_]
             return graph.mean(shares, model._weights_not_none)
-        case "BaggingClassifier":
-            return _bagged(graph, model, matrix)
         case "CalibratedClassifierCV":
             return graph.mean([_calibrated(graph, calibrated, matrix) for calibrated in model.calibrated_classifiers_])
-    raise Unwritable(f"the probabilities of {name}")
+    own = {
+        "MLPClassifier": _perceptrons,
+        "KNeighborsClassifier": _nearest,
+        "RadiusNeighborsClassifier": _within,
+        "LabelPropagation": _spread,
+        "LabelSpreading": _spread,
+        "BaggingClassifier": _bagged,
+    }
+    if name not in own:
+        raise Unwritable(f"the probabilities of {name}")
+    return own[name](graph, model, matrix)
 
 
 def response(graph: GraphWriter, model: Any, matrix: str) -> tuple[str, float]:
@@ -298,9 +301,8 @@ def margin(graph: GraphWriter, model: Any, matrix: str) -> str:
             power = 1.0 if model.metric == "manhattan" else 2.0
             return graph("MatMul", powers(graph, matrix, model.centroids_, power), np.array([[1.0], [-1.0]]))
         case "VotingClassifier" if model.voting != "soft":
-            votes = [
-                graph.indicator(graph("Greater", margin(graph, voter, matrix), 0.0)) for voter in model.estimators_
-            ]
+            margins = (margin(graph, voter, matrix) for voter in model.estimators_)
+            votes = [graph.indicator(graph("Greater", value, 0.0)) for value in margins]
             return graph("Sub", graph.mean(votes, model._weights_not_none), 0.5)
         case "VotingClassifier" | "BaggingClassifier":
             return graph("Sub", probability(graph, model, matrix), 0.5)
@@ -328,10 +330,6 @@ def _log(shares: Any) -> Any:
     return np.log(np.maximum(np.asarray(shares, dtype=np.float64), 1e-300))
 
 
-def _square(graph: GraphWriter, name: str) -> str:
-    return graph("Mul", name, name)
-
-
 def _log_odds(graph: GraphWriter, matrix: str, slopes: Any, constants: Any) -> str:
     factor = (slopes[1] - slopes[0]).reshape(-1, 1)
     return graph("Add", graph("MatMul", matrix, factor), float(constants[1] - constants[0]))
@@ -340,10 +338,8 @@ def _log_odds(graph: GraphWriter, matrix: str, slopes: Any, constants: Any) -> s
 def _naive_odds(graph: GraphWriter, model: Any, matrix: str) -> str:
     match type(model).__name__:
         case "GaussianNB":
-            halves = [
-                graph("Div", _square(graph, graph("Sub", matrix, center)), 2.0 * variance)
-                for center, variance in zip(model.theta_, model.var_, strict=True)
-            ]
+            pairs = zip(model.theta_, model.var_, strict=True)
+            halves = [graph("Div", graph.square(graph("Sub", matrix, mean)), 2.0 * var) for mean, var in pairs]
             constants = _log(model.class_prior_) - 0.5 * np.log(model.var_).sum(axis=1)
             return graph("Add", graph.sum(graph("Sub", *halves)), float(constants[1] - constants[0]))
         case "MultinomialNB":
@@ -370,7 +366,7 @@ def _quadratic(graph: GraphWriter, model: Any, matrix: str) -> str:
     parts = zip(model.means_, model.rotations_, model.scalings_, model.priors_, strict=True)
     for center, rotation, scaling, prior in parts:
         turned = graph("MatMul", graph("Sub", matrix, center), rotation * scaling**-0.5)
-        norm = graph.sum(_square(graph, turned))
+        norm = graph.sum(graph.square(turned))
         scores.append(graph("Add", graph("Mul", norm, -0.5), float(np.log(prior) - 0.5 * np.log(scaling).sum())))
     return graph("Sub", scores[1], scores[0])
 
@@ -426,11 +422,8 @@ def powers(graph: GraphWriter, matrix: str, points: Floats, power: float) -> str
     total = ""
     for feature, column in enumerate(points.T):
         apart = graph("Sub", graph.columns(matrix, np.array([feature])), column)
-        if power == 2.0:
-            term = graph("Mul", apart, apart)
-        else:
-            term = graph("Abs", apart)
-            term = term if power in (1.0, np.inf) else graph("Pow", term, power)
+        term = graph.square(apart) if power == 2.0 else graph("Abs", apart)
+        term = term if power in (1.0, 2.0, np.inf) else graph("Pow", term, power)
         total = graph("Max" if power == np.inf else "Add", total, term) if total else term
     return total
 
@@ -515,9 +508,8 @@ def _process(graph: GraphWriter, model: Any, matrix: str) -> str:
     if {type(kernel.get(part)).__name__ for part in ("k1", "k2")} != {"ConstantKernel", "RBF"}:
         raise Unwritable(f"kernel {inner.kernel_}")
     # A constant factor does not change the sign: only the RBF part matters.
-    scale = np.asarray(
-        next(part.length_scale for part in (kernel["k1"], kernel["k2"]) if hasattr(part, "length_scale"))
-    )
+    parts = (kernel["k1"], kernel["k2"])
+    scale = np.asarray(next(part.length_scale for part in parts if hasattr(part, "length_scale")))
     near = graph("Exp", graph("Mul", squared(graph, graph("Div", matrix, scale), inner.X_train_ / scale), -0.5))
     return graph("MatMul", near, (inner.y_train_ - inner.pi_).reshape(-1, 1))
 
@@ -526,7 +518,7 @@ def _centroids(graph: GraphWriter, model: Any, matrix: str) -> str:
     spread = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
     power = 1.0 if model.metric == "manhattan" else 2.0
     total = powers(graph, graph("Div", matrix, spread), model.centroids_ / spread, power)
-    scores = graph("Sub", 2.0 * np.log(model.class_prior_), graph("Mul", total, total) if power == 1.0 else total)
+    scores = graph("Sub", 2.0 * np.log(model.class_prior_), graph.square(total) if power == 1.0 else total)
     return graph("MatMul", scores, np.array([[-1.0], [1.0]]))
 
 

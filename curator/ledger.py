@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from common.core import folder as files
 from common.core.database import VERSION_TABLE, copy_sqlite, opened_copy, place_for_copy
 from common.core.durable import durable_key, hold, user_state, write_durably
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
+from common.core.values import Value
 from common.crypto.identity import Identity, Signed
 from common.log.entries import Entry, Extension, Head, signed_head
 from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, REMEDY, SAMPLE, Chain, Journal, read_head
@@ -52,8 +53,7 @@ class ChargedOperation:
         return self.perform.operation_id
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Value):
     """The run that holds the budget, the digests of its configuration and policy, and the referee that opened it.
 
     ``spent`` is what the data set's people have spent over all runs, this one included; None where nobody counts.
@@ -100,11 +100,9 @@ class Ledger:
 
     def open_run(self, holder: Holder) -> None:
         """Give the budget to a run, durably first."""
-        body = {**asdict(holder), "spent": None if holder.spent is None else holder.spent.wire()}
+        body = holder.wire()
         if holder.people is None:
             del body["people"]  # as it was before there was any: a seeded run stays the same
-        else:
-            body["people"] = holder.people.wire()
         self._append(OPEN, body)
 
     def charge(self, request: Signed, operation: dict[str, Any], event: Event) -> ChargedOperation:
@@ -138,9 +136,7 @@ class Ledger:
         body = entry.body
         try:
             if entry.kind == OPEN:
-                spent = None if body["spent"] is None else Spent.parse(body["spent"])
-                people = None if body.get("people") is None else Head.parse(body["people"])
-                self.holder, self._opened = Holder(**{**body, "spent": spent, "people": people}), number
+                self.holder, self._opened = Holder.parse(body), number
             elif entry.kind == CHARGE:
                 charge = ChargedOperation(Signed.parse(body["request"]), body["operation"], parse_event(body["event"]))
                 self._charges[charge.operation_id] = charge
@@ -153,7 +149,7 @@ class Ledger:
                 self.beacon = str(body["beacon"])
             elif entry.kind == ACKNOWLEDGEMENT:
                 self.acknowledged = Acknowledgement.parse(body["acknowledgement"]["message"]).seen.entries
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, BadMessage):
             raise BrokenLedger(f"entry {number} of the ledger ({entry.kind}) cannot be read") from None
 
 
@@ -185,13 +181,9 @@ def listed(state: Path) -> list[dict[str, Any]]:
         return [{"entry": number, "kind": entry.kind, **_words(entry)} for number, entry in chain.numbered()]
 
 
-def _check_state(state: Path) -> None:
+def _chain(state: Path) -> Chain:
     if not (state / LEDGER).exists() or not (state / KEY).exists():
         raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
-
-
-def _chain(state: Path) -> Chain:
-    _check_state(state)
     return Chain(state / LEDGER)
 
 
@@ -224,7 +216,7 @@ SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "o
 
 def backup(state: Path, copy: Path) -> Head:
     """Copy a curator's ledger and keys, also while it is at work; return the copy's head (BadInput: there is none)."""
-    _check_state(state)
+    _chain(state).close()
     place_for_copy(copy)
     copy_sqlite(state / LEDGER, copy / LEDGER)
     with closing(Chain(copy / LEDGER)) as chain:

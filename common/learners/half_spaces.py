@@ -161,23 +161,17 @@ def _least_noise(fits: Callable[[float, bool], bool]) -> float:
     """Return the least noise for the quick accountants, or less of it, to within PRECISION, for the others.
 
     The others may show nothing for some noise and something for a little less, where their grids are at an end: so
-    three steps down are tried before the search ends, the longest one first, which is the way on where it fits.
+    several steps down are tried before the search ends.
     """
     try:
         private = _least(lambda noise: fits(noise, True))
     except BadScenario:
         return _least(lambda noise: fits(noise, False), 1.0 + PRECISION)
-    while private > MIN_NOISE:
-        near, further, far, farthest = (
-            max(private * (1.0 - step * PRECISION), MIN_NOISE) for step in (1.0, 4.0, 16.0, 64.0)
-        )
-        if fits(far, False):
-            private = farthest if fits(farthest, False) else far
-            continue
-        less = next((noise for noise in (further, near) if fits(noise, False)), None)
-        if less is None:
-            return private
+    less: float | None = private
+    while less is not None:
         private = less
+        lower = (max(private * (1.0 - step * PRECISION), MIN_NOISE) for step in (64.0, 16.0, 4.0, 1.0))
+        less = next((noise for noise in lower if noise < private and fits(noise, False)), None)
     return private
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -46,7 +45,15 @@ class Classifier(Value):
 
     @model_validator(mode="after")
     def _allowed(self) -> Self:
-        check_arguments(self.classifier, self.parameters)
+        if self.classifier in SEVERAL:
+            raise ValueError(f"{self.classifier} predicts several labels at once; people have one")
+        allowed = ALLOWED.get(self.classifier)
+        if allowed is None:
+            raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(ALLOWED))}")
+        refused = sorted(set(self.parameters) - allowed)
+        if refused:
+            known = ", ".join(sorted(allowed))
+            raise ValueError(f"{self.classifier} may not be given {refused[0]!r}; allowed: {known}")
         return self
 
 
@@ -154,15 +161,3 @@ output), ``n_jobs`` (other processes, with warnings and memory of their own), ``
 ``copy_X`` and its like (records overwritten in place), ``cache_size``, all that stores intermediate results, and
 arguments that are callables or objects of scikit-learn.
 """
-
-
-def check_arguments(classifier: str, given: Iterable[str]) -> None:
-    """Refuse a classifier without an allow-list, and names of arguments that are not on it, with a ValueError."""
-    if classifier in SEVERAL:
-        raise ValueError(f"{classifier} predicts several labels at once; people have one")
-    if classifier not in ALLOWED:
-        raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(ALLOWED))}")
-    refused = sorted(set(given) - ALLOWED[classifier])
-    if refused:
-        allowed = ", ".join(sorted(ALLOWED[classifier]))
-        raise ValueError(f"{classifier} may not be given {refused[0]!r}; allowed: {allowed}")

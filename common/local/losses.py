@@ -21,12 +21,10 @@ m(x)))``, which is the hinge loss of Kohen & Sheffet, Appendix D, with its sign 
 r)^2`` for the value v(x) that the hypothesis predicts and the response r, both in [0, 1].
 """
 
-_GRAINS: dict[Loss, int] = {"zero-one": 1, "hinge": 1024, "perceptron": 1024, "squared": 1024}
-
 
 def grain(loss: Loss) -> int:
     """Return into how many parts the unit of a loss is divided: 1 where all losses are 0 or 1, else 1024."""
-    return _GRAINS[loss]
+    return 1 if loss == "zero-one" else 1024
 
 
 def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records) -> Floats:
@@ -39,18 +37,6 @@ def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records) -> Floats:
         margins = hypothesis.labels(records) * hypothesis.margins(records.features).astype(np.float64)
         losses = 1.0 - margins if loss == "hinge" else -margins
     return np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 1.0)
-
-
-def count(loss: Loss, hypothesis: Hypothesis, records: Records) -> AnyArray:
-    """Return each record's loss in whole parts, 0..grain: uint8 for mistakes, uint16 for others.
-
-    Real losses are rounded to the nearest multiple of 2^-10, record by record and by a public rule, so it costs no
-    privacy: a rounded loss is a loss in [0, 1] like any other. It costs at most 2^-10 of regret a round against any
-    fixed distribution on the records: <mu - mu*, e> <= 2 max |e| for errors |e| <= 2^-11.
-    """
-    if loss == "zero-one":
-        return hypothesis.mistakes(records)
-    return np.asarray(np.rint(evaluate(loss, hypothesis, records) * _GRAINS[loss]), dtype=np.uint16)
 
 
 class Weighing(Protocol):
@@ -71,7 +57,12 @@ class Weighing(Protocol):
 
 @dataclass(frozen=True)
 class HypothesisLoss:
-    """The loss of a hypothesis (:mod:`common.local.losses`)."""
+    """The loss of a hypothesis, in whole parts.
+
+    Real losses are rounded to the nearest multiple of 2^-10, record by record and by a public rule, so it costs no
+    privacy: a rounded loss is a loss in [0, 1] like any other. It costs at most 2^-10 of regret a round against any
+    fixed distribution on the records: <mu - mu*, e> <= 2 max |e| for errors |e| <= 2^-11.
+    """
 
     hypothesis: Hypothesis
     loss: Loss = "zero-one"
@@ -81,7 +72,11 @@ class HypothesisLoss:
         return grain(self.loss)
 
     def count(self, records: Records) -> AnyArray:
-        return count(self.loss, self.hypothesis, records)
+        """As of any :class:`Weighing`: uint8 for mistakes, uint16 for others."""
+        if self.loss == "zero-one":
+            return self.hypothesis.mistakes(records)
+        losses = evaluate(self.loss, self.hypothesis, records)
+        return np.asarray(np.rint(losses * self.grain), dtype=np.uint16)
 
 
 MAX_CUTS = 255

@@ -94,7 +94,7 @@ def _lines(hypothesis: Hypothesis, model: Model) -> list[str]:
     match hypothesis:
         case Linear():
             clipped = f"{positive} where this sum is above 0, else {negative} (numbers are clipped to their bounds):"
-            return [clipped, *_plane(hypothesis, model)]
+            return [clipped, *_score(hypothesis, model)]
         case Regressor():
             total = _regression(hypothesis, model)
             return [f"{outcome.column} is this sum, clipped to {outcome.low:g} .. {outcome.high:g}:", *_table(total)]
@@ -124,13 +124,9 @@ def _lines(hypothesis: Hypothesis, model: Model) -> list[str]:
     return [f"A model of kind {hypothesis.kind!r}, which looks at {', '.join(seen) or 'no column'}."]
 
 
-def _plane(plane: Linear, model: Model) -> list[str]:
-    return _table(sum_over_columns(model, plane.weights, -plane.threshold))
-
-
 def _score(hypothesis: Hypothesis, model: Model) -> list[str]:
     if isinstance(hypothesis, Linear):
-        return _plane(hypothesis, model)
+        return _table(sum_over_columns(model, hypothesis.weights, -hypothesis.threshold))
     return [f"  {line}" for line in _lines(hypothesis, model)]
 
 

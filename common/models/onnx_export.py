@@ -103,8 +103,11 @@ class RowsWriter(GraphBuilder):
             else:
                 blocks.append(self._number(feature) if isinstance(feature, Number) else self._category(model, feature))
             first += feature.width
-        rows = self("Shape", next(iter(self.inputs)), start=0, end=1)
-        blocks = [block if isinstance(block, str) else self._zeros(rows, block) for block in blocks]
+        rows, zero = self("Shape", next(iter(self.inputs)), start=0, end=1), self.numpy.from_array(np.zeros(1))
+        for place, width in enumerate(blocks):
+            if not isinstance(width, str):
+                shape = self("Concat", rows, np.array([width], dtype=np.int64), axis=0)
+                blocks[place] = self("ConstantOfShape", shape, value=zero)
         matrix = self("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
         if model.table.norm is not None:
             matrix = self._shortened(matrix, model.table.dimension, model.table.norm)
@@ -140,10 +143,6 @@ class RowsWriter(GraphBuilder):
             default_int64=-1,
         )
         return self("Cast", self("Equal", place, np.arange(feature.width, dtype=np.int64)), to=DOUBLE)
-
-    def _zeros(self, rows: str, width: int) -> str:
-        shape = self("Concat", rows, np.array([width], dtype=np.int64), axis=0)
-        return self("ConstantOfShape", shape, value=self.numpy.from_array(np.zeros(1)))
 
     def _shortened(self, matrix: str, width: int, norm: float) -> str:
         squares = self("Mul", matrix, matrix)

@@ -155,14 +155,10 @@ class CollectorClient(Client):
         return Offer.parse(verify(read_signed_reply(response), Offer.KIND, curator, whose))
 
     def contribute(self, signed: Signed, token: str) -> Signed:
-        return self.signed("POST", "/v1/contributions", signed, headers=_bearer(token))
+        return self.signed("POST", "/v1/contributions", signed, headers={"Authorization": f"Bearer {token}"})
 
     def withdraw(self, signed: Signed) -> Signed:
         return self.signed("POST", "/v1/withdrawals", signed)
-
-
-def _bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 def described(offer: Offer, texts: Fields, curator: str, address: str) -> str:

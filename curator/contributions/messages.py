@@ -194,12 +194,8 @@ def read_fields(plaintext: bytes, table: TableSource) -> Fields:
 
 def record_length(table: TableSource) -> int:
     """Return how many bytes every record of a table has before it is sealed, by its public description alone."""
-    longest = {name: max(_texts(name, table), key=_room) for name in table.columns}
+    longest = {name: max(_texts(name, table), key=lambda text: len(canonical.encode(text))) for name in table.columns}
     return -(-len(canonical.encode(longest)) // _BLOCK) * _BLOCK
-
-
-def _room(text: str) -> int:
-    return len(canonical.encode(text))
 
 
 def _texts(column: str, table: TableSource) -> Iterator[str]:

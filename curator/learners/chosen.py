@@ -11,7 +11,7 @@ from common.core.arrays import AnyArray
 from common.core.errors import BadScenario
 from common.learners.chosen import ChosenSettings
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.losses import count, grain
+from common.local.losses import HypothesisLoss, grain
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner, parse_learner
 from curator.mechanisms.access import Access
@@ -86,7 +86,7 @@ class ChosenLearner(ChosenSettings, Learner):
         parts = max(1, round(self.cut * grain(self.loss)))
 
         def losses(hypothesis: Hypothesis, records: Records) -> AnyArray:
-            return np.minimum(count(self.loss, hypothesis, records), parts)
+            return np.minimum(HypothesisLoss(hypothesis, self.loss).count(records), parts)
 
         if self.judges == "held-out":
 

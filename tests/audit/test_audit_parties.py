@@ -21,7 +21,7 @@ from common.core.errors import BadData
 from common.learners.base import SETTINGS
 from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Conjunction, Constant, Stump, Trees
-from common.local.losses import HypothesisLoss, Loss, count, grain
+from common.local.losses import HypothesisLoss, Loss, grain
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.local.queries.features import GradientQuery
 from common.local.records import Records
@@ -115,7 +115,7 @@ def test_bytes_that_are_not_boolean_are_refused_before_anything_is_drawn() -> No
 @for_each("hypothesis", HYPOTHESES, ids=lambda hypothesis: hypothesis.kind)
 def test_a_record_changes_no_other_records_loss_and_no_other_persons_value(hypothesis: Hypothesis) -> None:
     for record, n, loss in product(EXTREMES, (1, 7, N, 5000), get_args(Loss)):
-        before, after = (count(loss, hypothesis, sample(r, n)) for r in (EXTREMES[2], record))
+        before, after = (HypothesisLoss(hypothesis, loss).count(sample(r, n)) for r in (EXTREMES[2], record))
         assert others(before) == others(after), (record, n, loss)
         assert after.max() <= grain(loss), (record, n, loss)
     if isinstance(hypothesis, Linear):

@@ -9,18 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import (
-    BadData,
-    BadInput,
-    BadMessage,
-    BadScenario,
-    BudgetExceeded,
-    CannotWrite,
-    ConfigurationMismatch,
-    Forged,
-    PolicyRefused,
-    TandemError,
-)
+from common.core import errors
 from common.crypto.identity import Identity, Signed
 from common.log.ledger import Chain
 from common.privacy.budget import cost
@@ -37,22 +26,22 @@ def reweigh_by(weights: list[float]) -> dict[str, Any]:
     return {"kind": "reweigh", "hypothesis": {"kind": "linear", "weights": weights, "threshold": 0.0}}
 
 
-BAD_REQUESTS: dict[str, tuple[type[TandemError], dict[str, Any], dict[str, Any]]] = {
-    "another run": (ConfigurationMismatch, LEARN, {"run": "other"}),
-    "another configuration": (ConfigurationMismatch, LEARN, {"digest": "0" * 64}),
-    "an unknown operation": (BadMessage, {"kind": "dump-weights"}, {}),
-    "no kind": (BadMessage, {"round": 1}, {}),
-    "an unknown field": (BadMessage, {**LEARN, "steps": 10}, {}),
-    "an unknown field of the message": (BadMessage, LEARN, {"epsilon": 9}),
-    "more features than records have": (PolicyRefused, reweigh(9), {}),
-    "an unknown hypothesis": (BadMessage, {"kind": "reweigh", "hypothesis": {"kind": "code"}}, {}),
-    "no hypothesis": (BadMessage, {"kind": "reweigh"}, {}),
-    "an id that is no number": (BadMessage, LEARN, {"operation_id": "1; DROP TABLE runs"}),
-    "an id that is too long": (BadMessage, LEARN, {"operation_id": "1" * 10}),
-    "an empty id": (BadMessage, LEARN, {"operation_id": ""}),
-    "round zero": (BadMessage, {"kind": "learn", "round": 0}, {}),
-    "half a round": (BadMessage, {"kind": "learn", "round": 1.5}, {}),
-    "a weight that is too large": (BadMessage, reweigh_by([1e308] * 8), {}),
+BAD_REQUESTS: dict[str, tuple[type[errors.TandemError], dict[str, Any], dict[str, Any]]] = {
+    "another run": (errors.ConfigurationMismatch, LEARN, {"run": "other"}),
+    "another configuration": (errors.ConfigurationMismatch, LEARN, {"digest": "0" * 64}),
+    "an unknown operation": (errors.BadMessage, {"kind": "dump-weights"}, {}),
+    "no kind": (errors.BadMessage, {"round": 1}, {}),
+    "an unknown field": (errors.BadMessage, {**LEARN, "steps": 10}, {}),
+    "an unknown field of the message": (errors.BadMessage, LEARN, {"epsilon": 9}),
+    "more features than records have": (errors.PolicyRefused, reweigh(9), {}),
+    "an unknown hypothesis": (errors.BadMessage, {"kind": "reweigh", "hypothesis": {"kind": "code"}}, {}),
+    "no hypothesis": (errors.BadMessage, {"kind": "reweigh"}, {}),
+    "an id that is no number": (errors.BadMessage, LEARN, {"operation_id": "1; DROP TABLE runs"}),
+    "an id that is too long": (errors.BadMessage, LEARN, {"operation_id": "1" * 10}),
+    "an empty id": (errors.BadMessage, LEARN, {"operation_id": ""}),
+    "round zero": (errors.BadMessage, {"kind": "learn", "round": 0}, {}),
+    "half a round": (errors.BadMessage, {"kind": "learn", "round": 1.5}, {}),
+    "a weight that is too large": (errors.BadMessage, reweigh_by([1e308] * 8), {}),
 }
 
 
@@ -70,7 +59,7 @@ def test_numbers_are_finite_and_large_ones_are_data_like_any_other(bench):
     good = request(bench, "0", reweigh())
     for poison in (float("nan"), float("inf"), float("-inf")):
         message = {**good.message, "operation": reweigh_by([1.0, poison] * 4)}
-        with pytest.raises(BadMessage, match="finite"):
+        with pytest.raises(errors.BadMessage, match="finite"):
             bench.curator.perform(Signed.model_construct(**{**good.wire(), "message": message}))
     assert ledger(bench) == []
     assert bench.perform(0, reweigh_by([1e30] * 8)).result["event"]["kind"]
@@ -88,7 +77,7 @@ def test_only_the_referee_of_the_run_is_obeyed(bench):
         bench.referee.identity.sign("configuration", good.message),
     ]
     for forgery in forgeries:
-        with pytest.raises(Forged):
+        with pytest.raises(errors.Forged):
             bench.curator.perform(forgery)
     assert ledger(bench) == []
 
@@ -99,10 +88,10 @@ def test_the_pin_survives_a_restart(tmp_path):
         bench.open()
     with Bench(tmp_path) as bench:
         good = request(bench, "0", LEARN)
-        with pytest.raises(Forged):
+        with pytest.raises(errors.Forged):
             bench.curator.perform(Identity.create().sign("perform", good.message))
         bench.curator.perform(good)
-    with pytest.raises(BadInput, match="belongs to referee"):
+    with pytest.raises(errors.BadInput, match="belongs to referee"):
         open_curator(tiny(), tmp_path / "curator", 1, Identity.create().public)
 
 
@@ -111,7 +100,10 @@ def test_a_pinned_referee_is_the_only_one_that_opens_a_run(tmp_path):
     with Bench(tmp_path / "other", chosen) as bench:
         bench.open()
         configuration = bench.referee.configuration("run")
-    with closing(open_curator(chosen, tmp_path / "one", 1, Identity.create().public)) as curator, pytest.raises(Forged):
+    with (
+        closing(open_curator(chosen, tmp_path / "one", 1, Identity.create().public)) as curator,
+        pytest.raises(errors.Forged),
+    ):
         curator.open_run(configuration)
     with closing(open_curator(chosen, tmp_path / "two", 1, bench.referee.identity.public)) as curator:
         assert curator.open_run(configuration) == curator.open_run(configuration)
@@ -131,18 +123,18 @@ def test_a_configuration_of_another_policy_signer_or_run_is_refused(bench):
         ("source", {"distribution": None}),
     ):
         scenario = {**agreed["scenario"], part: {**agreed["scenario"][part], **change}}
-        with pytest.raises((ConfigurationMismatch, BadScenario)):
+        with pytest.raises((errors.ConfigurationMismatch, errors.BadScenario)):
             open_run(scenario=scenario)
-    with pytest.raises(ConfigurationMismatch, match="another referee"):
+    with pytest.raises(errors.ConfigurationMismatch, match="another referee"):
         open_run(referee=Identity.create().public)
-    with pytest.raises(BudgetExceeded, match="belongs to run 'run'") as refused:
+    with pytest.raises(errors.BudgetExceeded, match="belongs to run 'run'") as refused:
         open_run(run="second")
     assert refused.value.document()["budget"] == 60.0
 
 
 def test_beyond_the_budget_says_spent_requested_and_budget(tmp_path):
     """The budget is just what three rounds cost: a fourth is refused by it, before any rule about rounds."""
-    with pytest.raises(BudgetExceeded, match="the plan costs"):
+    with pytest.raises(errors.BudgetExceeded, match="the plan costs"):
         open_curator(tiny("curator.epsilon=1e-9"), tmp_path / "tight", 1, None)
     events = planned_events(parse_learner(tiny().curator.learner), 1200, 0.2, 0.2, 3)
     needed = cost([(event, 1) for event in events], 1e-4) * 1.001
@@ -150,7 +142,7 @@ def test_beyond_the_budget_says_spent_requested_and_budget(tmp_path):
         bench.open()
         perform_all(bench)
         before = ledger(bench)
-        with pytest.raises(BudgetExceeded, match=r"spent .* asks for") as refused:
+        with pytest.raises(errors.BudgetExceeded, match=r"spent .* asks for") as refused:
             bench.perform(5, {"kind": "learn", "round": 4})
         assert ledger(bench) == before
     said = refused.value.document()
@@ -161,7 +153,7 @@ def test_rounds_beyond_the_policy_are_refused_even_where_nothing_is_charged(benc
     bench.open()
     for number in range(3):
         bench.perform(number, reweigh())
-    with pytest.raises(PolicyRefused, match="allows 3 rounds"):
+    with pytest.raises(errors.PolicyRefused, match="allows 3 rounds"):
         bench.perform(3, reweigh())
     assert len(ledger(bench)) == 3
 
@@ -170,7 +162,7 @@ def test_a_reweigh_that_there_is_no_memory_for_is_refused_and_changes_nothing(be
     bench.open()
     with monkeypatch.context() as short:
         short.setattr("common.core.machine.available_memory", lambda: 100 << 20)
-        with pytest.raises(PolicyRefused, match=r"widening the counts .* MiB are available"):
+        with pytest.raises(errors.PolicyRefused, match=r"widening the counts .* MiB are available"):
             bench.perform(0, {**reweigh(), "loss": "hinge"})
         assert ledger(bench) == []
         bench.perform(0, reweigh())  # counts stay as narrow as they were planned
@@ -224,7 +216,7 @@ def test_what_the_ledger_does_not_take_is_not_run(bench, monkeypatch):
         monkeypatch.setattr(HANDLERS[kind], "run", lambda self, *arguments: ran.append(self))
     monkeypatch.setattr(Chain, "append", no_space)
     for number, operation in enumerate((LEARN, reweigh())):
-        with pytest.raises(CannotWrite, match="no space left"):
+        with pytest.raises(errors.CannotWrite, match="no space left"):
             bench.perform(number, operation)
     assert (ran, ledger(bench)) == ([], [])
 
@@ -235,14 +227,14 @@ def test_it_starts_only_with_what_its_policy_says(tmp_path):
         (tiny(), sample(odd=np.nan), "1 of 1200 records hold NaN"),
         (tiny("curator.kappa=0.005"), sample(), "kappa n > 10"),
     ):
-        with pytest.raises((BadData, BadInput), match=said):
+        with pytest.raises((errors.BadData, errors.BadInput), match=said):
             Curator(chosen, people, tmp_path)
     Curator(tiny(), sample(), tmp_path).close()  # nothing above left the directory locked
 
 
 def test_real_people_never_get_noise_from_a_seed(tmp_path):
     chosen = tiny().model_copy(update={"people": "real"})
-    with pytest.raises(BadScenario, match="must not come from a seed"):
+    with pytest.raises(errors.BadScenario, match="must not come from a seed"):
         Curator(chosen, sample(), tmp_path, seed=1)
     Curator(chosen, sample(), tmp_path).close()
     for name in ("secret.key", "identity.key"):
@@ -271,9 +263,9 @@ def test_a_release_holds_the_hypothesis_and_the_event_and_nothing_else(bench):
 
 def test_its_state_is_bound_to_policy_and_seed(tmp_path):
     open_curator(tiny(), tmp_path, 1, None).close()
-    with pytest.raises(BadInput, match="another seed"):
+    with pytest.raises(errors.BadInput, match="another seed"):
         open_curator(tiny(), tmp_path, 2, None)
-    with pytest.raises(BadInput, match="another policy"):
+    with pytest.raises(errors.BadInput, match="another policy"):
         open_curator(tiny("curator.eta=0.1"), tmp_path, 1, None)
     open_curator(tiny(), tmp_path, None, None).close()
 

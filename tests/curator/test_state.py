@@ -21,7 +21,7 @@ from referee.service.witness import witness_app
 from tests.curator.requests import SCRIPT, edited, no_space, reopened
 from tests.support import TOKEN, Bench, served
 
-HOLDER = Holder("run", "a" * 64, "b" * 64, "c" * 64)
+HOLDER = Holder(run="run", digest="a" * 64, policy="b" * 64, referee="c" * 64)
 STEPS = SubsampledSteps(count=3, tv_bound=0.1, ratio=1.0)
 SEEN = Head(chain="1" * 64, entries=2, hash="2" * 64)
 LEARN = {"kind": "learn"}

@@ -14,7 +14,7 @@ from common.local import losses
 from common.local.hypotheses.composed import Relabelled
 from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant, Stump
-from common.local.losses import TILT_PARTS, ScoreCells, Tilt
+from common.local.losses import TILT_PARTS, HypothesisLoss, ScoreCells, Tilt
 from common.local.naming import LISTED, UNNAMED, Names
 from common.local.packing import mask_bytes, pack_answers, pack_one, unpack_answers
 from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ScoreQuery
@@ -106,7 +106,7 @@ def test_counts_are_the_nearest_parts(loss):
         random.normal(size=(500, 1)).astype(np.float32), np.where(random.random(500) < 0.5, 1, -1).astype(np.int8)
     )
     parts = losses.grain(loss)
-    counted = losses.count(loss, PLANE, records)
+    counted = HypothesisLoss(PLANE, loss).count(records)
     assert np.abs(counted / parts - losses.evaluate(loss, PLANE, records)).max() <= 0.5 / parts
 
 

@@ -14,7 +14,7 @@ import pytest
 from common.core.errors import BadData, BadInput, BadMessage
 from common.data.loading import encode
 from common.data.schema import Schema
-from common.data.tables import Layout
+from common.data.tables import Label, Layout
 from common.local.hypotheses.composed import Argmax, Recalibrated
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, Linear, Regressor
 from common.models.explain import linear_terms, lines
@@ -23,6 +23,7 @@ from common.models.model import (
     Model,
     calibration,
     features_of,
+    label_classes,
     predict,
     predictions,
     released,
@@ -368,6 +369,10 @@ def test_the_loss_is_that_of_the_scenario_s_learner(learner, loss):
     chosen = load_scenario("examples/own_data/scenario.yaml", overrides)
     answer = {"kind": "linear", "weights": [1.0] * 5, "threshold": 0.5}
     assert released(chosen, {"answer": answer, "privacy": None, "tasks": 3}).loss == loss
+
+
+def test_labels_by_a_bound_are_named_by_it():
+    assert label_classes(Label(column="income", above=50)) == ("at most 50", "above 50")
 
 
 LABEL = {"column": "renews", "positive": ["yes", "y"], "negative": ["no", "n"]}

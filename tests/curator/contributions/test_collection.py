@@ -5,17 +5,7 @@ from typing import Any
 
 import pytest
 
-from common.core import canonical
-from common.core.errors import (
-    BadInput,
-    BadMessage,
-    BadScenario,
-    CannotWrite,
-    Conflict,
-    Forged,
-    NotFound,
-    RunBegun,
-)
+from common.core import canonical, errors
 from common.crypto.identity import Identity, Signed, verify
 from common.scenario.scenario import parse
 from curator.contributions import messages
@@ -23,7 +13,7 @@ from curator.contributions.collection import Collection, collecting
 from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import FILE, SHARED
-from tests.curator.contributions.given import CONTRIBUTED, PEOPLE, TABLE, TOKEN, Direct, give, key_in, person, scenario
+from tests.curator.contributions.given import CONTRIBUTED, TABLE, TOKEN, Direct, give, key_in, person, scenario
 from tests.curator.requests import full_disk
 from tests.tiers import for_each
 
@@ -65,7 +55,7 @@ def test_the_same_again_is_the_same_receipt_and_another_one_is_refused(tmp_path,
     way = Direct(collection)
     again = me.contribute(ONE, way, TOKEN, lambda offer, texts: pytest.fail("asked twice"))
     assert again.raw() == (tmp_path / "me" / RECEIPT).read_bytes()
-    with pytest.raises(BadInput, match="another record"):
+    with pytest.raises(errors.BadInput, match="another record"):
         me.contribute(OTHER, way, TOKEN, agreed)
     assert collection.counts() == (1, 0)
 
@@ -82,19 +72,8 @@ def test_what_is_withdrawn_is_overwritten_and_stays_withdrawn(tmp_path, collecti
     assert (tmp_path / "me" / FAREWELL).read_bytes() == first.raw()
     assert not any(mine[at : at + 40] in file.read_bytes() for at in range(0, len(mine) - 40, 40))
     assert collection.counts() == (1, 1)
-    with pytest.raises(BadInput, match="is withdrawn"):
+    with pytest.raises(errors.BadInput, match="is withdrawn"):
         me.contribute(ONE, way, TOKEN, agreed)
-
-
-def test_a_restarted_curator_makes_the_same_offer_and_remembers_all(tmp_path, collection):
-    me = give(tmp_path / "me", collection, ONE)
-    collection.close()
-    again = Collection(tmp_path / "curator", scenario(tmp_path), collection._identity, most=PEOPLE)
-    assert again.offer == collection.offer
-    assert again.admits(TOKEN) == SHARED
-    assert me.contribute(ONE, Direct(again), TOKEN, agreed).message["status"] == "kept"
-    assert again.counts() == (1, 0)
-    again.close()
 
 
 def test_a_token_is_kept_as_a_hash_alone(tmp_path, collection):
@@ -135,7 +114,7 @@ def test_a_contribution_is_of_no_use_at_another_curator_or_for_another_scenario(
     give(tmp_path / "me", collection, ONE)
     for name, chosen in (("another curator", scenario(tmp_path)), ("another title", scenario(tmp_path, title="x"))):
         with collecting(tmp_path / name, chosen, token=TOKEN) as other:
-            with pytest.raises(BadMessage, match=r"this is for the offer .* of curator"):
+            with pytest.raises(errors.BadMessage, match=r"this is for the offer .* of curator"):
                 other.accept(sent(tmp_path / "me"))
             assert other.counts() == (0, 0)
 
@@ -149,7 +128,7 @@ def test_a_curator_that_reads_its_address_loosely_cannot_open_it_either(tmp_path
         other._private = collection._private  # even one that has got the same key
         for changes in ({"curator": other.curator}, {"offer": Offer.parse(other.offer.message).fingerprint()}):
             signed = me.sign(Contribution.KIND, {**sent(tmp_path / "me").message, **changes})
-            with pytest.raises(BadMessage, match="cannot be opened"):
+            with pytest.raises(errors.BadMessage, match="cannot be opened"):
                 other.accept(signed)
 
 
@@ -168,7 +147,7 @@ def test_a_receipt_of_somebody_else_or_about_something_else_is_not_believed(tmp_
     for answer in (another, forged, collection.offer):
         way = Liar(collection)
         way.answer = answer
-        with pytest.raises(Forged):
+        with pytest.raises(errors.Forged):
             person(tmp_path / "me", collection).contribute(ONE, way, TOKEN, agreed)
     assert not (tmp_path / "me" / RECEIPT).exists()
 
@@ -176,7 +155,7 @@ def test_a_receipt_of_somebody_else_or_about_something_else_is_not_believed(tmp_
 @for_each("change", [altered, stolen, lambda signed: stolen(altered(signed))])
 def test_who_carries_it_cannot_change_it_or_sign_it_as_their_own(tmp_path, collection, change):
     """Else somebody's record would be in the sample twice, and be charged once."""
-    with pytest.raises((Forged, BadMessage), match=r"does not verify|cannot be opened"):
+    with pytest.raises((errors.Forged, errors.BadMessage), match=r"does not verify|cannot be opened"):
         person(tmp_path / "me", collection).contribute(ONE, Direct(collection, change), TOKEN, agreed)
     assert collection.counts() == (0, 0)
 
@@ -190,7 +169,7 @@ def test_nobody_contributes_twice_with_one_key_or_under_anothers_name(tmp_path, 
     taken = sent(tmp_path / "me").message["contribution"]
     for who, name, said in ((me, "1" * 32, "contributed already"), (THIEF, taken, "another contribution has this")):
         message = messages.seal(b"another", offer, collection.curator, name, who.public)
-        with pytest.raises(Conflict, match=said):
+        with pytest.raises(errors.Conflict, match=said):
             collection.accept(who.sign(message.KIND, message.wire()))
 
 
@@ -200,24 +179,24 @@ def test_nobody_withdraws_anothers(tmp_path, collection):
     mine = sent(tmp_path / "me")
     stranger, thief = Identity.create(), key_in(tmp_path / "thief")
     me = key_in(tmp_path / "me")
-    with pytest.raises(Forged, match="another key has signed"):
+    with pytest.raises(errors.Forged, match="another key has signed"):
         collection.withdraw(withdrawal(mine, stranger))
-    with pytest.raises(Conflict, match="has another name"):
+    with pytest.raises(errors.Conflict, match="has another name"):
         collection.withdraw(withdrawal(mine, thief))
     forged = withdrawal(mine, stranger).model_copy(update={"key": me.public})
-    with pytest.raises(Forged):
+    with pytest.raises(errors.Forged):
         collection.withdraw(forged)
-    with pytest.raises(BadMessage, match="of curator"):
+    with pytest.raises(errors.BadMessage, match="of curator"):
         collection.withdraw(withdrawal(mine, me, curator="f" * 64))
     assert collection.counts() == (2, 0)
 
 
 def test_another_key_than_the_one_that_is_pinned_gets_nothing(tmp_path, collection):
     """The key is needed at the first contact, and no other one is taken later."""
-    with pytest.raises(BadInput, match="--curator-key"):
+    with pytest.raises(errors.BadInput, match="--curator-key"):
         Contributor(tmp_path / "me", None)
     person(tmp_path / "me", collection)
-    with pytest.raises(BadInput, match="belongs to another curator"):
+    with pytest.raises(errors.BadInput, match="belongs to another curator"):
         Contributor(tmp_path / "me", "e" * 64)
     assert Contributor(tmp_path / "me", None).curator == collection.curator
 
@@ -238,7 +217,7 @@ def test_what_the_disk_does_not_take_is_not_acknowledged_and_may_be_sent_again(t
     signed = third.sign(message.KIND, message.wire())
     with full_disk(1 << 10):
         for deed in (lambda: collection.accept(signed), lambda: collection.withdraw(gone)):
-            with pytest.raises(CannotWrite, match="nothing changed") as refused:
+            with pytest.raises(errors.CannotWrite, match="nothing changed") as refused:
                 deed()
             assert refused.value.status == 503
     assert collection.counts() == (2, 0)
@@ -247,21 +226,9 @@ def test_what_the_disk_does_not_take_is_not_acknowledged_and_may_be_sent_again(t
     assert me.contribute(ONE, way, TOKEN, agreed).message["status"] == "kept"
 
 
-def test_one_directory_is_for_one_offer_and_one_process(tmp_path, collection):
-    with (
-        pytest.raises(BadInput, match="in use by another process"),
-        collecting(tmp_path / "curator", scenario(tmp_path)),
-    ):
-        pass
-    collection.close()
-    changed = scenario(tmp_path, title="another title")
-    with pytest.raises(BadInput, match="for another scenario"):
-        Collection(tmp_path / "curator", changed, collection._identity, most=PEOPLE)
-
-
 def test_people_of_files_do_not_contribute(tmp_path):
     of_files = scenario(tmp_path, {**TABLE, "files": ["people.csv"]})
-    with pytest.raises(BadInput, match="do not contribute"), collecting(tmp_path / "curator", of_files):
+    with pytest.raises(errors.BadInput, match="do not contribute"), collecting(tmp_path / "curator", of_files):
         pass
     assert not (tmp_path / "curator").exists()
 
@@ -274,11 +241,11 @@ def test_once_the_run_has_begun_nobody_comes_and_nobody_goes(tmp_path, collectio
     left = give(tmp_path / "left", collection, OTHER)
     gone = left.withdraw(Direct(collection), TOKEN)
     collection.begun = True
-    with pytest.raises(RunBegun, match="the run has begun, and with it the sample is fixed"):
+    with pytest.raises(errors.RunBegun, match="the run has begun, and with it the sample is fixed"):
         me.withdraw(Direct(collection), TOKEN)
-    with pytest.raises(RunBegun):
+    with pytest.raises(errors.RunBegun):
         give(tmp_path / "late", collection, OTHER)
-    with pytest.raises(NotFound, match="holds no contribution of this key"):
+    with pytest.raises(errors.NotFound, match="holds no contribution of this key"):
         person(tmp_path / "late", collection).withdraw(Direct(collection), TOKEN)
     assert me.contribute(ONE, Direct(collection), TOKEN, agreed).message["status"] == "kept"
     assert left.withdraw(Direct(collection), TOKEN) == gone
@@ -303,7 +270,7 @@ def test_contributions_are_one_table_of_one_process(tmp_path):
         ("baselines read", {"baselines": ["curator-only"]}),
         ("own process", {"curator": {**whole["curator"], "storage": {"workers": 2}}}),
     ):
-        with pytest.raises(BadScenario, match=said):
+        with pytest.raises(errors.BadScenario, match=said):
             parse({**whole, **changes})
     assert parse({**whole, "target": {"table": {**files, "where": {"plan": ["pro"]}}}})
 
@@ -318,6 +285,6 @@ def test_a_device_seals_nothing_for_an_offer_whose_answer_would_tell_a_field(tmp
             return Offer.parse(offer)
 
     curious = Curious(collection)
-    with pytest.raises(BadMessage, match=r"found a condition on plan"):
+    with pytest.raises(errors.BadMessage, match=r"found a condition on plan"):
         person(tmp_path / "me", collection).contribute(ONE, curious, TOKEN, agreed)
     assert curious.seen == []

@@ -67,7 +67,10 @@ def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
     records = Records(np.arange(23, dtype=np.float32)[:, None], np.ones(23, dtype=np.int8))
     with (
         patch.object(NoisyMean, "learn", fit),
-        patch("curator.learners.chosen.count", lambda loss, h, held: seen.append(held.features[:, 0]) or np.zeros(1)),
+        patch(
+            "common.local.losses.HypothesisLoss.count",
+            lambda loss, held: seen.append(held.features[:, 0]) or np.zeros(1),
+        ),
     ):
         learn(records, RandomSource.seeded(1), validation=0.3)
     training, validation = seen[0], seen[1]
@@ -112,7 +115,8 @@ def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts):
     with (
         patch("curator.mechanisms.sums.noisy_sum", noisy),
         patch(
-            "curator.learners.chosen.count", lambda loss, h, held: np.full(len(held), 300 if loss == "squared" else 1)
+            "common.local.losses.HypothesisLoss.count",
+            lambda kept, held: np.full(len(held), 300 if loss == "squared" else 1),
         ),
     ):
         learn(people(100), RandomSource.seeded(1), loss=loss, cut=cut)

@@ -16,7 +16,7 @@ from common.privacy.rounding import down
 from common.privacy.theorems.randomized_response import rates
 from curator.learners.base import CallSizes
 from curator.operations import LearnHandler, Standing
-from tests.curator.operations.given import assert_law, geometric, people, release, workspace
+from tests.curator.operations.given import assert_law, geometric, people, release
 from tests.tiers import for_each, thinned
 
 SAMPLE = people(np.arange(24).reshape(12, 2) % 3 == 0)
@@ -76,14 +76,6 @@ def test_a_feature_is_selected_as_often_as_the_exponential_mechanism_says(first,
     operation = Select(first=first, count=count, epsilon=epsilon)
     found = [release(operation, SELECT_SAMPLE, seed)["feature"] for seed in range(1500)]
     assert_law(found, law(SELECT_SAMPLE, first, count, epsilon))
-
-
-def test_with_much_privacy_to_spend_it_is_the_best_and_equals_are_alike():
-    best = [release(Select(count=5, epsilon=200.0), SELECT_SAMPLE, seed)["feature"] for seed in range(50)]
-    assert set(best) == {1}
-    two = Select(first=2, count=2, epsilon=1.0)
-    equals = [release(two, people([[0, 0, 1, 1]]), seed)["feature"] for seed in range(900)]
-    assert_law(equals, {2: 0.5, 3: 0.5})
 
 
 def test_neighbours_have_laws_within_e_to_the_epsilon_for_select():
@@ -237,11 +229,3 @@ def test_neighbours_have_laws_within_e_to_the_epsilon_for_parities(blocks):
 
 def test_blocks_of_ranks_at_full_epsilon_each_would_cost_more():
     assert largest_ratio(2, 1.0) > 1.5
-
-
-def test_there_are_at_most_as_many_blocks_as_people():
-    records, _ = secrets_by_block([3, 1, 2, 0], 1, 1, seed=0)
-    asked = learn(2, 2, 4.0)
-    workspace(records).check(asked)
-    with pytest.raises(PolicyRefused, match="2 parts of 2 blocks are more than the 3 people"):
-        workspace(records.take(np.arange(3))).check(asked)

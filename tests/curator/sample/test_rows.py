@@ -10,7 +10,7 @@ from common.data.distributions.base import parse_distribution
 from common.data.population import PopulationSpec
 from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant, Stump
-from common.local.losses import HypothesisLoss, count
+from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
@@ -88,7 +88,7 @@ class TestContract:
         rows = KINDS[kind](tmp_path)
         records = rows.block(0, N)
         for loss in ("zero-one", "hinge"):
-            wanted = count(loss, hypothesis, records).astype(np.int64)
+            wanted = HypothesisLoss(hypothesis, loss).count(records).astype(np.int64)
             losses = rows.losses(HypothesisLoss(hypothesis, loss))
             assert (losses(0, N).astype(np.int64) != wanted).sum() <= 1  # a margin of 0 but for rounding
             pieces = [losses(begin, min(begin + 37, N)) for begin in range(0, N, 37)]
@@ -213,7 +213,8 @@ def test_mistakes_are_those_of_the_half_space_also_where_its_margins_are_known(d
             known = np.concatenate([losses(begin, begin + 250) for begin in range(0, N, 250)])
             np.testing.assert_array_equal(known, other.mistakes(records))
             assert known.dtype == np.uint8
-        np.testing.assert_array_equal(rows.losses(HypothesisLoss(plane, "hinge"))(0, N), count("hinge", plane, records))
+        loss = HypothesisLoss(plane, "hinge")
+        np.testing.assert_array_equal(rows.losses(loss)(0, N), loss.count(records))
 
 
 def test_margins_that_are_no_numbers_are_predicted_negative():

@@ -360,7 +360,7 @@ LINE = Regressor(weights=(0.5,), intercept=0.25, response=2)
 def test_the_squared_loss_is_that_of_the_clipped_prediction():
     assert LINE.values(RECORDS.features).tolist() == [0.25, 0.75, 1.0, 0.0]
     assert losses.evaluate("squared", LINE, RECORDS).tolist() == [0.0625, 0.0625, 0.0, 0.0625]
-    assert losses.count("squared", LINE, RECORDS).tolist() == [64, 64, 0, 64]
+    assert losses.HypothesisLoss(LINE, "squared").count(RECORDS).tolist() == [64, 64, 0, 64]
     mad = Regressor(weights=(1e30, -1e30), intercept=0.0, response=2)  # a prediction without a value is one half
     wild = Records(np.full((1, 3), 3e38, dtype=np.float32), np.array([1], dtype=np.int8))
     assert losses.evaluate("squared", mad, wild).tolist() == [0.25]
