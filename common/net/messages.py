@@ -374,7 +374,9 @@ def parse_payload(signed: AnySigned, kind: type[Message]) -> Message:
 
 def field(signed: AnySigned, name: str) -> object:
     """Return one field of a signed message as it came, None if there is none of that name."""
-    return getattr(signed.value, name, None) if isinstance(signed, SignedBytes) else signed.message.get(name)
+    if isinstance(signed, SignedBytes):
+        return getattr(signed.value, name) if name in signed.value.model_fields_set else None
+    return signed.message.get(name)
 
 
 def report_payload(report_id: str, run: str, digest: str, question: int, assignment: str, answer: float) -> bytes:

@@ -147,6 +147,7 @@ def test_all_kinds_of_clients_have_the_limits(monkeypatch: pytest.MonkeyPatch):
         (CuratorClient, (), lambda client: client.perform(signed)),
         (CollectorClient, (), lambda client: client.contribute(signed, "t")),
         (WitnessClient, (), lambda client: client.runs(key.public)),
+        (WitnessClient, (), lambda client: client.keep(signed)),
         (Remote, ("token",), lambda client: client.follow("r", lambda text, numbers: None)),
         (RefereeAt, (), lambda client: client.document("GET", "/v1/runs/r")),
     )
@@ -301,6 +302,7 @@ FAULTS: list[tuple[Any, Callable[[Any], Any], type[Exception], str]] = [
     *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((302, b""), (418, b"\xff\xfe"))),
     *(((200, text), lambda c: c.signed("GET", "/x"), PeerMisbehaved, "not a signed message") for text in NO_SIGNED),
     *(((200, text), RefereeClient.key, PeerMisbehaved, "not a JSON object") for text in (b"", b"[]", b"null", b"\xff")),
+    ((400, b'{"type": "about:blank"}'), request, PeerMisbehaved, "what listens there is not the service"),
     (problem(NotFound("there is no run")), request, NotFound, "there is no run"),
 ]
 

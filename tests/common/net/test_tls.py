@@ -95,6 +95,7 @@ def test_both_sides_know_each_other_and_the_short_way_is_the_same(curator, ours,
         assert started == []
         assert client.request("PUT", "/echo/a", content=b"b", params={"q": "usual"}).text == "a  b"
         assert started == ["https /echo/a"]
+        assert client.request("GET", "/v1/health", params={"q": "usual"}).json() == {"status": "alive"}
 
 
 def test_who_shows_or_believes_no_right_certificate_is_not_spoken_to(
