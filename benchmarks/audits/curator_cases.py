@@ -136,7 +136,7 @@ class Overwritten(Reweighing):
     def update(self, sample: Sample, weighing: Weighing) -> None:
         super().update(sample, weighing)
         flat = [np.minimum(scores, round(self._cut())).astype(np.uint32) for scores in sample.cumulative_losses()]
-        self._histogram = sample.restore(flat, 1024 * self._updates)
+        self._histogram = sample.restore(flat, 1024 * self.updates)
 
 
 MISTAKES = ([1, 1, 0, 0, 1], [0, 0, 1, 1, 1])

@@ -65,11 +65,7 @@ class PopulationSpec(Value):
 
 
 class PublicPopulationSpec(PopulationSpec):
-    """People whose records are public: a public source domain, public points to label.
-
-    ``count`` says how many; None: all of a table. If they are not ``labelled``, all labels are +1, so that no learner
-    can use them.
-    """
+    """People whose records are public; ``count`` None: all of a table. If not ``labelled``, all labels are +1."""
 
     count: int | None = Field(default=None, ge=1, le=1 << 26)
     labelled: bool = True
@@ -231,9 +227,8 @@ def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> R
 def placed(rows: Indices, size: int | None, public: RandomSource, secret: RandomSource | None) -> Indices:
     """Return who is in a sample, slot by slot, so that a changed row is one changed record: positions in rows, (n,).
 
-    A row of the files is *replaced*: any of its fields may change, also those by which rows are kept, so it may come to
-    be kept, or cease to be. Let M be the rows that are kept, |M| >= n. Filtering first and permuting what is left
-    afterwards moves every person behind the changed one. Here instead:
+    A row of the files is *replaced*: any of its fields may change, also those by which rows are kept. Let M be the rows
+    that are kept, |M| >= n. Filtering first and permuting afterwards moves every person behind the changed one. Here:
 
     *Who*: the n rows of M with the least keys f(i), f a pseudorandom function under a public key of the row's number i
     in the files alone. A row that joins M or leaves it exchanges at most one of the n for one other, whatever n is.
@@ -257,8 +252,7 @@ def placed(rows: Indices, size: int | None, public: RandomSource, secret: Random
         secret: The key of g; None: the order is that of f, for people who need no protection.
 
     Raises:
-        BadData: If fewer than n are kept. That there are as many is taken for public, as n is; the message does not
-            count them.
+        BadData: If fewer than n are kept; that there are as many is taken for public, as n is.
     """
     wanted = len(rows) if size is None else size
     if wanted > len(rows):

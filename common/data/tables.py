@@ -1,7 +1,7 @@
 """The public description of a table (files, columns, bounds), and one person's record by the rules of its rows.
 
-Fields become features by the same arithmetic, in double precision, for many rows and for one person's. It takes only
-NumPy, so that an individual's record is made without a library for tables, bit for bit as a table's row.
+Fields become features by the same arithmetic, in double precision, for many rows and for one person's, bit for bit. It
+takes only NumPy.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Tokens = tuple[str, ...]
 
 
 class Layout(Value):
-    """How the text files are written (Parquet and most NumPy files bring their own columns).
+    """How the text files are written.
 
-    ``columns`` names them where the files have no header line, or hold a matrix. Lines that begin with ``comment``
-    are passed over; blank lines always are. ``missing`` are fields that mean "not known", beside empty ones: as all
-    listed texts, they are compared with fields by what they mean (:mod:`common.data.spelling`).
+    ``columns`` names them where the files have no header line, or hold a matrix. Lines that begin with ``comment``, and
+    blank ones, are passed over. ``missing`` are fields that mean "not known", beside empty ones; as all listed texts,
+    they are compared with fields by what they mean (:mod:`common.data.spelling`).
     """
 
     columns: Tokens = ()
@@ -141,8 +141,8 @@ class Label(Value):
 class Reluctance(Value):
     """People for whom a condition holds volunteer ``factor`` times as readily.
 
-    The condition is membership of a column in ``values``, or ``above`` < number <= ``below`` (either may
-    be left out); it does not hold where the field is missing.
+    It is membership of a column in ``values``, or ``above`` < number <= ``below`` (either may be left out); it does not
+    hold where the field is missing.
     """
 
     column: str
@@ -169,10 +169,9 @@ class Selection(Value):
 
         p(person) = willing * product of the factors of the conditions that hold.
 
-    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: bounded weights on the
-    law of record and label together. It is covariate shift in the features alone only where the conditions look
-    at features. The coins are functions of ``seed`` and the row number only; two sources with the same files and
-    ``seed``, one keeping volunteers and one the population, have no person in common.
+    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: bounded weights on the law of
+    record and label together. The coins are functions of ``seed`` and the row number only; two sources with the same
+    files and ``seed``, one keeping volunteers and one the population, have no person in common.
     """
 
     keep: Literal["volunteers", "population"]

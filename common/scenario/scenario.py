@@ -66,8 +66,8 @@ class Divergence(Value):
 class Accuracy(Value):
     """How the target accuracy is split, in units of alpha; the defaults are those of Theorem 4.3.
 
-    ``learner`` bounds the learner's loss on its reweighed distribution. The run halts only when the loss on T is shown
-    to be below ``halt_below``, and reweighs only when it is shown to be above ``reweigh_above``.
+    ``learner`` bounds the learner's loss on its reweighed distribution. The run halts when the loss on T is shown to be
+    below ``halt_below``, and reweighs when it is shown to be above ``reweigh_above``.
     """
 
     learner: float = Field(default=1.0, gt=0)
@@ -90,10 +90,7 @@ class Storage(Value):
 
 
 class Lifetime(Value):
-    """What all runs may cost a person together, whichever side they are on in each, by basic composition.
-
-    A later run cannot raise it.
-    """
+    """What all runs may cost a person together, on either side, by basic composition; a later run cannot raise it."""
 
     epsilon: float = Field(gt=0)
     delta: float = Field(ge=0, lt=1)
@@ -102,11 +99,10 @@ class Lifetime(Value):
 class CuratorSection(Value):
     """The curator's own policy: what it will do at most, for everybody to see.
 
-    ``learner`` has the name of a registered learner and its settings, in JSON as they are written. It is null where the
-    protocol asks for other operations; each may then cost ``epsilon / rounds``. Without ``epsilon`` and ``delta``
-    nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1). Real people take part in a further
-    run only if a ``lifetime`` budget holds all of their runs; it holds for the agents' people, too, unless ``agents``
-    has one of its own.
+    ``learner`` is null where the protocol asks for other operations; each may then cost ``epsilon / rounds``. Without
+    ``epsilon`` and ``delta`` nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1). Real
+    people take part in a further run only if a ``lifetime`` budget holds all of their runs; it holds for the agents'
+    people, too, unless ``agents`` has one of its own.
     """
 
     n: SampleSize | FromPlan = PLAN
@@ -310,25 +306,32 @@ class Scenario(Value):
         return self
 
     @model_validator(mode="after")
-    def _same_features(self) -> Self:
+    def _people_fit(self) -> Self:
         if self.public is not None and self.public.dimension != self.source.dimension:
             raise ValueError(
                 f"public people have {self.public.dimension} features, the curator's {self.source.dimension}: a model "
                 f"of one would mean nothing to the other"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _real_tables(self) -> Self:
-        if self.people == "real" and self.source.table is None:
+        if self.people == "simulated":
+            return self
+        if self.source.table is None:
             raise ValueError("people: real needs a source table")
-        if self.people == "real" and self.baselines and not self.experiment:
+        if self.baselines and not self.experiment:
             raise ValueError(
                 "baselines look at real people's records beside the run, outside its guarantees: "
                 "say experiment: true if they may, or leave baselines out"
             )
-        if self.people == "real" and not self.agents.mechanism.for_real_people:
+        if not self.agents.mechanism.for_real_people:
             raise ValueError(f"people: real cannot be asked with mechanism {self.agents.mechanism.name!r}")
+        sides = (("source", self.source), ("target", self.target), ("public", self.public))
+        tables = [(name, side.table) for name, side in sides if side is not None and side.table is not None]
+        for (one, first), (other, second) in combinations(tables, 2):
+            if not disjoint(first, second):
+                raise ValueError(
+                    f"{one} and {other} read the same file, and a row could be in both, so that what is promised to "
+                    f"its person would not hold: give different files, a where with no value in common, or a selection "
+                    f"of the same seed and share that keeps volunteers on one side and the population on the other"
+                )
         return self
 
     @model_validator(mode="after")
@@ -342,21 +345,6 @@ class Scenario(Value):
             raise ValueError("baselines read people's records beside the run, contributions stay with the curator")
         if self.curator.storage.workers:
             raise ValueError("curator.storage.workers: contributions stay in the curator's own process; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _each_person_once(self) -> Self:
-        if self.people == "simulated":
-            return self
-        sides = (("source", self.source), ("target", self.target), ("public", self.public))
-        tables = [(name, side.table) for name, side in sides if side is not None and side.table is not None]
-        for (one, first), (other, second) in combinations(tables, 2):
-            if not disjoint(first, second):
-                raise ValueError(
-                    f"{one} and {other} read the same file, and a row could be in both, so that what is promised to "
-                    f"its person would not hold: give different files, a where with no value in common, or a selection "
-                    f"of the same seed and share that keeps volunteers on one side and the population on the other"
-                )
         return self
 
     @model_validator(mode="after")
@@ -382,8 +370,8 @@ class Scenario(Value):
 def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda path, kind: "") -> Scenario:
     """Validate a scenario from its YAML/JSON tree; a BadScenario names the first unknown key or wrong value.
 
-    ``place`` says where a wrong key stands, given its path and pydantic's name of what is wrong with it; empty, or
-    behind a space. The path is empty where a whole section does not fit together.
+    ``place`` says, behind a space, where a wrong key stands, given its path and pydantic's name of what is wrong with
+    it. The path is empty where a whole section does not fit together.
     """
     try:
         return Scenario.model_validate(tree)
@@ -395,7 +383,7 @@ def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda p
 
 
 def data_folder(scenario: Scenario) -> Path | None:
-    """Return the directory of the scenario's table files, as :func:`common.data.population.locate` finds it."""
+    """Return the directory of the scenario's table files."""
     return None if scenario.data is None else locate(scenario.data)
 
 
@@ -475,7 +463,7 @@ def filled(
 ) -> ResolvedScenario:
     """Return a scenario with these numbers, ``learner`` in JSON form, in the place of its own.
 
-    Planned numbers may be larger than those that a run admits: :func:`parse_resolved` refuses them, a plan shows them.
+    They may be larger than a run admits: :func:`parse_resolved` refuses them.
     """
     settings = None if learner is None else parse_settings(learner)
     policy = {"n": n, "kappa": kappa, "eta": eta, "rounds": rounds, "learner": settings}

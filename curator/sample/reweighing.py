@@ -23,34 +23,28 @@ from curator.sample.shard import MAX_CUMULATIVE_LOSS, ScoreHistogram, widened
 HEADROOM = 2.0**-20
 """The projection aims this share above kappa n, so that what rounding does later ends below the cap 1/(kappa n).
 
-Each mu_i is off by a few units of 2^-53 of itself, which moves draws by 2^-52 in total variation at most; the headroom
-is 2^-20/(kappa n), which is more for every n below 2^32.
+Rounding moves draws by 2^-52 in total variation at most; the headroom is 2^-20/(kappa n), more for every n below 2^32.
 """
 
 
 class Reweighing:
     """The law of n records' weights after t reweighs, and the distribution mu that they give.
 
-    ``log w_i = -eta * sum_{r <= t} (1 - loss_r(i))``; only differences matter, so the *score* ``sum_r
-    loss_r(i)`` is all that is kept, beside the record (:class:`~curator.sample.base.Sample`): ``w_i`` is proportional
-    to ``exp(eta * score_i)``. Scores are whole numbers: counts of mistakes (one byte a record up to 255 reweighs), or,
-    from the first other loss on, of 1024ths (:mod:`common.local.losses`). So they are exact and never
-    underflow, and how many records have each is all that the projection needs.
+    ``log w_i = -eta * sum_{r <= t} (1 - loss_r(i))``; only differences matter, so the *score* ``sum_r loss_r(i)`` is
+    all that is kept, beside the record: ``w_i`` is proportional to ``exp(eta * score_i)``. Scores are whole numbers:
+    counts of mistakes, or, from the first other loss on, of 1024ths (:mod:`common.local.losses`). How many records have
+    each is all that the projection needs.
 
     mu is the kappa-dense projection (Kohen & Sheffet, equation (2) and Algorithm 2)
 
         mu_i = min(c w_i, 1) / (kappa n),  c the smallest with sum_i min(c w_i, 1) = kappa n.
 
-    The weights are *lazy*: the projection is computed from them and never written back. That is a privacy
-    requirement: with neighbouring samples (one record replaced) lazy weights differ in one entry, which
-    moves all other mu_j in one common direction, and so TV(mu, mu') = max(mu_i, mu'_i) <= 1/(kappa n).
-    Reweighing the projected weights instead reaches several times that (9 times in docs/corrections.md).
+    The weights are *lazy*: the projection is never written back. That is a privacy requirement: with neighbouring
+    samples (one record replaced) lazy weights differ in one entry, which moves all other mu_j in one common direction,
+    and so TV(mu, mu') = max(mu_i, mu'_i) <= 1/(kappa n); otherwise it is several times that (docs/corrections.md).
 
     Kappa is in (0, 1] with kappa n > 10; None for the null projection of Algorithm 1, mu_i proportional to w_i. Eta,
-    the learning rate, is positive.
-
-    Raises:
-        BadScenario: If a parameter is outside its range.
+    the learning rate, is positive. ``updates`` is t.
     """
 
     def __init__(self, n: int, kappa: float | None, eta: float) -> None:
@@ -67,7 +61,7 @@ class Reweighing:
         self.n = n
         self.kappa = kappa
         self.eta = eta
-        self._updates = 0
+        self.updates = 0
         self._parts = 1
         self._histogram = ScoreHistogram(np.zeros(1, dtype=np.int64), np.array([n], dtype=np.int64))
         self._schedule: tuple[float, ...] = ()
@@ -83,42 +77,34 @@ class Reweighing:
     ) -> Self:
         """Set a sample's scores to those of each shard after these reweighs, and return the law that belongs to them.
 
-        Raises:
-            BadData: If the scores cannot be those of the sample after that many reweighs.
+        Scores that cannot be those are a BadData.
         """
         restored = cls(len(sample), kappa, eta)
         grains = [weighing.grain for weighing in reweighs]
-        restored._updates, restored._parts = len(grains), max(grains, default=1)
-        restored._histogram = sample.restore(cumulative_losses, restored._updates * restored._parts)
+        restored.updates, restored._parts = len(grains), max(grains, default=1)
+        restored._histogram = sample.restore(cumulative_losses, restored.updates * restored._parts)
         return restored
-
-    @property
-    def updates(self) -> int:
-        """Number of reweighs so far, t."""
-        return self._updates
 
     def update(self, sample: Sample, weighing: Weighing) -> None:
         """Multiply each weight by ``exp(-eta (1 - loss_i))``, loss_i what ``weighing`` says of record i.
 
-        If it fails half-way, the sample's scores are in between: :meth:`restore` them.
-
-        Raises:
-            BadInput: If scores would exceed 32 bits: after 2^22 reweighs by real losses. Nothing changes then.
+        If it fails half-way, the sample's scores are in between: :meth:`restore` them. Scores beyond 32 bits (2^22
+        reweighs by real losses) are a BadInput, and change nothing.
         """
         parts = max(self._parts, weighing.grain)
-        most = (self._updates + 1) * parts
+        most = (self.updates + 1) * parts
         if most > MAX_CUMULATIVE_LOSS:
             raise BadInput(f"weights hold {MAX_CUMULATIVE_LOSS // parts} reweighs of this kind, this would be one more")
         if parts > self._parts:
             sample.refine(parts // self._parts, most)
             self._parts = parts
         self._histogram = sample.reweigh(weighing, parts, most)
-        self._updates += 1
+        self.updates += 1
 
     def widening(self, weighing: Weighing) -> int:
         """Return how many more bytes a record such a reweigh needs for a while: 0 if counts stay as wide."""
         parts = max(self._parts, weighing.grain)
-        return widened(self._updates * self._parts, (self._updates + 1) * parts)
+        return widened(self.updates * self._parts, (self.updates + 1) * parts)
 
     def density(self) -> Density:
         """Return mu as it stands."""
@@ -143,11 +129,11 @@ class Reweighing:
         two weights differ by a factor of e^{eta t} at most, and flattening only lowers the largest mu_i.
         """
         if self.kappa is None:
-            spread = 1.0 / (1.0 + (self.n - 1) * math.exp(-self.eta * self._updates))
+            spread = 1.0 / (1.0 + (self.n - 1) * math.exp(-self.eta * self.updates))
             return min(spread * (1.0 + 2.0**-40), 1.0)
-        if self._updates >= len(self._schedule):
-            self._schedule = sampling_schedule(self.n, self.kappa, self.eta, 2 * self._updates + 1)
-        return self._schedule[self._updates]
+        if self.updates >= len(self._schedule):
+            self._schedule = sampling_schedule(self.n, self.kappa, self.eta, 2 * self.updates + 1)
+        return self._schedule[self.updates]
 
     def share_bound(self) -> float:
         """Return half of a bound on sum_i abs(mu_i - mu'_i) for the laws as doubles, over neighbouring samples.
@@ -162,8 +148,8 @@ class Reweighing:
         and multiplying by eta by 2 eta t, the exponential by 1. So g + e is below 4 L + 4 eta t + 300; twice that and
         more is taken. A weight whose exponent is below -700 is 0, or as good as that.
         """
-        scores = min(self._updates * self._parts + 1, self.n)
-        error = (8.0 * (scores + self.eta * self._updates) + 1024.0) * 2.0**-52
+        scores = min(self.updates * self._parts + 1, self.n)
+        error = (8.0 * (scores + self.eta * self.updates) + 1024.0) * 2.0**-52
         return min(up(self.sampling_bound() + 2.0 * error), 1.0)
 
 

@@ -72,10 +72,7 @@ class ShardRows(ABC):
 
 @njit
 def gather(matrix: AnyArray, rows: Indices, out: AnyArray) -> None:
-    """Copy rows of a C-contiguous matrix, asking memory for each a little ahead.
-
-    Eight features have a loop of known length: a third less time.
-    """
+    """Copy rows of a C-contiguous matrix; of eight features in a loop of known length, in a third less time."""
     if matrix.shape[1] == 8:
         _gather(matrix, rows, 8, out)
     else:
@@ -102,8 +99,8 @@ _ROWS_AHEAD = 8  # records ahead that memory is asked for one where it lies
 class Codes(NamedTuple):
     """What 16-bit codes stand for: feature j is ``low + (code & bits_j) * step``, exactly.
 
-    Bits have shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1). There is room
-    for two decoded rows of the loop that reads these draws: shape (2, d + 7) or larger, float32.
+    Bits have shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1). In ``room``
+    are two decoded rows of the loop that reads these draws: shape (2, d + 7) or larger, float32.
     """
 
     low: Any
@@ -261,7 +258,7 @@ class SingleRows(ShardRows):
 
 
 def signed(plane: Linear, records: Records, rows: Indices) -> Singles:
-    """Return l_i (<w, x_i> - b) of the given rows of some records."""
+    """Return l_i (<w, x_i> - b) of the given rows."""
     return plane.gaps(records.features, rows) * records.labels[rows]
 
 

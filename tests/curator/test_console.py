@@ -78,7 +78,7 @@ def test_very_many_scores_stay_few_bars():
     reweighing = Reweighing(50_000, 0.5, 0.01)
     levels = np.arange(0, 50_000, dtype=np.int64)
     reweighing._histogram = type(reweighing._histogram)(levels, np.ones(50_000, dtype=np.int64))
-    reweighing._updates, reweighing._parts = 50, 1024
+    reweighing.updates, reweighing._parts = 50, 1024
     bins = weights_of(reweighing)["bins"]
     assert len(bins) <= BINS
     assert sum(people for _, _, people, _ in bins) == 50_000

@@ -142,8 +142,28 @@ class ParityXorThresholdPeople(_ParityThreshold):
         return Records(records.features, records.labels * flipped)
 
 
+class _Shared(UnitDistribution):
+    """Distributions of shares: ``shares`` of them, which follow from ``seed``, each with its number t."""
+
+    shares: int = Field(ge=2, le=1 << 16)
+    seed: Word = Field(default=0, ge=0, lt=1 << 62)
+
+    @property
+    def share_bits(self) -> int:
+        """Length of t."""
+        return (self.shares - 1).bit_length()
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        return self.draw_columns(seed, people, None)
+
+    def _numbers(self, words: Words) -> tuple[Indices, Bits]:
+        """Return t, uniform in 0..shares-1, and its bits."""
+        t = ((words >> np.uint64(32)) * np.uint64(self.shares)) >> np.uint64(32)
+        return t.astype(np.int64), bits_of(t << np.uint64(64 - self.share_bits), self.share_bits)
+
+
 @DISTRIBUTIONS.register("parity-chooses-secret")
-class ParityChoosesSecretPeople(UnitDistribution):
+class ParityChoosesSecretPeople(_Shared):
     """Definition 5.1 of "The power of synergy": (x, <x, r>, t, (s_{j,t}) for every j in {0,1}^c).
 
     Features are c uniform bits x, then the bits of t (uniform in 0..shares-1, most significant first), then 2^c bits:
@@ -153,9 +173,7 @@ class ParityChoosesSecretPeople(UnitDistribution):
 
     name: Literal["parity-chooses-secret"] = "parity-chooses-secret"
     c: int = Field(ge=1, le=16)
-    shares: int = Field(ge=2, le=1 << 16)
     secret: FeatureSet
-    seed: Word = Field(default=0, ge=0, lt=1 << 62)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
@@ -167,11 +185,6 @@ class ParityChoosesSecretPeople(UnitDistribution):
         return self
 
     @property
-    def share_bits(self) -> int:
-        """Length of t."""
-        return (self.shares - 1).bit_length()
-
-    @property
     def dimension(self) -> int:
         return self.c + self.share_bits + (1 << self.c)
 
@@ -180,19 +193,16 @@ class ParityChoosesSecretPeople(UnitDistribution):
         numbers = np.arange(self.shares)
         return int(np.bitwise_xor.reduce(self._shares(numbers, np.array([which]))[:, 0]))
 
-    def draw(self, seed: int, people: Indices) -> Records:
-        return self.draw_columns(seed, people, None)
-
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
         wanted = np.arange(self.dimension) if columns is None else columns
         words = _words(counter.stream(seed, 0), people, 2)
         x = bits_of(words[:, 0], self.c)
-        t = ((words[:, 1] >> np.uint64(32)) * np.uint64(self.shares)) >> np.uint64(32)
-        known = np.concatenate([x, bits_of(t << np.uint64(64 - self.share_bits), self.share_bits)], axis=1)
+        t, of_t = self._numbers(words[:, 1])
+        known = np.concatenate([x, of_t], axis=1)
         features = np.empty((len(people), len(wanted)), dtype=np.uint8)
         early = wanted < known.shape[1]
         features[:, early] = known[:, wanted[early]]
-        features[:, ~early] = self._shares(t.astype(np.int64), wanted[~early] - known.shape[1])
+        features[:, ~early] = self._shares(t, wanted[~early] - known.shape[1])
         return Records(features, Parity(features=self.secret).predict(x))
 
     def _shares(self, numbers: Indices, secrets: Indices) -> Bits:
@@ -211,7 +221,7 @@ def _fill(key: np.uint64, numbers: Indices, secrets: Indices, bits: Bits) -> Non
 
 
 @DISTRIBUTIONS.register("one-of-many-parities")
-class OneOfManyParitiesPeople(UnitDistribution):
+class OneOfManyParitiesPeople(_Shared):
     """Definition 4.1 of "The power of synergy": half of the people hold (x, (<x, r_j>)_j), half (t, s_t).
 
     Features are the c bits of x, the 2^d bits <x, r_j>, a bit that is 1 if the person holds a share, the bits of t
@@ -223,17 +233,10 @@ class OneOfManyParitiesPeople(UnitDistribution):
     name: Literal["one-of-many-parities"] = "one-of-many-parities"
     c: int = Field(ge=1, le=128)
     d: int = Field(ge=1, le=12)
-    shares: int = Field(ge=2, le=1 << 16)
-    seed: Word = Field(default=0, ge=0, lt=1 << 62)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
         return (cls(c=70, d=3, shares=9),)
-
-    @property
-    def share_bits(self) -> int:
-        """Length of t."""
-        return (self.shares - 1).bit_length()
 
     @property
     def dimension(self) -> int:
@@ -248,14 +251,11 @@ class OneOfManyParitiesPeople(UnitDistribution):
         words = self._parities()[which]
         return tuple(i for i in range(self.c) if (int(words[i >> 6]) >> (63 - (i & 63))) & 1)
 
-    def draw(self, seed: int, people: Indices) -> Records:
-        return self.draw_columns(seed, people, None)
-
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
         chosen = np.arange(self.dimension) if columns is None else columns
         words = _words(counter.stream(seed, 0), people, 4)
         holds = (words[:, 0] >> np.uint64(63)).astype(np.uint8)
-        t = ((words[:, 1] >> np.uint64(32)) * np.uint64(self.shares)) >> np.uint64(32)
+        t, of_t = self._numbers(words[:, 1])
         asks = (1 - holds)[:, None]
         begin = self.c + (1 << self.d)
         features = np.zeros((len(people), len(chosen)), dtype=np.uint8)
@@ -268,8 +268,7 @@ class OneOfManyParitiesPeople(UnitDistribution):
             _products(words[:, 2:], self._parities()[labels], products)
             features[:, ~early & ~late] = products * asks
         if late.any():
-            of_t = bits_of(t << np.uint64(64 - self.share_bits), self.share_bits)
-            of_s = bits_of(self._shares(t.astype(np.int64)) << np.uint64(64 - self.d), self.d)
+            of_s = bits_of(self._shares(t) << np.uint64(64 - self.d), self.d)
             known = np.concatenate([holds[:, None], of_t * holds[:, None], of_s * holds[:, None]], axis=1)
             features[:, late] = known[:, chosen[late] - begin]
         return Records(features, np.ones(len(people), dtype=np.int8))

@@ -31,12 +31,8 @@ PACKAGES = ("common", "curator", "deploy", "issuer", "local_agent", "referee", "
 
 def test_processors_are_counted_in_one_place() -> None:
     asked = re.compile(r"sched_getaffinity\(0\)\)|cpu_count\(")
-    found = {
-        str(path.relative_to(ROOT))
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*.py")
-        if re.search(asked, path.read_text("utf-8"))
-    }
+    every = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    found = {str(path.relative_to(ROOT)) for path in every if asked.search(path.read_text("utf-8"))}
     assert found <= {"common/core/machine.py", "benchmarks/floors.py", "benchmarks/frequencies.py"}  # two pin one
 
 

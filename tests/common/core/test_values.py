@@ -288,18 +288,12 @@ def test_what_a_peer_reports_is_plain_and_short_wherever_it_goes():
 OWN = (RunCancelled, Superseded, PeerError)
 
 
-def test_every_error_has_its_own_type_title_and_status():
-    kinds = every_error()
-    assert len(kinds) >= 19
-    assert len({kind.problem for kind in kinds}) == len({kind.title for kind in kinds}) == len(kinds)
-    for kind in kinds:
-        assert "problem" in vars(kind), f"{kind.__name__} has no type of its own"
-        assert 400 <= kind.status < 600
-        assert kind.__doc__
-
-
 @for_each("kind", every_error(), ids=lambda kind: kind.__name__)
 def test_a_document_gives_the_error_back(kind):
+    assert "problem" in vars(kind), "it has no type of its own"
+    assert [other.problem for other in every_error()].count(kind.problem) == 1
+    assert 400 <= kind.status < 600
+    assert kind.__doc__
     error = kind("a sentence", spent=1.5, budget=2)
     document = error.document()
     assert document["type"] == URN + kind.problem
@@ -311,22 +305,19 @@ def test_a_document_gives_the_error_back(kind):
     assert (again.detail, again.members, again.document()) == (error.detail, error.members, document)
 
 
-@for_each(
-    "document",
-    [
-        {},
-        {"type": "urn:other:problem"},
-        {"type": None, "title": 7},
-        {"type": URN + "nothing", "detail": ["x"]},
-        {"type": URN + "refused", "self": 1, "kind": 2, "detail": "d", "args": 3},
-    ],
-)
+STRANGE: list[dict[str, Any]] = [
+    {},
+    {"type": "urn:other:problem"},
+    {"type": None, "title": 7},
+    {"type": URN + "nothing", "detail": ["x"]},
+]
+
+
+@for_each("document", [*STRANGE, {"type": URN + "refused", "self": 1, "kind": 2, "detail": "d", "args": 3}])
 def test_any_document_of_a_stranger_becomes_some_error(document):
     error = from_document(document)
-    assert isinstance(error, TandemError)
     assert isinstance(error.detail, str)
-    if not str(document.get("type")).endswith("refused"):
-        assert type(error) is PeerError
+    assert type(error) is PeerError if document in STRANGE else isinstance(error, TandemError)
 
 
 class Clock:

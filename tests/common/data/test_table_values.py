@@ -327,15 +327,15 @@ def test_booleans_are_1_and_0_where_no_number_is_listed():
 
 
 def test_tables_are_apart_by_values_and_not_by_spellings():
-    def at(*sites, **changes):
-        return with_values("0", "1", where={"site": list(sites)}, **changes)
+    def at(site, **changes):
+        return with_values("0", "1", where={"site": [site]}, **changes)
 
     assert disjoint(at("1"), at("2"))
     assert not disjoint(at("1"), at("1.0"))
     assert not disjoint(at("true"), at("1"))
     # With other names for the columns, the same row may meet both conditions.
-    columns = ["smoker", "site", "sick"]
-    assert not disjoint(at("1", layout={"columns": columns}), at("2", layout={"columns": ["site", "smoker", "sick"]}))
+    named = [{"columns": columns} for columns in (["smoker", "site", "sick"], ["site", "smoker", "sick"])]
+    assert not disjoint(at("1", layout=named[0]), at("2", layout=named[1]))
 
 
 RECORD_SOURCE = TableSource.parse(
@@ -405,15 +405,14 @@ def test_every_finite_number_is_taken(visits, months):
         ({"renews": "perhaps"}, "field 'renews': the label must be one of yes, 1, no"),
         ({"renews": None}, "field 'renews': the label must be one of"),
         ({"town": "Rom"}, "field 'town': the scenario asks people only with one of Bern, Thun"),
+        ({"town": ...}, "no field 'town'; it needs months, plan, renews, town, visits"),
     ],
 )
 def test_what_is_no_record_is_refused_and_never_repeated(change, why):
+    person = {name: value for name, value in {**PERSON, **change}.items() if value is not ...}
     with pytest.raises(BadData, match=why) as error:
-        record_of({**PERSON, **change}, RECORD_SOURCE)
-    ((name, value),) = change.items()
-    assert str(value) not in str(error.value)
-    with pytest.raises(BadData, match=f"no field '{name}'; it needs months, plan, renews, town, visits"):
-        record_of({key: value for key, value in PERSON.items() if key != name}, RECORD_SOURCE)
+        record_of(person, RECORD_SOURCE)
+    assert not any(str(value) in str(error.value) for value in change.values())
 
 
 def test_a_label_by_a_bound():

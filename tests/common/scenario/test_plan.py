@@ -93,10 +93,6 @@ def test_appendix_d() -> None:
         pytest.param({"curator__learner": {**SGD, "steps": "plan"}}, marks=SLOW),
         pytest.param({"curator__n": 3_000_000, "curator__rounds": 20}, marks=THOROUGH),
         pytest.param(
-            {"curator__n": 300_000_000, "curator__rounds": 20, "curator__learner": {**SGD, "steps": "plan"}},
-            marks=THOROUGH,
-        ),
-        pytest.param(
             {"hypotheses": 1000, "curator__learner": EXPONENTIAL, "agents__dropout": 0.2}, marks=SLOW
         ),
         {"curator__epsilon": None, "curator__delta": None, "curator__kappa": None},

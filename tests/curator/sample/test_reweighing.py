@@ -163,7 +163,7 @@ def test_rounded_losses_cost_at_most_a_thousandth_of_regret_a_round():
 
 def test_scores_never_outgrow_their_32_bits():
     weights = Reweighing(20, 1.0, 0.1)
-    weights._updates, weights._parts = (1 << 22) - 1, 1024
+    weights.updates, weights._parts = (1 << 22) - 1, 1024
     with pytest.raises(BadInput, match="hold 4194303 reweighs"):
         weights.update(LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8))), HypothesisLoss(WRONG))
 
