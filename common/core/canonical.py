@@ -15,10 +15,8 @@ from typing import Any
 
 from common.core.errors import BadMessage
 
-DEEPEST = 32
-"""How deeply JSON may be nested: deeper input is refused where it comes in, before anything recurses into it."""
-MOST = 1 << 21
-"""Values in one document: the commas of its text, and four for each bracket. They take some 60 bytes of memory each."""
+DEEPEST = 32  # how deeply JSON may be nested: deeper input is refused before anything recurses into it
+MOST = 1 << 21  # values in one document: the commas of its text, and four for each bracket
 LONGEST_NUMBER = 300  # characters of an integer: one that long is still a double
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

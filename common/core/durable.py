@@ -19,12 +19,10 @@ from common.core.errors import BadInput
 from common.core.version import PROTOCOL, release, release_of
 
 CLAIM = "claim.json"  # file in a state directory: what it is bound to
-SPEAKS = "protocol"
-"""The fact that says which protocol the party spoke that bound a directory; up to 0.3.0 there was none."""
+SPEAKS = "protocol"  # the fact that says which protocol the party spoke that bound a directory; none up to 0.3.0
 _SECRET = 32
 _RESERVED = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")  # what some file systems take for a device
-_NOT_OURS = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST))
-"""Why a folder cannot be this user's state, whenever it is tried."""
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)  # no folder for this user's state
 
 
 def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:

@@ -20,11 +20,9 @@ from typing import Any
 MAX_LENGTH = 2000  # characters that are shown of one text
 MOST_LINES = 400  # lines that are logged of what was raised
 _WIDTH, _NAME = 96, 16
-LONGEST_NAME = 80
-"""Characters of a name that is compared with others; messages from the network may hold far longer ones."""
+LONGEST_NAME = 80  # characters of a name that is compared with others
 _LINE_END = re.compile(r"\s*[\r\n]\s*")
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode's categories of what is not seen, or changes how other characters are seen."""
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})  # not seen, or changes how others are seen
 
 
 def plain(text: str) -> str:

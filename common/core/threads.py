@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 log = logging.getLogger("tandem")
 
-PAUSE = 2.0
-"""Seconds before a thread that ended unexpectedly is started again; twice as many each further time in a row."""
+PAUSE = 2.0  # seconds before a thread that ended is started again; twice as many each further time in a row
 LONGEST = 60.0  # seconds of that pause, at most
 SETTLED = 10.0  # seconds for which a thread that was started again works until it counts as well
 
@@ -31,10 +30,8 @@ class Supervised:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.failures = 0
-        """How often one of these threads has ended unexpectedly."""
-        self._again: dict[int, float] = {}
-        """By thread that has failed: when it counts as well."""
+        self.failures = 0  # how often one of these threads has ended unexpectedly
+        self._again: dict[int, float] = {}  # by thread that has failed: when it counts as well
 
     def start(self, work: Callable[[], None], about: str = "") -> threading.Thread:
         """Begin some work in a thread, which logs name by what it is ``about``: called again until it returns."""

@@ -11,8 +11,7 @@ from functools import cache
 from common.core.errors import VersionSkew
 
 PROTOCOL = 3  # the protocol that this version of Tandem speaks
-HEADER = "Tandem-Protocol"
-"""Header of every request and response between parties: the protocol's number, then the release."""
+HEADER = "Tandem-Protocol"  # of every request and response between parties: the protocol's number, then the release
 DISTRIBUTION = "tandem-hybrid"
 BEFORE = "0.2.0 or older"  # the releases that state no protocol over HTTP
 RELEASES = {1: BEFORE, 2: "0.3.0"}

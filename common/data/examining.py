@@ -30,9 +30,7 @@ class TableFinding:
     """One thing that the description does not expect.
 
     Attributes:
-        kind: ``unreadable``, ``broken-row``, ``no-column``, ``column-twice``, ``no-number``, ``look-alike``, ``label``,
-            ``one-class``, ``too-few``; or, where the public rules say what becomes of it, ``clipped``, ``unlisted``,
-            ``missing``, ``left-out``, ``unused-column``.
+        kind: Such as ``broken-row``, ``no-column``, ``label``, ``too-few``, ``clipped`` or ``missing``.
         severity: ``stops``: a run refuses the table. ``mistake``: it runs, and probably not on what was meant.
             ``note``: the public rules say what it becomes.
         file, column: Where; None where it is about all files, or no column.
@@ -69,7 +67,7 @@ class Examined:
 
     @property
     def sound(self) -> bool:
-        """Whether a run would read this table, as it was probably meant."""
+        """Whether a run would read this table as it was probably meant."""
         return all(finding.severity == "note" for finding in self.findings)
 
     def add(

@@ -151,8 +151,7 @@ def _unsupported(name: str, what: str) -> BadData:
 
 
 PIECE = 1 << 15  # rows held as text at a time
-_LONGEST = 1 << 24
-"""Characters of a field: an end of a quote that is not there is not looked for in all of a large file."""
+_LONGEST = 1 << 24  # characters of a field: the end of a quote is not looked for in all of a large file
 _SEPARATORS = (";", "\t", "|", ",")  # what tables are divided by
 _TYPED = (".parquet", ".npy", ".npz")  # suffixes of files whose fields have types
 
@@ -362,8 +361,7 @@ def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
     return sorted(wanted)
 
 
-CORRUPT = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)
-"""What reading a compressed file raises that is cut off or corrupt."""
+CORRUPT = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)  # of a compressed file
 
 
 def found(path: Path) -> Path:
@@ -380,8 +378,7 @@ def plain(path: Path) -> BufferedIOBase:
 
 MOST = 1 << 24  # bytes of text of a file that are kept; one of more is read each time
 FILES = 4  # how many files, or choices of columns, are kept: those that were used last
-SETTLED = 2.0
-"""Seconds since a file was changed before it is kept: what is written twice within a tick of the clock looks alike."""
+SETTLED = 2.0  # seconds since its change before a file is kept: two within a tick of the clock look alike
 
 
 def cached_pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:

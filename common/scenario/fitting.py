@@ -35,17 +35,11 @@ IGNORANT = math.log(2.0)  # the logistic loss of a model that knows nothing
 
 @dataclass(frozen=True)
 class Sizes:
-    """What decides which settings fit, all of it public.
+    """What decides which settings fit, all of it public: n people of the curator, and the agents who answer.
 
-    Attributes:
-        n: The curator's people.
-        agents: The agents who answer: those enrolled, less dropout.
-        dimension: d, features of a record.
-        epsilon, delta: The curator's budget; None: nothing is private.
-        mechanism: How agents randomize.
-        beta: Failure probability of the gap that is stated.
-        reach: L D/2 of the learner: the Lipschitz constant of its loss times the radius of the ball of its models. 1
-            where it is not known.
+    ``epsilon`` and ``delta`` are the curator's budget (None: nothing is private), ``beta`` is the failure probability
+    of the gap that is stated. ``reach`` is L D/2 of the learner: the Lipschitz constant of its loss times the radius of
+    the ball of its models, 1 where it is not known.
     """
 
     n: int
@@ -64,17 +58,14 @@ class Advice(Value):
     Attributes:
         protocol: ``portfolio``: agents judge the curator's model and what competes with it. ``learn-and-test``: they
             are too few to judge, and the curator's model is the answer as it is.
-        rounds: How often the curator learns.
         repair: Share of the agents who recalibrate (``portfolio.repair``); 0: all of them judge.
-        candidates: What competes.
         sure: The widest gap that a run whose agents all answer can state, whatever the losses are; what is stated holds
             with probability 1 - beta (:func:`common.statistics.race.detectable_gap`).
         likely: The difference at which the better of two candidates has the smaller estimate with probability
             ``LIKELY``, by the normal approximation, where losses are near 1/2 and every candidate is asked about
             equally often.
         noise: What the curator's noise may cost its model, of the learner's own loss: :func:`private_excess`.
-        sentences: The same for people.
-        warnings: Where the agents, or the curator, cannot add anything; empty if both can.
+        sentences, warnings: The same for people; where the agents, or the curator, cannot add anything.
     """
 
     protocol: Literal["portfolio", "learn-and-test"]

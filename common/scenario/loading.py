@@ -21,8 +21,7 @@ from common.data.tables import TableSource
 from common.net.cli import version
 from common.scenario.scenario import Scenario, parse
 
-_KINDS_OF_PEOPLE = {"distribution", "table"}
-"""Keys of which people have one: a tree with one of them replaces another, whole."""
+_KINDS_OF_PEOPLE = {"distribution", "table"}  # people have one: a tree with it replaces another, whole
 
 
 def shipped() -> list[str]:
@@ -31,10 +30,9 @@ def shipped() -> list[str]:
 
 
 def target_table(name_or_path: str, overrides: list[str] | None = None) -> TableSource:
-    """Return the description of the target people's table; nothing else of the scenario is read, nor any table.
+    """Return the description of the target people's table; simulated ones are refused.
 
-    So an individual's device needs nothing of what learners and mechanisms of a scenario are made of. A scenario whose
-    target people are simulated is refused.
+    Nothing else of the scenario is read, so that an individual's device needs nothing of what it is made of.
     """
     target = _tree(name_or_path, overrides).get("target")
     table = target.get("table") if isinstance(target, dict) else None

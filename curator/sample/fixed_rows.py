@@ -20,8 +20,7 @@ from common.numerics.kernels import WIDTH, fma, load, load_some, njit, njit_exac
 from curator.sample.rows import Codes, GatheredRows, ShardRows, gather
 
 _UNROLLED = 16  # up to so many features the compiler gets a loop of its own for each number of them
-_SUM_BITS = 53
-"""Sums of integers stay below this power of 2: double precision holds them exactly, in any order of additions."""
+_SUM_BITS = 53  # sums of integers stay below this power of 2: doubles hold them exactly, in any order of additions
 _MAX_WEIGHT_BITS = 30
 
 

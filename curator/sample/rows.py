@@ -16,8 +16,7 @@ from common.numerics.kernels import WIDTH, load, load_some, njit, njit_inlined, 
 
 _AHEAD = 96  # how many cache lines ahead memory is asked for one, so that it is there when its turn comes
 _LINE = 64  # bytes in a cache line
-_LONG = 128
-"""Bytes from which on a row is better read where it lies than copied: shorter ones must be asked for many at a time."""
+_LONG = 128  # bytes from which on a row is better read where it lies than copied
 
 
 class ShardRows(ABC):

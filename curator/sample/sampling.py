@@ -21,8 +21,7 @@ from curator.sample.base import Sample
 from curator.sample.rows import GatheredRows, signed
 from curator.sample.shard import BLOCK, AcceptanceTable, Picked, ScoreHistogram
 
-MIN_ACCEPTANCE = 1 / 64
-"""Below this share of accepted proposals, a table of the weights (8 bytes for 512 records) costs less."""
+MIN_ACCEPTANCE = 1 / 64  # below this share of accepted proposals, a table of the weights costs less
 _WORDS = 1 << 16
 _COPIED = 1 << 9  # records copied in one go to compute margins: they stay in the second-level cache for that
 _FEW = 8  # records for each draw, up to which a table of them all is quicker than sorting the draws

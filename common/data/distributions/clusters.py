@@ -27,9 +27,6 @@ class ClassClusters(UnitDistribution):
 
     The centres lie on a circle, so a half-space separates each class from all others, up to the noise. Classes are
     equally frequent in T; in S, class c has a share proportional to ``skew^-c``. The label is +1 for class 0, else -1.
-
-    ``radius`` is that of the circle in each coordinate, ``spread`` the standard deviation of a cluster. With a skew of
-    1 S is T.
     """
 
     name: Literal["class-clusters"] = "class-clusters"
@@ -112,11 +109,8 @@ class DriftingLine(UnitDistribution):
         response = clip(1/2 + <w, x - 1/2> + noise z, 0, 1),     z ~ N(0, 1)
 
     On the target side inputs are uniform and w_j is proportional to cos(j). On the source side the first half of the
-    inputs are ``u^skew`` for a uniform u (covariate shift), and w_j is proportional to cos(j + drift) (the labelling
-    changes, too: reweighing by the inputs alone cannot repair it). In both, |w| = ``slope``.
-
-    ``noise`` is a standard deviation, ``drift`` is in radians. With a drift of 0, w is the same on both sides; with a
-    skew of 1, inputs are.
+    inputs are ``u^skew`` for a uniform u (covariate shift), and w_j is proportional to cos(j + drift), in radians (the
+    labelling changes, too: reweighing by the inputs alone cannot repair it). In both, |w| = ``slope``.
     """
 
     name: Literal["drifting-line"] = "drifting-line"

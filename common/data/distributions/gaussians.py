@@ -119,11 +119,9 @@ class GaussianHalfSpace(CloseGaussians):
 class GaussianBall(CloseGaussians):
     """People x ~ N(0, diag) in d dimensions, labelled -1 inside a ball that T hits more often than S.
 
-    The label is -1 iff x_1^2 + ... + x_k^2 <= sigma_target^2 * q, with q the
-    ``inside`` quantile of chi^2_k, so the share ``inside`` of T is labelled -1 and a smaller one of S.
-
-    Records hold the *public* feature map: y_i = x_i^2, then (y_i - center) * scale, then, given ``norm``,
-    the vector is shortened to that L2 norm. Without shortening the label is a half-space in the features.
+    The label is -1 iff x_1^2 + ... + x_k^2 <= sigma_target^2 * q, with q the ``inside`` quantile of chi^2_k, so the
+    share ``inside`` of T is labelled -1 and a smaller one of S. Records hold the *public* feature map: y_i = x_i^2,
+    then (y_i - center) * scale, shortened to the L2 norm ``norm``, if there is one.
 
     Attributes:
         inside: In (0, 1); Appendix D has .3 (non-private) and .4 (private).
@@ -193,11 +191,7 @@ def _draw(
 class GaussianBalls(GaussianBall):
     """Two labels for each person: the ball of :class:`GaussianBall`, and another radius.
 
-    The second label is 0 inside the ball that holds the share ``second`` of T, else 1. It is the last feature, behind
-    the d others, which are as they were: what S misses of T is the same for both labels.
-
-    Attributes:
-        second: In (0, 1).
+    The second label, which is the last feature, is 0 inside the ball that holds the share ``second`` of T, else 1.
     """
 
     name: Literal["gaussian-balls"] = "gaussian-balls"  # type: ignore[assignment]  # a Literal names one kind, and this is another

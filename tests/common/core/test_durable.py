@@ -1,17 +1,28 @@
-"""State directories: whole files, one purpose, one process."""
+"""State directories: whole files, one purpose, one process. Databases: tables made once, and refusals that change none."""
+
+from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
-from contextlib import nullcontext
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
+from sqlalchemy import MetaData, text
 
+from common.core.database import VERSION_TABLE, alone, open_database, sqlite_url
 from common.core.durable import claim, hold, make_folder, user_state, write_durably
 from common.core.errors import BadInput
+from common.log import ledger
 from common.numerics.randomness import durable_secret
+from curator.contributions import store
+from issuer import issuer
 from local_agent.person.consent import ActivityLog
+from referee import tables
 from tests.tiers import for_each
 
 
@@ -120,3 +131,122 @@ def test_a_new_file_is_in_its_folder_before_anybody_relies_on_it(tmp_path, monke
     assert synced == [str(tmp_path / "log.jsonl"), str(tmp_path)]
     ActivityLog(tmp_path).write("answered")
     assert synced[2:] == [str(tmp_path / "log.jsonl")]
+
+
+REFEREE = tables.SCHEMA
+SCHEMAS = (ledger.SCHEMA, REFEREE, store.SCHEMA, issuer.SCHEMA)
+
+
+@for_each("schema", SCHEMAS, ids=lambda schema: schema.name)
+def test_a_new_file_has_the_tables_with_their_types_and_keeps_what_is_committed(tmp_path, schema):
+    url = sqlite_url(tmp_path / "new" / "100%.sqlite")
+    for _ in range(2):  # to open it again changes nothing
+        engine, found = open_database(url, schema), MetaData()
+        found.reflect(engine)
+        assert set(found.tables) == {*schema.tables.tables, VERSION_TABLE}
+        for table in schema.tables.tables.values():
+            here, made = (
+                {column.name: (column.type.compile(engine.dialect), column.nullable) for column in columns}
+                for columns in (table.columns, found.tables[table.name].columns)
+            )
+            assert here == made
+        with engine.connect() as connection:
+            settings = [f"PRAGMA {name}" for name in ("journal_mode", "synchronous", "foreign_keys")]
+            assert [connection.execute(text(setting)).scalar() for setting in settings] == ["wal", 2, 1]
+        engine.dispose()
+
+
+def test_what_cannot_be_opened_is_said_so(tmp_path):
+    garbage = tmp_path / "garbage.sqlite"
+    garbage.write_bytes(b"this is no database, and never was one" * 100)
+    for url in ("nonsense", "nosuch://x/y", sqlite_url(garbage), f"sqlite:///{tmp_path}/no/such/folder/x.sqlite"):
+        with pytest.raises(BadInput, match="database"):
+            open_database(url, ledger.SCHEMA)
+
+
+# On a PostgreSQL server -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_many_processes_that_start_at_once_make_the_tables_once(tmp_path, kind, request):
+    url = sqlite_url(tmp_path / "x.sqlite") if kind == "sqlite" else request.getfixturevalue("postgresql").database()
+    code = (
+        "import sys; from common.core.database import open_database; from referee.tables import SCHEMA\n"
+        "open_database(sys.argv[1], SCHEMA).dispose()"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", code, url], stderr=subprocess.PIPE) for _ in range(4)]
+    said = [process.communicate(timeout=600)[1] for process in started]
+    assert [process.returncode for process in started] == [0] * 4, said
+
+
+def test_sessions_on_a_server_commit_to_its_disk_and_never_fail_as_not_serializable(postgresql):
+    url = postgresql.database()
+    postgresql.execute("ALTER ROLE postgres SET synchronous_commit = off")
+    postgresql.execute("ALTER ROLE postgres SET default_transaction_isolation = serializable")
+    try:
+        engine = open_database(url, REFEREE)
+        with engine.connect() as connection:
+            assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
+            assert connection.execute(text("SHOW transaction_isolation")).scalar() == "read committed"
+        engine.dispose()
+    finally:
+        postgresql.execute("ALTER ROLE postgres RESET ALL")
+
+
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+def test_a_server_that_may_lose_what_was_committed_is_refused(postgresql, setting):
+    url = postgresql.database()
+    postgresql.execute(f"ALTER SYSTEM SET {setting} = off")
+    postgresql.execute("SELECT pg_reload_conf()")
+    try:
+        deadline = time.monotonic() + 120
+        while postgresql.execute(f"SHOW {setting}") != [("off",)]:
+            assert time.monotonic() < deadline
+        with pytest.raises(BadInput, match=f"{setting}=off"):
+            open_database(url, REFEREE)
+    finally:
+        postgresql.execute(f"ALTER SYSTEM RESET {setting}")
+        postgresql.execute("SELECT pg_reload_conf()")
+
+
+def test_a_turn_is_one_transactions_at_a_time_and_sees_what_the_one_before_wrote(postgresql):
+    """Two threads read the greatest number and write the next one, over and over: none is written twice or left out."""
+    engine = open_database(postgresql.database(), REFEREE)
+    greatest = text("SELECT coalesce(max(first), -1) FROM participants")
+
+    def work() -> None:
+        for _ in range(50):
+            with engine.begin() as connection:
+                alone(connection, 1)
+                number = connection.execute(greatest).scalar_one() + 1
+                connection.execute(text("INSERT INTO participants VALUES (:n, '', 1)"), {"n": number})
+
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(work) for _ in range(2)]:
+            done.result()
+    with engine.connect() as connection:
+        assert connection.execute(greatest).scalar_one() == 99
+    engine.dispose()
+
+
+def in_file(file, *statements):
+    """Carry out some statements on a SQLite file; return all that it then holds."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+        return list(connection.iterdump())
+
+
+@for_each("schema", SCHEMAS, ids=lambda schema: schema.name)
+def test_a_database_of_another_version_is_refused_whole_with_the_version_that_reads_it(tmp_path, schema):
+    newer, older = tmp_path / "newer.db", tmp_path / "older.db"
+    open_database(sqlite_url(newer), schema).dispose()
+    in_file(newer, f"UPDATE {VERSION_TABLE} SET version = 9")
+    with pytest.raises(BadInput, match=rf"version 9 of its tables.*has {schema.version}: .*version that wrote it"):
+        open_database(sqlite_url(newer), schema)
+    made = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"
+    before = in_file(older, made, "INSERT INTO alembic_version VALUES ('0001')")
+    with pytest.raises(schema.error, match=rf"{schema.name} .* by Tandem 0\.3\.0 or older.* Nothing was changed\. "):
+        open_database(sqlite_url(older), schema)
+    assert in_file(older) == before

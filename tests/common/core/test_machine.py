@@ -26,14 +26,6 @@ from tests.referee.service.test_referee import until
 from tests.support import served
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("common", "curator", "deploy", "issuer", "local_agent", "referee", "tandem", "benchmarks")
-
-
-def test_processors_are_counted_in_one_place() -> None:
-    asked = re.compile(r"sched_getaffinity\(0\)\)|cpu_count\(")
-    every = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    found = {str(path.relative_to(ROOT)) for path in every if asked.search(path.read_text("utf-8"))}
-    assert found <= {"common/core/machine.py", "benchmarks/floors.py", "benchmarks/frequencies.py"}  # two pin one
 
 
 def test_processors_are_counted_where_the_system_cannot_tell_which_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:

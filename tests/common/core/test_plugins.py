@@ -1,7 +1,5 @@
 """Entry points: what installed packages add to a registry, and how a broken or unfriendly one is refused."""
 
-import gc
-import pkgutil
 import signal
 import sys
 import textwrap
@@ -16,11 +14,9 @@ import pytest
 
 from common.core.errors import BadMessage, BadPlugin
 from common.core.machine import uninterrupted
-from common.core.registry import Registry
 from tests.plugins.installing import leave
 
 _numbers = count()
-GROUPS = ("protocols", "demands", "operations", "learners", "mechanisms", "queries", "hypotheses", "distributions")
 
 
 class Shop:
@@ -137,20 +133,6 @@ def test_of_a_package_that_is_there_twice_the_first_on_the_path_counts(
     shop.install("kennel", {"wolf": "wolves"}, version="1.0", folder=tmp_path / "behind")
     monkeypatch.setattr(sys, "path", [sys.path[0], str(tmp_path / "behind"), *sys.path[1:]])
     assert shop.animals.names() == ["cat", "dog"]
-
-
-def test_an_entry_of_a_documented_group_need_enter_one_registry_only() -> None:
-    """Else it is refused by a registry of which its author never heard."""
-    for room in ("common", "curator", "referee"):
-        for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
-            if module.name.endswith(".base"):
-                import_module(module.name)
-    gc.unfreeze()  # what was there when tests were collected is not listed otherwise
-    demanding: dict[str, set[str]] = {group: set() for group in GROUPS}
-    for registry in (found for found in gc.get_objects() if issubclass(type(found), Registry)):
-        if registry._package.split(".")[0] in ("common", "curator", "referee"):
-            demanding.setdefault(registry.group, set()).add(registry.noun)
-    assert {group: nouns for group, nouns in demanding.items() if group in GROUPS and len(nouns) != 1} == {}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError, SystemExit])

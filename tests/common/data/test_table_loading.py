@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import gzip
 import lzma
 import os
@@ -151,36 +150,25 @@ def test_a_number_that_is_none_and_a_column_that_is_not_there_are_named(tmp_path
             "people.csv: line 5, column 'age': must be a finite number (and 1 more such rows); a text that stands for "
             "a missing one is listed in layout.missing"
         )
+    # Whether all labels are alike is private: a run that stopped there would tell it. ``referee check`` says it.
+    assert (read(tmp_path, lines().replace(b"<=50K", b">50K")).labels == 1).all()
     assert "no row is left" in flaw(tmp_path, GOOD, where={"job": ["astronaut"]})
     assert "has no column 'weight'" in flaw(tmp_path, GOOD, where={"weight": ["1"]})
 
 
-def test_one_class_is_read_like_any_other_file(tmp_path):
-    """Whether all labels are alike is private: a run that stopped there would tell it. ``referee check`` says it."""
-    assert (read(tmp_path, lines().replace(b"<=50K", b">50K")).labels == 1).all()
-
-
 PEOPLE = polars.DataFrame({"age": [20.0, 30.0], "job": ["clerk", None], "income": [">50K", "<=50K"]})
-ODD = {
-    "lists": [[1], [2]],
-    "structs": [{"a": 1}, {"a": 2}],
-    "durations": [datetime.timedelta(1), None],
-    "bytes that are no UTF-8 text": [b"\xff", b"a"],
-}
 
 
-@for_each("what", ODD)
-def test_what_has_no_text_is_refused_if_it_is_used_and_not_looked_at_if_it_is_not(tmp_path, what):
-    people, odd = source(files=["people.PARQUET"]), polars.Series(ODD[what])
+def test_what_has_no_text_is_refused_if_it_is_used_and_not_looked_at_if_it_is_not(tmp_path):
+    people, odd = source(files=["people.PARQUET"]), polars.Series([[1], [2]])
     PEOPLE.with_columns(spare=odd).write_parquet(tmp_path / "people.PARQUET")
     assert len(load(tmp_path, people)) == 2
     assert examine(tmp_path, people, people=2).sound
     PEOPLE.with_columns(age=odd).write_parquet(tmp_path / "people.PARQUET")
-    with pytest.raises(BadData, match=f"people.PARQUET: column 'age' holds {what}: .*, or leave the column out"):
-        load(tmp_path, people)
+    assert "column 'age' holds lists" in flaw(tmp_path, file="people.PARQUET")
     (finding,) = examine(tmp_path, people, people=2).findings
     assert (finding.kind, finding.severity) == ("unreadable", "stops")
-    assert f"column 'age' holds {what}" in finding.what
+    assert "column 'age' holds lists" in finding.what
 
 
 def test_a_folder_or_another_file_is_no_file(tmp_path):
