@@ -1,4 +1,4 @@
-"""State directories: whole files, one purpose, one process. Databases: tables made once, and refusals that change none."""
+"""State directories: whole files, one purpose, one process. Databases: tables made once, refusals that change none."""
 
 from __future__ import annotations
 

@@ -327,7 +327,6 @@ def test_what_agents_are_sure_to_tell_is_what_a_race_shows_where_nobody_leaves()
         assert told < 0.9 * (alone.high - alone.low)  # what intervals alone are sure to tell
 
 
-@pytest.mark.slow
 def test_settings_of_a_portfolio_that_make_no_sense_are_refused_beforehand():
     """Counts of the curator's people are asked for only after agents have answered."""
     discriminant = "curator.learner={name: discriminant, norm: 1.0, mu: plan}"
@@ -343,13 +342,13 @@ def test_settings_of_a_portfolio_that_make_no_sense_are_refused_beforehand():
         ("portfolio", [discriminant, "portfolio.raking=true"], "learns from the sample as it is"),
         (
             "portfolio",
-            [*LIGHT, "portfolio.groups=[3, 8]"],
+            [*LIGHT, NOISE, "portfolio.groups=[3, 8]"],
             "groups: feature 8 .* records have 8, from 0 to 7",
         ),
     ):
         with pytest.raises(BadScenario, match=why):
             resolve(load(scenario, changes))
-    resolve(light("portfolio.groups=[3, 7]"))
+    resolve(light("portfolio.groups=[3, 7]", NOISE))
 
 
 WARNER = Warner(epsilon=1.0)
