@@ -20,18 +20,8 @@ from common.core.values import RUN, Value
 from common.crypto.identity import PROOF_HEADER, Signed, check_announcement
 from common.log import beacon
 from common.log.ledger import LEDGER
+from common.net import app as web
 from common.net import messages
-from common.net.app import (
-    METRICS,
-    Service,
-    create_app,
-    metrics_response,
-    of_requests,
-    read_signed,
-    same,
-    signed_body,
-    signed_of,
-)
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
 from common.net.messages import Perform
 from common.net.monitoring import SECONDS, Family, Histogram, MetricSample, free_bytes, gauge
@@ -64,10 +54,10 @@ async def _announced(curator: Curator, opening: Opening) -> Admitted:
     return Admitted(SMALL if curator.referee is None else LARGE, sha256)
 
 
-def curator_app(curator: Curator, metrics_token: str = "", contributions: Collection | None = None) -> Service:
+def curator_app(curator: Curator, metrics_token: str = "", contributions: Collection | None = None) -> web.Service:
     """Return the service of a curator."""
     worker = Worker("operation")
-    app = create_app(
+    app = web.create_app(
         "Tandem curator",
         "Holds a private sample; answers a fixed set of operations within a fixed budget.",
         limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
@@ -82,23 +72,23 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
     def about() -> CuratorInfo:
         return CuratorInfo(key=curator.key, guarantee=curator.guarantee)
 
-    @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics)", response_class=METRICS)
+    @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics)", response_class=web.METRICS)
     def metrics(token: Token) -> Response:
-        if not metrics_token or token is None or not same(token.credentials, metrics_token):
+        if not metrics_token or token is None or not web.same(token.credentials, metrics_token):
             raise Unauthorized("this needs the token of TANDEM_METRICS_TOKEN, if the curator was started with one")
-        return metrics_response([*of_requests(app), *watched.families()])
+        return web.metrics_response([*web.of_requests(app), *watched.families()])
 
     _add_runs(app, curator)
     _add_operations(app, curator, worker, watched)
     return app
 
 
-def _add_runs(app: Service, curator: Curator) -> None:
+def _add_runs(app: web.Service, curator: Curator) -> None:
     @app.put(
         "/v1/runs/{run}",
         summary="Agree to a run",
         response_model=Signed,
-        openapi_extra=signed_body("configuration"),
+        openapi_extra=web.signed_body("configuration"),
     )
     async def open_run(run: RunName, request: Request) -> Signed:
         return await run_in_threadpool(curator.open_run, await _read_of(run, request, messages.Configuration.KIND))
@@ -107,7 +97,7 @@ def _add_runs(app: Service, curator: Curator) -> None:
         "/v1/runs/{run}/share",
         summary="Open the share of the agents' order, once, to the run's beacon",
         response_model=Signed,
-        openapi_extra=signed_body("open-share"),
+        openapi_extra=web.signed_body("open-share"),
     )
     async def open_share(run: RunName, request: Request) -> Signed:
         return await run_in_threadpool(curator.open_share, await _read_of(run, request, beacon.RevealRequest.KIND))
@@ -116,20 +106,20 @@ def _add_runs(app: Service, curator: Curator) -> None:
         "/v1/runs/{run}/acknowledgement",
         summary="Countersign the ledger as far as the referee has received it",
         status_code=204,
-        openapi_extra=signed_body("acknowledgement"),
+        openapi_extra=web.signed_body("acknowledgement"),
     )
     async def acknowledge(run: RunName, request: Request) -> None:
         await run_in_threadpool(curator.acknowledge, await _read_of(run, request, messages.Acknowledgement.KIND))
 
 
 async def _read_of(run: str, request: Request, kind: str) -> Signed:
-    signed = await read_signed(request, kind)
+    signed = await web.read_signed(request, kind)
     if signed.message.get("run") != run:
         raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
     return signed
 
 
-def _add_operations(app: Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
+def _add_operations(app: web.Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
     """Add operations: carried out one after the other, each once; one that takes long is asked for again."""
     running: dict[str, Future[Signed]] = {}
 
@@ -138,13 +128,13 @@ def _add_operations(app: Service, curator: Curator, worker: Worker, watched: Cou
         summary="Carry out an operation, once; 202 means: still at it, ask again",
         response_model=Signed,
         responses={202: {"description": "Still running; repeat the request"}},
-        openapi_extra=signed_body("perform"),
+        openapi_extra=web.signed_body("perform"),
     )
     async def perform(run: RunName, operation_id: OperationId, request: Request) -> Response:
         raw = await request.body()
 
         def admitted() -> tuple[Signed, messages.Perform, Operation[Any]]:
-            signed = signed_of(raw, messages.Perform.KIND)
+            signed = web.signed_of(raw, messages.Perform.KIND)
             if (signed.message.get("run"), signed.message.get("operation_id")) != (run, operation_id):
                 raise BadMessage("the path and the message name different operations")
             return signed, *curator.admit(signed)

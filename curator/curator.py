@@ -111,12 +111,8 @@ class Curator:
     Args:
         scenario: The resolved scenario that this curator has agreed to: its own section is its policy.
         sample: The private sample, n records. Closed with the curator.
-        folder: State directory: ledger, weights, key.
-        public: The public sample, if the scenario has one.
         seed: Public seed, for simulated people only.
-        referee: The referee's public key that it obeys; None pins the first that opens a run.
         schedule: The clock by which real people's releases are held for :data:`RELEASE_UNIT` times a power of two.
-        witnesses: Where the heads of its ledger go, beside the file in its state directory.
         origin: Where the people come from; by default of no table, and charged nothing.
 
     Raises:

@@ -37,9 +37,7 @@ class Standing:
     Attributes:
         people, dimension, dtype: Of the sample: n, d, and the type of the features.
         tv_bound: Bound on the total variation between the present mu and that of a neighbouring sample.
-        learner: The policy's; None where it has none.
         previous: The hypothesis that was released last.
-        public: The public sample; None where the scenario has none.
         check_room: Refuses a reweigh for whose counts there is no memory.
     """
 

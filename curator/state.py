@@ -64,12 +64,7 @@ class Checkpoints:
     def offer(
         self, updates: int, seconds: float, lineage: str, cumulative_losses: Callable[[], Iterable[AnyArray]]
     ) -> None:
-        """Begin to write the scores, if it is time again; they must not change until :meth:`settle`.
-
-        Args:
-            lineage: Digest of all operations up to that one.
-            cumulative_losses: Yields those of each shard.
-        """
+        """Begin to write the scores, if it is time again; they must not change until :meth:`settle`."""
         self._seconds += seconds
         if updates - self._last < EVERY and self._seconds < SECONDS:
             return

@@ -128,7 +128,6 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
     Both are seen as x' = (x - center, 1) of the first ``features`` features x.
 
     Attributes:
-        calibration: As of :class:`AlgorithmSettings`.
         features: d: the first so many features are looked at.
         center: Public, subtracted from every feature.
         intercept: Whether x' ends with a constant 1.

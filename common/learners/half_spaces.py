@@ -38,13 +38,12 @@ class OpenSgd(OpenSettings):
         diameter: D: of the ball; for the box it only scales the steps (the box itself measures sqrt(dim)).
         domain: ``ball`` or ``box``. The box with a negative intercept is the paper's class of ellipses (Appendix D):
             <w, x> > b with all of w and b in [0, 1], where the features are squares.
-        regularization: lambda >= 0.
         lasso: Weight >= 0 of the L1 norm that every proximal step adds to the loss (ISTA's soft threshold); the Lasso
             of Appendix D. ``last`` gives the sparse iterate; an average is sparse only where all its iterates are.
         intercept: c, the value of the feature appended to every record: m = <w, x> + c h_last; 0 for none. If it is
             negative, h_last = b / abs(c) stands for the threshold itself.
-        start: Every coordinate of the public start.
         output: ``average`` of all iterates, ``suffix`` (average of the last half) or ``last``.
+        start: Every coordinate of the public start.
         warm: Begin at the previously released hypothesis (public), where there is one, instead of ``start``.
     """
 

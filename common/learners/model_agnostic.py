@@ -20,24 +20,13 @@ from common.privacy.budget import cost
 from common.privacy.events import Event, Gaussian, Release, SubsampledRelease
 from common.privacy.guarantee import Protected
 from common.privacy.rounding import down, up
+from common.privacy.theorems import votes
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.votes import (
-    MAX_NOISE,
-    MIN_NOISE,
-    Thresholds,
-    answer_mu,
-    answers_sigma,
-    calibrated,
-    flips,
-    printed,
-    stability_margin,
-    stability_share,
-)
 from common.statistics.formulas import PlannedValue, fixed, follow
 
 MIN_EPSILON, MAX_EPSILON = 0.001, 30.0  # geometric noise can be drawn for these
 
-Noise = Annotated[float, Field(ge=MIN_NOISE, le=MAX_NOISE)]
+Noise = Annotated[float, Field(ge=votes.MIN_NOISE, le=votes.MAX_NOISE)]
 Epsilon = Annotated[float, Field(gt=0, le=100)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 
@@ -129,10 +118,10 @@ class GnMax(OpenGnMax, Aggregation):
             return self.noise
         if self.epsilon is None or self.delta is None:
             raise AssertionError("either noise or epsilon and delta are given")
-        return answers_sigma(queries, self.epsilon, self.delta, touched)
+        return votes.answers_sigma(queries, self.epsilon, self.delta, touched)
 
     def event(self, count: int, queries: int, touched: int) -> Event:
-        return Gaussian(count=count, mu=answer_mu(self.sigma(queries, touched), touched))
+        return Gaussian(count=count, mu=votes.answer_mu(self.sigma(queries, touched), touched))
 
     def guarantee(self) -> tuple[float, float] | None:
         return None if self.epsilon is None or self.delta is None else (self.epsilon, self.delta)
@@ -158,7 +147,7 @@ class Stability(WholeRelease, OpenStability):
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
         try:
-            stability_share(queries, self.epsilon, self.delta)
+            votes.stability_share(queries, self.epsilon, self.delta)
         except BadInput as unfit:
             raise BadScenario(f"stability: {unfit.detail}") from None
 
@@ -173,12 +162,12 @@ class SparseVector(WholeRelease, OpenSparseVector):
         """Pure cost of the estimate, 0 if there is none."""
         return 0.0 if self.estimate is None else down(self.estimate * self.epsilon)
 
-    def thresholds(self, queries: int, cutoff: int) -> Thresholds:
+    def thresholds(self, queries: int, cutoff: int) -> votes.Thresholds:
         """Return the calibration for a given T, for what the estimate leaves of epsilon; BadInput if there is none."""
         left = self.epsilon if self.estimate is None else down(self.epsilon - up(self.estimate_epsilon))
         if self.bounds == "paper":
-            return printed(cutoff, queries, left, self.delta, self.beta)[0]
-        return calibrated(cutoff, queries, left, self.delta)
+            return votes.printed(cutoff, queries, left, self.delta, self.beta)[0]
+        return votes.calibrated(cutoff, queries, left, self.delta)
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
         if self.estimate is not None and not MIN_EPSILON <= self.estimate_epsilon <= MAX_EPSILON:
@@ -189,7 +178,7 @@ class SparseVector(WholeRelease, OpenSparseVector):
         try:
             self.thresholds(queries, self.cutoff)
             if self.bounds == "paper":
-                wanted = printed(self.cutoff, queries, self.epsilon, self.delta, self.beta)[1]
+                wanted = votes.printed(self.cutoff, queries, self.epsilon, self.delta, self.beta)[1]
                 if chunks < wanted or people < wanted:
                     raise BadInput(
                         f"the constants that Algorithm 2 prints take {wanted:,} chunks for {queries:,} queries and "
@@ -233,9 +222,6 @@ class OpenModelAgnostic(OpenSettings):
             target accuracy 1/m); the noise wants k well above sigma, or the sparse vector's level.
         by: ``slot`` or ``content``: what identifies a record (:mod:`curator.learners.teachers`). The latter costs twice
             as much.
-        teacher, student: Classifiers of scikit-learn.
-        aggregation: ``gnmax``, noisy counts; ``sparse-vector``, the paper's; or ``stability``
-            (:mod:`common.learners.model_agnostic`).
         queries: m, the public points that are labelled: the first so many.
         draws: m', or null.
         protects: ``records``, or ``labels``: then the features of the curator's people are taken for public, and the
@@ -387,7 +373,7 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
             text = "distance to instability from which all points are answered with probability 95%"
             return {"chunks": chunks, "margin": fixed(_margin(self, aggregation), text, SOURCE)}
         sigma = aggregation.sigma(self.queries, self.touched)
-        flipped = flips(AGREEMENT, self.chunks, sigma, self.class_count)
+        flipped = votes.flips(AGREEMENT, self.chunks, sigma, self.class_count)
         return {
             "chunks": chunks,
             "sigma": fixed(sigma, "sigma of a count: sqrt(2 m T)/mu*(eps, delta)", SOURCE),
@@ -425,5 +411,6 @@ def _enough(learner: OpenModelAgnostic, aggregation: GnMax | Stability | SparseV
 def _margin(learner: OpenModelAgnostic, aggregation: Stability | SparseVector) -> int:
     queries = learner.queries
     if isinstance(aggregation, Stability):
-        return stability_margin(0.05 / queries, *stability_share(queries, aggregation.epsilon, aggregation.delta))
+        share = votes.stability_share(queries, aggregation.epsilon, aggregation.delta)
+        return votes.stability_margin(0.05 / queries, *share)
     return aggregation.thresholds(queries, aggregation.cutoff).margin(0.05 / queries)

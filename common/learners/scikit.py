@@ -33,7 +33,6 @@ class Classifier(Value):
     """A classifier of scikit-learn with its constructor's arguments.
 
     Attributes:
-        classifier: The class's name.
         parameters: Numbers, strings, booleans, null; a classifier ({"classifier": ..., "parameters": ...}); lists of
             numbers, or of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as
             ``estimators``). ``random_state`` comes from the curator's source wherever it is not given. What a

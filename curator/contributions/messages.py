@@ -41,12 +41,10 @@ class Offer(Value):
     It holds no time and nothing of what was contributed, so that a curator makes the same one at each start.
 
     Attributes:
-        scenario, title: The run that the records are for.
         policy: Digest of all that the curator agrees to (:func:`common.scenario.scenario.policy_digest`).
         table: Columns, bounds, categories and label: what a record has to be.
         people: n: how many people the sample takes.
         guarantee: What holds for each of them, whatever the curator is asked in this run.
-        suite: Of HPKE (RFC 9180), in base mode.
         public_key: To which records are sealed: of X25519, hex.
     """
 
@@ -152,13 +150,9 @@ def checked_fields(fields: Mapping[str, Any], table: TableSource) -> Fields:
 
     A field that means a listed value is written as it is listed, so that its length is one of the offer's.
 
-    Args:
-        fields: As for :func:`common.data.tables.record_of`.
-        table: The table of the offer.
-
     Raises:
-        BadData: As that function, and if a number is beyond its public bounds or too long, or a value is none of those
-            listed. Messages name columns, never what a field holds.
+        BadData: As :func:`common.data.tables.record_of`, and if a number is beyond its public bounds or too long, or a
+            value is none of those listed. Messages name columns, never what a field holds.
     """
     record_of(fields, table)
     texts = {name: _as_listed(name, text_of(name, fields[name]), table) for name in sorted(table.columns)}
