@@ -12,17 +12,7 @@ from onnx import TensorProto, helper
 from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ordinary_kinds, parse_hypothesis
 from common.local.hypotheses.onnx import MAX_BYTES, MAX_NODES, MAX_NUMBERS, Onnx, evaluator, read_graph
-from tests.common.local.hypotheses.onnx_models import (
-    FLOAT,
-    INT64,
-    ML,
-    constant,
-    linear,
-    model,
-    node,
-    stump_trees,
-    wire,
-)
+from tests.common.local.hypotheses.onnx_models import FLOAT, INT64, ML, constant, linear, model, node, stump_trees, wire
 from tests.tiers import for_each
 
 FEATURES = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
