@@ -198,24 +198,24 @@ class Collection:
         message = Withdrawal.parse(verify(signed, Withdrawal.KIND))
         self._check_address(message.curator, message.offer)
         with self._lock:
-            gone = self._store.gone(signed.key)
+            gone, when = self._store.gone(signed.key) or ("", 0)
             held = self._store.find(signed.key)
             if held is not None:
                 named = Contribution.parse(held.envelope.message).contribution
-            elif gone is not None:
-                named = gone.contribution
+            elif gone:
+                named = gone
             elif self._store.named(message.contribution) is not None:
                 raise Forged("another key has signed this contribution: only that key can withdraw it")
             else:
                 raise NotFound("this curator holds no contribution of this key: nothing was deleted or stored")
             if named != message.contribution:
                 raise Conflict("this contributor's contribution has another name")
-            if gone is not None:
-                return self._receipt(signed.key, message.contribution, "withdrawn", gone.time)
-            self._check_open()
-            gone = self._store.withdraw(signed.key, message.contribution, int(self._clock()))
-            log.info("contribution %s is withdrawn", message.contribution)
-            return self._receipt(signed.key, message.contribution, "withdrawn", gone.time)
+            if not gone:
+                self._check_open()
+                when = int(self._clock())
+                self._store.withdraw(signed.key, message.contribution, when)
+                log.info("contribution %s is withdrawn", message.contribution)
+            return self._receipt(signed.key, message.contribution, "withdrawn", when)
 
     def _check_address(self, curator: str, offer: str) -> None:
         if (curator, offer) != (self._identity.public, self._digest):

@@ -58,14 +58,6 @@ class Held:
     time: int
 
 
-@dataclass(frozen=True)
-class Gone:
-    """What is left of a contribution that was withdrawn: its name, and when."""
-
-    contribution: str
-    time: int
-
-
 class Store:
     """What a method has returned from is on disk."""
 
@@ -108,10 +100,11 @@ class Store:
     def named(self, contribution: str) -> Held | None:
         return next(self._all(KEPT.c.contribution == contribution), None)
 
-    def gone(self, contributor: str) -> Gone | None:
+    def gone(self, contributor: str) -> tuple[str, int] | None:
+        """Return what is left of a contribution that was withdrawn: its name, and when."""
         with self._reading() as connection:
             row = connection.execute(sa.select(WITHDRAWN).filter_by(contributor=contributor)).one_or_none()
-        return None if row is None else Gone(row.contribution, row.time)
+        return None if row is None else (row.contribution, row.time)
 
     def __iter__(self) -> Iterator[Held]:
         return self._all(sa.true())
@@ -140,7 +133,7 @@ class Store:
             connection.execute(sa.insert(KEPT).values(position=position, **values))
         return Held(position, envelope, time)
 
-    def withdraw(self, contributor: str, contribution: str, time: int) -> Gone:
+    def withdraw(self, contributor: str, contribution: str, time: int) -> None:
         """Delete what a contributor contributed, and remember that nothing of it is to be taken again, durably."""
         with self._writing() as connection:
             theirs = KEPT.c.contributor == contributor
@@ -148,7 +141,6 @@ class Store:
             connection.execute(sa.delete(KEPT).where(theirs))
             values = {"contributor": contributor, "contribution": contribution, "time": time, "code": code}
             connection.execute(sa.insert(WITHDRAWN).values(values))
-        return Gone(contribution, time)
 
     def check_writable(self) -> None:
         with self._engine.connect() as connection:

@@ -177,6 +177,8 @@ def test_a_repeated_request_gets_the_stored_release_and_is_charged_once(bench):
     for _ in range(3):
         assert bench.perform(0, LEARN) == first
     assert ledger(bench) == before
+    with pytest.raises(errors.Conflict, match="operation id 0 was used for another operation"):
+        bench.perform(0, {"kind": "learn", "round": 2})
     assert len(before) == 1
 
 

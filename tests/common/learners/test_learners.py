@@ -108,6 +108,7 @@ def test_features_are_shown_where_labels_alone_are_protected(changes, protected,
     """All of them, or those before the columns of the classes."""
     found = SETTINGS.parse({**MODEL_AGNOSTIC, **changes})
     assert (found.protected, found.shown_features) == (protected, shown)
+    assert SETTINGS.parse({"name": "svm", "draws": 9}).class_columns == (0, 0)
     for _, settings in SETTINGS.items():
         assert settings.shown_features is LearnerSettings.shown_features, "it follows from what is protected"
 

@@ -100,8 +100,10 @@ def test_it_travels_and_takes_values_only(mechanism: Mechanism) -> None:
         with pytest.raises(BadMessage):
             parse_mechanism(broken)
     assert mechanism.answer_kind(None) == mechanism.answers
-    with pytest.raises(PolicyRefused, match=r"randomizes a value in .*, the query says one of 16 items"):
-        mechanism.answer_kind(16)
+    assert mechanism.leaves(None).startswith(("One ", "A whole number"))
+    for ask in (mechanism.answer_kind, mechanism.leaves):
+        with pytest.raises(PolicyRefused, match=r"randomizes a value in .*, the query says one of 16 items"):
+            ask(16)
     assert len(draw(mechanism, np.empty(0))) == 0
 
 
