@@ -38,7 +38,7 @@ from common.numerics.randomness import RandomSource
 from common.scenario import loading
 from common.scenario.plan import resolve
 from curator.learners.base import learn_from, parse_learner
-from curator.learners.sgd import Sgd
+from curator.learners.half_spaces import Sgd
 from curator.mechanisms.parities import Equations
 from curator.sample.base import LocalSample, Sample
 from curator.sample.fixed_rows import FixedRows, Grid

@@ -29,7 +29,7 @@ from common.scenario import loading
 from common.scenario.plan import resolve
 from common.scenario.scenario import ResolvedScenario
 from curator.learners.base import parse_learner
-from curator.learners.parity import ParityLearner, vote
+from curator.learners.rules import ParityLearner, vote
 from curator.mechanisms.parities import Equations, eliminate, pack
 
 DIMENSIONS = (64, 128, 200)

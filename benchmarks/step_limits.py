@@ -33,7 +33,7 @@ from common.local.records import Records
 from common.numerics import chacha
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from curator.learners.sgd import Sgd
+from curator.learners.half_spaces import Sgd
 from curator.mechanisms.gaussian_noise import LANES, normals
 from curator.mechanisms.gradient_steps import coordinates, descend
 from curator.sample.base import LocalSample

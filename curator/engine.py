@@ -42,14 +42,12 @@ def check_features(operation: Operation[Any], dimension: int) -> None:
 
 @dataclass(frozen=True)
 class CuratorPolicy:
-    """What the curator agrees to do, for any referee.
+    """What the curator agrees to do, for any referee: ``rounds`` of each of some kinds of ``operations`` at most.
 
     Attributes:
         n: Number of records.
-        rounds: Most operations of each kind.
         learner: None where nothing is learned.
-        operations: The kinds that the agreed protocol may ask this curator for.
-        further: Operations of a kind that it may ask for beyond ``rounds``.
+        further: Operations of a kind that may be asked for beyond ``rounds``.
     """
 
     n: int
@@ -84,12 +82,9 @@ class CuratorPolicy:
         *,
         public_is_read: bool = True,
     ) -> CuratorPolicy:
-        """Return the policy in a resolved scenario for samples of this shape, before any record is seen.
+        """Return the policy for samples of this shape, before any record is seen; raises BadScenario as :meth:`of`.
 
         The public sample, if there is one, is checked where it was read (``public_is_read``).
-
-        Raises:
-            BadScenario: If the learner cannot learn from such samples.
         """
         section = scenario.curator
         n, kappa, eta, rounds = section.n, section.kappa, section.eta, section.rounds
@@ -150,10 +145,7 @@ def constant_failure(kind: str) -> Iterator[None]:
     The text of an exception may quote a record, and which exception it is may depend on one. That there was a failure
     cannot be hidden from whoever waits for a release; so no learner of ours fails for some samples and not for others,
     unless its settings are to blame (:meth:`curator.learners.base.Learner.check`). What would end a thread is a failure
-    as well.
-
-    Raises:
-        OperationFailed: Always the same, whatever was raised.
+    as well. The problem is an OperationFailed.
     """
     try:
         yield
@@ -188,11 +180,10 @@ class _Filter(io.TextIOBase):
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Swallow all that this thread writes to the standard output and error, warnings included.
+    """Swallow all that this thread writes to the standard output and error, warnings included; other threads go on.
 
-    Other threads write as before. Code that is not Python, and that writes to the descriptors themselves, is not
-    stopped: no classifier of scikit-learn does, unless it is given ``verbose``, which is refused
-    (:mod:`common.learners.scikit`).
+    Code that is not Python and writes to the descriptors themselves is not stopped: no classifier of scikit-learn does,
+    unless it is given ``verbose``, which is refused (:mod:`common.learners.scikit`).
     """
     own = threading.get_ident()
     with _LOCK:
@@ -405,7 +396,7 @@ class Engine:
     def run(self, number: str, operation: Operation[R], event: Event) -> R:
         """Carry out an operation that was admitted, under a number of its own; return what it releases.
 
-        The operation gets no more of the sample than the charged event pays for. Until :meth:`advance` the engine takes
+        Until :meth:`advance` the engine takes
         no other. Should the operation fail, or not be stored, memory may be ahead of what has happened: then this
         engine is of no use any more, and another one is built from the past.
 
@@ -421,7 +412,7 @@ class Engine:
         return result
 
     def advance(self) -> None:
-        """Go on from where the last operation has led: what it released is stored, if it has to be."""
+        """Go on from where the last operation has led: what it released is stored, where it has to be."""
         self._running = False
 
     def perform(self, number: str, operation: Operation[R]) -> R:

@@ -23,9 +23,9 @@ from curator.learners.base import CallSizes, Learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.mechanisms import counts
 from curator.mechanisms.access import Access
+from curator.mechanisms.counts import NoisyHead
 from curator.mechanisms.parities import RankParities
 from curator.mechanisms.selection import MostFrequent
-from curator.mechanisms.sparse_histogram import NoisyHead
 
 Kind = TypeVar("Kind", bound=Operation[Any])
 
@@ -113,7 +113,7 @@ class SelectHandler(ReleasingHandler[ops.Select, ops.SelectedFeature]):
 
 @HANDLERS.register("head")
 class HeadHandler(ReleasingHandler[ops.HeadList, ops.CountedHead]):
-    """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.sparse_histogram.NoisyHead`."""
+    """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.counts.NoisyHead`."""
 
     def check(self, operation: ops.HeadList, standing: Standing) -> None:
         if standing.people < 2:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.special import expit
 from sqlalchemy.exc import OperationalError
+from threadpoolctl import threadpool_limits
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario, TandemError
@@ -28,7 +29,6 @@ from common.numerics.randomness import RandomSource, subseed
 from common.protocols.base import demands_of
 from common.scenario.plan import resolve
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, parse, settled
-from curator.learners.adaptation import one_thread
 from curator.mechanisms.parities import Equations
 from deploy.deployment import Embedded, OnProgress
 from referee.protocols.base import halts
@@ -206,7 +206,7 @@ def half_space(records: Records) -> Linear:
         return float(value), np.append(slope, pull.sum())
 
     start = np.zeros(records.dimension + 1)
-    with one_thread():
+    with threadpool_limits(1, "blas"):
         found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", options=_UNTIL).x
     return Linear(weights=tuple(found[:-1].tolist()), threshold=-float(found[-1]))
 

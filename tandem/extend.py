@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from common.statistics.intervals import Estimate
     from curator.learners.base import LEARNERS, CallSizes, Learner
     from curator.mechanisms.access import Access
-    from curator.mechanisms.clipped_steps import ClippedSteps
     from curator.mechanisms.counts import NoisyCount, NoisyHistogram
+    from curator.mechanisms.gradient_steps import ClippedSteps
     from curator.mechanisms.selection import MostFrequent
     from curator.mechanisms.sums import ClippedSum
     from curator.operations import HANDLERS, OperationHandler, Standing

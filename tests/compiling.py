@@ -63,7 +63,7 @@ def large_loops() -> Iterator[Callable[[], Any]]:
     """Yield what compiles the loops of gradient descent: seconds for each kind of record, noise and domain."""
     from common.numerics.randomness import RandomSource
     from curator.learners.base import learn_from
-    from curator.learners.sgd import Sgd
+    from curator.learners.half_spaces import Sgd
     from tests.common.numerics.test_targets import sampler
 
     kinds: tuple[dict[str, Any], ...] = ({}, {"domain": "box", "start": 1.0}, {"lasso": 0.2})

@@ -6,7 +6,6 @@ large as they can be (the radius is small), so the worst case is nearly there, a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,10 @@ from common.learners.adaptation import Private
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_noise
-from curator.learners import adaptation as convex_module
-from curator.learners import adaptation as settings_module
+from curator.learners import adaptation, noisy_descent
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
-from curator.learners.discrepancy import private_discrepancy, sensitivity
-from curator.learners.domains import Domains, DomainSide
-from curator.learners.noisy_descent import Bounds, Found, descend
+from curator.learners.domains import Domains, DomainSide, private_discrepancy, sensitivity
+from curator.learners.noisy_descent import Found, descend
 from deploy.auditing import Case, Safeguard, without
 
 AUDITED = {
@@ -64,7 +61,7 @@ def algorithm_cases() -> list[Case]:
 
     def case(name: str, settings: Any, private: Private) -> Case:
         inputs = person(1.0, 1.0, private), person(1.0, -1.0, private)
-        alone = fitted(settings, (settings_module, "step_noise"), one_step)
+        alone = fitted(settings, (noisy_descent, "step_noise"), one_step)
         return Case(
             name,
             epsilon_of(MU, DELTA),
@@ -108,8 +105,8 @@ def public_clip_case() -> Case:
     public = DomainSide(np.zeros((1, 1)), np.full(1, 0.1))
     inputs = [Domains(public, person(1.0, response).target) for response in (1.0, -1.0)]
 
-    def unclipped(domains: Domains, bounds: Bounds, *rest: Any) -> Found:
-        return descend(domains, replace(bounds, residual_clip=None), *rest)
+    def unclipped(settings: ConvexSettings, *rest: Any) -> Found:
+        return descend(settings.model_copy(update={"residual_clip": None}), *rest)
 
     return Case(
         "CnvxAdap, residuals clipped by the public side",
@@ -118,7 +115,7 @@ def public_clip_case() -> Case:
         fitted(settings),
         800,
         delta=DELTA,
-        twins={"noise of the clip, residuals without": fitted(settings, (convex_module, "descend"), unclipped)},
+        twins={"noise of the clip, residuals without": fitted(settings, (adaptation, "descend"), unclipped)},
         least=0.1,
     )
 

@@ -30,7 +30,7 @@ from common.privacy.budget import cost
 from common.privacy.theorems.randomized_response import Rates, Rule, rates
 from curator.engine import Workspace
 from curator.learners.base import learn_from, parse_learner
-from curator.learners.parity import BOTTOM
+from curator.learners.rules import BOTTOM
 from curator.mechanisms import parities
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing

@@ -35,11 +35,10 @@ from common.privacy.theorems.randomized_response import rates
 from curator.engine import Workspace
 from curator.mechanisms import counts as counting
 from curator.mechanisms import parities, selection, sums
-from curator.mechanisms.counts import NoisyHistogram
+from curator.mechanisms.counts import NoisyHead, NoisyHistogram
 from curator.mechanisms.gaussian_noise import fine_normals, whole_normals
 from curator.mechanisms.parities import RankParities
 from curator.mechanisms.selection import choose_level
-from curator.mechanisms.sparse_histogram import NoisyHead
 from curator.mechanisms.sums import ClassMoments, ClippedSum, Moments
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing

@@ -23,11 +23,11 @@ AREAS: dict[str, tuple[str, ...]] = {
     ),
     "learners": (
         "common/learners/*.py",
-        "curator/learners/sgd.py",
+        "curator/learners/half_spaces.py",
         "curator/mechanisms/access.py",
-        *(f"curator/learners/{name}.py" for name in ("exponential", "parity", "model_agnostic", "chosen")),
+        *(f"curator/learners/{name}.py" for name in ("rules", "model_agnostic", "chosen")),
     ),
-    "adaptation": tuple(f"curator/learners/{name}.py" for name in ("adaptation", "noisy_descent", "discrepancy")),
+    "adaptation": tuple(f"curator/learners/{name}.py" for name in ("adaptation", "noisy_descent", "domains")),
     "curator's noise and draws": ("curator/mechanisms/**/*.py",),
     "sampling": (
         "common/data/population.py",

@@ -27,7 +27,7 @@ Noise = Annotated[float, Field(ge=0, le=1 << 17)]
 
 
 class OpenSgd(OpenSettings):
-    """Settings of gradient descent (:class:`curator.learners.sgd.Sgd`).
+    """Settings of gradient descent (:class:`curator.learners.half_spaces.Sgd`).
 
     Attributes:
         loss: ``logistic`` ln(1 + e^{-lm}); ``hinge`` max(0, 1 - lm); ``perceptron`` max(0, -lm), which is the paper's
@@ -222,7 +222,7 @@ Mu = Annotated[float, Field(gt=0, le=_MOST)]
 
 
 class OpenDiscriminant(OpenSettings):
-    """Settings of the discriminant (:class:`curator.learners.discriminant.Discriminant`).
+    """Settings of the discriminant (:class:`curator.learners.half_spaces.Discriminant`).
 
     Attributes:
         mu: The one release is mu-GDP.

@@ -25,7 +25,7 @@ Epsilon = Annotated[float, Field(gt=0)]
 
 
 class OpenExponential(OpenSettings):
-    """Settings of the exponential mechanism (:class:`curator.learners.exponential.Exponential`).
+    """Settings of the exponential mechanism (:class:`curator.learners.rules.Exponential`).
 
     Attributes:
         hypotheses: ``conjunctions`` of ``literals`` features (0/1 features only), or ``stumps``.
@@ -97,7 +97,7 @@ _BLOCKS = 1
 
 
 class OpenParity(OpenSettings):
-    """Settings of the learner of parities (:class:`curator.learners.parity.ParityLearner`).
+    """Settings of the learner of parities (:class:`curator.learners.rules.ParityLearner`).
 
     Attributes:
         epsilon: Of one call.

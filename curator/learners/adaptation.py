@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
+from common.learners.adaptation import AdaptationSettings as PublicSettings
 from common.learners.adaptation import (
-    MAX_SHARE,
-    MIN_SHARE,
-    AlgorithmSettings,
     CnvxAdapSettings,
     ConvexFields,
     NcnvxAdapSettings,
@@ -26,66 +22,24 @@ from common.learners.adaptation import (
     Private,
     split,
 )
-from common.learners.adaptation import AdaptationSettings as PublicSettings
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate
-from common.privacy.theorems.gaussian_dp import scales_share, step_noise
 from curator.learners.base import LEARNERS, CallSizes, Learner
-from curator.learners.discrepancy import private_discrepancy
-from curator.learners.domains import Domains, DomainSide, Loss, PublicFit, Whitening, fit_public, whitening
-from curator.learners.noisy_descent import HARD, Bounds, Course, Found, descend, sensitivities
+from curator.learners.domains import (
+    Domains,
+    DomainSide,
+    Loss,
+    PublicFit,
+    Whitening,
+    fit_public,
+    private_discrepancy,
+    whitening,
+)
+from curator.learners.noisy_descent import Bounds, DescentSettings, Found, Prepared, Steps, descend
 from curator.mechanisms.access import Access
 from curator.mechanisms.base import CentralMechanism, central
-
-
-class DescentSettings(AlgorithmSettings):
-    """Settings of both algorithms, and what follows from them."""
-
-    loss: ClassVar[Loss]
-    convex: ClassVar[bool]
-
-    @property
-    def bounds(self) -> Bounds:
-        """The public bounds on a record."""
-        return Bounds(self.loss, self.radius, self.norm)
-
-    def clipped(self, domains: Domains) -> Self:
-        """Return the same settings with the numbers that the public side decides: a function of no private record."""
-        return self
-
-    def softmax(self, records: int) -> float:
-        """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself.
-
-        By default (m + n) ln(m + n): the softmax is then above the maximum by 1/(m + n) at most.
-        """
-        if self.sharpness is not None:
-            return self.sharpness
-        return HARD if self.convex and self.steps == "paper" else records * float(np.log(max(records, 3)))
-
-    def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
-        """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""
-        self.check_mu(mu)
-        first, second = sensitivities(self.bounds, domains, self.alpha)
-        share, joint = self.scales_share, self.loss == "squared"
-        if self.calibration == "paper":
-            share, joint = 0.5, False
-        elif share is None:
-            # In the paper's variables: s_2 = p^2 B, and U = 1.
-            weights = self.radius * math.sqrt(domains.dimension) * first
-            scales = math.sqrt(domains.people) * domains.private_share(self.alpha) ** 2 * second
-            share = scales_share(weights, scales)
-        found = step_noise(mu, self.iterations, min(max(share, MIN_SHARE), MAX_SHARE), joint=joint)
-        return first * found.gradient, second * found.scales
-
-    @abstractmethod
-    def iterates(self, source: RandomSource) -> tuple[int, int]:
-        """Return how many iterations are made, and how many of them are not averaged."""
-
-    @abstractmethod
-    def printed_steps(self, prepared: Prepared) -> Steps:
-        """Return the paper's step sizes."""
 
 
 class ConvexSettings(ConvexFields, DescentSettings):
@@ -101,11 +55,7 @@ class ConvexSettings(ConvexFields, DescentSettings):
         return Bounds(self.loss, self.radius, self.norm, self.residual_clip)
 
     def clipped(self, domains: Domains) -> Self:
-        """Return the same settings with the number that ``residual_clip: public`` stands for.
-
-        The noise and the loop both read it from :attr:`bounds`, so that no other clip is used than the one that the
-        noise is calibrated to.
-        """
+        """Return the same settings with the number that ``residual_clip: public`` stands for, read from there only."""
         if self.residual_clip != "public":
             return self
         return self.model_copy(update={"residual_clip": _public_fit(domains, self).residual_clip})
@@ -151,28 +101,6 @@ class NonconvexSettings(NonconvexFields, DescentSettings):
         return Steps(step, step * source**3, step * target**3)
 
 
-class Steps(NamedTuple):
-    """Step sizes of w, and of the source's and the target's scales."""
-
-    weights: float
-    source: float
-    target: float
-
-
-class Prepared(NamedTuple):
-    """What is settled before the first iteration: domains within public bounds, their discrepancy, private or exact.
-
-    ``noise`` is sigma_1 and sigma_2, 0 without privacy; ``start`` is where w begins, None for 0; ``reach`` is how far
-    noise may take w in all iterations.
-    """
-
-    domains: Domains
-    discrepancy: float
-    noise: tuple[float, float]
-    start: Floats | None
-    reach: float
-
-
 def solve(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Found:
     """Run CnvxAdap or NCnvxAdap, as the settings say; only the weights may be released.
 
@@ -198,12 +126,11 @@ def solve(domains: Domains, settings: DescentSettings, mu: float | None, source:
         mu: Of everything; None for no privacy.
         source: Of the noise, and of the number of a random iterate.
     """
-    with one_thread():
+    with threadpool_limits(1, "blas"):  # products of matrices depend on the number of threads in their last digits
         settings = settings.clipped(domains)
         prepared = prepare(domains, settings, mu, source)
         steps = settings.printed_steps(prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
-        plan = course(settings, prepared, steps, *settings.iterates(source))
-        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"), prepared.start)
+        return descend(settings, prepared, steps, *settings.iterates(source), source.derive("noise"))
 
 
 def prepare(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Prepared:
@@ -253,25 +180,6 @@ def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
     return Steps(weights, *sides)
 
 
-def course(settings: DescentSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int) -> Course:
-    """Return what the loop does; the last ``iterations - burn`` iterates are averaged."""
-    return Course(
-        alpha=settings.alpha,
-        kappa_1=settings.kappa_1,
-        kappa_2=settings.kappa_2,
-        kappa_inf=settings.kappa_inf,
-        sharpness=settings.softmax(sum(prepared.domains.sizes)),
-        convex=settings.convex,
-        discrepancy=prepared.discrepancy,
-        iterations=iterations,
-        step_weights=steps.weights,
-        steps_scales=(steps.source, steps.target),
-        gradient_noise=prepared.noise[0],
-        scales_noise=prepared.noise[1],
-        burn=burn,
-    )
-
-
 def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
     """Return beta_bar of Lemma 5.1, J's smoothness in (w, u), from the terms of its proof (20) and (21)."""
     bounds, (m, n) = settings.bounds, domains.sizes
@@ -294,12 +202,10 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
 @central
 @dataclass(frozen=True)
 class Adaptation(CentralMechanism[DomainSide, Floats]):
-    """CnvxAdap or NCnvxAdap between a public side and the private one; releases w, and is mu-GDP for the private side.
+    """CnvxAdap or NCnvxAdap, by the type of the settings; releases w, and is mu-GDP for the private side.
 
-    Values are a :class:`~curator.learners.domains.DomainSide` a block. The algorithms bring all rows within their
-    public bounds before they use them, whatever they are given, and calibrate their noise from mu.
-
-    The type of the settings says which algorithm it is; without a mu there is no privacy at all.
+    The algorithms bring all rows within their public bounds before they use them, whatever they are given, and
+    calibrate their noise from mu; without a mu there is no privacy at all.
     """
 
     settings: ConvexSettings | NonconvexSettings
@@ -322,26 +228,10 @@ class Adaptation(CentralMechanism[DomainSide, Floats]):
         return solve(Domains(*pair, self.private), self.settings, self.mu, source).weights
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """Keep linear algebra to the caller's thread, within this context.
-
-    A product of matrices otherwise depends on the number of cores in its last digits. And what an iteration does is too
-    little for several threads.
-    """
-    context: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return context
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
 class AdaptationLearner(PublicSettings, Learner):
-    """A learner on the sample itself and a public sample of another domain; the weights play no part.
+    """A learner on the sample itself and a public sample of another domain: mu-GDP (replace one record in its place).
 
-    Both see x' = (x - center, 1), or (whitened x, 1), of the first ``features`` features x. Everything of the sample
-    that is released is the hypothesis: mu-GDP in all (replace one record in its place).
+    The weights play no part. Both samples are seen as x' = (x - center, 1), or (whitened x, 1).
     """
 
     @property

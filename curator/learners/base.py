@@ -19,10 +19,7 @@ from curator.sample.sampling import Sampler
 
 
 class CallSizes(NamedTuple):
-    """What the memory and the noise of a learner's call depend on, beside its settings; all public.
-
-    ``people`` and ``public`` are the sizes of both samples, ``itemsize`` the bytes of a feature as learners see it.
-    """
+    """What memory and noise of a call depend on: sizes of both samples, and bytes of a feature as learners see it."""
 
     people: int
     public: int
@@ -47,8 +44,7 @@ class Learner(LearnerSettings):
     def example(cls) -> tuple[Self, ...]:
         """Return settings, at least one, with which it learns a threshold of one of three features from 4000 people.
 
-        The contract suite does: from 0/1 features where :meth:`check` refuses numbers, and with a public sample where
-        :meth:`check_public` wants one.
+        So the contract suite does, from 0/1 features or with a public sample where the checks want that.
         """
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
@@ -61,36 +57,23 @@ class Learner(LearnerSettings):
         """Refuse a sample of a size that it cannot work with; by default take any."""
 
     def noise_numbers(self, sizes: CallSizes) -> int:
-        """Return how many numbers of Gaussian noise one step, or one release, of a call draws at most.
-
-        By default one a feature, and one for the intercept.
-        """
+        """Return how many numbers of Gaussian noise one step, or one release, of a call draws at most."""
         return sizes.dimension + 1
 
     def check_noise(self, sizes: CallSizes) -> None:
-        """Refuse more numbers of Gaussian noise than the budget pays for, before anything is charged.
-
-        Raises:
-            BadScenario: Saying how many (:func:`common.privacy.events.check_numbers`).
-        """
+        """Refuse more numbers of Gaussian noise than the budget pays for, before anything is charged."""
         check_numbers(self.event(1.0), self.noise_numbers(sizes))
 
     def room(self, sizes: CallSizes) -> int:
-        """Return how many bytes of memory a call takes beside the sample, as far as that grows with people or draws.
+        """Return an upper bound on the bytes that a call takes beside the sample, as far as people or draws say.
 
-        An upper bound: a sample with which this would not fit is refused before any work. By default 0, for learners
-        that hold a few blocks of records at a time.
+        A sample with which this would not fit is refused before any work. By default 0, for a few blocks at a time.
         """
         return 0
 
     @abstractmethod
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Learn by what the event of this call pays for.
-
-        Args:
-            access: The curator's people, as far as the charged event pays for them.
-            previous: The hypothesis that the previous call *released* (public), for a warm start.
-        """
+        """Learn by what the event of this call pays for; ``previous`` is what the call before *released*, if any."""
 
 
 def learn_from(

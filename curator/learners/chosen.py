@@ -22,18 +22,16 @@ from curator.mechanisms.sums import LossSum
 class ChosenLearner(ChosenSettings, Learner):
     """The best of K runs of a learner, each with settings drawn from a public grid, by a private score.
 
-    The sample is split by place: a share of the places, evenly spread, is for validation, the others are for
-    training. Each run trains a mu-GDP learner on the training part and scores what it gives on the validation part:
-    minus the sum of losses, with noise that makes it mu-GDP. One record is in one of the parts, so a run with its score
-    is mu-GDP (the proof is in :func:`curator.mechanisms.selection.choose`), and the best of K runs, K secret, costs
-    what :func:`common.privacy.theorems.selection.epsilon_of_selection` says: Papernot and Steinke (2022), Theorems 2
-    and 6, and better. Only the best hypothesis is released, never a score, K, or the settings that it was made with.
+    A share of the places, evenly spread, is for validation, the others are for training. Each run trains a mu-GDP
+    learner on the training part and scores what it gives on the validation part: minus the sum of losses, with noise
+    that makes it mu-GDP. So a run with its score is mu-GDP (the proof is in
+    :func:`curator.mechanisms.selection.choose`), and the best of K runs, K secret, costs what
+    :func:`common.privacy.theorems.selection.epsilon_of_selection` says. Only the best hypothesis is released, never a
+    score, K, or the settings that it was made with.
 
     All ``law.most`` runs are carried out and K of them looked at, since whoever knew K from the time would undo the
     proof. Runs of very different length tell which settings were drawn, about which the proof says nothing: leave
     numbers of iterations out of the grid where somebody else can read the clock.
-
-    The hypothesis comes from the training part alone; it is not fitted again on everybody, which would cost once more.
     """
 
     @classmethod

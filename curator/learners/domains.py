@@ -13,6 +13,9 @@ from scipy.special import expit
 from common.core.arrays import Floats
 from common.core.errors import BadData, BadScenario
 from common.learners.adaptation import Private
+from common.numerics.randomness import RandomSource
+from common.privacy.rounding import up
+from curator.mechanisms.gaussian_noise import whole_normals
 
 Loss = Literal["squared", "logistic"]
 
@@ -37,9 +40,6 @@ class DomainSide:
         if not (np.isfinite(self.features).all() and np.isfinite(self.responses).all()):
             raise BadData("features and responses must be finite; drop or clip what is not by public bounds first")
 
-    def __repr__(self) -> str:
-        return f"Side(k={len(self)}, d={self.dimension})"
-
     def __len__(self) -> int:
         return len(self.responses)
 
@@ -49,10 +49,7 @@ class DomainSide:
         return int(self.features.shape[1])
 
     def bounded(self, norm: float) -> DomainSide:
-        """Return the same people within public bounds: ||x|| <= ``norm`` by scaling, |y| <= 1 by clipping.
-
-        Each row is changed by itself alone, so neighbours stay neighbours.
-        """
+        """Return the same people, each by itself within public bounds: ||x|| <= ``norm`` scaled, |y| <= 1 clipped."""
         largest = np.maximum(np.abs(self.features).max(axis=1), np.finfo(np.float64).tiny)
         rows = self.features / largest[:, None]  # of no number that could overflow
         kept = np.minimum(largest, norm / np.linalg.norm(rows, axis=1).clip(1.0))
@@ -169,10 +166,9 @@ RIDGE = 1e-5
 
 
 class PublicFit(NamedTuple):
-    """The fit of the public side alone: w_0, in the ball, of least mean loss, and what follows from it.
+    """The fit of the public side alone: w_0, in the ball, of least mean loss; and how far from it noise may take w.
 
-    ``residual_clip`` is the :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual;
-    ``reach`` is how far from w_0 noise may take w.
+    ``residual_clip`` is the :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual.
     """
 
     weights: Floats
@@ -181,7 +177,14 @@ class PublicFit(NamedTuple):
 
 
 def fit_public(side: DomainSide, loss: Loss, radius: float, norm: float) -> PublicFit:
-    """Fit the public side, which is within public bounds (||x|| <= ``norm``, |y| <= 1), over ||w|| <= ``radius``."""
+    """Fit the public side, which is within public bounds (||x|| <= ``norm``, |y| <= 1), over ||w|| <= ``radius``.
+
+    Isotropic noise of root mean square length ``reach`` raises the public mean loss by a quarter at most. With M the
+    mean of x x', it raises the squared loss by reach^2 tr(M)/d in expectation, exactly, and the logistic one by an
+    eighth of that at most (its second derivative is 1/4 at most), beside what the slope adds, which is 0 in
+    expectation. T noisy steps of size step are a martingale of root mean square length step sigma sqrt(d T) if nothing
+    pulls back, and the gradient of a convex loss only pulls back.
+    """
     shares = np.full(len(side), 1.0 / len(side))
     if loss == "squared":
         weights = least_squares(side, shares, radius)
@@ -190,22 +193,12 @@ def fit_public(side: DomainSide, loss: Loss, radius: float, norm: float) -> Publ
     weights *= min(1.0, radius / max(float(np.linalg.norm(weights)), radius))
     residuals = np.abs(side.features @ weights - side.responses)
     clip = max(float(np.quantile(residuals, CLIP_QUANTILE)), LEAST_CLIP * (radius * norm + 1.0))
-    return PublicFit(weights, clip, reach(side, loss, weights, radius))
-
-
-def reach(side: DomainSide, loss: Loss, weights: Floats, radius: float) -> float:
-    """Return rho: isotropic noise of root mean square length rho raises the public mean loss by a quarter at most.
-
-    With M the mean of x x', such noise raises the squared loss by rho^2 tr(M)/d in expectation, exactly, and the
-    logistic one by an eighth of that at most (its second derivative is 1/4 at most), beside what the slope adds, which
-    is 0 in expectation. T noisy steps of size step are a martingale of root mean square length step sigma sqrt(d T) if
-    nothing pulls back, and the gradient of a convex loss only pulls back.
-    """
     scores = side.features @ weights
     losses = (scores - side.responses) ** 2 if loss == "squared" else np.logaddexp(0.0, -side.responses * scores)
     spread = float(np.square(side.features).sum(axis=1).mean()) * (1.0 if loss == "squared" else 0.125)
     allowed = WANDER * float(losses.mean()) * side.dimension
-    return min(radius, math.sqrt(allowed / spread)) if spread > 0.0 else radius
+    reach = min(radius, math.sqrt(allowed / spread)) if spread > 0.0 else radius
+    return PublicFit(weights, clip, reach)
 
 
 _NEWTON_STEPS = 50
@@ -216,8 +209,8 @@ _FLATTEST = 1e-12  # ridge, as a share of the largest curvature, that decides be
 def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
     """Return the minimizer of sum_i q_i (w . x_i - y_i)^2 over ||w|| <= radius.
 
-    Exact up to rounding: the ridge solution (A + nu I)^-1 b whose nu >= 0 puts it on the sphere, or nu = 0 inside it,
-    by bisection in the eigenbasis of A. The shares q are non-negative.
+    The ridge solution (A + nu I)^-1 b whose nu >= 0 puts it on the sphere, or nu = 0 inside it, by bisection in the
+    eigenbasis of A. The shares q are non-negative.
     """
     weighted = side.features * shares[:, None]
     values, vectors = np.linalg.eigh(weighted.T @ side.features)
@@ -291,3 +284,171 @@ def logistic_in_ball(
 
 def _objective(signed: Floats, shares: Floats, penalty: float, weights: Floats) -> float:
     return float(shares @ np.logaddexp(0.0, -(signed @ weights)) + 0.5 * penalty * (weights @ weights))
+
+
+TOLERANCE = 2.0**-26  # eta: how far a computed discrepancy may be from the exact one, in shares of the greatest loss
+_GRID = 2.0**-40
+"""Unit on which the estimate and its noise lie, in shares of the greatest loss, unless the noise is large."""
+
+
+def greatest_loss(loss: Loss, radius: float, norm: float) -> float:
+    """Return B: the squared loss' greatest value, or by how much logistic losses of one record can differ."""
+    scores = radius * norm
+    return (scores + 1.0) ** 2 if loss == "squared" else scores
+
+
+def discrepancy(domains: Domains, radius: float, norm: float, loss: Loss = "squared") -> Greatest:
+    """Return sup_w |L(target, w) - L(source, w)| over ||w|| <= ``radius``, certified; an upper bound for logistic loss.
+
+    The domains are within public bounds, ||x|| <= ``norm`` and |y| <= 1.
+
+    *Squared loss.* The difference of two mean squared losses of w.x is quadratic in w, so both signs are trust-region
+    problems, solved to their global greatest value. The paper solves them by DCA, which stops at points that are only
+    locally greatest, and then has no sensitivity at all.
+
+    *Logistic loss.* With z = y x and s = w.z, ln(1 + e^-s) = -s/2 + h(s), h(s) = ln(2 cosh(s/2)). As a function of s^2,
+    h is concave, so on [-S, S], S = radius * norm, it lies between a chord and a tangent:
+    ln 2 + k s^2 <= h(s) <= ln 2 + s^2/8, k = (h(S) - ln 2)/S^2. So for both signs, the difference is at most
+    max_w -w'(mean_T z - mean_S z)/2 + w'(M_T/8 - k M_S) w, M the mean of x x': a trust-region problem again.
+
+    Raises:
+        ArithmeticError: If the certificate is wider than :data:`TOLERANCE` of the greatest loss. No input within the
+            bounds does that (sums of N d products lose less than N d 2^-53).
+    """
+    greatest = greatest_loss(loss, radius, norm)
+    source, target = (_moments(side, loss) for side in (domains.source, domains.target))
+    first, second = (1.0, 1.0) if loss == "squared" else curvatures(radius * norm)
+    found = max(
+        (
+            greatest_on_ball(first * upper[0] - second * lower[0], upper[1] - lower[1], upper[2] - lower[2], radius)
+            for upper, lower in ((target, source), (source, target))
+        ),
+        key=lambda side: side.value,
+    )
+    if not found.gap <= TOLERANCE * greatest:
+        raise ArithmeticError(f"a discrepancy has a gap of {found.gap:.3g}, wanted {TOLERANCE * greatest:.3g} at most")
+    return found
+
+
+def curvatures(scores: float) -> tuple[float, float]:
+    """Return 1/8 and k: the tangent's and the chord's slope of h in s^2, on |s| <= ``scores``."""
+    chord = (math.log1p(math.exp(-scores)) + scores / 2.0 - math.log(2.0)) / scores**2 if scores > 1e-4 else 0.0
+    return 0.125, min(0.125, max(0.0, chord))
+
+
+def sensitivity(domains: Domains, radius: float, norm: float, loss: Loss = "squared") -> float:
+    """Return how far :func:`discrepancy` can move if one private record is replaced, rounding included.
+
+    Every private record adds f_w(x, y)/k to the function that is maximized, k the size of the private side and f_w
+    within an interval of public width B, whatever w: replacing it moves the greatest value by at most B/k, and a
+    computed value within eta of that by B/k + 2 eta. Eta is the public :data:`TOLERANCE`, never the certificate itself,
+    which depends on the records.
+    """
+    scores = radius * norm
+    width = greatest = greatest_loss(loss, radius, norm)
+    if loss == "logistic":
+        # The range of -s/2 + c s^2 on |s| <= S, widest for c = 1/8: its least value is at s = 2, or at S before that.
+        width = scores if scores <= 2.0 else scores / 2.0 + scores**2 / 8.0 + 0.5
+    return width / domains.people + 2.0 * TOLERANCE * greatest
+
+
+def private_discrepancy(
+    domains: Domains, radius: float, norm: float, mu: float | None, source: RandomSource, loss: Loss = "squared"
+) -> float:
+    """Estimate the discrepancy: mu-GDP for the private side (replace one), in [0, B].
+
+    Gaussian noise of deviation sensitivity/mu on a public grid, then clipped (post-processing).
+    Without a mu it is the exact value: not private.
+    """
+    greatest = greatest_loss(loss, radius, norm)
+    value = discrepancy(domains, radius, norm, loss).value
+    if mu is not None:
+        moved = sensitivity(domains, radius, norm, loss)
+        unit = max(_GRID * greatest, moved / mu * 2.0**-48)  # noise in units is exact in a double
+        deviation = (moved + unit) / mu
+        noise = float(whole_normals(up(deviation / unit), 1, source)[0])
+        value = float(np.rint(value / unit) + noise) * unit
+    return min(max(value, 0.0), greatest)
+
+
+def _moments(side: DomainSide, loss: Loss) -> tuple[Floats, Floats, float]:
+    """Return the mean loss' quadratic, linear and constant part: w'Aw - 2 b'w + c."""
+    features, responses = side.features, side.responses
+    second = features.T @ features / len(side)
+    first = features.T @ responses / len(side)
+    if loss == "logistic":
+        return second, first / 4.0, 0.0
+    return second, first, float(responses @ responses) / len(side)
+
+
+_ROUNDING = 2.0**-50  # what eigenvectors and sums lose for each coordinate, in shares of the terms' size
+
+
+class Greatest(NamedTuple):
+    """The greatest value is in [value - gap, value]: the dual bound; ``point``, shape (d,), reaches the lower end."""
+
+    value: float
+    gap: float
+    point: Floats
+
+
+def greatest_on_ball(quadratic: Floats, linear: Floats, constant: float, radius: float) -> Greatest:
+    """Maximize ``w'Aw - 2 b'w + c`` over ``||w|| <= radius``, globally, with a certificate.
+
+    The problem is not concave, and still has no gap to its dual (Boyd and Vandenberghe, Appendix B): in the basis of
+    A's eigenvectors,
+
+        g(nu) = c + nu R^2 + sum_i b_i^2 / (nu - a_i),   nu >= max(a_1, 0), a_1 the greatest eigenvalue,
+
+    is an upper bound for every such nu, convex, and least where ||w(nu)|| = R, w(nu)_i = -b_i/(nu - a_i) (the secular
+    equation); where even the least nu has a shorter w, that w is completed along the first eigenvector (the *hard
+    case*, in which b has no part there), or is inside the ball already (nu = 0).
+
+    A, shape (d, d), is symmetric, of any signs; b has shape (d,).
+    """
+    values, vectors = np.linalg.eigh(quadratic)
+    b = vectors.T @ linear
+    floor = max(float(values[-1]), 0.0)
+    distances = floor - values  # all at least 0; the last is 0 where A has a positive eigenvalue
+    excess = _excess(distances, b, radius)
+    w = _point(distances, b, excess)
+    if floor > 0.0:
+        # The hard case, or what rounding leaves of the norm: completed where it costs nothing.
+        missing = radius * radius - float(w @ w)
+        w[-1] = math.copysign(math.sqrt(max(missing + w[-1] * w[-1], 0.0)), -b[-1])
+    w *= min(1.0, radius / max(float(np.linalg.norm(w)), radius))
+    reached = float(values @ (w * w) - 2.0 * (b @ w)) + constant
+    with np.errstate(divide="ignore", invalid="ignore"):
+        dual = np.where(b == 0.0, 0.0, b * b / (distances + excess))
+    bound = constant + (floor + excess) * radius * radius + float(dual.sum())
+    size = float(np.abs(values).max()) * radius * radius + 2.0 * float(np.linalg.norm(b)) * radius + abs(constant)
+    rounding = _ROUNDING * len(b) * size
+    point = vectors @ w
+    point *= min(1.0, radius / max(float(np.linalg.norm(point)), radius))
+    return Greatest(bound + rounding, max(bound - reached, 0.0) + 2.0 * rounding, point)
+
+
+def _point(distances: Floats, b: Floats, excess: float) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(b == 0.0, 0.0, -b / (distances + excess))
+
+
+def _excess(distances: Floats, b: Floats, radius: float) -> float:
+    """Return nu beyond its least value: the root of ||w|| = radius, or 0 where w is shorter from the start."""
+
+    def length(excess: float) -> float:
+        return float(np.linalg.norm(_point(distances, b, excess)))
+
+    if length(0.0) <= radius:
+        return 0.0
+    # From ||b||/radius on, every denominator is large enough.
+    high = max(math.sqrt(len(b)) * float(np.abs(b).max()) / radius, np.finfo(np.float64).tiny)
+    while length(high) > radius:
+        high *= 2.0
+    low = high
+    while length(low) <= radius:
+        low, high = 0.5 * low, low
+    from scipy.optimize import brentq  # here, since it takes a fifth of a second to load, and one learner needs it
+
+    # 1/||w|| is nearly straight in nu.
+    return float(brentq(lambda excess: 1.0 / length(excess) - 1.0 / radius, low, high, xtol=5e-324, rtol=2.0**-50))

@@ -26,8 +26,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     """A_priv: teachers on disjoint chunks label public points privately, a student learns from these labels.
 
     Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), Algorithm 3, with the corrections
-    of docs/model-agnostic.md. The student, and whatever else is made of the labels, is post-processing. It leaves as
-    data: a half-space, trees, or a small graph.
+    of docs/model-agnostic.md. The student, and whatever else is made of the labels, is post-processing.
 
     *On the sample itself* (``draws: null``) the weights have no part; what a call costs is what its answers cost: exact
     Gaussian releases (``gnmax``), or one (epsilon, delta)-DP release (the others). *On m' draws of mu*, inside
@@ -86,10 +85,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return self.class_count
 
     def room(self, sizes: CallSizes) -> int:
-        """Return the bytes of the records, twice while they are put together and once without classes; of the votes.
-
-        A vote is a byte, and twice that while they are counted.
-        """
+        """Return the bytes of the records, three times, and of the votes, twice."""
         taught = sizes.people if self.draws is None else self.draws
         cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self.sets_aside else 0))
         return taught * (3 * sizes.width + 32) + 2 * cast
@@ -119,17 +115,8 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     def mechanism(self, points: AnyArray) -> TeacherAnswers:
         """Return the mechanism that answers these points."""
-        return TeacherAnswers(
-            self.aggregation,
-            self.teacher,
-            self._classes,
-            self.chunks,
-            self.by,
-            self.queries,
-            points,
-            drawn=self.draws is not None,
-            second_half=self.protects == "labels",
-        )
+        known = (self.aggregation, self.teacher, self._classes, self.chunks, self.by, self.queries)
+        return TeacherAnswers(*known, points, drawn=self.draws is not None, second_half=self.protects == "labels")
 
     def released(self, answers: Indices) -> list[int | None]:
         """Return answers as they are released: labels -1 and +1, or numbers of classes; None where there is none."""

@@ -8,16 +8,19 @@ else; sums of floating-point numbers would differ in what every later addition r
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Singles
+from common.learners.adaptation import MAX_SHARE, MIN_SHARE, AlgorithmSettings
 from common.numerics.kernels import WIDTH, bits_of, fma, load, load_some, njit, njit_inlined, singles, total
 from common.numerics.loops import exp, log
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
+from common.privacy.theorems.gaussian_dp import scales_share, step_noise
 from curator.learners.domains import Domains, Loss
 from curator.mechanisms.gaussian_noise import whole_normals
 
@@ -68,50 +71,85 @@ class Bounds:
         return (2.0 if self.loss == "squared" else 0.25) * self.norm**2
 
 
-@dataclass(frozen=True)
-class Course:
-    """What the loop does, all of it public, in the terms of problems (6) and (7) (docs/adaptation.md).
+class Steps(NamedTuple):
+    """Step sizes of w, and of the source's and the target's scales."""
 
-    Attributes:
-        sharpness: :data:`HARD` for the maximum itself.
-        discrepancy: d, public by now.
-        step_weights: Of w.
-        steps_scales: Of the source's and of the target's v, for the gradient divided by p.
-        gradient_noise, scales_noise: sigma_1 and, for the gradient of v divided by p, sigma_2; 0 for none.
-        burn: Iterates before this one are not averaged.
+    weights: float
+    source: float
+    target: float
+
+
+class Prepared(NamedTuple):
+    """What is settled before the first iteration: domains within public bounds, their discrepancy, private or exact.
+
+    ``noise`` is sigma_1 and sigma_2, 0 without privacy; ``start`` is where w begins, None for 0.
     """
 
-    alpha: float
-    kappa_1: float
-    kappa_2: float
-    kappa_inf: float
-    sharpness: float
-    convex: bool
+    domains: Domains
     discrepancy: float
-    iterations: int
-    step_weights: float
-    steps_scales: tuple[float, float]
-    gradient_noise: float
-    scales_noise: float
-    burn: int = 0
+    noise: tuple[float, float]
+    start: Floats | None
+    reach: float
+
+
+class DescentSettings(AlgorithmSettings):
+    """Settings of both algorithms, and what follows from them."""
+
+    loss: ClassVar[Loss]
+    convex: ClassVar[bool]
+
+    @property
+    def bounds(self) -> Bounds:
+        """The public bounds on a record."""
+        return Bounds(self.loss, self.radius, self.norm)
+
+    def clipped(self, domains: Domains) -> Self:
+        """Return the same settings with the numbers that the public side decides: a function of no private record."""
+        return self
+
+    def softmax(self, records: int) -> float:
+        """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself.
+
+        By default (m + n) ln(m + n): the softmax is then above the maximum by 1/(m + n) at most.
+        """
+        if self.sharpness is not None:
+            return self.sharpness
+        return HARD if self.convex and self.steps == "paper" else records * float(np.log(max(records, 3)))
+
+    def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
+        """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""
+        self.check_mu(mu)
+        first, second = sensitivities(self.bounds, domains, self.alpha)
+        share, joint = self.scales_share, self.loss == "squared"
+        if self.calibration == "paper":
+            share, joint = 0.5, False
+        elif share is None:
+            # In the paper's variables: s_2 = p^2 B, and U = 1.
+            weights = self.radius * math.sqrt(domains.dimension) * first
+            scales = math.sqrt(domains.people) * domains.private_share(self.alpha) ** 2 * second
+            share = scales_share(weights, scales)
+        found = step_noise(mu, self.iterations, min(max(share, MIN_SHARE), MAX_SHARE), joint=joint)
+        return first * found.gradient, second * found.scales
+
+    @abstractmethod
+    def iterates(self, source: RandomSource) -> tuple[int, int]:
+        """Return how many iterations are made, and how many of them are not averaged."""
+
+    @abstractmethod
+    def printed_steps(self, prepared: Prepared) -> Steps:
+        """Return the paper's."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Found:
-    """Averages over the iterates that count: only ``weights``, shape (d,), may be released.
-
-    There is one of the ``scales``, shape (m + n,), for each record, the source's first.
-    """
+    """Averages over the iterates that count: only ``weights``, shape (d,), may be released; ``scales`` are (m + n,)."""
 
     weights: Floats
     scales: Floats
 
 
 def unit_of(bounds: Bounds, shares: tuple[float, float]) -> float:
-    """Return the unit of the gradient's grid, public: one row stays within what it may add, all rows within 2^30.
-
-    All weights sum to 1 at most, so all rows together add G/unit, and half a unit each for rounding.
-    """
+    """Return the unit of the gradient's grid, public: one row stays within what it may add, all rows within 2^30."""
     return bounds.slope * _ROUNDED * max(2.0**-30, max(shares) / (LARGEST - 1))
 
 
@@ -134,51 +172,56 @@ def sensitivities(bounds: Bounds, domains: Domains, alpha: float) -> tuple[float
 
 
 def descend(
-    domains: Domains, bounds: Bounds, course: Course, source: RandomSource, start: Floats | None = None
+    settings: DescentSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int, source: RandomSource
 ) -> Found:
     """Run the loop from w = 0, or a public start, and v = 1 (that is, u at its lower bound).
 
-    Both gradients of an iteration are taken at the same point. With noise, gradient and noise are whole multiples of
-    one unit, so that what is released is a function of what the exact Gaussian mechanism would release for the
-    rounded gradient: post-processing. Records are brought within ``bounds`` first.
+    The last ``iterations - burn`` iterates are averaged. Both gradients of an iteration are taken at the same point.
+    With noise, gradient and noise are whole multiples of one unit, so that what is released is a function of what the
+    exact Gaussian mechanism would release for the rounded gradient: post-processing.
     """
-    domains, sizes, private = domains.bounded(bounds.norm), domains.sizes, int(domains.private == "target")
-    unit, cell = unit_of(bounds, domains.shares(course.alpha)), bounds.greatest / CELLS
-    sides = (domains.source, domains.target)
-    rows = [(side.features.astype(np.float32), np.ascontiguousarray(side.responses)) for side in sides]
+    bounds = settings.bounds
+    domains = prepared.domains.bounded(bounds.norm)
+    sizes, private = domains.sizes, int(domains.private == "target")
+    unit, cell = unit_of(bounds, domains.shares(settings.alpha)), bounds.greatest / CELLS
+    rows = [
+        (side.features.astype(np.float32), np.ascontiguousarray(side.responses))
+        for side in (domains.source, domains.target)
+    ]
     scales, noises = np.ones(sum(sizes)), [np.zeros(size) for size in sizes]
-    weights = np.zeros(domains.dimension) if start is None else start.copy()
+    weights = np.zeros(domains.dimension) if prepared.start is None else prepared.start.copy()
     parts = np.split(scales, sizes[:1])
     average, average_scales = np.zeros_like(weights), np.zeros_like(scales)
-    for iteration in range(course.iterations):
-        if course.scales_noise > 0.0:
-            noises[private][:] = whole_normals(up(course.scales_noise / cell), sizes[private], source)
+    for iteration in range(iterations):
+        if prepared.noise[1] > 0.0:
+            noises[private][:] = whole_normals(up(prepared.noise[1] / cell), sizes[private], source)
         sums, single = np.zeros(domains.dimension, dtype=np.int32), weights.astype(np.float32)
-        for side, forces in enumerate(_forces(course, bounds, domains, scales)):
+        for side, forces in enumerate(_forces(settings, prepared, steps, scales)):
             move_rows(*rows[side], single, noises[side], parts[side], sums, forces)
         gradient = whole_sums(sums, sum(sizes))
-        if course.gradient_noise > 0.0:
-            gradient += whole_normals(up(course.gradient_noise / unit), len(weights), source)
-        weights -= course.step_weights * unit * gradient
+        if prepared.noise[0] > 0.0:
+            gradient += whole_normals(up(prepared.noise[0] / unit), len(weights), source)
+        weights -= steps.weights * unit * gradient
         length = float(np.linalg.norm(weights))
         if length > bounds.radius:
             weights *= bounds.radius / length
-        if iteration >= course.burn:
+        if iteration >= burn:
             average += weights
             average_scales += scales
-    count = max(1, course.iterations - course.burn)
+    count = max(1, iterations - burn)
     return Found(average / count, average_scales / count)
 
 
-def _forces(course: Course, bounds: Bounds, domains: Domains, scales: Floats) -> list[Forces]:
+def _forces(settings: DescentSettings, prepared: Prepared, steps: Steps, scales: Floats) -> list[Forces]:
     """Return the public numbers of source and target; of the norms' parts, those that all rows have in common."""
-    shares = domains.shares(course.alpha)
-    weights = np.repeat(shares, domains.sizes) / scales
-    euclidean = course.kappa_2 / math.sqrt(float(np.square(weights).sum()))
+    sizes, bounds = prepared.domains.sizes, settings.bounds
+    shares, sharpness = prepared.domains.shares(settings.alpha), settings.softmax(sum(sizes))
+    weights = np.repeat(shares, sizes) / scales
+    euclidean = settings.kappa_2 / math.sqrt(float(np.square(weights).sum()))
     greatest = level = 0.0
-    if course.kappa_inf != 0.0:
+    if settings.kappa_inf != 0.0:
         level = float(weights.max())
-        greatest = course.kappa_inf / float(np.exp((weights - level) * course.sharpness).sum())
+        greatest = settings.kappa_inf / float(np.exp((weights - level) * sharpness).sum())
     return [
         Forces(
             loss=LOSSES.index(bounds.loss),
@@ -186,14 +229,14 @@ def _forces(course: Course, bounds: Bounds, domains: Domains, scales: Floats) ->
             most=bounds.most,
             units=1.0 / unit_of(bounds, shares),
             cells=1.0 / (bounds.greatest / CELLS),
-            addend=0.0 if side else course.discrepancy,
-            pull=course.kappa_1,
-            constant=course.convex,
+            addend=0.0 if side else prepared.discrepancy,
+            pull=settings.kappa_1,
+            constant=settings.convex,
             euclidean=euclidean,
             greatest=greatest,
-            sharpness=course.sharpness,
+            sharpness=sharpness,
             level=level,
-            step=course.steps_scales[side],
+            step=steps[1 + side],
         )
         for side in (0, 1)
     ]
@@ -246,10 +289,9 @@ def move_rows(
     sums: AnyArray,
     forces: Forces,
 ) -> None:
-    """Add the rows' parts of the gradient to ``sums``, and move their scales by one step.
+    """Add the rows' parts of the gradient to ``sums``, int32, and move their scales, v, by one step.
 
-    ``noise`` are whole numbers of the losses' grid, one a row; ``scales``, v, are at least 1; ``sums``, int32, has
-    every row's part with an offset that :func:`whole_sums` takes away.
+    ``noise`` are whole numbers of the losses' grid, one a row; :func:`whole_sums` takes an offset of the sums away.
     """
     for i in range(len(features)):
         score = float(_product(features, i, weights))

@@ -40,11 +40,8 @@ class Trainable(settings.Classifier):
 
     @model_validator(mode="after")
     def _has_parameters(self) -> Self:
-        self.build(0)
+        build(self, 0)
         return self
-
-    def build(self, seed: int) -> Any:
-        return build(self, seed)
 
     def written(self, records: Records, source: RandomSource) -> Hypothesis:
         """Fit it to records and write its model down as data; if all have one label, that label is the hypothesis.
@@ -54,7 +51,7 @@ class Trainable(settings.Classifier):
         """
         if records.labels.min() == records.labels.max():
             return Constant(label=1 if records.labels[0] > 0 else -1)
-        model = self.build(int(source.derive("model").integers(1 << 32, 1)[0]))
+        model = build(self, int(source.derive("model").integers(1 << 32, 1)[0]))
         hypothesis = self._fitted(model, records)
         agreement = _agreement(hypothesis, model, records.features)
         if MIN_BESIDE_TIES <= agreement < MIN_AGREEMENT:
@@ -75,7 +72,7 @@ class Trainable(settings.Classifier):
 
     def tried(self, features: AnyArray, classes: Indices) -> None:
         """Fit it to points of several classes, and forget it; raises BadScenario if it refuses something."""
-        self._fit(self.build(0), features, classes)
+        self._fit(build(self, 0), features, classes)
 
     def _fit(self, model: Any, features: AnyArray, classes: Indices) -> None:
         try:
@@ -99,11 +96,7 @@ class Trainable(settings.Classifier):
 
 
 def build(classifier: settings.Classifier, seed: int) -> Any:
-    """Return a classifier, not yet fitted; everything random in it starts from the seed.
-
-    Raises:
-        ValueError: If the installed scikit-learn has none of that name, or with these arguments.
-    """
+    """Return a classifier, all whose randomness starts from the seed; ValueError if scikit-learn has none such."""
     name = classifier.classifier
     if name not in classifiers():
         raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(classifiers()))}")
@@ -144,10 +137,7 @@ class Scikit(settings.ScikitSettings, Trainable, Learner):
         return (cls(classifier="LogisticRegression", draws=2000),)
 
     def room(self, sizes: CallSizes) -> int:
-        """Return the bytes of the draws, twice while they are put together, and of the classifier's copy in doubles.
-
-        A classifier whose model grows faster than its records, as a kernel's does, takes more.
-        """
+        """Return the bytes of the draws, twice, and of a copy in doubles: models of kernels take more."""
         return self.draws * (2 * sizes.width + 8 * sizes.dimension + 64)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:

@@ -1,8 +1,7 @@
 """Support vector machine by Newton's method on the rows near the boundary (Kohen & Sheffet, Appendix C); not private.
 
-Sums of squares, Cholesky's factor and its solutions come from loops whose results are the same on every processor.
-Those of BLAS and LAPACK are not: each processor has kernels of its own there, which add in orders of their own, and
-some of them share a sum among threads. For a few hundred unknowns these loops take about as long.
+Sums of squares, Cholesky's factor and its solutions come from loops whose results are the same on every processor,
+which those of BLAS and LAPACK are not.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from common.core.arrays import AnyArray, Floats, Indices, Singles
 from common.learners.half_spaces import SvmSettings
 from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.records import Records
-from common.numerics.kernels import WIDTH, alike, dot, doubles, fma, load, load_some, njit, njit_inlined, store, total
+from common.numerics.kernels import WIDTH, dot, doubles, fma, load, load_some, njit, njit_inlined, store, total
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access
 from curator.sample.rows import GatheredRows, ask_ahead, feature, how_many, label, line_of, row_of
@@ -32,22 +31,21 @@ def padded(width: int) -> int:
 
 
 @njit
-def add_squares(matrix: AnyArray, rows: AnyArray, sign: float) -> None:
-    """Add the sign times sum_i r_i r_i^T to the upper triangle of a matrix.
+def add_squares(matrix: Floats, rows: Floats) -> None:
+    """Add sum_i r_i r_i^T to the upper triangle of a matrix, which is changed also below the diagonal.
 
-    The matrix has shape (w, w), w a multiple of 16, and is changed also below the diagonal; the rows have shape (k, w)
-    and the same type, which is that of the sums.
+    The matrix has shape (w, w), w a multiple of 16, the rows have shape (k, w).
     """
     width = len(matrix)
     for first in range(0, len(rows), _ROWS):
         end = min(first + _ROWS, len(rows))
         for a in range(0, width, _TALL):
             for b in range(a // _WIDE * _WIDE, width, _WIDE):
-                _tile(matrix, rows, sign, first, end, a, b)
+                _tile(matrix, rows, first, end, a, b)
 
 
 @njit_inlined
-def _tile(matrix: AnyArray, rows: AnyArray, sign: float, first: int, end: int, a: int, b: int) -> None:
+def _tile(matrix: Floats, rows: Floats, first: int, end: int, a: int, b: int) -> None:
     width = len(matrix)
     p0, p1, p2, p3 = a * width + b, (a + 1) * width + b, (a + 2) * width + b, (a + 3) * width + b
     s0, s1, s2, s3 = load(matrix, p0), load(matrix, p1), load(matrix, p2), load(matrix, p3)
@@ -56,8 +54,8 @@ def _tile(matrix: AnyArray, rows: AnyArray, sign: float, first: int, end: int, a
     )  # fmt: skip
     for i in range(first, end):
         left, right = load(rows, i * width + b), load(rows, i * width + b + WIDTH)
-        x0, x1 = alike(sign * rows[i, a], rows), alike(sign * rows[i, a + 1], rows)
-        x2, x3 = alike(sign * rows[i, a + 2], rows), alike(sign * rows[i, a + 3], rows)
+        x0, x1 = doubles(rows[i, a]), doubles(rows[i, a + 1])
+        x2, x3 = doubles(rows[i, a + 2]), doubles(rows[i, a + 3])
         s0, s1, s2, s3 = fma(x0, left, s0), fma(x1, left, s1), fma(x2, left, s2), fma(x3, left, s3)
         t0, t1, t2, t3 = fma(x0, right, t0), fma(x1, right, t1), fma(x2, right, t2), fma(x3, right, t3)
     store(matrix, p0, s0)
@@ -71,25 +69,24 @@ def _tile(matrix: AnyArray, rows: AnyArray, sign: float, first: int, end: int, a
 
 
 @njit
-def factor(matrix: AnyArray) -> bool:
+def factor(matrix: Floats) -> bool:
     """Put the factor U, H = U^T U, in the place of the upper triangle of H, shape (w, w) with w a multiple of 8.
 
-    Returns:
-        False if H is not positive definite, so far as its precision shows; then nothing may be done with what is there.
+    Returns False if H is not positive definite, so far as its precision shows; what is there then means nothing.
     """
     width = len(matrix)
     for j in range(width):
         begin = j // WIDTH * WIDTH
         for i in range(0, j - j % _TALL, _TALL):
-            x0, x1 = alike(-matrix[i, j], matrix), alike(-matrix[i + 1, j], matrix)
-            x2, x3 = alike(-matrix[i + 2, j], matrix), alike(-matrix[i + 3, j], matrix)
+            x0, x1 = doubles(-matrix[i, j]), doubles(-matrix[i + 1, j])
+            x2, x3 = doubles(-matrix[i + 2, j]), doubles(-matrix[i + 3, j])
             for b in range(begin, width, WIDTH):
                 sums = fma(x0, load(matrix, i * width + b), load(matrix, j * width + b))
                 sums = fma(x1, load(matrix, (i + 1) * width + b), sums)
                 sums = fma(x2, load(matrix, (i + 2) * width + b), sums)
                 store(matrix, j * width + b, fma(x3, load(matrix, (i + 3) * width + b), sums))
         for i in range(j - j % _TALL, j):
-            x0 = alike(-matrix[i, j], matrix)
+            x0 = doubles(-matrix[i, j])
             for b in range(begin, width, WIDTH):
                 store(matrix, j * width + b, fma(x0, load(matrix, i * width + b), load(matrix, j * width + b)))
         pivot = np.sqrt(matrix[j, j])
@@ -103,22 +100,22 @@ def factor(matrix: AnyArray) -> bool:
 
 
 @njit
-def solve(factored: AnyArray, values: AnyArray) -> None:
+def solve(factored: Floats, values: Floats) -> None:
     """Put the solution x of U^T U x = values, shape (w,), in their place; U is what :func:`factor` left."""
     width = len(factored)
     for i in range(width):
         begin = i // WIDTH * WIDTH
         found = values[i] / factored[i, i]
         # Left of the diagonal, what is in its vector is 0.
-        step = alike(-found, values)
+        step = doubles(-found)
         for b in range(begin, width, WIDTH):
             store(values, b, fma(step, load(factored, i * width + b), load(values, b)))
         values[i] = found
     for i in range(width - 1, -1, -1):
         begin = i // WIDTH * WIDTH
         mine = values[i]
-        values[i] = type(mine)(0.0)
-        sums = alike(0.0, values)
+        values[i] = 0.0
+        sums = doubles(0.0)
         for b in range(begin, width, WIDTH):
             sums = fma(load(factored, i * width + b), load(values, b), sums)
         values[i] = (mine - total(sums)) / factored[i, i]
@@ -134,17 +131,14 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
 
     The objective is strictly convex and piecewise quadratic. A Newton step with exact line search (Chapelle,
     "Training a support vector machine in the primal", Neural Computation 19, 2007) needs only the rows with margin
-    below 1: H = I + 2 C sum t_i y_i y_i^T over them; it ends at the minimum after finitely many steps (Mangasarian, "A
-    finite Newton method for classification", 2002). It is run on the rows with the least margins. Any other row that
-    turns out to be too near is added, and so the result is the minimum over all rows, of which no more are held at
-    once than come near; of the others their margins are. From a good start two looks are enough, and margins at a start
-    that was looked at last need not be computed again (:meth:`~curator.sample.sampling.Distinct.signed_margins`).
+    below 1; it ends at the minimum after finitely many steps (Mangasarian, "A finite Newton method for classification",
+    2002). It is run on the rows with the least margins. Any other row that turns out to be too near is added, and so
+    the result is the minimum over all rows, of which no more are held at once than come near.
 
     Args:
         rows: m distinct rows, each with how often it counts, t_i.
-        start: Where to begin, shape (d + 1,), or (d,) without intercept. Near the minimum, few steps are left.
-        separate: Stop as soon as every margin is positive: at a hyperplane without a mistake. Where the steps end at
-            the minimum before there is one, the result is the minimum.
+        start: Where to begin, shape (d + 1,), or (d,) without intercept.
+        separate: Stop as soon as every margin is positive, if that is before the minimum.
     """
     costs = 2.0 * penalty * rows.times.astype(np.float64)
     known = np.zeros(len(rows), dtype=np.bool_)
@@ -154,7 +148,7 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
     while len(more):
         known[more] = True
         near = np.flatnonzero(known)
-        held = ActiveSet(rows.located(near), costs[near], intercept, len(weights))
+        held = ActiveSet(rows.located(near), costs[near], intercept)
         weights, least = _newton(held, weights, enough)
         if least <= 0.0:
             enough = 1.0
@@ -210,8 +204,8 @@ def _objective(weights: Floats, margins: Floats, costs: Floats) -> float:
 def _line_search(slope: float, bend: float, margins: Floats, change: Floats, costs: Floats) -> float:
     """Return the length t that minimizes the objective along the step.
 
-    Its derivative is increasing and piecewise linear: Newton's iteration on it, kept inside a bracket, ends at the
-    root. ``slope`` and ``bend`` are <w, step> and <step, step>, ``change`` is how margins change over the step.
+    Newton's iteration on its derivative, which is increasing and piecewise linear, is kept inside a bracket. ``slope``
+    and ``bend`` are <w, step> and <step, step>, ``change`` is how margins change over the step.
     """
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(100):
@@ -235,24 +229,18 @@ def _line_search(slope: float, bend: float, margins: Floats, change: Floats, cos
     return length
 
 
-_MAX_REFINEMENTS = 16
-_EXACT = 1e-16  # share of the squared error, in the norm of the matrix, that a solution may keep: 1e-8 of its length
-
-
 class ActiveSet:
     """Signed rows l_i y_i = l_i (x_i, intercept), copied together, with the cost c_i of each.
 
     Features are kept in single precision, which holds them exactly; sums over them are in double. The costs are
-    c_i = 2 C t_i, and there are ``width`` weights: d, or with an intercept d + 1.
+    c_i = 2 C t_i.
     """
 
-    def __init__(self, draws: GatheredRows, costs: Floats, intercept: float, width: int) -> None:
+    def __init__(self, draws: GatheredRows, costs: Floats, intercept: float) -> None:
         self.costs = costs
         self._features: Singles = np.empty((draws.size, draws.matrix.shape[1]), dtype=np.float32)
         self._last = np.empty(draws.size)
         _copy(draws, intercept, self._features, self._last)
-        self._held = np.zeros(draws.size, dtype=np.bool_)
-        self._rough = np.eye(padded(width), dtype=np.float32)
 
     def margins(self, weights: Floats) -> Floats:
         """Return l_i <w, y_i>, shape (k,)."""
@@ -264,79 +252,23 @@ class ActiveSet:
         """Return Newton's step for the squared hinge loss, and how fast the objective falls along it, at first.
 
         It solves H s = -g with g = w - sum c_i (1 - m_i) l_i y_i and H = I + sum c_i y_i y_i^T, both over the rows with
-        margin m_i < 1. H is added up and factored in single precision, in half the time, from the last step's by the
-        rows that come and go; conjugate gradients with H itself, conditioned by that factor, make the solution exact
-        in a few iterations. Where H is too ill-conditioned for this, all is done in double precision.
+        margin m_i < 1.
         """
-        held = margins < 1.0
-        places = np.flatnonzero(held)
+        places = np.flatnonzero(margins < 1.0)
         features, last, costs = self._features[places], self._last[places], self.costs[places]
         gradient = weights.copy()
         _add(features, last, costs * (margins[places] - 1.0), gradient)
-        self._move(held)
-        step = _refined(self._rough, features, last, costs, -gradient)
-        if step is None:
-            matrix = np.eye(len(self._rough))
-            _with(matrix, 1.0, features, last, np.sqrt(costs))
-            if not factor(matrix):
-                raise ArithmeticError(
-                    "the squared hinge's second derivative is not positive definite: a number overflowed"
-                )
-            step = _solved(matrix, -gradient)
+        matrix = np.eye(padded(len(weights)))
+        rows = np.zeros((len(features), len(matrix)))
+        _scale(features, last, np.sqrt(costs), rows)
+        add_squares(matrix, rows)
+        if not factor(matrix):
+            raise ArithmeticError("the squared hinge's second derivative is not positive definite: a number overflowed")
+        step = np.zeros(len(matrix))
+        step[: len(weights)] = -gradient
+        solve(matrix, step)
+        step = step[: len(weights)]
         return step, -dot(gradient, step)
-
-    def _move(self, held: AnyArray) -> None:
-        """Bring the rough matrix (its upper triangle) to the rows that are held now."""
-        come, gone = held & ~self._held, self._held & ~held
-        if np.count_nonzero(come) + np.count_nonzero(gone) > np.count_nonzero(held):
-            self._rough = np.eye(len(self._rough), dtype=np.float32)
-            come, gone = held, np.zeros_like(held)
-        for sign, moved in ((1.0, come), (-1.0, gone)):
-            places = np.flatnonzero(moved)
-            roots = np.sqrt(self.costs[places])
-            _with(self._rough, sign, self._features[places], self._last[places], roots)
-        self._held = held
-
-
-def _with(matrix: AnyArray, sign: float, features: Singles, last: Floats, roots: Floats) -> None:
-    rows = np.zeros((len(features), len(matrix)), dtype=matrix.dtype)
-    _scale(features, last, roots, rows)
-    add_squares(matrix, rows, sign)
-
-
-def _refined(rough: Singles, features: Singles, last: Floats, costs: Floats, target: Floats) -> Floats | None:
-    """Solve H s = target by conjugate gradients, conditioned by a rough H; None if that does not succeed soon."""
-    factored = rough.copy()
-    if not factor(factored):
-        return None
-    rest, found = target.copy(), np.zeros_like(target)
-    away = _conditioned(factored, rest)
-    direction, first = away, dot(rest, away)
-    error = first
-    for _ in range(_MAX_REFINEMENTS):
-        if not error > _EXACT * first:
-            break
-        image = direction.copy()
-        _apply(features, last, costs, direction, image)
-        length = error / dot(direction, image)
-        found += length * direction
-        rest -= length * image
-        away = _conditioned(factored, rest)
-        error, before = dot(rest, away), error
-        direction = away + (error / before) * direction
-    return found if 0.0 <= error <= _EXACT * first else None
-
-
-def _conditioned(factored: Singles, rest: Floats) -> Floats:
-    scale = float(np.abs(rest).max()) or 1.0
-    return _solved(factored, rest / scale) * scale
-
-
-def _solved(factored: AnyArray, target: Floats) -> Floats:
-    values = np.zeros(len(factored), dtype=factored.dtype)
-    values[: len(target)] = target
-    solve(factored, values)
-    return values[: len(target)].astype(np.float64)
 
 
 @njit
@@ -354,50 +286,35 @@ def _copy(draws: Any, intercept: float, features: Singles, last: Floats) -> None
         last[k] = sign * intercept
 
 
-@njit_inlined
-def _product(features: Singles, last: Floats, i: int, vector: Floats) -> Any:
-    """Return <v, l_i y_i>."""
-    dimension = features.shape[1]
-    first, whole = i * dimension, dimension // WIDTH * WIDTH
-    sums = doubles(0.0)
-    for j in range(0, whole, WIDTH):
-        sums = fma(doubles(load(features, first + j)), load(vector, j), sums)
-    if whole < dimension:
-        left = dimension - whole
-        sums = fma(doubles(load_some(features, first + whole, left)), load_some(vector, whole, left), sums)
-    return fma(last[i], vector[dimension], total(sums)) if len(vector) > dimension else total(sums)
-
-
-@njit_inlined
-def _add_row(features: Singles, last: Floats, i: int, factor: float, total: Floats) -> None:
-    dimension = features.shape[1]
-    for j in range(dimension):
-        total[j] = fma(factor, np.float64(features[i, j]), total[j])
-    if len(total) > dimension:
-        total[dimension] += factor * last[i]
-
-
 @njit
 def _products(features: Singles, last: Floats, vector: Floats, products: Floats) -> None:
+    """Fill in <v, l_i y_i>."""
+    dimension = features.shape[1]
+    whole = dimension // WIDTH * WIDTH
+    left = dimension - whole
     for i in range(len(products)):
-        products[i] = _product(features, last, i, vector)
+        first, sums = i * dimension, doubles(0.0)
+        for j in range(0, whole, WIDTH):
+            sums = fma(doubles(load(features, first + j)), load(vector, j), sums)
+        if left > 0:
+            sums = fma(doubles(load_some(features, first + whole, left)), load_some(vector, whole, left), sums)
+        products[i] = fma(last[i], vector[dimension], total(sums)) if len(vector) > dimension else total(sums)
 
 
 @njit
 def _add(features: Singles, last: Floats, factors: Floats, total: Floats) -> None:
+    """Add sum f_i l_i y_i."""
+    dimension = features.shape[1]
     for i in range(len(factors)):
-        _add_row(features, last, i, factors[i], total)
-
-
-@njit
-def _apply(features: Singles, last: Floats, costs: Floats, vector: Floats, image: Floats) -> None:
-    for i in range(len(costs)):
-        _add_row(features, last, i, costs[i] * _product(features, last, i, vector), image)
+        for j in range(dimension):
+            total[j] = fma(factors[i], np.float64(features[i, j]), total[j])
+        if len(total) > dimension:
+            total[dimension] += factors[i] * last[i]
 
 
 @njit
 def _scale(features: Singles, last: Floats, factors: Floats, rows: AnyArray) -> None:
-    """Fill in f_i l_i y_i, in single precision or double."""
+    """Fill in f_i l_i y_i."""
     dimension = features.shape[1]
     for i in range(len(factors)):
         for j in range(dimension):
@@ -422,7 +339,7 @@ class Svm(SvmSettings, Learner):
     def room(self, sizes: CallSizes) -> int:
         distinct = min(self.draws, sizes.people)
         margins = 32 * min(sizes.people, 8 * self.draws)
-        return 16 * self.draws + margins + distinct * (sizes.width + 4 * sizes.dimension + 96)
+        return 16 * self.draws + margins + distinct * (sizes.width + 12 * sizes.dimension + 224)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         drawn = access.distinct(self.draws)

@@ -22,7 +22,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate, Release
 from common.privacy.theorems.votes import Thresholds, stability_level, stability_share
-from curator.learners.scikit import Trainable
+from curator.learners.scikit import Trainable, build
 from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.counts import geometric_noise
 from curator.mechanisms.sums import noisy_winners
@@ -41,8 +41,7 @@ def votes(
     """Return the class that each of k teachers gives to each of m points, shape (k, m), uint8.
 
     A teacher is a function of its own chunk, the points and a seed of its own: a record changes the votes of its chunk
-    only. Nothing that a chunk holds makes the others fail: a teacher without records, or one that cannot be trained,
-    votes for class 0; one that sees a single class votes for that.
+    only. One without records, or one that cannot be trained, votes for class 0; one that sees a single class for that.
 
     Args:
         chunk: Of each record, shape (n,), in [0, k).
@@ -73,7 +72,7 @@ def _vote(classifier: Trainable, features: AnyArray, classes: Indices, points: A
     if classes.min() == classes.max():
         return int(classes[0])
     try:
-        model: Any = classifier.build(seed)
+        model: Any = build(classifier, seed)
         return np.asarray(model.fit(features, classes).predict(points), dtype=np.uint8)
     except Exception:  # noqa: BLE001 - whatever it is, a failure would say something about this chunk
         return 0
@@ -86,9 +85,8 @@ def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
     ``content``: chunk SHA-256(record) mod k, for people without fixed places. Replacing a record changes two chunks:
     one loses it, one gains its successor; adding or removing one changes a single chunk.
 
-    Splitting *arbitrarily* (for example into k pieces one after the other), as Algorithm 2 of Bassily, Thakkar and
-    Thakurta allows, is unsound where records may be added or removed: a single one shifts all others, and can turn
-    every vote.
+    Pieces one after the other, as Algorithm 2 of Bassily, Thakkar and Thakurta allows, are unsound where records may be
+    added or removed: a single one shifts all others.
     """
     if by == "slot":
         return np.arange(len(records), dtype=np.int64) % chunks
@@ -141,11 +139,7 @@ class LabelClasses(Value):
         return 2
 
     def before(self, dimension: int) -> int:
-        """Return how many features teachers and students look at, of records of so many.
-
-        Raises:
-            BadScenario: If the records have no such classes.
-        """
+        """Return how many features are looked at, of so many; raises BadScenario if they have no such classes."""
         return dimension
 
     def inputs(self, features: AnyArray) -> AnyArray:
@@ -161,11 +155,7 @@ class LabelClasses(Value):
         return None if answer < 0 else 2 * answer - 1
 
     def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
-        """Train a student on points of known classes, none negative.
-
-        Raises:
-            BadScenario: If it cannot learn, or its model cannot be sent as data.
-        """
+        """Train a student on points of known classes; raises BadScenario as :meth:`Trainable.written`."""
         return student.written(Records(points, (2 * classes - 1).astype(np.int8)), source)
 
 
@@ -304,10 +294,8 @@ def aggregate(
 ) -> Indices:
     """Return the class of each vote, shape (m,), or a negative number where none is released.
 
-    Args:
-        counts: Shape (m, classes).
-        touched: How many teachers one record changes at most.
-        mistakes: The teachers' share of mistakes, if it was estimated.
+    Counts have shape (m, classes); one record changes at most ``touched`` teachers; ``mistakes`` is their share of
+    mistakes, if it was estimated.
     """
     if isinstance(aggregation, GnMax):
         return noisy_winners(counts, aggregation.sigma(queries, touched), source)

@@ -24,8 +24,8 @@ from common.privacy.events import (
     SubsampledSteps,
 )
 from curator.mechanisms.base import CENTRAL, CentralMechanism, NoValue, items_by_person, own, person_by_person
-from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.mechanisms.counts import NoisyShares
+from curator.mechanisms.gradient_steps import ClippedSteps
 from curator.mechanisms.selection import choose
 from curator.sample.reweighing import Reweighing
 from curator.sample.sampling import Distinct, Sampler
@@ -62,13 +62,6 @@ class Meter:
         """Whether the event pays for everything, as it promises nothing."""
         return isinstance(self.event, NonPrivate)
 
-    @property
-    def whole_sample(self) -> bool:
-        """Whether it pays for a mechanism on everybody: Release, Gaussian, PrivateSelection, or tv_bound = 1."""
-        if isinstance(self.event, SubsampledRelease):
-            return self.event.tv_bound == 1.0
-        return self.free or isinstance(self.event, Release | Gaussian | PrivateSelection)
-
     def refuse(self, what: str) -> Overdrawn:
         """Return the error to raise, and remember that there was one."""
         self.spoilt = True
@@ -76,7 +69,8 @@ class Meter:
 
     def everybody(self) -> None:
         """Take a mechanism's look at the whole sample."""
-        if not self.whole_sample:
+        drawn = isinstance(self.event, SubsampledRelease) and self.event.tv_bound == 1.0
+        if not (self.free or drawn or isinstance(self.event, Release | Gaussian | PrivateSelection)):
             raise self.refuse("a mechanism on the sample itself")
 
     def draws(self, count: int) -> None:
@@ -143,11 +137,9 @@ def as_it_is(records: Records) -> Any:
 class Access:
     """What one charged event pays for. The engine makes one for each operation, from the event that it has charged.
 
-    Records stay behind it. :meth:`release` gives a central mechanism what ``of`` makes of each record, and returns what
-    the mechanism releases; :meth:`shares` releases weighted shares, :meth:`descend` makes noisy gradient steps, and
-    :meth:`choose` a private selection. Each is paid from the event first (:class:`Meter`), and what the event does not
-    pay for raises :class:`Overdrawn`: then nothing of the operation is released, whatever its code does with that
-    error, and the charge stays. Only an event that promises nothing (NonPrivate) shows records themselves.
+    Records stay behind it: each method is paid from the event first (:class:`Meter`), and what the event does not pay
+    for raises :class:`Overdrawn`: then nothing of the operation is released, whatever its code does with that error,
+    and the charge stays. Only an event that promises nothing (NonPrivate) shows records themselves.
 
     A function of another package is given one record at a time, so that each person's value is made of that person's
     record alone, and is clipped as a whole (:mod:`curator.mechanisms.base`). What this cannot hold: ``of`` sees
@@ -170,9 +162,6 @@ class Access:
         self._releases = 0
         self._open = True
         self._parts: list[Access] = []
-
-    def __repr__(self) -> str:
-        return f"Access({self._meter.event!r})"
 
     @property
     def people(self) -> int:
@@ -203,13 +192,10 @@ class Access:
     def release(
         self, mechanism: CentralMechanism[T, A], of: Callable[[Records], T] = as_it_is, *, draws: int | None = None
     ) -> A:
-        """Apply a central mechanism, and return what it releases.
+        """Apply a central mechanism to so many fresh draws from mu, or to the whole sample; return what it releases.
 
-        Args:
-            mechanism: One of :mod:`curator.mechanisms`, with its public parameters.
-            of: Makes of a record what the mechanism wants of a person. A function of another package is called with one
-                record at a time (:mod:`curator.mechanisms.base`), one of the curator's own with blocks of them.
-            draws: Of so many fresh draws from mu; None: of the whole sample, in its order.
+        ``of`` makes of a record what the mechanism wants of a person. A function of another package is called with one
+        record at a time (:mod:`curator.mechanisms.base`), one of the curator's own with blocks of them.
         """
         if type(mechanism) not in CENTRAL:
             raise self._meter.refuse(f"a {type(mechanism).__name__}, which is no central mechanism")
@@ -227,8 +213,7 @@ class Access:
     def shares(self, epsilon: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
         """Return the mu-weighted share of every item in whole units, with noise, and how many units make 1.
 
-        It is a pure epsilon-DP :class:`~curator.mechanisms.counts.NoisyShares` with the weights' own bound; ``of``
-        makes of records the item of each, as for :meth:`release`.
+        A pure epsilon-DP :class:`~curator.mechanisms.counts.NoisyShares`; ``of`` makes items of records.
         """
         mechanism = NoisyShares(epsilon, items, self._sampler.share_bound)
         self._meter.everybody()
@@ -249,10 +234,7 @@ class Access:
             raise
 
     def descend(self, steps: ClippedSteps, first: Floats) -> Floats:
-        """Make noisy gradient steps, each on a fresh draw; return what ``steps.output`` asks for, shape (width,).
-
-        They begin at ``first``, public, shape (width,).
-        """
+        """Make noisy gradient steps from ``first`` on, public; return what ``steps.output`` says, shape (width,)."""
         if type(steps) is not ClippedSteps:
             raise self._meter.refuse(f"a {type(steps).__name__}")
         if not self._meter.free:
@@ -270,17 +252,20 @@ class Access:
     ) -> Output:
         """Return the best of a secret number of runs (:func:`curator.mechanisms.selection.choose`).
 
-        A run fits a candidate on the people that are for training and scores what it gives on those that are held out.
-        Both get an access that pays for one mu-GDP release, mu the declared one; the law of the number is declared.
-
-        ``held`` says which of so many places are held out; None: nobody is, and scores are functions of what is public.
+        A run fits a candidate on the people that are for training and scores what it gives on those that are held out:
+        ``held`` says which of so many places; None: nobody is, and scores are functions of what is public. Both get an
+        access that pays for one mu-GDP release, mu the declared one; the law of the number is declared.
         """
         self._meter.selection()
         event = self._meter.event
         if not isinstance(event, PrivateSelection):
             raise AssertionError("only a private selection pays for one")
-        training, validation = self._split(held)
-        one = Gaussian(count=1, mu=event.mu)
+        records, validation = Records.joined(list(self._sampler.everybody())), None
+        if held is not None:
+            mask = np.asarray(held(len(records)), dtype=np.bool_)
+            validation = _uniform(records.take(np.flatnonzero(mask)))
+            records = records.take(np.flatnonzero(~mask))
+        training, one = _uniform(records), Gaussian(count=1, mu=event.mu)
 
         def fitted(settings: Mapping[str, Any], source: RandomSource) -> Output:
             return fit(settings["candidate"], self._part(one, training, source))
@@ -291,10 +276,7 @@ class Access:
         return choose(fitted, scored, {"candidate": list(candidates)}, event.law, self._fresh()).output
 
     def features(self, first: int, count: int) -> AnyArray:
-        """Return the public features of ``count`` people from place ``first`` on, shape (count, d); no labels.
-
-        They are public where what was charged protects labels only.
-        """
+        """Return the features of ``count`` people from place ``first`` on, public where labels alone are protected."""
         if self._shown == 0:
             raise self._meter.refuse("features: records are protected, not labels only")
         return Records.joined(list(self._sampler.everybody())).features[first : first + count, : self._shown]
@@ -349,14 +331,6 @@ class Access:
         part = Access(event, sampler, source)
         self._parts.append(part)
         return part
-
-    def _split(self, held: Callable[[int], AnyArray] | None) -> tuple[Sampler, Sampler | None]:
-        """Return who is for training, and who is held out, by their places alone."""
-        records = Records.joined(list(self._sampler.everybody()))
-        if held is None:
-            return _uniform(records), None
-        mask = np.asarray(held(len(records)), dtype=np.bool_)
-        return _uniform(records.take(np.flatnonzero(~mask))), _uniform(records.take(np.flatnonzero(mask)))
 
 
 def _uniform(records: Records) -> Sampler:

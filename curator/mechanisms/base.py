@@ -5,10 +5,8 @@ rows of each, leave some out, look at the mean of the block, change records in p
 honest mistakes, each of which costs people more than was charged. So a function that is not the curator's own is called
 with one record, a copy, and what it returns is made one person's value by the mechanism
 (:meth:`CentralMechanism.person`), which clips it as a whole. A person of whom it makes nothing usable counts as
-nothing: whether there is such a person changes no more than any other replaced record, and is told to nobody.
-
-So that a mistake which has nothing to do with people is not passed over, the function is tried on a record of zeros
-first. What this cannot hold is a function that keeps something from one call to the next.
+nothing, and nobody is told. Other mistakes show on a record of zeros, on which the function is tried first. What this
+cannot hold is a function that keeps something from one call to the next.
 """
 
 from __future__ import annotations

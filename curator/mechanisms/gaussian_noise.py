@@ -215,11 +215,7 @@ def fine_normals(count: int, source: RandomSource) -> Integers:
 def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices:
     """Draw ``count`` independent whole numbers: a normal of at least this standard deviation, rounded, int64.
 
-    Added to whole numbers, they are a function of what the Gaussian mechanism releases, as above. The deviation is
-    greater than asked for by a share of 2^-18 at most (where it is at least 2^-20).
-
-    Raises:
-        BadInput: If it is not positive and at most 2^58.
+    The deviation, at most 2^58, is greater than asked for by a share of 2^-18 at most (where it is at least 2^-20).
     """
     if not 0.0 < deviation <= MAX_DEVIATION:
         raise BadInput(f"the noise's standard deviation must be positive and at most 2^58 units, found {deviation}")
@@ -277,10 +273,7 @@ def _ask_ahead(words: AnyArray, rest: AnyArray, rest_alias: AnyArray) -> None:
 
 @njit_inlined
 def _draw_core(words: AnyArray, core: AnyArray, slots: AnyArray, row: Shorts) -> None:
-    """Make a number of each word: bits 0-10 are the slot, 11-12 the place in the block, 13 the sign, 14-31 the chance.
-
-    Two loops, of which the second becomes vector instructions; so every number has its type written down.
-    """
+    """Make a number of each word: bits 0-10 are the slot, 11-12 the place in it, 13 the sign, 14-31 the chance."""
     low = np.uint32((1 << CORE_BITS) - 1)
     for begin in range(0, LANES, _PIECE):
         for i in range(_PIECE):
@@ -290,6 +283,7 @@ def _draw_core(words: AnyArray, core: AnyArray, slots: AnyArray, row: Shorts) ->
 
 @njit_inlined
 def _look_up(words: AnyArray, slots: AnyArray, row: Shorts) -> None:
+    # This loop becomes vector instructions; so every number has its type written down.
     low = np.uint32((1 << CORE_BITS) - 1)
     for i in range(_PIECE):
         word, slot = words[i], slots[i]

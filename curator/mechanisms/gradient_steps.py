@@ -1,12 +1,20 @@
-"""The steps of projected SGD over a block of draws: one compiled loop."""
+"""Private gradient steps: one draw, one clipped gradient and one Gaussian vector a step, in one compiled loop."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from common.core.arrays import AnyArray
+from common.core.arrays import AnyArray, Floats
+from common.core.errors import BadInput
+from common.core.machine import processors
 from common.numerics.kernels import (
     WIDTH,
     alike,
@@ -19,9 +27,10 @@ from common.numerics.kernels import (
     njit,
     njit_inlined,
     store,
-    store_some,
 )
 from common.numerics.kernels import total as sum_of
+from common.numerics.randomness import RandomSource
+from curator.mechanisms.gaussian_noise import FINE_GRID, GRID, fine_normals, normals
 from curator.sample.rows import (
     GatheredRows,
     ask_ahead,
@@ -32,6 +41,7 @@ from curator.sample.rows import (
     some_features,
     some_features_again,
 )
+from curator.sample.sampling import Sampler
 
 LOSSES = ("logistic", "hinge", "perceptron")
 _POWERS = 2.0 ** np.arange(-64, 65)
@@ -77,35 +87,6 @@ def coordinates(width: int, dtype: type[Any]) -> AnyArray:
     return memory[begin : begin + size].view(dtype)
 
 
-def descend(
-    draws: GatheredRows, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Rule
-) -> None:
-    """Make one step a draw, in place, after ``done`` earlier ones.
-
-    A step waits for its margin, and so for the whole step before it: that chain decides the speed. The dot product
-    with the next record is therefore summed up in the loop that moves the iterate, together with the distance from
-    the start; the projection onto the ball is one factor on both, ``shrink``, which reaches the coordinates in the
-    next step's loop. For losses of two slopes the gradient is rounded before it is known whether it counts. Up to eight
-    coordinates, and the intercept's, stay in registers from step to step.
-
-    Gradient and noise are added as integers, exactly, before anything else is done with either. ``away`` decides in
-    which precision coordinates are computed; the margin, the step and the intercept's coordinate are doubles. Sums over
-    coordinates have eight lanes (:mod:`common.numerics.vectors`): the result is the same on every processor.
-
-    Args:
-        draws: k :class:`~curator.sample.rows.GatheredRows` of d features.
-        noise: Shape (k, width), integers in units; None without noise.
-        away: Shape (width,), float64 or float32: the iterate less the start; best made by :func:`coordinates`.
-        total: Shape (width,), the same: sum of the iterates less the start.
-        rule: A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
-    """
-    dimension = draws.matrix.shape[1]
-    if dimension <= WIDTH:
-        _few(draws, noise, away, total, done, rule, None if dimension == WIDTH else dimension)
-    else:
-        _many(draws, noise, away, total, done, rule)
-
-
 class _Step(NamedTuple):
     """What one step does to every coordinate; ``kept`` weighs the iterate before it, ``counts`` is 1 or 0."""
 
@@ -120,43 +101,25 @@ class _Step(NamedTuple):
 
 
 @njit
-def _few(
-    draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any, some: int | None
-) -> None:
-    """Do it for ``some`` features, fewer than eight; None: for eight, whose loads are whole vectors."""
-    matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
-    count, dimension = how_many(matrix, rows), matrix.shape[1]
-    intercept, origin, last = _opened(away, dimension, rule.intercept, rule.start, rule.radius)
-    place = _load(away, some)
-    summed, last_summed, many, shrink, rank = alike(0.0, away), 0.0, 0.0, 1.0, np.float64(done)
-    row = row_of(rows, 0)
-    record = alike(some_features(matrix, codes, row, 0, 0, some), away)
-    square, product = float(sum_of(record * record)), float(sum_of(place * record))
-    for k in range(count):
-        sign, rank = label(matrix, labels, row), rank + 1.0
-        margin = shrink * fma(intercept, last, product)
-        if rule.start != origin:
-            margin += rule.start * (intercept + float(sum_of(record)))
-        step = _step(rule, sign, margin, square, intercept, rank, origin, shrink, _kept(k, done + k, rule.burn, shrink))
-        many += step.kept
-        summed = fma(place, step.kept, summed)
-        last_summed = fma(last, step.kept, last_summed)
-        move = _on_grid(record * step.slope, step.counts, noise, _noises(noise, k, 0, some, away))
-        place = fma(move, -step.length, fma(place, step.factor, step.drift))
-        place = _projected(place, rule.start, rule.lasso, step.size, _ones(some, away), rule.radius)
-        last = _moved_last(last, step, rule, intercept, noise, k, dimension)
-        row = row_of(rows, min(k + 1, count - 1))
-        record = alike(some_features(matrix, codes, row, 0, 0, some), away)
-        square, product = float(sum_of(record * record)), float(sum_of(place * record))
-        shrink = _shrink(fma(last, last, float(sum_of(place * place))), rule.radius)
-    store_some(away, 0, dimension, place)
-    store_some(total, 0, dimension, load_some(total, 0, dimension) + summed)
-    _close(away, total, last, last_summed, many, shrink, origin, dimension, done + count > rule.burn)
+def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
+    """Make one step a draw, in place, after ``done`` earlier ones.
 
+    A step waits for its margin, and so for the whole step before it. The dot product with the next record is therefore
+    summed up in the loop that moves the iterate, together with the distance from the start; the projection onto the
+    ball is one factor on both, ``shrink``, which reaches the coordinates in the next step's loop. Coordinates are held
+    in buffers of whole vectors with zeros at their ends.
 
-@njit
-def _many(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any) -> None:
-    """Do it for more, in buffers of whole vectors with zeros at their ends."""
+    Gradient and noise are added as integers, exactly, before anything else is done with either. The margin, the step
+    and the intercept's coordinate are doubles. Sums over coordinates have eight lanes: the result is the same on every
+    processor.
+
+    Args:
+        draws: k :class:`~curator.sample.rows.GatheredRows` of d features.
+        noise: Shape (k, width), integers in units; None without noise.
+        away: Shape (width,), float64 or float32: the iterate less the start; best made by :func:`coordinates`.
+        total: Shape (width,), the same: sum of the iterates less the start.
+        rule: A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
+    """
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
     count, dimension = how_many(matrix, rows), matrix.shape[1]
     intercept, origin, last = _opened(away, dimension, rule.intercept, rule.start, rule.radius)
@@ -302,11 +265,6 @@ def _moved_last(
 
 
 @njit_inlined
-def _load(array: AnyArray, some: int | None) -> Any:
-    return load(array, 0) if some is None else load_some(array, 0, some)
-
-
-@njit_inlined
 def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: AnyArray) -> Any:
     if noise is None:
         return alike(0.0, places)
@@ -316,7 +274,7 @@ def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: A
 
 @njit_inlined
 def _ones(count: int | None, places: AnyArray) -> Any:
-    return alike(_load(_ONES, count), places)
+    return alike(load(_ONES, 0) if count is None else load_some(_ONES, 0, count), places)
 
 
 @njit_inlined
@@ -360,9 +318,8 @@ def _move(
 ) -> Any:  # fmt: skip
     """Move coordinates j, ..., j + 7, or the ``count`` that are left, and add to the three sums over all of them.
 
-    They are of products with the coming record, of its squares, and of squared distances. Without a branch or loop, as
-    everything that is called for each draw: then the compiler sees that no reference to an array need be counted, which
-    takes longer than the rest.
+    They are of products with the coming record, of its squares, and of squared distances. Without a branch or loop, the
+    compiler counts no references to arrays, which takes longer than the rest.
     """
     products, squares, distances = found
     row, following, k, j = at
@@ -378,3 +335,161 @@ def _move(
     if radius is not None:
         distances = fma(place, place, distances)
     return fma(place, coming, products), fma(coming, coming, squares), distances
+
+
+SHRINK = 2.0**-32
+"""Gradients are clipped to this share less than ``clip``, so that rounding errors cannot take one beyond it."""
+SINGLE_SHRINK = 2.0**-10
+"""The same in single precision, whatever the order in which up to :data:`_MAX_SINGLE` squares are added."""
+_MAX_SINGLE = 1 << 13
+_MIN_SINGLE = 64  # coordinates from which on single precision is faster
+_DITHER = 2.0**-20
+"""Single precision needs noise that moves a coordinate by this share of its range: eight of its last places."""
+_ROOM = 8.0  # the grid is fine enough if the clip has this many cells for the square root of the width
+_CELLS = 1 << 19  # coordinates in a block: draws, noise and their blocks ahead stay in the third-level cache
+_MANY_CELLS = 3 << 19
+"""The same in single precision: records are long then and stay where they are, and a block is little but noise."""
+
+
+@dataclass(frozen=True)
+class ClippedSteps:
+    """Projected gradient descent with clipped gradients and Gaussian noise (Algorithm 3 of Kohen & Sheffet).
+
+    Each step is the Gaussian mechanism on one draw: a gradient of L2 norm L = ``clip`` at most, and noise of standard
+    deviation ``noise`` L in every coordinate. What is made of it is post-processing.
+
+    With noise, gradient and noise are whole multiples of one public unit, sigma / 2^11 (or sigma / 2^26 where
+    the noise is so large that a gradient would be lost in a cell): see :mod:`curator.mechanisms.gaussian_noise`. Before
+    it is rounded, a gradient is clipped to L less half a unit times sqrt(dim), so that rounding cannot take it
+    beyond L. What a step does to the iterate before it is scaled is then a multiple of the unit.
+
+    Where there are many coordinates, the iterate is kept in single precision. Gradient and noise are whole numbers
+    there, too, and their sum is exact. Iterates are rounded, and moves could get lost in that; so it is done only where
+    the noise of the last step still reaches eight last places of the largest coordinate that there can be. Rounding
+    errors then have no bias, and add less than 2e-3 to the noise's variance. Attributes are those of
+    :class:`common.learners.half_spaces.OpenSgd`.
+    """
+
+    loss: Literal["logistic", "hinge", "perceptron"]
+    steps: int
+    clip: float
+    noise: float
+    diameter: float
+    domain: Literal["ball", "box"]
+    regularization: float
+    lasso: float
+    intercept: float
+    start: float
+    output: Literal["average", "suffix", "last"]
+
+    @property
+    def ratio(self) -> Fraction:
+        """U = 2 L / sigma = 2 / noise, exactly: how far apart two gradients can be, in units of the noise.
+
+        Raises:
+            ZeroDivisionError: Without noise.
+        """
+        return 2 / Fraction(self.noise)
+
+    def run(self, sampler: Sampler, source: RandomSource, first: Floats) -> Floats:
+        """Return what ``output`` asks for of the iterates from ``first`` on, public, shape (width,)."""
+        width = sampler.dimension + (self.intercept != 0.0)
+        start = np.full(width, self.start)
+        rule = self.rule(width)
+        away, part = (coordinates(width, np.float32 if self.single(width) else np.float64) for _ in range(2))
+        away[:] = first - start
+        total = np.zeros(width)
+        done = 0
+        for draws, noise in self._blocks(sampler, source, width):
+            descend(draws, noise, away, part, done, rule)
+            total += part
+            part[:] = 0.0
+            done += draws.size
+            del draws, noise  # the next block's then take their memory, which is in the cache
+        return np.asarray(start + total / (self.steps - rule.burn))
+
+    def grid(self, width: int) -> int:
+        """Return the grid's cells per standard deviation of the noise."""
+        return GRID if GRID / self.noise >= _ROOM * math.sqrt(width) else FINE_GRID
+
+    def single(self, width: int) -> bool:
+        """Return whether the iterate can be kept in single precision; see the class."""
+        plain = self.lasso == 0.0 and self.regularization == 0.0
+        if self.noise == 0.0 or self.grid(width) != GRID or not plain or not _MIN_SINGLE <= width <= _MAX_SINGLE:
+            return False
+        reach = 0.5 * self.diameter if self.domain == "ball" else 1.0
+        moved = self._scale(width) / math.sqrt(self.steps) * self.noise * self.clip
+        return GRID / self.noise <= 1 << 22 and moved >= _DITHER * reach
+
+    def _scale(self, width: int) -> float:
+        return self.diameter / math.sqrt(self.clip**2 + (self.noise * self.clip) ** 2 * width)
+
+    def rule(self, width: int) -> Rule:
+        """Return what the compiled loop is told; raises BadInput if noise leaves nothing of a gradient on the grid."""
+        sigma = self.noise * self.clip
+        unit, clip = 1.0, self.clip
+        if self.noise > 0.0:
+            unit = sigma / self.grid(width)
+            shrink = SINGLE_SHRINK if self.single(width) else SHRINK
+            clip = self.grid(width) / self.noise * (1.0 - shrink) - 0.5 * math.sqrt(width)
+            if not clip > 0.0:
+                raise BadInput(f"noise = {self.noise:g} leaves nothing of a gradient of {width} coordinates")
+        return Rule(
+            loss=LOSSES.index(self.loss),
+            intercept=self.intercept,
+            start=self.start,
+            unit=unit,
+            clip=clip,
+            scale=self._scale(width),
+            regularization=self.regularization,
+            lasso=self.lasso or None,
+            radius=None if self.domain == "box" else 0.5 * self.diameter,
+            burn={"average": 0, "suffix": self.steps // 2, "last": self.steps - 1}[self.output],
+        )
+
+    def _blocks(
+        self, sampler: Sampler, source: RandomSource, width: int
+    ) -> Iterator[tuple[GatheredRows, AnyArray | None]]:
+        """Yield draws with their noise, in blocks, each from a source of its own."""
+        size = max(1, (_MANY_CELLS if self.single(width) else _CELLS) // width)
+
+        def prepare(block: int) -> tuple[GatheredRows, AnyArray | None]:
+            count = min(size, self.steps - block * size)
+            words = source.derive("draws", block)
+            draws = sampler.located(count, words)
+            return draws, self._noise((count, width), words)
+
+        return prefetch(prepare, -(-self.steps // size))
+
+    def _noise(self, shape: tuple[int, int], source: RandomSource) -> AnyArray | None:
+        if self.noise == 0.0:
+            return None
+        draw = normals if self.grid(shape[1]) == GRID else fine_normals
+        return draw(math.prod(shape), source).reshape(shape)
+
+
+T = TypeVar("T")
+_FEW = 8  # up to so many items are not worth waking other threads for
+
+
+def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
+    """Yield ``prepare(0), ..., prepare(count - 1)``, each prepared by a thread while the caller uses earlier ones.
+
+    There are as many threads as cores, and one item more is ahead at most. On a single core, or where there are only a
+    few items, there are none, and what was prepared is used while it is in the cache. ``prepare``, which must be safe
+    to call from several threads at once, gets its number alone: nothing depends on who was quick.
+    """
+    threads = processors()
+    if threads == 1 or count <= _FEW:
+        yield from map(prepare, range(count))
+        return
+    pool = ThreadPoolExecutor(threads, "ahead")
+    try:
+        pending = deque(pool.submit(prepare, number) for number in range(min(threads + 1, count)))
+        for number in range(threads + 1, threads + 1 + count):
+            found = pending.popleft().result()
+            if number < count:
+                pending.append(pool.submit(prepare, number))
+            yield found
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -29,19 +29,12 @@ class Equations:
 
     Only an echelon form is kept, at most d + 1 equations, so any number can be added in bounded memory. Which
     equations were added says all: neither their order nor how they came in pieces changes the solutions.
-
-    There is at least one unknown.
     """
 
     def __init__(self, unknowns: int) -> None:
-        if unknowns < 1:
-            raise BadInput(f"a system needs at least one unknown, found {unknowns}")
         self._unknowns = unknowns
         self._matrix: Words = np.empty((unknowns // 64 + 1, 0), dtype=np.uint64)
         self._pivots: Indices = np.empty(0, dtype=np.int64)
-
-    def __repr__(self) -> str:
-        return f"Equations(unknowns={self._unknowns})"
 
     def add(self, coefficients: Bits, values: Bits) -> None:
         """Add k equations: coefficients, shape (k, d), and values, shape (k,), 0 or 1.

@@ -26,10 +26,7 @@ from curator.mechanisms.base import CentralMechanism, central
 
 
 def below(bound: int, source: RandomSource) -> int:
-    """Draw an integer uniform on 0..bound-1, of any size, exactly.
-
-    Words are drawn again until they are below the bound: how often says nothing about the number that comes at last.
-    """
+    """Draw an integer uniform on 0..bound-1, exactly; how many words it takes says nothing about the number."""
     while (point := random_bits(bound.bit_length(), source)) >= bound:
         pass
     return point
@@ -42,10 +39,7 @@ def random_bits(bits: int, source: RandomSource) -> int:
 
 
 def place_of(point: int, weights: Sequence[int]) -> int:
-    """Return the place at which the cumulated weights first exceed a point; all weights are gone through always.
-
-    A point that is uniform in 0..sum-1 makes a place as likely as its weight is of all.
-    """
+    """Return the place at which the cumulated weights first exceed a point; all weights are gone through always."""
     return sum(bound <= point for bound in accumulate(weights))
 
 
@@ -168,8 +162,7 @@ class FewestMistakes(CentralMechanism[Records, Hypothesis]):
     Replacing one record changes every count by at most 1, so this is epsilon-DP (McSherry & Talwar); with probability
     1 - beta the answer has at most 2 ln(|H| / beta) / epsilon mistakes more than the best.
 
-    Counts are small integers: how many hypotheses have each count is all that the choice of a count needs, and within
-    it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels would.
+    Within a count of mistakes all hypotheses are alike: one draw picks the count and one the hypothesis.
     Attributes are those of :class:`common.learners.rules.OpenExponential`.
     """
 
@@ -339,13 +332,9 @@ def choose(
     remains true on the average over the fits. Drawing the settings is such an average.
 
     Args:
-        score: Makes a score, the higher the better, that is private itself; for example
-            :func:`curator.mechanisms.sums.noisy_sum`.
+        score: Makes a score, the higher the better, that is private itself.
         constant_time: Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would
             know K.
-
-    Raises:
-        BadInput: If a setting has no values.
     """
     settings = combinations(grid)
     if not settings:
@@ -367,9 +356,6 @@ def choose(
 
 
 def draw_count(law: AnyLaw, source: RandomSource) -> int:
-    """Draw K, exactly: the law's probabilities are ratios of integers.
-
-    All of them are gone through, whichever K it is: nobody but the caller may learn it from the time.
-    """
+    """Draw K, exactly, in the same time whichever it is: the law's probabilities are ratios of integers."""
     shares = weights(law)
     return 1 + place_of(below(sum(shares), source), shares)

@@ -52,11 +52,7 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
         return np.zeros((1, self.width))
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> Floats:
-        """Return the noisy sum, shape (width,).
-
-        Raises:
-            BadInput: If so much noise leaves nothing of a row on the grid.
-        """
+        """Return the noisy sum, shape (width,); raises BadInput if noise leaves nothing of a row on the grid."""
         cells = down(self.mu / 2.0 * FINE_GRID)  # of the norm; the noise has a standard deviation of FINE_GRID
         if not 0.0 < longest(cells, self.width) < 2.0**40:
             raise BadInput(f"a sum of {self.width} numbers at mu = {self.mu:g} does not fit the grid of its noise")
@@ -99,11 +95,8 @@ def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
     """Return a sum of values in [0, 1] with Gaussian noise: mu-GDP where one value of the sum is replaced.
 
     The total is in whole parts, of which ``parts`` make 1, and so is the result: total + round(noise) =
-    round(total + noise), the noise of standard deviation parts/mu, is post-processing of the exact Gaussian mechanism,
-    to within 2^-180 in total variation.
-
-    Raises:
-        BadInput: If the noise is more than 2^58 parts.
+    round(total + noise), the noise of standard deviation parts/mu, at most 2^58, is post-processing of the exact
+    Gaussian mechanism, to within 2^-180 in total variation.
     """
     return total + int(whole_normals(up(parts / mu), 1, source)[0])
 
@@ -116,9 +109,6 @@ def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indice
 
     Counts have shape (m, classes). Sigma is in votes; :mod:`common.privacy.theorems.votes` says what it may be and what
     it costs.
-
-    Raises:
-        BadInput: If sigma is out of range.
     """
     if not MIN_NOISE <= sigma <= MAX_NOISE:
         raise BadInput(f"the noise on votes must be from {MIN_NOISE:g} to {MAX_NOISE:g}, found {sigma}")

@@ -38,7 +38,7 @@ from deploy import auditing
 from deploy.auditing import Case
 from local_agent.answers import evaluate
 from referee.cli import app
-from tests.curator.learners.test_cheating_learners import PROMISING, given, run
+from tests.curator.learners.test_learner_contract import PROMISING, cheated, run
 from tests.curator.mechanisms.greedy import Honest
 from tests.tiers import for_each
 
@@ -187,7 +187,7 @@ def test_a_learner_uses_people_in_audited_ways_alone(way: str) -> None:
             asked.add("NoisyShares")
             return self.access.shares(epsilon, items, of)
 
-    run(given(way, Recording))
+    run(cheated(way, Recording))
     assert asked
     assert {f"access {name}" for name in asked} <= set(AUDITED)
 

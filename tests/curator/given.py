@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from common.core.arrays import AnyArray
+from common.core.arrays import AnyArray, Words
 from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Conjunction
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
+from common.numerics.randomness import RandomSource
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
@@ -52,3 +53,18 @@ def cumulative_losses(sample: LocalSample) -> AnyArray:
 def law(weights: Reweighing, sample: LocalSample) -> AnyArray:
     """Return mu up to a factor, by record: 1 where it is largest."""
     return weights.density().relative(cumulative_losses(sample).astype(np.int64))
+
+
+class Counted(RandomSource):
+    """A source that counts the words of all that are derived from it."""
+
+    def __init__(self, key: bytes, drawn: list[int]) -> None:
+        super().__init__(key, simulated=True)
+        self.drawn = drawn
+
+    def words(self, count: int) -> Words:
+        self.drawn.append(count)
+        return super().words(count)
+
+    def derive(self, *labels: str | int) -> RandomSource:
+        return Counted(super().derive(*labels)._key, self.drawn)

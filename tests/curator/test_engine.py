@@ -7,7 +7,6 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -55,7 +54,17 @@ def engine(past: list[Entry] | None = None, seed: int = 1, **more: Any) -> Engin
 
 
 def perform_all(given: Engine, script: list[Operation[Any]], first: int = 0) -> list[Entry]:
-    return [Entry(str(n), o.wire(), given.perform(str(n), o).wire()) for n, o in enumerate(script, first)]
+    """Carry out operations; one that was admitted already, before the power went, is taken up again."""
+    done = []
+    for place, operation in enumerate(script, first):
+        number = str(place)
+        if number in given._history.lineages:
+            result = given.run(number, operation, given.workspace.event(operation))
+            given.advance()
+        else:
+            result = given.perform(number, operation)
+        done.append(Entry(number, operation.wire(), result.wire()))
+    return done
 
 
 def weights(given: Engine) -> Any:
@@ -95,15 +104,14 @@ def test_more_noise_than_delta_pays_for_is_refused_before_the_charge(monkeypatch
         engine()
 
 
-def test_admission_changes_nothing():
-    given, undisturbed = engine(), engine()
-    given.perform("0", REWEIGH)
-    undisturbed.perform("0", REWEIGH)
+def test_admission_changes_nothing_and_one_operation_has_one_release_under_each_seed_and_number():
+    given, first = engine(), engine().perform("0", LEARN)
     for _ in range(5):
         given.admit(LEARN)
         given.admit(REWEIGH)
-    np.testing.assert_array_equal(weights(given), weights(undisturbed))
-    assert given.perform("1", LEARN) == undisturbed.perform("1", LEARN)
+    assert given.perform("0", LEARN) == first
+    assert engine(seed=2).perform("0", LEARN) != first
+    assert engine().perform("1", LEARN) != first
 
 
 def test_nothing_is_taken_until_the_engine_is_told_to_go_on():
@@ -117,30 +125,6 @@ def test_nothing_is_taken_until_the_engine_is_told_to_go_on():
     given.perform("1", REWEIGH)
 
 
-def test_an_engine_whose_operation_failed_takes_no_other(monkeypatch):
-    given = engine()
-    given.perform("0", LEARN)
-    event = given.admit(LEARN)
-
-    def fails(*_: Any) -> None:
-        raise OSError(28, "no space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(LearnHandler, "run", fails)
-        with pytest.raises(OperationFailed) as failed:
-            given.run("1", LEARN, event)
-    assert "space" not in failed.value.detail
-    with pytest.raises(RuntimeError, match="not finished"):
-        given.run("1", LEARN, event)
-
-
-def test_one_operation_has_one_release_under_each_seed_and_number():
-    first = engine().perform("0", LEARN)
-    assert engine().perform("0", LEARN) == first
-    assert engine(seed=2).perform("0", LEARN) != first
-    assert engine().perform("1", LEARN) != first
-
-
 @for_each("cut", range(len(SCRIPT)))
 @for_each("unfinished", [False, True])
 def test_the_past_leads_to_the_same_workspace_and_the_same_releases(cut, unfinished):
@@ -152,21 +136,8 @@ def test_the_past_leads_to_the_same_workspace_and_the_same_releases(cut, unfinis
         left[-1] = left[-1]._replace(result=None)
     again = engine(left)
     begin = cut if unfinished else cut + 1
-    assert perform_again(again, SCRIPT[begin:], begin, unfinished) == past[begin:]
+    assert perform_all(again, SCRIPT[begin:], begin) == past[begin:]
     np.testing.assert_array_equal(weights(again), weights(whole))
-
-
-def perform_again(given: Engine, script: list[Operation[Any]], first: int, unfinished: bool) -> list[Entry]:
-    """Take up an operation that was admitted already, and go on."""
-    done = []
-    if unfinished:
-        done = [
-            Entry(
-                str(first), script[0].wire(), given.run(str(first), script[0], given.workspace.event(script[0])).wire()
-            )
-        ]
-        given.advance()
-    return done + perform_all(given, script[len(done) :], first + len(done))
 
 
 def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
@@ -188,12 +159,8 @@ def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
 
 
 def test_a_policy_is_for_its_sample():
-    sample = LocalSample.of(records())
-    policy = CuratorPolicy.of(tiny(), sample, None)
-    assert (policy.n, policy.kappa, policy.eta, policy.rounds) == (1200, 0.2, 0.2, 3)
-    assert policy.learner is not None
     with pytest.raises(BadData, match="n = 1199 records, found 1200"):
-        CuratorPolicy.of(tiny("curator.n=1199"), sample, None)
+        CuratorPolicy.of(tiny("curator.n=1199"), LocalSample.of(records()), None)
 
 
 def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is_not_missed():
@@ -221,38 +188,41 @@ def prints(*_: Any) -> None:
     sys.stdout.write(SECRET)
 
 
-def failing(error: Exception) -> Callable[..., None]:
+@for_each(
+    "error",
+    [
+        ValueError(SECRET),
+        BadScenario(SECRET),
+        KeyError(SECRET),
+        ExceptionGroup(SECRET, [OSError(SECRET)]),
+        SystemExit(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_every_failure_is_the_same_problem_says_nothing_and_ends_the_engine(error, monkeypatch, capfd, caplog):
     def fails(*_: Any) -> None:
         prints()
         raise error
 
-    return fails
-
-
-@pytest.mark.parametrize(
-    "error",
-    [ValueError(SECRET), BadScenario(SECRET), KeyError(SECRET), ExceptionGroup(SECRET, [OSError(SECRET)])],
-    ids=lambda error: type(error).__name__,
-)
-def test_every_failure_is_the_same_problem_and_says_nothing(error, monkeypatch, capfd, caplog):
-    monkeypatch.setattr(LearnHandler, "run", failing(error))
     given = engine()
+    given.perform("0", LEARN)
     event = given.admit(LEARN)
+    monkeypatch.setattr(LearnHandler, "run", fails)
     with caplog.at_level(logging.DEBUG), pytest.raises(OperationFailed) as failed:
-        given.run("0", LEARN, event)
-    document = failed.value.document()
-    assert document == {
+        given.run("1", LEARN, event)
+    assert failed.value.document() == {
         "type": "urn:tandem:problem:operation-failed",
         "title": "Operation failed",
         "status": 500,
         "detail": "the operation 'learn' failed inside the curator and released nothing; its charge stays. The "
         "curator's operator finds the reason in its log: without a change there, it will fail again",
     }
-    assert failed.value.__cause__ is None
-    assert failed.value.__suppress_context__
+    assert (failed.value.__cause__, failed.value.__suppress_context__) == (None, True)
     assert type(error).__name__ in caplog.text
     assert SECRET not in caplog.text
     assert capfd.readouterr() == ("", "")
+    with pytest.raises(RuntimeError, match="not finished"):
+        given.run("1", LEARN, event)
 
 
 def test_a_learner_that_prints_writes_nothing_and_learns_the_same(monkeypatch, capfd):
@@ -301,33 +271,20 @@ def reweigh(number: int) -> dict[str, object]:
     return {"kind": "reweigh", "h": number}
 
 
-HISTORY_LEARN = {"kind": "learn"}
-
-
-def test_the_same_operation_after_another_history_has_another_lineage():
-    lineages = set()
-    for past in ([], [reweigh(1)], [reweigh(2)]):
-        history = OperationHistory()
-        for number, operation in enumerate(past):
-            history.enter(str(number), operation)
-        lineages.add(history.enter("9", HISTORY_LEARN))
-    assert len(lineages) == 3
-
-
-def test_the_last_operation_may_be_entered_again_and_counts_once():
+def entered(*past: dict[str, object]) -> OperationHistory:
     history = OperationHistory()
-    history.enter("0", HISTORY_LEARN)
+    for number, operation in enumerate(past):
+        history.enter(str(number), operation)
+    return history
+
+
+def test_the_same_operation_after_another_history_has_another_lineage_and_the_last_may_be_entered_again():
+    asked: dict[str, object] = {"kind": "learn"}
+    assert len({entered(*past).enter("9", asked) for past in ([], [reweigh(1)], [reweigh(2)])}) == 3
+    history = entered(asked, reweigh(0))
     first = history.enter("1", reweigh(0))
-    assert history.enter("1", reweigh(0)) == first
-    assert history.counts["reweigh"] == 1
-    assert history.enter("2", HISTORY_LEARN) == extended(first, "2", HISTORY_LEARN)
-
-
-@for_each(("number", "operation"), [("1", reweigh(1)), ("0", HISTORY_LEARN), ("0", reweigh(0))])
-def test_no_number_gets_the_randomness_of_another_operation(number, operation):
-    history = OperationHistory()
-    history.enter("0", HISTORY_LEARN)
-    history.enter("1", reweigh(0))
-    with pytest.raises(ValueError, match="entered already"):
-        history.enter(number, operation)
+    for number, operation in (("1", reweigh(1)), ("0", asked), ("0", reweigh(0))):
+        with pytest.raises(ValueError, match="entered already"):
+            history.enter(number, operation)
     assert (history.counts["learn"], history.counts["reweigh"]) == (1, 1)
+    assert history.enter("2", asked) == extended(first, "2", asked)

@@ -303,7 +303,7 @@ SUITES = (
     "tests/common/operations",
     "tests/common/scenario/test_resolved.py",
     "tests/curator/learners/test_two_averages.py",
-    "tests/curator/learners/test_cheating_learners.py",
+    "tests/curator/learners/test_learner_contract.py::test_a_twin_that_asks_for_more_releases_nothing",
     "tests/curator/learners/test_learner_contract.py::TestContract",
     "tests/curator/learners/test_learner_contract.py::test_draws_as_often_as_its_event_pays_for",
     "tests/curator/operations/test_operation_contract.py",

@@ -296,7 +296,7 @@ def test_in_a_notebook(tmp_path: Path) -> None:
     manager, client = start_new_kernel(cwd=str(tmp_path))
     try:
         assert executed(client, PEOPLE + POOL) == ""
-        for module in ("polars.series", "curator.learners.sgd", "numba.core.types"):
+        for module in ("polars.series", "curator.learners.half_spaces", "numba.core.types"):
             assert executed(client, STOPPED_AT.format(module=module)) == "KeyboardInterrupt", module
         identity = client.execute("print('begun', flush=True)\nwhile True: fit(0)")
         while True:

@@ -16,8 +16,7 @@ from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
-from curator.learners.discrepancy import discrepancy
-from curator.learners.domains import Domains, DomainSide, Loss, least_squares, logistic_in_ball
+from curator.learners.domains import Domains, DomainSide, Loss, discrepancy, least_squares, logistic_in_ball
 
 RIDGE = 1e-5
 """Penalty of all logistic fits but the private ones: the largest at which nothing changes in the third digit."""

@@ -108,13 +108,13 @@ def test_the_nearest_tests_come_first_and_registries_are_followed() -> None:
     assert {target.area for target in targets()} == set(AREAS)
     assert len({target.path for target in targets()}) == len(targets())
     by_name = {target.path.name: imports.tests(target.path) for target in targets()}
-    for name in ("sgd.py", "parity.py"):
+    for name in ("rules.py", "gaussian_noise.py"):
         assert by_name[name][0].stem.endswith(f"test_{name}"[:-3].removeprefix("test")), name
     for name, tests in by_name.items():
         assert tests, f"no test reaches {name}"
         assert not any("docker" in str(test) for test in tests)
-    followed = imports.tests(ROOT / "curator" / "learners" / "parity.py")
-    assert followed[0].stem == "test_parity"
+    followed = imports.tests(ROOT / "curator" / "learners" / "rules.py")
+    assert followed[0].stem == "test_rules"
     assert any("learner_contract" in test.stem for test in followed)
 
 
@@ -140,9 +140,9 @@ def test_the_command_catches_a_mutant_in_a_copy_and_goes_on_where_it_was(
     monkeypatch.setattr(command, "FILES", 1)
     # The command makes way for others; this process would for the rest of its tests, and whatever they start.
     monkeypatch.setattr("os.nice", lambda step: 0)
-    target = next(target.path for target in targets() if target.path.match("curator/learners/parity.py"))
+    target = next(target.path for target in targets() if target.path.match("curator/learners/rules.py"))
     before = target.read_bytes()
-    asked = ["--only", "curator/learners/parity.py:.*answer is None", "--count", "1", "--trusted", "--json"]
+    asked = ["--only", "curator/learners/rules.py:.*answer is None", "--count", "1", "--trusted", "--json"]
     asked += ["--output", str(tmp_path / "r.jsonl")]
     assert command.main(asked) == 0
     first = json.loads(capsys.readouterr().out)

@@ -20,8 +20,8 @@ from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from
+from curator.learners.half_spaces import Sgd
 from curator.learners.noisy_descent import Forces, move_rows
-from curator.learners.sgd import Sgd
 from curator.learners.svm import Svm
 from curator.mechanisms.gaussian_noise import normals
 from curator.sample.base import LocalSample

@@ -15,12 +15,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
 from common.privacy.theorems.selection import geometric, mu_for_selection
-from common.scenario.scenario import parse
+from common.scenario.loading import load
 from curator.learners.base import learn_from, parse_learner
 from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.simulation import conduct
+from tests.tiers import for_each
 
 LAW = {"name": "negative-binomial", "gamma": 0.2, "most": 15}
 SETTINGS = {
@@ -43,18 +44,9 @@ def people(n=3000, seed=1):
     return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
 
 
-def learn(records, source, **changes):
+def learn(records, seed=1, public=None, **changes):
     sampler = Reweighing(len(records), None, 1.0).sampler(records)
-    return learn_from(parse_learner({**SETTINGS, **changes}), sampler, source, None)
-
-
-@pytest.mark.slow
-def test_the_good_candidate_is_given_wherever_it_was_tried():
-    # Among 12 runs on the average, each of four candidates is tried but for a few; the noise of a score is 1 of 600.
-    law = {**LAW, "gamma": 1 / 12, "most": 60}
-    found = Counter(learn(people(), RandomSource.seeded(seed), law=law).threshold for seed in range(10))
-    assert found[0.0] >= 7
-    assert found[5.0] <= 1
+    return learn_from(parse_learner({**SETTINGS, **changes}), sampler, RandomSource.seeded(seed), None, public)
 
 
 def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
@@ -72,8 +64,8 @@ def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
             lambda loss, held: seen.append(held.features[:, 0]) or np.zeros(1),
         ),
     ):
-        learn(records, RandomSource.seeded(1), validation=0.3)
-    training, validation = seen[0], seen[1]
+        learn(records, validation=0.3)
+    training, validation = seen[:2]
     assert sorted([*training, *validation]) == list(range(23))
     assert len(validation) == 6
     assert np.diff(validation).max() <= 4
@@ -88,13 +80,13 @@ def test_public_people_may_judge_and_then_everybody_private_is_for_training():
         seen.append((access.people, len(public)))
         return Linear(weights=(1.0,), threshold=self.threshold)
 
-    learner = parse_learner({**SETTINGS, "judges": "public", "law": {**LAW, "gamma": 0.05, "most": 60}})
+    judged = {"judges": "public", "law": {**LAW, "gamma": 0.05, "most": 60}}
     records, public = people(50), people(400, seed=2)
     with patch.object(NoisyMean, "learn", fit), patch("curator.mechanisms.sums.noisy_sum", side_effect=AssertionError):
-        sampler = Reweighing(50, None, 1.0).sampler(records)
-        found = Counter(learn_from(learner, sampler, RandomSource.seeded(s), None, public).threshold for s in range(12))  # type: ignore[attr-defined]
+        found = Counter(learn(records, seed, public, **judged).threshold for seed in range(12))
     assert set(seen) == {(50, 320)}
     assert found[0.0] >= 10
+    learner = parse_learner({**SETTINGS, **judged})
     learner.check_people(1)
     learner.check_public(public)
     for wanting in (None, people(4)):
@@ -102,28 +94,27 @@ def test_public_people_may_judge_and_then_everybody_private_is_for_training():
             learner.check_public(wanting)
 
 
-@pytest.mark.parametrize(
-    ("loss", "cut", "parts"), [("zero-one", 0.1, 1), ("squared", 1.0, 1024), ("squared", 0.125, 128)]
+@for_each(
+    ("loss", "cut", "parts", "total"),
+    [("zero-one", 0.1, 1, 20), ("squared", 1.0, 1024, 6000), ("squared", 0.125, 128, 2560)],
 )
-def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts):
-    seen = []
+def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts, total):
+    """20 of 100 people judge, each of whom loses 1, or 300 of 1024."""
+    seen, each = [], 1 if loss == "zero-one" else 300
 
-    def noisy(total, parts, mu, source):
-        seen.append((total, parts, mu))
-        return total
+    def noisy(*given):
+        seen.append(given[:3])
+        return given[0]
 
     with (
         patch("curator.mechanisms.sums.noisy_sum", noisy),
-        patch(
-            "common.local.losses.HypothesisLoss.count",
-            lambda kept, held: np.full(len(held), 300 if loss == "squared" else 1),
-        ),
+        patch("common.local.losses.HypothesisLoss.count", lambda loss, held: np.full(len(held), each)),
     ):
-        learn(people(100), RandomSource.seeded(1), loss=loss, cut=cut)
-    assert set(seen) == {(20 * min(parts, 300 if loss == "squared" else 1), parts, SETTINGS["mu"])}
+        learn(people(100), loss=loss, cut=cut)
+    assert set(seen) == {(total, parts, SETTINGS["mu"])}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "says"),
     [
         ({"grid": {}}, "grid"),
@@ -140,94 +131,55 @@ def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts):
         ({"validation": 1.0}, "validation"),
         ({"law": {"name": "negative-binomial", "gamma": 0.2}}, "most"),
         ({"loss": "mood"}, "loss"),
+        ({}, "leaves 0 of 4 people"),
     ],
 )
 def test_what_cannot_be_chosen_from_is_refused(changes, says):
     with pytest.raises(BadScenario, match=says):
-        parse_learner({**SETTINGS, **changes})
+        parse_learner({**SETTINGS, **changes}).check_people(4)
 
 
-def test_a_learner_without_gaussian_releases_is_refused():
-    with (
-        patch.object(NoisyMean, "event", lambda self, tv_bound: PrivateSelection(mu=self.mu, law=geometric(2.0))),
-        pytest.raises(BadScenario, match="declares selected events"),
-    ):
+@for_each(
+    ("name", "changed", "says"),
+    [
+        ("event", lambda self, _: PrivateSelection(mu=self.mu, law=geometric(2.0)), "declares selected events"),
+        ("by_choice", frozenset({"onnx"}), "not everybody"),
+    ],
+)
+def test_learners_without_gaussian_releases_or_of_which_not_everybody_takes_hypotheses_are_refused(name, changed, says):
+    with patch.object(NoisyMean, name, changed), pytest.raises(BadScenario, match=says):
         parse_learner(SETTINGS)
 
 
-def test_hypotheses_that_not_everybody_accepts_are_not_chosen_from():
-    with patch.object(NoisyMean, "by_choice", frozenset({"onnx"})), pytest.raises(BadScenario, match="not everybody"):
-        parse_learner(SETTINGS)
-
-
-def test_what_a_candidate_refuses_is_refused():
-    learner = parse_learner(SETTINGS)
-
+@for_each(("method", "given"), [("check", (np.float32, 3)), ("check_public", (None,)), ("check_people", (3000,))])
+def test_what_a_candidate_refuses_is_refused(method, given):
     def refuse(self, *given):
-        raise BadScenario(f"not {given[0]}" if self.threshold == 5.0 else "somebody else")
+        if self.threshold == 5.0:
+            raise BadScenario("not this one")
 
-    for method, given in (("check", (np.float32, 3)), ("check_public", (None,)), ("check_people", (2400,))):
-        allowed = {"check_people": (3000,)}.get(method, given)
-        with (
-            patch.object(NoisyMean, method, lambda self, *g: refuse(self, *g) if self.threshold == 5.0 else None),
-            pytest.raises(BadScenario, match="not"),
-        ):
-            getattr(learner, method)(*allowed)
-
-
-def test_both_parts_need_somebody():
-    learner = parse_learner(SETTINGS)
-    learner.check_people(5)
-    with pytest.raises(BadScenario, match="leaves 0 of 4 people"):
-        learner.check_people(4)
+    with patch.object(NoisyMean, method, refuse), pytest.raises(BadScenario, match="not this one"):
+        getattr(parse_learner(SETTINGS), method)(*given)
 
 
 def test_planning_prices_it_by_its_event():
-    learner = parse_settings(SETTINGS)
-    assert events_of(learner, [0.1, 0.1]) == [(parse_learner(SETTINGS).event(1.0), 2)]
     mu = mu_for_selection(2.0, 1e-6, geometric(5.0, 15))
-    assert 1.999 < cost(events_of(parse_settings({**SETTINGS, "mu": mu}), [1.0]), 1e-6) <= 2.0
+    learner = parse_settings({**SETTINGS, "mu": mu})
+    assert events_of(learner, [0.1, 0.1]) == [(parse_learner(learner).event(1.0), 2)]
+    assert 1.999 < cost(events_of(learner, [1.0]), 1e-6) <= 2.0
 
 
-LINE = {"name": "drifting-line", "d": 4, "slope": 0.8, "noise": 0.05, "drift": 0.5, "skew": 2.0}
-ADAPTATION = {
-    "name": "chosen-adaptation",
-    "title": "Adaptation with a private choice of alpha",
-    "protocol": "learn-and-test",
-    "alpha": 0.05,
-    "divergence": {"chi_squared": 1.0},
-    "source": {"distribution": {**LINE, "side": "target"}},
-    "target": {"distribution": {**LINE, "side": "target"}},
-    "public": {"distribution": {**LINE, "side": "source"}, "count": 800},
-    "curator": {
-        "n": 2000,
-        "epsilon": 4.0,
-        "delta": 1e-6,
-        "kappa": None,
-        "learner": {
-            "name": "chosen",
-            "learner": {
-                "name": "cnvx-adap",
-                "features": 4,
-                "response": 4,
-                "iterations": 200,
-                "norm": 1.0,
-                "radius": 2.0,
-            },
-            "grid": {"alpha": [0.2, 0.5, 0.8]},
-            "law": LAW,
-            "mu": "plan",
-            "loss": "squared",
-            "cut": 0.05,
-        },
-    },
-    "agents": {"count": 2000, "loss": "squared", "mechanism": {"name": "warner", "epsilon": 1.0}},
-}
+ADAPTATION = (
+    "curator.n=2000", "curator.epsilon=4.0", "public.count=800", "agents.count=2000", "source.distribution.d=4",
+    "target.distribution.d=4", "public.distribution.d=4", "divergence={chi_squared: 1.0}", "alpha=0.05",
+    "curator.learner={name: chosen, grid: {alpha: [0.2, 0.5, 0.8]}, mu: plan, loss: squared, cut: 0.05,"
+    " law: {name: negative-binomial, gamma: 0.2, most: 15},"
+    " learner: {name: cnvx-adap, features: 4, response: 4, iterations: 200, norm: 1.0, radius: 2.0}}",
+)  # fmt: skip
 
 
 @pytest.mark.slow
 def test_a_run_with_a_choice_keeps_to_its_budget_and_is_the_same_with_the_same_seed():
-    scenario = checked(parse(ADAPTATION))
+    scenario = checked(load("domain-adaptation", ADAPTATION))
     learner = parse_learner(scenario.curator.learner)
     assert 3.99 < cost([(learner.event(1.0), 1)], 1e-6) <= 4.0
     first, again, other = (conduct(scenario, seed, lambda *_: None) for seed in (1, 1, 2))
@@ -236,16 +188,15 @@ def test_a_run_with_a_choice_keeps_to_its_budget_and_is_the_same_with_the_same_s
     assert first.answer.kind == "regressor"  # type: ignore[attr-defined]
 
 
-def test_a_choice_beyond_the_budget_is_refused_before_anything_is_learned(tmp_path):
-    curator = ADAPTATION["curator"] | {"learner": ADAPTATION["curator"]["learner"] | {"mu": 1.0}}
-    with pytest.raises(BudgetExceeded):
-        open_curator(checked(parse({**ADAPTATION, "curator": curator})), tmp_path, 1, None)
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [({"delta": 0.0}, "positive delta"), ({"rounds": 2}, "for one round, found 2"), ({"epsilon": None}, "epsilon")],
+@for_each(
+    ("change", "error", "says"),
+    [
+        ("curator.delta=0", BadScenario, "positive delta"),
+        ("curator.rounds=2", BadScenario, "for one round, found 2"),
+        ("curator.epsilon=null", BadScenario, "epsilon"),
+        ("curator.learner.mu=1.0", BudgetExceeded, "epsilon"),
+    ],
 )
-def test_what_cannot_be_planned_is_refused(changes, says):
-    with pytest.raises(BadScenario, match=says):
-        checked(parse({**ADAPTATION, "curator": ADAPTATION["curator"] | changes}))
+def test_what_cannot_be_planned_or_paid_is_refused_before_anything_is_learned(change, error, says, tmp_path):
+    with pytest.raises(error, match=says):
+        open_curator(checked(load("domain-adaptation", (*ADAPTATION, change))), tmp_path, 1, None)

@@ -18,13 +18,12 @@ from curator.learners import teachers
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.mechanisms.access import Access
-from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
-from curator.sample.sampling import Sampler
 from tests.tiers import for_each, thinned
 
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
 LINEAR = {"classifier": "RidgeClassifier"}
+WRONG = {"classifier": "LinearSVC", "parameters": {"C": -1.0}}
 GNMAX = {"name": "gnmax", "noise": 5.0}
 SPARSE = {"name": "sparse-vector", "epsilon": 3.0, "delta": 1e-3, "cutoff": 4}
 EASY = {**SPARSE, "epsilon": 40.0, "cutoff": 20}
@@ -43,11 +42,17 @@ def people(n: int, seed: int = 1) -> Records:
     return Records(features, np.where(features[:, 0] > 0.1, 1, -1).astype(np.int8))
 
 
-def sampler(records: Records) -> Sampler:
-    return Reweighing(len(records), 0.5, 0.1).sampler(LocalSample.of(records))
-
-
 PUBLIC, PEOPLE = people(200, 2), people(N)
+
+
+def learned(chosen: ModelAgnostic, records: Records = PEOPLE, public: Records | None = PUBLIC) -> Any:
+    """Check as a curator does, and learn."""
+    chosen.check(records.features.dtype, records.dimension)
+    chosen.check_public(public)
+    chosen.check_people(len(records))
+    return learn_from(chosen, Reweighing(N, 0.5, 0.1).sampler(records), RandomSource.seeded(1), None, public)
+
+
 WAYS: dict[str, dict[str, Any]] = {
     "gnmax": {},
     "gnmax for a budget": {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}},
@@ -64,51 +69,39 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @for_each("way", thinned(WAYS, 4))
 def test_it_learns_what_the_teachers_know(way):
-    chosen = learner(**WAYS[way])
-    chosen.check(np.dtype(np.float32), 3)
-    chosen.check_public(PUBLIC)
-    chosen.check_people(N)
-    learned = learn_from(chosen, sampler(PEOPLE), RandomSource.seeded(1), None, PUBLIC)
-    assert learned.mistakes(people(2000, 3)).mean() < 0.1
-    assert learn_from(chosen, sampler(PEOPLE), RandomSource.seeded(1), None, PUBLIC) == learned
+    found = learned(learner(**WAYS[way]))
+    assert found.mistakes(people(2000, 3)).mean() < 0.1
+    assert learned(learner(**WAYS[way])) == found
 
 
-@pytest.mark.parametrize("way", ["gnmax for a budget", "by content"])
-def test_gnmax_declares_exact_gaussian_releases(way):
-    chosen = learner(**WAYS[way])
-    event: Any = chosen.event(1e-3)
-    assert isinstance(event, Gaussian)
-    assert event.count == 200
-    if way == "by content":
-        assert event.mu == pytest.approx(2.0 * math.sqrt(2.0) / 5.0)
-    else:
-        assert delta_of(event.mu * math.sqrt(200), 3.0) == pytest.approx(1e-3, rel=1e-6)
-        by_content: Any = learner(**WAYS[way], by="content").event(1e-3)
-        assert by_content.mu == pytest.approx(event.mu)  # twice the noise
+def test_gnmax_declares_exact_gaussian_releases():
+    by_content: Any = learner(by="content").event(1e-3)
+    assert (by_content.count, by_content.mu) == (200, pytest.approx(2.0 * math.sqrt(2.0) / 5.0))
+    budgeted: Any = learner(**WAYS["gnmax for a budget"]).event(1e-3)
+    assert isinstance(budgeted, Gaussian)
+    assert delta_of(budgeted.mu * math.sqrt(200), 3.0) == pytest.approx(1e-3, rel=1e-6)
+    twice_the_noise: Any = learner(**WAYS["gnmax for a budget"], by="content").event(1e-3)
+    assert twice_the_noise.mu == pytest.approx(budgeted.mu)
 
 
 def test_on_draws_it_declares_a_release_of_so_many_draws():
-    for way in ("draws", "draws, sparse vector"):
-        settings = WAYS[way]
-        epsilon, delta = settings["aggregation"]["epsilon"], settings["aggregation"]["delta"]
-        event = learner(**settings).event(1e-3)
-        assert event == SubsampledRelease(draws=settings["draws"], tv_bound=1e-3, epsilon=epsilon, delta=delta)
-    on_the_sample = learner(aggregation=SPARSE).event(1e-3)
-    assert on_the_sample == Release(epsilon=3.0, delta=1e-3)
+    for way, epsilon, draws in (("draws", 3.0, 2000), ("draws, sparse vector", 40.0, 3000)):
+        event = learner(**WAYS[way]).event(1e-3)
+        assert event == SubsampledRelease(draws=draws, tv_bound=1e-3, epsilon=epsilon, delta=1e-3)
+    assert learner(aggregation=SPARSE).event(1e-3) == Release(epsilon=3.0, delta=1e-3)
 
 
 def test_labels_only_needs_no_public_sample_and_a_first_half_teaches_nobody():
     chosen = learner(**WAYS["labels only"])
-    chosen.check_public(None)
-    access = Access(chosen.event(1.0), sampler(PEOPLE), RandomSource.seeded(1), chosen.shown_features)
-    points = chosen.points(access, None, 0, 200)
-    np.testing.assert_array_equal(points, PEOPLE.features[:200])
+    access = Access(chosen.event(1.0), Reweighing(N, 0.5, 0.1).sampler(PEOPLE), RandomSource.seeded(1), None)
+    np.testing.assert_array_equal(chosen.points(access, None, 0, 200), PEOPLE.features[:200])
     turned = Records(PEOPLE.features, np.where(np.arange(N) < N // 2, -1, 1).astype(np.int8) * PEOPLE.labels)
-    one, other = (learn_from(chosen, sampler(records), RandomSource.seeded(1), None) for records in (PEOPLE, turned))
-    assert one == other
+    assert learned(chosen, public=None) == learned(chosen, turned, None)
 
 
-def test_mistakes_are_estimated_with_the_epsilon_that_is_set_aside_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_estimated_with_the_epsilon_and_the_people_that_are_set_aside_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen = []
 
     def none(cast: Any, classes: Any, touched: int, epsilon: float, source: RandomSource) -> float:
@@ -120,19 +113,9 @@ def test_mistakes_are_estimated_with_the_epsilon_that_is_set_aside_for_it(monkey
     said = chosen.mechanism(PUBLIC.features).apply(iter([PEOPLE]), RandomSource.seeded(1))
     assert seen == [((60, 60), 60, 2, math.nextafter(0.9 - 4 * 0.9 * 2.0**-52, 0.0))]
     assert np.count_nonzero(said == -1) == 1  # without mistakes, one bottom is enough
-
-
-def test_people_who_are_set_aside_teach_nobody():
-    chosen = learner(**WAYS["sparse vector, estimated"])
     records, aside = chosen.mechanism(PUBLIC.features).taught(PEOPLE)
     assert (len(records), len(aside)) == (N // 2, 60)
     np.testing.assert_array_equal(aside.features, PEOPLE.features[N // 2 : N // 2 + 60])
-
-
-def test_points_without_a_label_get_a_fair_coins():
-    chosen = learner(student={"classifier": "DecisionTreeClassifier"})
-    grown = chosen.transfer(PUBLIC.features, np.full(200, -1), RandomSource.seeded(1).derive)
-    assert 60 < np.count_nonzero(grown.predict(PUBLIC.features) > 0) < 140
 
 
 @for_each(
@@ -149,6 +132,8 @@ def test_points_without_a_label_get_a_fair_coins():
         ({"teacher": {"classifier": "os.system"}}, "no such classifier"),
         ({"chunks": 0}, "chunks"),
         ({"by": "name"}, "by"),
+        *(({"classes": classes}, "classes") for classes in ({"first": 0, "count": 4}, {"first": 3, "count": 1}, 4)),
+        ({"classes": {"first": 3, "count": 65}}, "classes"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, says):
@@ -171,26 +156,9 @@ def test_settings_that_cannot_be_are_refused(settings, says):
 def test_a_sample_that_is_too_small_is_refused(settings, people, says):
     with pytest.raises(BadScenario, match=says):
         learner(**settings).check_people(people)
-
-
-def test_the_printed_constants_are_refused_with_their_number_of_chunks():
-    paper = {"name": "sparse-vector", "epsilon": 1.0, "delta": 1e-6, "cutoff": 100, "bounds": "paper"}
-    chosen = learner(chunks=50_000, queries=1000, aggregation=paper)
-    with pytest.raises(BadScenario, match=r"276,779 chunks for 1,000 queries.*found 50,000 chunks of 50,000 records"):
-        chosen.check_people(50_000)
-    learner(chunks=276_779, queries=1000, aggregation=paper).check_people(276_779)
-
-
-@pytest.mark.parametrize("public", [None, people(199)])
-def test_too_few_public_points_are_refused(public):
-    with pytest.raises(BadScenario, match="labels 200 public points"):
-        learner().check_public(public)
-
-
-@pytest.mark.parametrize("side", ["teacher", "student"])
-def test_classifiers_are_tried_before_anything_private_is_touched(side):
-    with pytest.raises(BadScenario, match="LinearSVC cannot learn"):
-        learner(**{side: {"classifier": "LinearSVC", "parameters": {"C": -1.0}}}).check(np.dtype(np.float32), 3)
+    for public in (None, PUBLIC.take(np.arange(199))):
+        with pytest.raises(BadScenario, match="labels 200 public points"):
+            learner().check_public(public)
 
 
 def test_a_model_that_cannot_be_exported_is_refused_before_anything_private_is_touched(monkeypatch):
@@ -205,10 +173,7 @@ def test_a_model_that_cannot_be_exported_is_refused_before_anything_private_is_t
 def test_boolean_features_are_fine():
     features = np.random.default_rng(1).integers(0, 2, size=(N, 4)).astype(np.uint8)
     records = Records(features, np.where(features[:, 0] == features[:, 1], 1, -1).astype(np.int8))
-    chosen = learner(student=TREE)
-    chosen.check(records.features.dtype, 4)
-    learned = learn_from(chosen, sampler(records), RandomSource.seeded(1), None, records.take(np.arange(200)))
-    assert learned.mistakes(records).mean() < 0.05
+    assert learned(learner(student=TREE), records, records.take(np.arange(200))).mistakes(records).mean() < 0.05
 
 
 CLUSTERS = ClassClusters(side="target", d=3, classes=4, spread=0.1)
@@ -241,26 +206,21 @@ CLASSES_PEOPLE, CLASSES_PUBLIC = classes_people(N, 1), classes_people(200, 2)
     ids=lambda settings: ", ".join(settings) or "plain",
 )
 def test_it_learns_the_classes_that_the_teachers_know(settings):
-    chosen = classes_learner(**settings)
-    chosen.check(np.dtype(np.float32), 7)
-    chosen.check_public(CLASSES_PUBLIC)
-    chosen.check_people(N)
-    learned = learn_from(chosen, sampler(CLASSES_PEOPLE), RandomSource.seeded(1), None, CLASSES_PUBLIC)
-    assert isinstance(learned, Argmax)
-    assert learned.mistakes(classes_people(4000, 3)).mean() < 0.12
-    assert learn_from(chosen, sampler(CLASSES_PEOPLE), RandomSource.seeded(1), None, CLASSES_PUBLIC) == learned
-    assert parse_hypothesis(learned.wire()) == learned
+    found = learned(classes_learner(**settings), CLASSES_PEOPLE, CLASSES_PUBLIC)
+    assert isinstance(found, Argmax)
+    assert found.mistakes(classes_people(4000, 3)).mean() < 0.12
+    assert (
+        parse_hypothesis(found.wire()) == found == learned(classes_learner(**settings), CLASSES_PEOPLE, CLASSES_PUBLIC)
+    )
 
 
 def test_labels_and_the_public_points_classes_are_looked_at_by_nobody():
     blind = Records(CLASSES_PUBLIC.features.copy(), CLASSES_PUBLIC.labels)
     blind.features[:, 3:] = 0.0
     turned = Records(CLASSES_PEOPLE.features, -CLASSES_PEOPLE.labels)
-    one = learn_from(classes_learner(), sampler(CLASSES_PEOPLE), RandomSource.seeded(1), None, CLASSES_PUBLIC)
-    assert learn_from(classes_learner(), sampler(turned), RandomSource.seeded(1), None, blind) == one
-
-
-def test_several_classes_cost_what_two_cost():
+    one = learned(classes_learner(), CLASSES_PEOPLE, CLASSES_PUBLIC)
+    assert learned(classes_learner(), turned, blind) == one
+    # Several classes cost what two cost.
     assert classes_learner().event(1.0) == classes_learner(classes=None).event(1.0)
 
 
@@ -274,19 +234,14 @@ def test_points_without_an_answer_get_any_class_alike():
 @for_each(
     ("settings", "dimension", "says"),
     [
+        ({"classes": None, "teacher": WRONG}, 3, "LinearSVC cannot learn"),
+        ({"classes": None, "student": WRONG}, 3, "LinearSVC cannot learn"),
         ({}, 6, "stand in features 3 to 6, records have 6"),
         ({"student": {"classifier": "GaussianNB"}}, 7, "must be linear or made of trees"),
-        ({"teacher": {"classifier": "LinearSVC", "parameters": {"C": -1.0}}}, 7, "LinearSVC cannot learn"),
+        ({"teacher": WRONG}, 7, "LinearSVC cannot learn"),
         ({"teacher": {"classifier": "LogisticRegression", "parameters": {"solver": "liblinear"}}}, 7, "cannot learn"),
     ],
-    ids=["columns", "graph", "parameters", "only two classes"],
 )
 def test_what_cannot_be_is_refused_before_anything_private_is_touched(settings, dimension, says):
     with pytest.raises(BadScenario, match=says):
         classes_learner(**settings).check(np.dtype(np.float32), dimension)
-
-
-@for_each("classes", [{"first": 0, "count": 4}, {"first": 3, "count": 1}, {"first": 3, "count": 65}, 4])
-def test_settings_of_classes_that_cannot_be_are_refused(classes):
-    with pytest.raises(BadInput, match="classes"):
-        classes_learner(classes=classes)

@@ -24,8 +24,10 @@ def people(n=600, seed=1, transform=lambda features: features):
     return Records(transform(features), labels)
 
 
-def sampler(records):
-    return Reweighing(len(records), 0.5, 0.1).sampler(records)
+def learned(name, parameters=None, records=None, draws=300):
+    records = people() if records is None else records
+    learner = Scikit(classifier=name, parameters=parameters or {}, draws=draws)
+    return learn_from(learner, Reweighing(len(records), 0.5, 0.1).sampler(records), RandomSource.seeded(1))
 
 
 def test_a_bootstrap_sample_with_one_label_only_is_a_leaf():
@@ -41,7 +43,7 @@ def test_a_bootstrap_sample_with_one_label_only_is_a_leaf():
 def test_a_model_written_down_wrongly_is_refused(monkeypatch):
     monkeypatch.setattr("curator.learners.scikit.as_hypothesis", lambda *_: Constant(label=1))
     with pytest.raises(BadScenario, match="agrees with itself on"):
-        learn_from(Scikit(classifier="LinearSVC", draws=100), sampler(people()), RandomSource.seeded(1), None)
+        learned("LinearSVC")
 
 
 @for_each(
@@ -52,21 +54,15 @@ def test_a_model_written_down_wrongly_is_refused(monkeypatch):
         ({"classifier": "LinearSVC", "parameters": {"c": 1.0}}, "may not be given 'c'; allowed: C, class_weight"),
         ({"classifier": "VotingClassifier"}, "missing 1 required"),
         ({"classifier": "LinearSVC", "parameters": {"C": {"__class__": "x"}}}, "parameters"),
+        *(
+            ({"classifier": name, "parameters": {"estimator": {"classifier": "LinearSVC"}}}, "several labels at once")
+            for name in ("ClassifierChain", "MultiOutputClassifier")
+        ),
     ],
 )
 def test_settings_that_name_no_classifier_are_refused(settings, says):
     with pytest.raises(BadInput, match=says):
         parse_learner({"name": "scikit", "draws": 100, **settings})
-
-
-def test_parameters_that_the_classifier_refuses_are_named():
-    with pytest.raises(BadScenario, match=r"LinearSVC cannot learn with \{'C': -1.0\}"):
-        learn_from(
-            Scikit(classifier="LinearSVC", parameters={"C": -1.0}, draws=100),
-            sampler(people()),
-            RandomSource.seeded(1),
-            None,
-        )
 
 
 LOGISTIC = {"classifier": "LogisticRegression"}
@@ -124,52 +120,32 @@ COUNTS = {
 """What these take: counts are not negative, and scikit-learn fails on categories that it has not seen."""
 
 
-def learned(name, parameters, records, draws=300):
-    learner = Scikit(classifier=name, parameters=parameters, draws=draws)
-    return learn_from(learner, Reweighing(len(records), 0.5, 0.1).sampler(records), RandomSource.seeded(1), None)
-
-
 @pytest.fixture
 def fitted(monkeypatch):
     """The last model that a learner wrote down, to be asked about other people."""
-    from curator.learners import scikit
-
-    models = []
-
-    def remember(model, example):
-        models.append(model)
-        return write(model, example)
-
-    write = scikit.as_hypothesis  # type: ignore[attr-defined]
-    monkeypatch.setattr(scikit, "as_hypothesis", remember)
+    models: list[Any] = []
+    monkeypatch.setattr(
+        "curator.learners.scikit.as_hypothesis", lambda model, x: models.append(model) or as_hypothesis(model, x)
+    )
     return models
 
 
 def agreement(name, parameters, fitted, transform=lambda features: features):
     """Learn; compare on people that the model has not seen."""
-    train, test = people(transform=transform), people(1000, seed=2, transform=transform)
-    hypothesis = learned(name, parameters, train)
-    again = parse_hypothesis(hypothesis.wire())
+    hypothesis, test = learned(name, parameters, people(transform=transform)), people(1000, 2, transform).features
     with np.errstate(divide="ignore"):  # scikit-learn takes logarithms of empty classes
-        predicted = fitted[-1].predict(test.features)
-    return hypothesis.kind, float(np.mean((again.predict(test.features) > 0) == (predicted > 0)))
+        predicted = fitted[-1].predict(test)
+    again = parse_hypothesis(hypothesis.wire())
+    return hypothesis.kind, float(np.mean((again.predict(test) > 0) == (predicted > 0)))
 
 
 @pytest.mark.parametrize("name", thinned(sorted(set(classifiers()) - set(SEVERAL)), 14))
 def test_every_classifier_gives_a_hypothesis_that_predicts_as_it_does(name, fitted, capfd):
     parameters: dict[str, Any] = {**NEEDED.get(name, {}), **QUICK.get(name, {})}
-    transform = COUNTS.get(name, lambda features: features)
-    kind, share = agreement(name, parameters, fitted, transform)
+    kind, share = agreement(name, parameters, fitted, COUNTS.get(name, lambda features: features))
     assert kind == next((kind for kind, names in KINDS.items() if name in names), "onnx")
     assert share >= 0.997
     assert capfd.readouterr() == ("", "")  # nothing but the model tells of the draws
-
-
-def test_the_only_ones_refused_are_those_for_several_labels_at_once():
-    assert SEVERAL == ("ClassifierChain", "MultiOutputClassifier")
-    for name in SEVERAL:
-        with pytest.raises(Exception, match="predicts several labels at once; people have one"):
-            parse_learner({"name": "scikit", "classifier": name, "parameters": {"estimator": LOGISTIC}, "draws": 10})
 
 
 def of(name, **parameters):
@@ -257,6 +233,8 @@ def test_settings_are_honoured(place, fitted):
 @for_each(
     ("unwritable", "says"),
     [
+        (of("KNeighborsClassifier"), "KNeighborsClassifier: its model is too large"),  # with as many neighbours
+        (of("LinearSVC", C=-1.0), r"LinearSVC cannot learn with \{'C': -1.0\}"),
         (of("KNeighborsClassifier", metric="canberra"), "distances of metric 'canberra'"),
         (of("VotingClassifier", estimators=[of("GaussianProcessClassifier"), BAYES], voting="soft"), "of GaussianProc"),
         (of("VotingClassifier", estimators=[of("DummyClassifier", strategy="uniform"), BAYES], voting="soft"), "coin"),
@@ -264,29 +242,21 @@ def test_settings_are_honoured(place, fitted):
     ],
 )
 def test_what_cannot_be_written_down_is_refused_with_its_reason(unwritable, says):
-    name, parameters = unwritable.values()
     with pytest.raises(BadScenario, match=says):
-        learned(name, parameters, people())
-
-
-def test_a_graph_that_is_too_large_is_refused():
-    with pytest.raises(BadScenario, match="KNeighborsClassifier: its model is too large"):
-        learned("KNeighborsClassifier", {}, people(100), draws=40_000)
+        learned(unwritable["classifier"], unwritable["parameters"], draws=40_000 if "too large" in says else 300)
 
 
 def test_without_the_packages_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("common.local.hypotheses.onnx.find_spec", lambda name: None)
     with pytest.raises(BadScenario, match=r"pip install 'tandem-hybrid\[onnx\]'"):
-        learned("GaussianNB", {}, people())
-    assert learned("LinearSVC", {}, people()).kind == "linear"
+        learned("GaussianNB")
+    assert learned("LinearSVC").kind == "linear"
 
 
 def test_neighbours_that_are_equally_near_are_no_disagreement():
-    grid = people(transform=lambda features: np.round(features))
-    assert learned("KNeighborsClassifier", {}, grid).kind == "onnx"
+    assert learned("KNeighborsClassifier", records=people(transform=np.round)).kind == "onnx"
 
 
 def test_the_same_source_learns_the_same_again_also_inside():
-    forests = {"estimators": [FOREST, {"classifier": "ExtraTreesClassifier", "parameters": {"n_estimators": 3}}]}
-    first, second = (learned("VotingClassifier", forests, people()) for _ in range(2))
-    assert first == second
+    forests = {"estimators": [FOREST, of("ExtraTreesClassifier", n_estimators=3)]}
+    assert learned("VotingClassifier", forests) == learned("VotingClassifier", forests)

@@ -12,25 +12,10 @@ from common.learners.model_agnostic import TOUCHED, GnMax, SparseVector, Stabili
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release
-from common.privacy.theorems.votes import Thresholds, calibrated, printed, stability_level, stability_share
+from common.privacy.theorems.votes import Thresholds, calibrated, printed, stability_level
+from curator.learners import teachers as voting
 from curator.learners.scikit import Trainable
-from curator.learners.teachers import (
-    BOTTOM,
-    UNANSWERED,
-    ColumnClasses,
-    LabelClasses,
-    TeacherAnswers,
-    aggregate,
-    chunk_of,
-    count_votes,
-    distances,
-    enough_bottoms,
-    estimated_mistakes,
-    release_if_stable,
-    release_until_cutoff,
-    votes,
-    winners,
-)
+from curator.learners.teachers import BOTTOM, UNANSWERED, ColumnClasses, LabelClasses
 from tests.tiers import for_each
 
 TREE = Trainable(classifier="DecisionTreeClassifier")
@@ -43,7 +28,9 @@ def people(n: int = 200, seed: int = 1) -> Records:
 
 
 def cast(records: Records, classifier: Trainable = TREE, chunks: int = 5, seed: int = 1) -> np.ndarray:
-    return votes(classifier, records, np.arange(len(records)) % chunks, chunks, POINTS, RandomSource.seeded(seed))
+    return voting.votes(
+        classifier, records, np.arange(len(records)) % chunks, chunks, POINTS, RandomSource.seeded(seed)
+    )
 
 
 @for_each("name", ["DecisionTreeClassifier", "RandomForestClassifier", "LogisticRegression", "GaussianNB"])
@@ -59,72 +46,55 @@ def test_a_record_changes_the_votes_of_its_own_teacher_only(name):
 def test_a_teacher_that_is_warned_says_what_it_learned_all_the_same():
     # Tests make an error of a warning, which a teacher would hide as any other: it would say the negative class.
     hasty = Trainable(classifier="LogisticRegression", parameters={"max_iter": 1, "C": 1e6})
-    said = cast(people(1000), hasty)
-    assert 0.2 < said.mean() < 0.8
+    assert 0.2 < cast(people(1000), hasty).mean() < 0.8
 
 
 def test_a_chunk_without_records_votes_for_class_0_and_one_with_one_label_for_that():
     records = people(12)
     records.labels[:] = np.where(np.arange(12) % 3 == 1, 1, -1)
-    found = votes(TREE, records, np.arange(12) % 3, 5, POINTS, RandomSource.seeded(1))
-    np.testing.assert_array_equal(found.min(axis=1), [0, 1, 0, 0, 0])
-    np.testing.assert_array_equal(found.max(axis=1), [0, 1, 0, 0, 0])
+    found = voting.votes(TREE, records, np.arange(12) % 3, 5, POINTS, RandomSource.seeded(1))
+    np.testing.assert_array_equal(found, np.tile([[0], [1], [0], [0], [0]], (1, len(POINTS))))
 
 
 @for_each(
-    "classifier",
+    ("name", "parameters"),
     [
-        Trainable(classifier="KNeighborsClassifier", parameters={"n_neighbors": 100}),
-        Trainable(classifier="LinearDiscriminantAnalysis", parameters={"solver": "svd", "n_components": 7}),
-        Trainable(classifier="GaussianProcessClassifier", parameters={"max_iter_predict": 0}),
+        ("KNeighborsClassifier", {"n_neighbors": 100}),
+        ("LinearDiscriminantAnalysis", {"solver": "svd", "n_components": 7}),
+        ("GaussianProcessClassifier", {"max_iter_predict": 0}),
     ],
 )
-def test_a_teacher_that_fails_votes_and_does_not_say_so(classifier):
-    assert cast(people(20), classifier).shape == (5, 50)
+def test_a_teacher_that_fails_votes_and_does_not_say_so(name, parameters):
+    assert cast(people(20), Trainable(classifier=name, parameters=parameters)).shape == (5, 50)
 
 
-def replaced(records: Records, place: int) -> Records:
-    features, labels = records.features.copy(), records.labels.copy()
-    features[place], labels[place] = -features[place] + 1.0, -labels[place]
-    return Records(features, labels)
-
-
-def contents(records: Records, chunks: int, by: str) -> list[frozenset[bytes]]:
-    chunk = chunk_of(records, chunks, by)
+def contents(records: Records, by: str) -> list[frozenset[bytes]]:
+    chunk = voting.chunk_of(records, 7, by)
     rows = [row.tobytes() + label.tobytes() for row, label in zip(records.features, records.labels, strict=True)]
-    return [frozenset(row for row, place in zip(rows, chunk, strict=True) if place == j) for j in range(chunks)]
+    return [frozenset(row for row, place in zip(rows, chunk, strict=True) if place == j) for j in range(7)]
 
 
-@pytest.mark.parametrize("by", ["slot", "content"])
-def test_replacing_a_record_changes_no_more_chunks_than_stated(by):
+def changed(one: Records, other: Records, by: str) -> int:
+    return sum(a != b for a, b in zip(contents(one, by), contents(other, by), strict=True))
+
+
+@for_each(("by", "left"), [("slot", 7), ("content", 1)])
+def test_replacing_a_record_changes_no_more_chunks_than_stated_and_leaving_only_by_content(by, left):
     records = people(60)
-    before = contents(records, 7, by)
     for place in range(60):
-        after = contents(replaced(records, place), 7, by)
-        assert 1 <= sum(a != b for a, b in zip(before, after, strict=True)) <= TOUCHED[by]
+        other = people(60)
+        other.features[place], other.labels[place] = -other.features[place] + 1.0, -other.labels[place]
+        assert 1 <= changed(records, other, by) <= TOUCHED[by]
+    assert changed(records, records.take(np.arange(1, 60)), by) == left
 
 
-def test_by_content_a_record_that_leaves_changes_one_chunk_and_by_place_it_may_change_all():
-    records = people(60)
-    rest = records.take(np.arange(1, 60))
-    changed = {
-        by: sum(a != b for a, b in zip(contents(records, 7, by), contents(rest, 7, by), strict=True))
-        for by in ("slot", "content")
-    }
-    assert changed == {"slot": 7, "content": 1}
-
-
-def test_content_alone_decides_and_not_the_order():
-    records = people(60)
-    order = np.random.default_rng(2).permutation(60)
-    np.testing.assert_array_equal(chunk_of(records.take(order), 7, "content"), chunk_of(records, 7, "content")[order])
-
-
-@pytest.mark.parametrize("by", ["slot", "content"])
-def test_chunks_are_of_nearly_one_size(by):
-    sizes = np.bincount(chunk_of(people(7000), 7, by), minlength=7)
-    assert sizes.min() > 850
-    assert sizes.max() < 1150
+def test_content_alone_decides_and_not_the_order_and_chunks_are_of_nearly_one_size():
+    records, order = people(60), np.random.default_rng(2).permutation(60)
+    np.testing.assert_array_equal(
+        voting.chunk_of(records.take(order), 7, "content"), voting.chunk_of(records, 7, "content")[order]
+    )
+    for by in ("slot", "content"):
+        assert np.abs(np.bincount(voting.chunk_of(people(7000), 7, by), minlength=7) - 1000).max() < 150
 
 
 def every_count(teachers: int, classes: int) -> list[tuple[int, ...]]:
@@ -146,26 +116,14 @@ def neighbours(counts: tuple[int, ...], touched: int) -> set[tuple[int, ...]]:
 
 
 def distance(counts: tuple[int, ...], touched: int = 1) -> int:
-    return int(distances(np.array([counts]), touched)[0])
+    return int(voting.distances(np.array([counts]), touched)[0])
 
 
 def winner(counts: tuple[int, ...]) -> int:
-    return int(winners(np.array([counts]))[0])
+    return int(voting.winners(np.array([counts]))[0])
 
 
-def leads(counts: tuple[int, ...], label: int) -> bool:
-    return all(other < counts[label] for place, other in enumerate(counts) if place != label)
-
-
-def teachers_printed(counts: tuple[int, ...]) -> int:
-    lesser, greater = sorted(counts)[-2:]
-    return max(0, greater - lesser - 1)
-
-
-CASES = [(9, 2, 1), (9, 2, 2), (7, 3, 1), (6, 3, 2), (5, 4, 1)]
-
-
-@for_each(("teachers", "classes", "touched"), CASES)
+@for_each(("teachers", "classes", "touched"), [(9, 2, 1), (9, 2, 2), (7, 3, 1), (6, 3, 2), (5, 4, 1)])
 def test_one_record_changes_a_distance_by_at_most_1_and_only_at_0_the_winner(teachers, classes, touched):
     for counts in every_count(teachers, classes):
         for other in neighbours(counts, touched):
@@ -178,20 +136,17 @@ def test_one_record_changes_a_distance_by_at_most_1_and_only_at_0_the_winner(tea
 def test_it_is_the_number_of_teachers_that_can_change_without_another_winner_and_without_a_tie(teachers, classes):
     for counts in every_count(teachers, classes):
         exact = 0
-        while all(leads(c, winner(counts)) for c in neighbours(counts, exact + 1)):
+        while all(sorted(c)[-2] < c[winner(counts)] for c in neighbours(counts, exact + 1)):
             exact += 1
         assert distance(counts) == exact
 
 
 def test_the_printed_distance_has_sensitivity_2():
-    changes = [abs(teachers_printed(c) - teachers_printed(o)) for c in every_count(9, 2) for o in neighbours(c, 1)]
+    def printed_distance(counts: tuple[int, ...]) -> int:
+        return max(0, sorted(counts)[-1] - sorted(counts)[-2] - 1)
+
+    changes = [abs(printed_distance(c) - printed_distance(o)) for c in every_count(9, 2) for o in neighbours(c, 1)]
     assert max(changes) == 2
-
-
-def test_votes_are_counted_by_class():
-    votes = np.array([[0, 1, 2], [0, 2, 2], [1, 2, 2], [0, 0, 2]], dtype=np.uint8)
-    np.testing.assert_array_equal(count_votes(votes, 3), [[3, 1, 0], [1, 1, 2], [0, 0, 4]])
-    np.testing.assert_array_equal(winners(count_votes(votes, 3)), [0, 2, 2])
 
 
 COLUMNS = ColumnClasses(first=2, count=3)
@@ -215,13 +170,8 @@ def test_classes_are_read_from_their_columns_and_labels_from_the_label():
     records.features[:2, 2:5] = [[1, 1, 0], [0, 0, 0]]
     assert COLUMNS.of(records)[:2].tolist() == [-1, -1]
     np.testing.assert_array_equal(COLUMNS.inputs(records.features), records.features[:, :2])
-    assert COLUMNS.inputs(records.features).flags.c_contiguous
     signs = Records(records.features, np.where(classes > 0, 1, -1).astype(np.int8))
     np.testing.assert_array_equal(LabelClasses().of(signs), classes > 0)
-    assert LabelClasses().inputs(records.features).shape == records.features.shape
-
-
-def test_answers_are_told_as_labels_or_as_numbers():
     assert [LabelClasses().released(answer) for answer in (0, 1, -1, -2)] == [-1, 1, None, None]
     assert [COLUMNS.released(answer) for answer in (0, 1, 2, -1, -2)] == [0, 1, 2, None, None]
 
@@ -247,27 +197,19 @@ def test_students_that_are_too_large_together_are_refused(monkeypatch):
 def classes_cast(records: Records) -> np.ndarray:
     known, inputs = COLUMNS.of(records), Records(COLUMNS.inputs(records.features), records.labels)
     points, chunk = COLUMNS.inputs(classes_people(50, 3)[0].features), np.arange(len(records)) % 20
-    tree = Trainable(classifier="DecisionTreeClassifier")
-    return votes(tree, inputs, chunk, 20, points, RandomSource.seeded(1), classes=known)
+    return voting.votes(TREE, inputs, chunk, 20, points, RandomSource.seeded(1), classes=known)
 
 
 @for_each("columns", [[0, 0, 1], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
-def test_a_record_of_any_class_or_none_changes_the_votes_of_its_own_teacher_only(columns):
-    (records, _), (other, _) = classes_people(60), classes_people(60)
-    other.features[7] = [9.0, 9.0, *columns, 0.0]
-    np.testing.assert_array_equal(
-        np.delete(classes_cast(records), 7, axis=0), np.delete(classes_cast(other), 7, axis=0)
-    )
-
-
-@for_each("seed", range(8))
-def test_one_record_moves_counts_by_a_root_of_two_and_distances_by_one_whatever_the_number_of_classes(seed):
+@for_each("seed", range(2))
+def test_a_record_of_any_class_or_none_changes_its_own_teachers_votes_and_distances_by_one(columns, seed):
     (records, _), (other, _) = classes_people(60, seed), classes_people(60, seed)
-    generator = np.random.default_rng(seed)
-    other.features[generator.integers(60)] = [*generator.normal(size=2), *np.eye(4)[generator.integers(4)][:3], 0.0]
-    one, two = (count_votes(classes_cast(which), COLUMNS.number) for which in (records, other))
+    other.features[7] = [9.0 - 9 * seed, 9.0, *columns, 0.0]
+    one, two = classes_cast(records), classes_cast(other)
+    np.testing.assert_array_equal(np.delete(one, 7, axis=0), np.delete(two, 7, axis=0))
+    one, two = voting.count_votes(one, 3), voting.count_votes(two, 3)
     assert np.linalg.norm(one - two, axis=1).max() <= np.sqrt(2.0)
-    assert np.abs(distances(one) - distances(two)).max() <= 1
+    assert np.abs(voting.distances(one) - voting.distances(two)).max() <= 1
 
 
 def test_a_record_of_no_class_teaches_nobody():
@@ -280,26 +222,18 @@ def test_a_record_of_no_class_teaches_nobody():
 PARTS, WHOLE = GnMax(noise=10.0), Stability(epsilon=1.0, delta=1e-6)
 
 
-def answers(aggregation: Any, points: int, *, drawn: bool) -> TeacherAnswers:
-    return TeacherAnswers(
-        aggregation=aggregation,
-        teacher=Trainable(classifier="GaussianNB"),
-        classes=LabelClasses(),
-        chunks=10,
-        by="slot",
-        queries=3,
-        points=np.zeros((points, 2), dtype=np.float32),
-        drawn=drawn,
-    )
-
-
-@for_each(("aggregation", "drawn"), [(WHOLE, False), (WHOLE, True), (PARTS, True)])
+@for_each(("aggregation", "drawn"), [(WHOLE, False), (WHOLE, True), (PARTS, True), (PARTS, False)])
 def test_no_more_points_are_answered_than_one_sequence_was_paid_for(aggregation, drawn):
-    assert answers(aggregation, 3, drawn=drawn).queries == 3
+    def answers(count: int) -> voting.TeacherAnswers:
+        points = np.zeros((count, 2), dtype=np.float32)
+        return voting.TeacherAnswers(aggregation, TREE, LabelClasses(), 10, "slot", 3, points, drawn=drawn)
+
+    answers(3)
+    if aggregation is PARTS and not drawn:  # answers that are paid for one by one may go on
+        assert answers(4).price.wire()["count"] == 4
+        return
     with pytest.raises(ValueError, match="4 points are more than the 3 of one sequence"):
-        answers(aggregation, 4, drawn=drawn)
-    prices = [answers(PARTS, points, drawn=False).price.wire() for points in (1, 4)]
-    assert [price["count"] for price in prices] == [1, 4]  # answers that are paid for one by one may go on
+        answers(4)
 
 
 COUNTS = np.array([[50, 0], [26, 24], [20, 30], [40, 10], [25, 25], [45, 5]] * 3)
@@ -321,26 +255,23 @@ SAID = [
 """Under a fixed key, if one record touches one teacher, and if it touches two."""
 
 
-@pytest.mark.parametrize(("aggregation", "said"), list(zip(EACH, SAID, strict=True)), ids=str)
-@pytest.mark.parametrize("touched", [1, 2])
-def test_known_answers(
-    aggregation: GnMax | Stability | SparseVector, said: tuple[list[int], list[int]], touched: int
-) -> None:
+@for_each(("aggregation", "said"), list(zip(EACH, SAID, strict=True)))
+def test_known_answers(aggregation: Any, said: tuple[list[int], list[int]]) -> None:
     mistakes = 0.02 if isinstance(aggregation, SparseVector) and aggregation.estimate is not None else None
-    found = aggregate(aggregation, COUNTS, 18, touched, mistakes, RandomSource.seeded(2))
-    assert found.tolist() == said[touched - 1]
+    for touched in (1, 2):
+        found = voting.aggregate(aggregation, COUNTS, 18, touched, mistakes, RandomSource.seeded(2))
+        assert found.tolist() == said[touched - 1]
 
 
-@pytest.mark.parametrize("touched", [1, 2])
+@for_each("touched", [1, 2])
 def test_gnmax_declares_the_noise_that_it_adds(touched: int) -> None:
     # A gap of g votes is kept with probability Phi(g / (sqrt(2) sigma)); a record moves it by 2 votes a teacher.
     queries, gap = 4000, 12
     for aggregation in (GnMax(noise=9.0), GnMax(epsilon=30.0, delta=1e-3)):
         event = aggregation.event(1, queries, touched)
         assert isinstance(event, Gaussian)
-        assert event.count == 1
         counts = np.array([[50 + gap // 2, 50 - gap // 2]] * queries)
-        said = aggregate(aggregation, counts, queries, touched, None, RandomSource.seeded(1))
+        said = voting.aggregate(aggregation, counts, queries, touched, None, RandomSource.seeded(1))
         apart = gap / (2 * touched) * event.mu
         kept = 0.5 * math.erfc(-apart / math.sqrt(2.0))
         assert (said == 0).mean() == pytest.approx(kept, abs=5 * math.sqrt(kept * (1 - kept) / queries))
@@ -348,10 +279,9 @@ def test_gnmax_declares_the_noise_that_it_adds(touched: int) -> None:
 
 
 @for_each("aggregation", EACH[2:], ids=str)
-def test_a_sequence_is_one_release_whatever_is_asked_of_it(aggregation: GnMax | Stability | SparseVector) -> None:
+def test_a_sequence_is_one_release_whatever_is_asked_of_it(aggregation: Any) -> None:
     assert aggregation.event(3, 18, 2) == Release(epsilon=9.0, delta=1e-3)
-    assert aggregation.guarantee() == (9.0, 1e-3)
-    assert not aggregation.in_parts
+    assert (aggregation.guarantee(), aggregation.in_parts) == ((9.0, 1e-3), False)
 
 
 def test_what_an_estimate_costs_is_taken_from_the_thresholds() -> None:
@@ -359,9 +289,6 @@ def test_what_an_estimate_costs_is_taken_from_the_thresholds() -> None:
     assert whole.estimate_epsilon == 0.0
     assert 2.25 * (1 - 2e-15) <= parted.estimate_epsilon < 2.25
     assert whole.thresholds(18, 3) == calibrated(3, 18, 9.0, 1e-3)
-    assert parted.thresholds(18, 3) == calibrated(3, 18, 9.0 - 2.25, 1e-3)._replace(
-        of_threshold=parted.thresholds(18, 3).of_threshold, of_query=parted.thresholds(18, 3).of_query
-    )
     left = parted.thresholds(18, 3)
     assert left.failure(9.0 - parted.estimate_epsilon) <= 1e-3
     assert left.of_query == pytest.approx(calibrated(3, 18, 6.75, 1e-3).of_query, rel=1e-8)
@@ -381,27 +308,14 @@ def test_printed_constants_are_those_of_the_paper_and_want_their_chunks() -> Non
     ("mistakes", "queries", "beta", "bottoms"), [(0.0, 100, 0.05, 1), (0.01, 200, 0.05, 15), (0.1, 1000, 0.01, 372)]
 )
 def test_as_many_bottoms_as_theorem_3_2_wants(mistakes: float, queries: int, beta: float, bottoms: int) -> None:
-    assert enough_bottoms(mistakes, queries, beta) == bottoms
+    assert voting.enough_bottoms(mistakes, queries, beta) == bottoms
 
 
 def test_many_mistakes_leave_the_cutoff_as_it_is_and_few_lower_it() -> None:
     generous = SparseVector(epsilon=60.0, delta=1e-3, cutoff=15, estimate=0.2)
-    hopeless = np.array([[25, 25]] * 200)
     for mistakes, bottoms in ((0.5, 15), (0.0, 1), (None, 15)):
-        said = aggregate(generous, hopeless, 200, 1, mistakes, RandomSource.seeded(4))
+        said = voting.aggregate(generous, np.full((200, 2), 25), 200, 1, mistakes, RandomSource.seeded(4))
         assert np.count_nonzero(said == -1) == bottoms
-
-
-def test_stability_says_what_passes_the_level_of_its_share() -> None:
-    aggregation = Stability(epsilon=9.0, delta=1e-3)
-    each, own = stability_share(18, 9.0, 1e-3)
-    level = stability_level(each, own)
-    for gap, likely in ((level + 60, 0), (level - 60, -1)):
-        counts = np.array([[2 * max(gap, 0) + 2, 0]] * 18)
-        said = aggregate(aggregation, counts, 18, 1, None, RandomSource.seeded(5))
-        assert np.count_nonzero(said == likely) >= 17
-    with pytest.raises(BadScenario, match="stability"):
-        Stability(epsilon=1e-4, delta=1e-3).check(50, 5, 5, 1)
 
 
 SURE = Thresholds(cutoff=3, level=50, of_threshold=2.0, of_query=2.5)
@@ -410,7 +324,7 @@ SURE = Thresholds(cutoff=3, level=50, of_threshold=2.0, of_query=2.5)
 
 def said(stable: list[int], law: Thresholds = SURE, seed: int = 1) -> list[int]:
     values = np.arange(len(stable)) % 2
-    return release_until_cutoff(values, np.array(stable), law, RandomSource.seeded(seed)).tolist()
+    return voting.release_until_cutoff(values, np.array(stable), law, RandomSource.seeded(seed)).tolist()
 
 
 def test_stable_values_are_said_and_no_more_others_than_the_cutoff_are_bottoms():
@@ -432,33 +346,25 @@ def test_the_threshold_is_drawn_anew_after_each_bottom_and_only_then(monkeypatch
     assert said([60, 40, 40, 60, 5, 60, 95]) == [0, BOTTOM, 0, 1, BOTTOM, BOTTOM, UNANSWERED]
 
 
-def test_queries_beyond_the_margin_are_answered():
-    law = calibrated(5, 200, 2.0, 1e-3)
-    found = [said([law.margin(0.05 / 200)] * 200, law, seed).count(BOTTOM) for seed in range(40)]
-    assert sum(bottoms > 0 for bottoms in found) <= 8  # expected: 2
-
-
 def test_a_stab_says_unstable_values_with_probability_delta_and_stable_ones_surely():
     runs, epsilon, delta = 200_000, 1.0, 0.01
     zeros = np.zeros(runs, dtype=np.int64)
-    leaked = np.mean(release_if_stable(zeros, zeros, epsilon, delta, RandomSource.seeded(1)) != BOTTOM)
+    leaked = np.mean(voting.release_if_stable(zeros, zeros, epsilon, delta, RandomSource.seeded(1)) != BOTTOM)
     assert 0.3 * delta < leaked <= delta * 1.05
     far = np.full(1000, stability_level(epsilon, delta) + 20)
-    assert np.all(release_if_stable(far, far, epsilon, delta, RandomSource.seeded(2)) == far)
-
-
-def silent(count, epsilon, source):
-    return np.zeros(count, dtype=np.int64)
+    assert np.all(voting.release_if_stable(far, far, epsilon, delta, RandomSource.seeded(2)) == far)
+    with pytest.raises(BadScenario, match="stability"):
+        Stability(epsilon=1e-4, delta=1e-3).check(50, 5, 5, 1)
 
 
 @for_each(("teachers", "people", "touched"), [(7, 3, 1), (3, 7, 1), (5, 5, 2), (4, 9, 2)])
 def test_one_record_moves_the_estimate_by_one_step_at_most(monkeypatch, teachers, people, touched):
-    monkeypatch.setattr("curator.learners.teachers.geometric_noise", silent)
+    monkeypatch.setattr("curator.learners.teachers.geometric_noise", lambda count, *_: np.zeros(count, dtype=np.int64))
     step = max(teachers, touched * people) / (teachers * people)
     draw = np.random.default_rng(1)
     for _ in range(200):
         votes, classes = draw.integers(0, 2, (teachers, people)), draw.integers(0, 2, people).astype(np.uint8)
-        told = estimated_mistakes(votes, classes, touched, 1.0, RandomSource.seeded(1))
+        told = voting.estimated_mistakes(votes, classes, touched, 1.0, RandomSource.seeded(1))
         other_votes, other_classes = votes.copy(), classes.copy()
         if draw.integers(2):  # one of the people who are set aside: every vote on them may change
             place = draw.integers(people)
@@ -466,7 +372,7 @@ def test_one_record_moves_the_estimate_by_one_step_at_most(monkeypatch, teachers
         else:  # one of those who teach
             rows = draw.integers(0, teachers, touched)
             other_votes[rows] = draw.integers(0, 2, (touched, people))
-        other = estimated_mistakes(other_votes, other_classes, touched, 1.0, RandomSource.seeded(1))
+        other = voting.estimated_mistakes(other_votes, other_classes, touched, 1.0, RandomSource.seeded(1))
         assert abs(told - other) <= step * (1.0 + 1e-9)
 
 
@@ -479,12 +385,11 @@ def test_on_all_but_so_many_queries_two_thirds_agree():
     for row in wrong:
         row[draw.permutation(hard)[:most]] = True
     assert np.count_nonzero(wrong.sum(axis=0) > teachers / 3) < 3 * most
-    assert enough_bottoms(most / queries, queries, 0.05) >= 3 * most
+    assert voting.enough_bottoms(most / queries, queries, 0.05) >= 3 * most
 
 
 @for_each(("wrong", "told"), [(0.0, (0.0, 0.1)), (0.7, (0.6, 0.8)), (1.0, (0.97, 1.0))])
 def test_the_estimate_reaches_from_no_mistakes_to_nothing_but_mistakes(wrong, told):
     votes = (np.arange(50)[:, None] < 50 * wrong) * np.ones((1, 60), dtype=np.int64)
-    found = [estimated_mistakes(votes, np.zeros(60), 1, 3.0, RandomSource.seeded(seed)) for seed in range(20)]
-    assert all(told[0] <= estimate <= told[1] for estimate in found)
-    assert max(found) == 1.0 or wrong < 1.0
+    found = [voting.estimated_mistakes(votes, np.zeros(60), 1, 3.0, RandomSource.seeded(seed)) for seed in range(20)]
+    assert told[0] <= min(found) <= max(found) <= told[1]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,23 +36,12 @@ class Honest:
         self.access = access
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.access, name)
+        asks = name in ("release", "descend", "choose", "shares")
+        return partial(self.ask, name) if asks else getattr(self.access, name)
 
     def through(self, task: Any) -> Any:
         self.access.through(task)
         return self
-
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
-        return self.ask("release", mechanism, of, draws=draws)
-
-    def descend(self, steps: Any, first: Any) -> Any:
-        return self.ask("descend", steps, first)
-
-    def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
-        return self.ask("choose", candidates, fit, score, held)
-
-    def shares(self, epsilon: float, items: int, of: Any) -> Any:
-        return self.ask("shares", epsilon, items, of)
 
     def ask(self, name: str, *given: Any, **more: Any) -> Any:
         return getattr(self.access, name)(*given, **more)
@@ -70,7 +60,7 @@ class OneMoreDraw(TwiceTheDraws):
 
     def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
         if draws is None:
-            return super().release(mechanism, of)
+            return self.ask("release", mechanism, of)
         return self.access.release(mechanism, of, draws=draws + 1)
 
     def descend(self, steps: Any, first: Any) -> Any:
@@ -183,11 +173,3 @@ def louder(mechanism: Any) -> Any:
     what = "noise" if isinstance(given, GnMax) and given.noise is not None else "epsilon"
     factor = 1 / 1.001 if what == "noise" else 1.001
     return replace(mechanism, aggregation=given.model_copy(update={what: getattr(given, what) * factor}))
-
-
-def refused(ask: Callable[[], Any]) -> bool:
-    try:
-        ask()
-    except Overdrawn:
-        return True
-    return False

@@ -26,7 +26,7 @@ from common.privacy.events import (
 )
 from curator.learners.base import LEARNERS
 from curator.mechanisms.access import PUBLIC_STREAMS, Access, Meter, Overdrawn, as_it_is
-from curator.mechanisms.base import CENTRAL, CentralMechanism, central, items_by_person, own, person_by_person
+from curator.mechanisms.base import CENTRAL, central, items_by_person, own, person_by_person
 from curator.mechanisms.counts import NoisyCount, NoisyHistogram
 from curator.mechanisms.selection import MostFrequent
 from curator.mechanisms.sums import ClassMoments, ClippedSum, LossSum
@@ -47,6 +47,7 @@ EVENTS: dict[str, Event] = {
     "release": Release(epsilon=1.0, delta=1e-6),
     "gaussian": Gaussian(count=4, mu=0.5),
     "selection": PrivateSelection(mu=1.0, law=LAW),
+    "nothing promised": NonPrivate(),
 }
 PURE, GAUSS = Release(epsilon=1e-3), Gaussian(mu=1e-3)
 ASKS: dict[str, Any] = {
@@ -65,6 +66,7 @@ PAYS = {
     "release": {"everybody", "a pure mechanism"},
     "gaussian": {"everybody", "a gaussian mechanism"},
     "selection": {"everybody", "a selection"},
+    "nothing promised": {"everybody", "a draw", "a step", "a pure mechanism", "a gaussian mechanism"},
 }
 
 
@@ -81,58 +83,42 @@ def test_an_event_pays_for_its_own_kind_and_for_nothing_else(event: str, ask: st
         assert meter.spoilt
 
 
-def test_what_promises_nothing_pays_for_everything() -> None:
-    meter = Meter(NonPrivate())
-    for ask in ("everybody", "a draw", "a step", "a pure mechanism", "a gaussian mechanism"):
-        for _ in range(3):
-            ASKS[ask](meter)
-    assert not meter.spoilt
-
-
-def test_draws_and_steps_run_out_and_a_refused_ask_takes_nothing() -> None:
-    meter = Meter(DRAWN)
-    meter.draws(60)
-    for much in (41, 100, 0, -5):
-        with pytest.raises(Overdrawn, match="40 are left"):
-            meter.draws(much)
-    meter.draws(40)
-    with pytest.raises(Overdrawn, match="0 are left"):
-        meter.draws(1)
-    stepping = Meter(STEPS)
-    stepping.steps(10, Fraction(2))
-    with pytest.raises(Overdrawn, match="0 are left"):
-        stepping.steps(1, Fraction(2))
-    choosing = Meter(EVENTS["selection"])
-    choosing.selection()
-    with pytest.raises(Overdrawn):
-        choosing.selection()
-
-
-def test_a_ratio_beyond_the_declared_one_is_refused_by_the_last_bit() -> None:
-    Meter(STEPS).steps(1, Fraction(2))
-    with pytest.raises(Overdrawn, match="standard deviations"):
-        Meter(STEPS).steps(1, Fraction(2) + Fraction(1, 2**200))
-
-
-def test_epsilons_and_deltas_add_up_exactly() -> None:
-    meter = Meter(Release(epsilon=0.3, delta=1e-6))
-    for _ in range(2):
-        meter.mechanism(Release(epsilon=0.1, delta=5e-7))
-    with pytest.raises(Overdrawn, match=r"epsilon 0\.1"):
-        meter.mechanism(Release(epsilon=0.1))  # as doubles, 0.3 - 0.1 - 0.1 is below 0.1: three of these cost more
-    with pytest.raises(Overdrawn, match="delta"):
-        meter.mechanism(Release(epsilon=0.01, delta=1e-12))
-    meter.mechanism(Release(epsilon=0.0999))
-
-
-def test_squares_of_mu_add_up_exactly() -> None:
-    meter = Meter(Gaussian(count=4, mu=0.5))
-    meter.mechanism(Gaussian(count=3, mu=0.5))
-    with pytest.raises(Overdrawn):
-        meter.mechanism(Gaussian(mu=0.5000000001))
-    meter.mechanism(Gaussian(mu=0.5))
-    with pytest.raises(Overdrawn):
-        meter.mechanism(Gaussian(mu=1e-9))
+@for_each(
+    ("event", "take", "refused"),
+    [
+        (DRAWN, lambda meter: meter.draws(60), [(lambda m, c=c: m.draws(c), "40 are left") for c in (41, 100, 0, -5)]),
+        (DRAWN, lambda meter: meter.draws(100), [(lambda m: m.draws(1), "0 are left")]),
+        (STEPS, lambda meter: meter.steps(10, Fraction(2)), [(lambda m: m.steps(1, Fraction(2)), "0 are left")]),
+        (EVENTS["selection"], lambda meter: meter.selection(), [(lambda m: m.selection(), "selection")]),
+        # By the last bit.
+        (STEPS, lambda m: m.steps(1, Fraction(2)), [(lambda m: m.steps(1, Fraction(2) + Fraction(1, 2**200)), "devi")]),
+        # As doubles, 0.3 - 0.1 - 0.1 is below 0.1: three of these cost more.
+        (
+            Release(epsilon=0.3, delta=1e-6),
+            lambda meter: [meter.mechanism(Release(epsilon=0.1, delta=5e-7)) for _ in range(2)],
+            [
+                (lambda m: m.mechanism(Release(epsilon=0.1)), r"epsilon 0\.1"),
+                (lambda m: m.mechanism(Release(epsilon=0.01, delta=1e-12)), "delta"),
+            ],
+        ),
+        (
+            Gaussian(count=4, mu=0.5),
+            lambda meter: meter.mechanism(Gaussian(count=3, mu=0.5)),
+            [(lambda m: m.mechanism(Gaussian(mu=0.5000000001)), "is left")],
+        ),
+    ],
+)
+def test_what_an_event_pays_for_runs_out_to_the_last_digit_and_a_refused_ask_takes_nothing(event, take, refused):
+    meter = Meter(event)
+    take(meter)
+    for ask, says in refused:
+        with pytest.raises(Overdrawn, match=says):
+            ask(meter)
+    match event:  # all the rest can still be had
+        case Release():
+            meter.mechanism(Release(epsilon=0.0999))
+        case Gaussian():
+            meter.mechanism(Gaussian(mu=0.5))
 
 
 N = 500
@@ -158,6 +144,7 @@ def test_noise_is_drawn_afresh_for_every_release() -> None:
     given = access(Release(epsilon=50.0))
     found = [given.release(COUNT, positive) for _ in range(200)]
     assert len(set(found)) > 10
+    assert found[0] == COUNT.apply(iter([positive(people())]), RandomSource.seeded(1))
     assert abs(float(np.mean(found)) - np.count_nonzero(people().labels > 0)) < 3.0
     drawn = access(SubsampledRelease(draws=200, tv_bound=0.01, epsilon=50.0))
     seen: list[Records] = []
@@ -166,20 +153,8 @@ def test_noise_is_drawn_afresh_for_every_release() -> None:
     assert not np.array_equal(seen[0].features, seen[1].features)
 
 
-def test_a_release_is_the_mechanism_on_the_sample_and_its_source() -> None:
-    source = RandomSource.seeded(1)
-    assert access(Release(epsilon=0.25)).release(COUNT, positive) == COUNT.apply(iter([positive(people())]), source)
-
-
-def test_nothing_is_had_after_the_end() -> None:
-    given = access(Release(epsilon=1.0))
-    given.close()
-    with pytest.raises(Overdrawn):
-        given.release(COUNT, positive)
-
-
 def test_who_catches_the_failure_of_a_look_releases_nothing() -> None:
-    """Whether ``of`` fails may depend on a record: that is a bit without noise."""
+    """Whether ``of`` fails may depend on a record: that is a bit without noise; after the end nothing is had."""
 
     def fails(records: Records) -> Any:
         raise ValueError("one of them is whom I looked for")
@@ -190,6 +165,8 @@ def test_who_catches_the_failure_of_a_look_releases_nothing() -> None:
             look(given)
         with pytest.raises(Overdrawn, match="or a mechanism failed"):
             given.close()
+        with pytest.raises(Overdrawn, match="has ended"):
+            assert given.people
 
 
 def test_features_are_shown_where_only_labels_are_protected() -> None:
@@ -220,19 +197,13 @@ def test_no_public_stream_is_one_that_noise_comes_from() -> None:
         given.coins("level")
 
 
-def test_mechanisms_are_trusted_by_their_exact_type_and_only_of_the_curator() -> None:
-    assert Homemade not in CENTRAL
+def test_mechanisms_are_trusted_by_their_exact_type_only_of_the_curator_and_are_what_was_paid_for() -> None:
     with pytest.raises(TypeError, match="central mechanisms are part of"):
         central(Homemade)
     with pytest.raises(Overdrawn, match="no central mechanism"):
         access(Release(epsilon=1.0)).release(Homemade())
-
-
-@for_each("kind", sorted(CENTRAL, key=str), ids=str)
-def test_mechanisms_are_frozen_so_that_their_price_is_that_of_what_is_applied(
-    kind: type[CentralMechanism[Any, Any]],
-) -> None:
-    assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    for kind in CENTRAL:  # frozen, so that their price is that of what is applied
+        assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 
 def item(records: Records) -> Any:
@@ -264,17 +235,16 @@ def test_shares_with_a_law_of_which_nothing_is_known_have_noise_for_all_of_it() 
 @for_each("event", [SubsampledRelease(draws=10, tv_bound=0.01, epsilon=1.0), Gaussian(mu=1.0), Release(epsilon=0.5)])
 def test_what_does_not_pay_for_weighted_shares_gets_none(event: Event) -> None:
     given = access(event)
-    with pytest.raises(Overdrawn):
-        given.shares(1.0, 2, item)
-    with pytest.raises(Overdrawn):
-        given.close()
+    for ask in (lambda: given.shares(1.0, 2, item), given.close):
+        with pytest.raises(Overdrawn):
+            ask()
 
 
 PERSONS_N = 40
 SUM = ClippedSum(norm=1.0, width=2, mu=1.0)
 
 
-def persons_people(last: float = 0.5) -> Records:
+def few(last: float = 0.5) -> Records:
     """Return people who differ in the last one's first feature alone."""
     features = np.random.default_rng(3).uniform(-1, 1, size=(PERSONS_N, 2)).astype(np.float32)
     features[-1, 0] = last
@@ -282,27 +252,11 @@ def persons_people(last: float = 0.5) -> Records:
 
 
 def persons_access(event: Any, records: Records | None = None, seed: int = 1) -> Access:
-    records = persons_people() if records is None else records
-    return Access(event, Reweighing(len(records), None, 1.0).sampler(records), RandomSource.seeded(seed))
+    return Access(event, Reweighing(PERSONS_N, None, 1.0).sampler(records or few()), RandomSource.seeded(seed))
 
 
 def features(records: Records) -> Any:
     return records.features.astype(np.float64)
-
-
-def augmented(records: Records) -> Any:
-    """A thousand rows of each record."""
-    return np.repeat(features(records), 1000, axis=0)
-
-
-def of_the_block(records: Records) -> Any:
-    """Centred by the mean of what it is given: each person's row depends on everybody's."""
-    return features(records) - features(records).mean(axis=0)
-
-
-def some(records: Records) -> Any:
-    """Without the rows that are odd."""
-    return features(records)[records.features[:, 0] < 0.4]
 
 
 def fails(records: Records) -> Any:
@@ -311,79 +265,70 @@ def fails(records: Records) -> Any:
     return features(records)
 
 
-def not_numbers(records: Records) -> Any:
-    return np.where(records.features > 0.4, np.nan, features(records) * 1e300)
-
-
 def in_place(records: Records) -> Any:
     records.features[:] *= 1000
     records.labels[:] = 1
     return features(records)
 
 
-MISTAKES = [augmented, of_the_block, some, fails, not_numbers, in_place]
+def augmented(records: Records) -> Any:
+    return np.repeat(features(records), 1000, axis=0)
 
 
-@for_each("mistake", MISTAKES)
+MISTAKES: dict[str, Any] = {
+    "a thousand rows of each record": augmented,
+    "centred by the mean of what it is given": lambda r: features(r) - features(r).mean(axis=0),
+    "without the rows that are odd": lambda r: features(r)[r.features[:, 0] < 0.4],
+    "fails where a row is odd": fails,
+    "not numbers": lambda r: np.where(r.features > 0.4, np.nan, features(r) * 1e300),
+    "in place": in_place,
+}
+
+
+@for_each("mistake", MISTAKES.values(), ids=list(MISTAKES))
 def test_one_person_moves_a_sum_by_what_was_charged_and_nobody_elses_row(mistake: Any) -> None:
     """The sum is of the values as the mechanism clips them: two samples that differ in a record, the same noise."""
     outcomes = []
     for last in (-0.5, 0.3, 0.5, 0.9):
-        given = persons_access(Gaussian(mu=1.0), persons_people(last))
+        given = persons_access(Gaussian(mu=1.0), few(last))
         outcomes.append(given.release(SUM, mistake))
         given.close()
     apart = max(float(np.linalg.norm(one - other)) for one in outcomes for other in outcomes)
     assert apart <= 2.0 * SUM.norm * (1.0 + 1e-9)
     made = person_by_person(mistake, SUM, 2, np.dtype(np.float32))
-    one, other = made(persons_people(-0.5)), made(persons_people(0.9))
+    one, other = made(few(-0.5)), made(few(0.9))
     assert one.shape == other.shape == (PERSONS_N, 2)
     np.testing.assert_array_equal(one[:-1], other[:-1])
 
 
 def test_a_thousand_rows_of_each_record_have_the_noise_that_one_row_has() -> None:
     """Charged as one release of mu = 1: the noise is that of rows of norm 1, not of a thousandth of it."""
-    means = {}
-    for of in (features, augmented):
-        noise = [persons_access(Gaussian(mu=1.0), seed=s).release(SUM, of) for s in range(60)]
-        means[of] = float(np.std(np.array(noise), axis=0).mean())
-    assert means[augmented] == pytest.approx(2.0, rel=0.4)  # 2 norm / mu; seeded
-    assert means[augmented] == pytest.approx(means[features], rel=1e-6)
-    rows = person_by_person(augmented, SUM, 2, np.dtype(np.float32))(persons_people())
-    np.testing.assert_allclose(
-        rows, 1000.0 * features(persons_people()), rtol=1e-12
-    )  # and is clipped to the norm, as a whole
+    runs = [
+        [persons_access(Gaussian(mu=1.0), seed=s).release(SUM, of) for s in range(60)] for of in (features, augmented)
+    ]
+    one, thousand = (float(np.std(np.array(run), axis=0).mean()) for run in runs)
+    assert thousand == pytest.approx(2.0, rel=0.4)  # 2 norm / mu; seeded
+    assert thousand == pytest.approx(one, rel=1e-6)
 
 
 def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
-    column = MostFrequent(1.0, 2)
-    cells = NoisyHistogram(1.0, 4)
-    cases: list[tuple[Any, Any, Any]] = [
-        (NoisyCount(1.0), lambda r: r.labels > 0, persons_people().labels > 0),
-        (column, lambda r: r.features > 0, persons_people().features > 0),
-        (LossSum(4, 1.0), lambda r: np.full(len(r), 3), np.full(PERSONS_N, 3)),
-    ]
-    for mechanism, of, expected in cases:
-        made = person_by_person(of, mechanism, 2, np.dtype(np.float32))
-        np.testing.assert_array_equal(made(persons_people()), expected)
-    cell, number = person_by_person(lambda r: (np.array([1]), r.labels), cells, 2, np.dtype(np.float32))(
-        persons_people()
-    )
-    assert (cell == 1).all()
-    np.testing.assert_array_equal(number, persons_people().labels)
+    known, kind = few(), np.dtype(np.float32)
+
+    def made(mechanism: Any, of: Any) -> Any:
+        return person_by_person(of, mechanism, 2, kind)(known)
+
+    cells, labels = NoisyHistogram(1.0, 4), known.labels
+    np.testing.assert_array_equal(made(NoisyCount(1.0), lambda r: r.labels > 0), labels > 0)
+    np.testing.assert_array_equal(made(MostFrequent(1.0, 2), lambda r: r.features > 0), known.features > 0)
+    np.testing.assert_array_equal(made(LossSum(4, 1.0), lambda r: np.full(len(r), 3)), np.full(PERSONS_N, 3))
+    np.testing.assert_array_equal(made(LossSum(4, 1.0), lambda r: np.full(1000, 2)), np.full(PERSONS_N, 4))
+    np.testing.assert_array_equal(made(SUM, augmented), made(SUM, lambda r: 1000.0 * features(r)))
+    np.testing.assert_array_equal(made(cells, lambda r: (np.array([1]), r.labels)), [np.ones(PERSONS_N), labels])
     for wild in (-7, 4, 1e30, math.nan, math.inf):
-
-        def astray(records: Records, cell: float = wild) -> Any:
-            return np.array([cell if records.features[0, 0] else 0]), np.array([9])
-
-        cell, number = person_by_person(astray, cells, 2, np.dtype(np.float32))(persons_people())
+        cell, number = made(cells, lambda r, c=wild: (np.array([c if r.features[0, 0] else 0]), np.array([9])))
         assert (cell == -1).all()
         assert (np.abs(number) <= 1).all()
-    assert (
-        person_by_person(lambda r: np.full(1000, 2), LossSum(4, 1.0), 2, np.dtype(np.float32))(persons_people()) == 4
-    ).all()
-    items = items_by_person(
-        lambda r: np.array([3, 3]) if r.features[0, 0] > 0.4 else np.array([2]), 2, np.dtype(np.float32)
-    )(persons_people())
+    items = items_by_person(lambda r: np.array([3, 3]) if r.features[0, 0] > 0.4 else np.array([2]), 2, kind)(known)
     assert set(items.tolist()) == {-1, 2}
 
 
@@ -399,33 +344,26 @@ def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
         (SUM, lambda r: np.ones(2)),
         (SUM, lambda r: None),
         (ClassMoments(1.0, 2, 0.5, 1.0), lambda r: r),
+        (None, lambda r: np.zeros((len(r), 3))),  # shares
+        (None, lambda r: np.zeros(1000)),
+        (None, lambda r: None),
     ],
 )
 def test_a_function_that_makes_no_value_of_any_person_is_refused_and_nothing_leaves(mechanism: Any, of: Any) -> None:
     """It is tried on a record of zeros, so the refusal depends on no person and may say what was found."""
-    given = persons_access(mechanism.price)
+    given = persons_access(Release(epsilon=1.0) if mechanism is None else mechanism.price)
     with pytest.raises(Overdrawn, match="tried on a record of zeros"):
-        given.release(mechanism, of)
+        given.shares(1.0, 3, of) if mechanism is None else given.release(mechanism, of)
     with pytest.raises(Overdrawn):
         given.close()
 
 
 def test_whether_a_function_fails_on_somebody_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    fine = persons_access(Gaussian(mu=1.0), persons_people(0.3))
-    odd = persons_access(Gaussian(mu=1.0), persons_people(0.9))
-    for given in (fine, odd):
+    for last in (0.3, 0.9):
+        given = persons_access(Gaussian(mu=1.0), few(last))
         assert given.release(SUM, fails).shape == (2,)
         given.close()
     assert caplog.text == ""
-
-
-def test_shares_take_one_item_of_each_person() -> None:
-    for several in (lambda r: np.zeros((len(r), 3)), lambda r: np.zeros(1000), lambda r: None):
-        given = persons_access(Release(epsilon=1.0))
-        with pytest.raises(Overdrawn, match="tried on a record of zeros"):
-            given.shares(1.0, 3, several)
-        with pytest.raises(Overdrawn):
-            given.close()
 
 
 def test_the_curators_own_functions_are_given_blocks_and_nobody_elses_are() -> None:

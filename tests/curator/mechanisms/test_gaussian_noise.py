@@ -17,108 +17,68 @@ from scipy.stats import chisquare, norm
 from common.core.errors import BadInput
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from curator.mechanisms.gaussian_noise import (
-    BLOCK_BITS,
-    CHANCE_BITS,
-    CORE_BITS,
-    FINE_GRID,
-    GRID,
-    LANES,
-    MAGNITUDE_BITS,
-    REST_CHANCE_BITS,
-    REST_FROM,
-    ROOM,
-    TABLES_BITS,
-    _ask_ahead,
-    _draw,
-    _draw_core,
-    _draw_rest,
-    _find_rest,
-    _joined,
-    _look_up,
-    alias_table,
-    fine_normals,
-    magnitudes,
-    normals,
-    split,
-    tables,
-    whole_normals,
-)
+from curator.mechanisms import gaussian_noise as noise
 from tests.tiers import for_each, thinned
-
-
-def cells(drawn, most):
-    """Count how often each of -most..most was drawn; both ends hold what is beyond."""
-    return np.bincount(np.clip(drawn.astype(np.int64), -most, most) + most, minlength=2 * most + 1)
-
-
-def masses(most):
-    """Return the probability of each of these cells, their ends included."""
-    edges = norm.cdf((np.arange(-most, most) + 0.5) / GRID)
-    return np.diff(np.concatenate([[0.0], edges, [1.0]]))
 
 
 @pytest.mark.slow
 def test_every_cell_has_its_probability():
-    drawn = normals(16_000_000, RandomSource.seeded(1))
-    most = 3 * GRID
-    assert chisquare(cells(drawn, most), len(drawn) * masses(most)).pvalue > 1e-6
-    z = drawn / GRID
-    assert abs(z.mean()) < 6 / math.sqrt(len(z))
-    assert abs((z**2).mean() - 1) < 6 * math.sqrt(2 / len(z))
-    assert abs((z**4).mean() - 3) < 6 * math.sqrt(96 / len(z))
+    drawn = noise.normals(16_000_000, RandomSource.seeded(1))
+    most = 3 * noise.GRID
+    cells = np.bincount(np.clip(drawn.astype(np.int64), -most, most) + most, minlength=2 * most + 1)
+    edges = norm.cdf((np.arange(-most, most) + 0.5) / noise.GRID)
+    assert chisquare(cells, len(drawn) * np.diff(np.concatenate([[0.0], edges, [1.0]]))).pvalue > 1e-6
 
 
 def test_tail_is_neither_cut_nor_light():
-    drawn = normals(16_000_000, RandomSource.seeded(2)) / GRID
+    drawn = noise.normals(16_000_000, RandomSource.seeded(2)) / noise.GRID
     edges = np.array([3.0, 3.5, 4.0, 4.25, 4.5, 12.0])
     expected = len(drawn) * np.diff(norm.cdf(edges))
     for side in (drawn, -drawn):
         assert (np.abs(np.histogram(side, edges)[0] - expected) < 6 * np.sqrt(expected)).all()
 
 
-def words_of(slots, places, signs, chances):
-    return (slots | places << 11 | signs << 13 | chances << 14).astype(np.uint32)
-
-
-def core_of(words):
+def core_of(slots, places, signs, chances):
     """Return what words are taken for before the rest is drawn."""
-    padded = np.resize(words, -(-len(words) // LANES) * LANES).reshape(-1, LANES)
+    words = (slots | places << 11 | signs << 13 | chances << 14).astype(np.uint32)
+    padded = np.resize(words, -(-len(words) // noise.LANES) * noise.LANES).reshape(-1, noise.LANES)
     rows = np.empty(padded.shape, dtype=np.int16)
     for some, row in zip(padded, rows, strict=True):
-        draw_core(some, tables().core, row)
+        draw_core(some, noise.tables().core, row)
     return rows.ravel()[: len(words)]
 
 
 @njit
 def draw_core(words, core, row):
-    _draw_core(words, core, np.empty(LANES, dtype=np.uint32), row)
+    noise._draw_core(words, core, np.empty(noise.LANES, dtype=np.uint32), row)
 
 
 @njit
 def find_rest(row, places):
-    return _find_rest(row, np.empty(LANES // 8, dtype=np.uint32), np.zeros(LANES // 8 + 1, dtype=np.int64), places)
+    return noise._find_rest(
+        row, np.empty(noise.LANES // 8, dtype=np.uint32), np.zeros(noise.LANES // 8 + 1, dtype=np.int64), places
+    )
 
 
 @njit
 def draw_rest(words, rest, rest_alias, places, found, row):
-    _draw_rest(words, rest, rest_alias, places, found, row)
+    noise._draw_rest(words, rest, rest_alias, places, found, row)
 
 
 def test_every_word_is_taken_for_what_the_table_says():
     """At each threshold the last chance below it and the first that is not; everywhere all places and signs."""
     slots, places, signs, side = (a.ravel() for a in np.meshgrid(*map(np.arange, (2048, 4, 2, 2)), indexing="ij"))
-    entries = tables().core[slots].astype(np.int64)
+    entries = noise.tables().core[slots].astype(np.int64)
     threshold, alias = entries >> 11, entries & 2047
     chances = threshold - 1 + side
     possible = (chances >= 0) & (chances < 1 << 18)
     expected = (4 * np.where(side == 0, slots, alias) + places) * (1 - 2 * signs)
-    drawn = core_of(words_of(slots, places, signs, chances)[possible])
-    np.testing.assert_array_equal(drawn, expected[possible])
+    slots, places, signs, chances, expected = (a[possible] for a in (slots, places, signs, chances, expected))
+    np.testing.assert_array_equal(core_of(slots, places, signs, chances), expected)
     ends = np.tile([0, (1 << 18) - 1], 1024)
-    slots, entries = np.arange(2048), tables().core.astype(np.int64)
+    slots, entries = np.arange(2048), noise.tables().core.astype(np.int64)
     blocks = np.where(ends < entries >> 11, slots, entries & 2047)
-    np.testing.assert_array_equal(core_of(words_of(slots, 0 * slots, 0 * slots, ends)), 4 * blocks)
+    np.testing.assert_array_equal(core_of(slots, 0 * slots, 0 * slots, ends), 4 * blocks)
 
 
 def rest_of(slots, chances, row, places, found):
@@ -129,44 +89,52 @@ def rest_of(slots, chances, row, places, found):
     ]
     words = np.concatenate(parts).astype(np.uint32)
     row = row.copy()
-    draw_rest(words, *tables()[1:], places, found, row)
+    draw_rest(words, *noise.tables()[1:], places, found, row)
     return row
 
 
-@pytest.mark.parametrize("side", [0, 1])
+@for_each("side", [0, 1])
 def test_every_magnitude_of_the_rest_is_the_one_that_the_table_says(side):
-    _, rest, aliases = tables()
-    row, places = np.full(LANES, REST_FROM, dtype=np.int16), np.arange(8 * ROOM + 1)
-    row[1::2] = -REST_FROM - 3
-    for begin in range(0, 1 << 15, 4 * ROOM):
-        slots = (begin + np.arange(ROOM) * 4) & 32767
+    _, rest, aliases = noise.tables()
+    row, places = np.full(noise.LANES, noise.REST_FROM, dtype=np.int16), np.arange(8 * noise.ROOM + 1)
+    row[1::2] = -noise.REST_FROM - 3
+    for begin in range(0, 1 << 15, 4 * noise.ROOM):
+        slots = (begin + np.arange(noise.ROOM) * 4) & 32767
         thresholds = [sum(int(word) << 128 - 64 * k for k, word in enumerate(rest[s])) for s in slots]
         chances = [min(max(t - 1 + side, 0), (1 << 192) - 1) for t in thresholds]
         expected = [s if c < t else aliases[s] for s, c, t in zip(slots, chances, thresholds, strict=True)]
-        drawn = rest_of(slots, chances, row, places, ROOM)
-        np.testing.assert_array_equal(drawn[:ROOM], np.array(expected) * np.where(row[:ROOM] > 0, 1, -1))
-        np.testing.assert_array_equal(drawn[ROOM:], row[ROOM:])
+        drawn = rest_of(slots, chances, row, places, noise.ROOM)
+        np.testing.assert_array_equal(drawn[: noise.ROOM], np.array(expected) * np.where(row[: noise.ROOM] > 0, 1, -1))
+        np.testing.assert_array_equal(drawn[noise.ROOM :], row[noise.ROOM :])
 
 
-@for_each("many", [0, 1, 7, ROOM, ROOM + 1, 500, LANES])
+@for_each("many", [0, 1, 7, noise.ROOM, noise.ROOM + 1, 500, noise.LANES])
 def test_the_places_of_the_rest_are_found_whatever_was_there_before(many):
     random = np.random.default_rng(many)
-    row = random.integers(-REST_FROM + 1, REST_FROM, LANES).astype(np.int16)
-    at = random.choice(LANES, many, replace=False)
-    row[at] = random.choice([-1, 1], many) * random.integers(REST_FROM, REST_FROM + 4, many)
-    places = random.integers(0, LANES, 8 * ROOM + 1)
+    row = random.integers(-noise.REST_FROM + 1, noise.REST_FROM, noise.LANES).astype(np.int16)
+    at = random.choice(noise.LANES, many, replace=False)
+    row[at] = random.choice([-1, 1], many) * random.integers(noise.REST_FROM, noise.REST_FROM + 4, many)
+    places = random.integers(0, noise.LANES, 8 * noise.ROOM + 1)
     found = find_rest(row, places)
-    assert set(places[: min(found, ROOM)].tolist()) <= set(at.tolist())
-    assert found == many if many <= ROOM else found >= ROOM
-    drawn = rest_of(np.zeros(ROOM, dtype=np.int64), [0] * ROOM, row, places, found)
+    assert set(places[: min(found, noise.ROOM)].tolist()) <= set(at.tolist())
+    assert found == many if many <= noise.ROOM else found >= noise.ROOM
+    drawn = rest_of(np.zeros(noise.ROOM, dtype=np.int64), [0] * noise.ROOM, row, places, found)
     changed = np.flatnonzero(drawn != row)
-    assert len(changed) == min(found, ROOM)
+    assert len(changed) == min(found, noise.ROOM)
     assert set(changed.tolist()) <= set(at.tolist())
 
 
 def test_no_step_of_the_sampler_depends_on_a_word():
     """Instructions are the same whatever is drawn: no branch, no loop but over constants and the number of chunks."""
-    for loop in (_draw, _ask_ahead, _draw_core, _look_up, _find_rest, _draw_rest, _joined):
+    for loop in (
+        noise._draw,
+        noise._ask_ahead,
+        noise._draw_core,
+        noise._look_up,
+        noise._find_rest,
+        noise._draw_rest,
+        noise._joined,
+    ):
         tree = ast.parse(textwrap.dedent(inspect.getsource(loop.plain)).partition("\n")[2])
         for node in ast.walk(tree):
             assert not isinstance(node, ast.If | ast.While | ast.Break | ast.Continue | ast.BoolOp | ast.Try)
@@ -176,7 +144,7 @@ def test_no_step_of_the_sampler_depends_on_a_word():
                 assert limit in constant | {"range(len(drawn))"}
 
 
-@for_each("draw", [normals, fine_normals, partial(whole_normals, 12.5)])
+@for_each("draw", [noise.normals, noise.fine_normals, partial(noise.whole_normals, 12.5)])
 def test_words_are_consumed_by_their_number_alone(draw):
     class Counting(RandomSource):
         used = 0
@@ -185,37 +153,33 @@ def test_words_are_consumed_by_their_number_alone(draw):
             self.used += size
             return super()._keystream(size)
 
-    used = set()
     for seed in range(5):
         source = Counting(bytes([seed] * 32), simulated=True)
-        draw(5000, source) if draw in (normals, fine_normals) else draw(count=5000, source=source)
-        used.add(source.used)
-    assert used == {32}
+        draw(count=5000, source=source)
+        assert source.used == 32
 
 
 def test_numbers_are_independent_across_lags_and_blocks():
-    drawn = normals(500_000, RandomSource.seeded(3)).astype(float)
-    for lag in (1, 2, 3, LANES, 2 * LANES, 4 * LANES, 16 * LANES):
+    drawn = noise.normals(500_000, RandomSource.seeded(3)).astype(float)
+    for lag in (1, 2, 3, noise.LANES, 2 * noise.LANES, 4 * noise.LANES, 16 * noise.LANES):
         for power in (1, 2):
             assert abs(np.corrcoef(drawn[:-lag] ** power, drawn[lag:] ** power)[0, 1]) < 6 / np.sqrt(len(drawn) - lag)
 
 
 def test_fine_normals_have_the_right_law():
-    drawn = fine_normals(400_000, RandomSource.seeded(5)) / FINE_GRID
-    counts = np.histogram(drawn, norm.ppf(np.linspace(0, 1, 1001)))[0]
-    assert chisquare(counts).pvalue > 1e-6
+    drawn = noise.fine_normals(400_000, RandomSource.seeded(5)) / noise.FINE_GRID
+    assert chisquare(np.histogram(drawn, norm.ppf(np.linspace(0, 1, 1001)))[0]).pvalue > 1e-6
 
 
 @for_each("deviation", [2.0**-30, 0.2, 1.0, 7.3, 1000.0, 2.0**30 / 3, 2.0**58])
 def test_whole_normals_are_rounded_normals_of_at_least_that_deviation(deviation):
     count = 400_000
-    drawn = whole_normals(deviation, count, RandomSource.seeded(6))
+    drawn = noise.whole_normals(deviation, count, RandomSource.seeded(6))
     assert drawn.dtype == np.int64
     if deviation < 0.01:
         assert not drawn.any()
         return
-    edges = np.round(deviation * norm.ppf(np.linspace(0, 1, 41)[1:-1])) - 0.5
-    edges = np.unique(edges)
+    edges = np.unique(np.round(deviation * norm.ppf(np.linspace(0, 1, 41)[1:-1])) - 0.5)
     observed = np.histogram(drawn, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
     expected = count * np.diff(np.concatenate([[0.0], norm.cdf(edges / deviation), [1.0]]))
     assert chisquare(observed, expected).pvalue > 1e-6
@@ -224,7 +188,7 @@ def test_whole_normals_are_rounded_normals_of_at_least_that_deviation(deviation)
 @for_each("deviation", [0.0, -1.0, math.nan, math.inf, 2.0**59])
 def test_noise_that_cannot_be_drawn_is_refused(deviation):
     with pytest.raises(BadInput, match="standard deviation"):
-        whole_normals(deviation, 1, RandomSource.seeded(1))
+        noise.whole_normals(deviation, 1, RandomSource.seeded(1))
 
 
 def two_steps(step, deviation):
@@ -260,7 +224,7 @@ PRECISION = 288
 def probability(m):
     """Return P(m) to some 70 digits, a fraction."""
     with mpmath.workdps(100):
-        edges = (mpmath.mpf(2 * m - 1) / (2 * GRID), mpmath.mpf(2 * m + 1) / (2 * GRID))
+        edges = (mpmath.mpf(2 * m - 1) / (2 * noise.GRID), mpmath.mpf(2 * m + 1) / (2 * noise.GRID))
         tails = [mpmath.erfc(edge / mpmath.sqrt(2)) / 2 for edge in edges]
         return Fraction(mpmath.nstr((1 if m == 0 else 2) * (tails[0] - tails[1]), 95))
 
@@ -268,65 +232,71 @@ def probability(m):
 @cache
 def drawn_core():
     """Return what the core's table draws: multiples of 2^-29 for each block."""
-    counts = [0] * (1 << CORE_BITS)
-    for slot, entry in enumerate(tables().core.tolist()):
-        counts[slot] += entry >> CORE_BITS
-        counts[entry & (1 << CORE_BITS) - 1] += (1 << CHANCE_BITS) - (entry >> CORE_BITS)
+    counts = [0] * (1 << noise.CORE_BITS)
+    for slot, entry in enumerate(noise.tables().core.tolist()):
+        counts[slot] += entry >> noise.CORE_BITS
+        counts[entry & (1 << noise.CORE_BITS) - 1] += (1 << noise.CHANCE_BITS) - (entry >> noise.CORE_BITS)
     return counts
 
 
 @cache
 def drawn_rest():
     """Return what the rest's table draws: multiples of 2^-207 for each magnitude."""
-    counts = [0] * (1 << MAGNITUDE_BITS)
-    _, rest, aliases = tables()
+    counts = [0] * (1 << noise.MAGNITUDE_BITS)
+    _, rest, aliases = noise.tables()
     for slot, ((upper, middle, lower), other) in enumerate(zip(rest.tolist(), aliases.tolist(), strict=True)):
         chance = (upper << 128) + (middle << 64) + lower
         counts[slot] += chance
-        counts[other] += (1 << REST_CHANCE_BITS) - chance
+        counts[other] += (1 << noise.REST_CHANCE_BITS) - chance
     return counts
 
 
 @for_each("m", thinned([0, 1, 2, 100, 2047, 2048, 5000, 8183, 8184, 12_000, 20_000, 32_767], 4))
 def test_probabilities_are_those_of_a_rounded_normal(m):
     exact = probability(m)
-    assert abs(Fraction(magnitudes()[m], 1 << PRECISION) - exact) < exact / (1 << 184) + Fraction(1, 1 << 230)
+    assert abs(Fraction(noise.magnitudes()[m], 1 << PRECISION) - exact) < exact / (1 << 184) + Fraction(1, 1 << 230)
 
 
-def test_all_magnitudes_together_have_all_but_nothing():
+def test_all_magnitudes_together_have_all_but_nothing_and_tables_draw_their_weights_exactly():
     with mpmath.workdps(100):
-        beyond = mpmath.erfc((mpmath.mpf(1 << MAGNITUDE_BITS) - 0.5) / GRID / mpmath.sqrt(2))
+        beyond = mpmath.erfc((mpmath.mpf(1 << noise.MAGNITUDE_BITS) - 0.5) / noise.GRID / mpmath.sqrt(2))
         assert beyond < mpmath.mpf(2) ** -185
-    assert 0 <= (1 << PRECISION) - sum(magnitudes()) <= 1 << MAGNITUDE_BITS
-
-
-def test_tables_draw_the_weights_exactly():
-    blocks, rest = split()
-    assert drawn_core() == blocks
-    assert drawn_rest() == rest
-    assert min(rest) >= 0
+    assert 0 <= (1 << PRECISION) - sum(noise.magnitudes()) <= 1 << noise.MAGNITUDE_BITS
+    assert (drawn_core(), drawn_rest()) == noise.split()
+    assert min(noise.split()[1]) >= 0
 
 
 def test_the_law_of_the_tables_is_within_its_bound_of_the_rounded_normal():
-    core, rest, size = drawn_core(), drawn_rest(), 1 << BLOCK_BITS
-    share = Fraction(core[-1], 1 << CORE_BITS + CHANCE_BITS)
+    core, rest, size = drawn_core(), drawn_rest(), 1 << noise.BLOCK_BITS
+    share = Fraction(core[-1], 1 << noise.CORE_BITS + noise.CHANCE_BITS)
     assert share < Fraction(1, 1 << 8)
     # All in multiples of one small number: 2^-(288 + 31 + 207) is enough for each.
-    unit = 1 << PRECISION + CORE_BITS + CHANCE_BITS + BLOCK_BITS + MAGNITUDE_BITS + REST_CHANCE_BITS
-    of_block = unit >> CORE_BITS + CHANCE_BITS + BLOCK_BITS
-    of_rest = core[-1] * (unit >> CORE_BITS + CHANCE_BITS + MAGNITUDE_BITS + REST_CHANCE_BITS)
+    unit = (
+        1
+        << PRECISION
+        + noise.CORE_BITS
+        + noise.CHANCE_BITS
+        + noise.BLOCK_BITS
+        + noise.MAGNITUDE_BITS
+        + noise.REST_CHANCE_BITS
+    )
+    of_block = unit >> noise.CORE_BITS + noise.CHANCE_BITS + noise.BLOCK_BITS
+    of_rest = core[-1] * (unit >> noise.CORE_BITS + noise.CHANCE_BITS + noise.MAGNITUDE_BITS + noise.REST_CHANCE_BITS)
     distance = 0
-    for m, mass in enumerate(magnitudes()):
+    for m, mass in enumerate(noise.magnitudes()):
         law = rest[m] * of_rest + (core[m // size] * of_block if m < size * (len(core) - 1) else 0)
         distance += abs(law - mass * (unit >> PRECISION))
-    assert Fraction(distance, 2 * unit) < Fraction(1, 1 << TABLES_BITS)
+    assert Fraction(distance, 2 * unit) < Fraction(1, 1 << noise.TABLES_BITS)
 
 
 def test_the_rest_of_a_chunk_fits_its_room():
-    share = Fraction(drawn_core()[-1], 1 << CORE_BITS + CHANCE_BITS)
+    share = Fraction(drawn_core()[-1], 1 << noise.CORE_BITS + noise.CHANCE_BITS)
     with mpmath.workdps(90):
         p = mpmath.mpf(share.numerator) / share.denominator
-        more = sum(mpmath.binomial(LANES, k) * p**k * (1 - p) ** (LANES - k) for k in range(ROOM + 1, ROOM + 300))
+        more = sum(
+            mpmath.binomial(noise.LANES, k) * p**k * (1 - p) ** (noise.LANES - k)
+            for k in range(noise.ROOM + 1, noise.ROOM + 300)
+        )
         assert more < mpmath.mpf(2) ** -200
 
 
@@ -336,7 +306,7 @@ def test_an_alias_table_has_the_given_weights_exactly():
         capacity = 1 << 90
         cuts = sorted(int(cut) for cut in random.integers(0, 1 << 62, size - 1))
         weights = [(b - a) * size * (capacity >> 62) for a, b in zip([0, *cuts], [*cuts, 1 << 62], strict=True)]
-        chances, aliases = alias_table(weights, capacity)
+        chances, aliases = noise.alias_table(weights, capacity)
         drawn = list(chances)
         for chance, alias in zip(chances, aliases, strict=True):
             drawn[alias] += capacity - chance

@@ -1,16 +1,12 @@
 """Sums and histograms for everybody's learners: clipped by themselves, and noise of the declared size."""
 
-import ctypes
 import math
-import mmap
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
@@ -18,50 +14,54 @@ from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.votes import answer_mu, answers_sigma, flips
-from curator.learners.sgd import Sgd
 from curator.mechanisms.counts import NoisyCount, NoisyHistogram
 from curator.mechanisms.gaussian_noise import FINE_GRID
-from curator.mechanisms.gradient_steps import coordinates, descend
 from curator.mechanisms.selection import MostFrequent
 from curator.mechanisms.sums import GRID, ClassMoments, ClippedSum, LossSum, clipped, noisy_winners
-from curator.sample.rows import GatheredRows
 from tests.curator.operations.given import assert_law, geometric
 from tests.tiers import for_each
 
 RUNS = 3000
 
 
-def sums(mechanism, rows, runs=RUNS):
-    return np.array([mechanism.apply(iter([rows]), RandomSource.seeded(run)) for run in range(runs)])
+def once(mechanism, *blocks):
+    return mechanism.apply(iter(blocks), RandomSource.seeded(1))
 
 
-def test_a_row_counts_by_its_direction_and_by_the_norm_at_most():
-    mechanism = ClippedSum(norm=2.0, width=2, mu=1e4)
-    for row, kept in (((0.6, 0.8), (0.6, 0.8)), ((30.0, 40.0), (1.2, 1.6)), ((1e308, 0.0), (2.0, 0.0))):
-        assert mechanism.apply(iter([np.array([row])]), RandomSource.seeded(1)) == pytest.approx(kept, abs=5e-3)
+def often(mechanism, values, runs=RUNS):
+    return np.array([mechanism.apply(iter([values]), RandomSource.seeded(run)) for run in range(runs)])
 
 
-@for_each("odd", [np.nan, np.inf, -np.inf])
-def test_a_row_that_is_not_finite_counts_as_nothing(odd):
-    mechanism = ClippedSum(norm=1.0, width=2, mu=1e4)
-    rows = np.array([[odd, 1.0], [0.5, 0.0]])
-    assert mechanism.apply(iter([rows]), RandomSource.seeded(1)) == pytest.approx([0.5, 0.0], abs=5e-3)
+@for_each(
+    ("rows", "total"),
+    [
+        ([(0.6, 0.8)], (0.6, 0.8)),
+        ([(30.0, 40.0)], (1.2, 1.6)),
+        ([(1e308, 0.0)], (2.0, 0.0)),
+        *(([(odd, 1.0), (0.5, 0.0)], (0.5, 0.0)) for odd in (np.nan, np.inf, -np.inf)),
+    ],
+)
+def test_a_row_counts_by_its_direction_and_by_the_norm_at_most_and_as_nothing_if_not_finite(rows, total):
+    assert once(ClippedSum(norm=2.0, width=2, mu=1e4), np.array(rows)) == pytest.approx(total, abs=5e-3)
 
 
-@pytest.mark.parametrize("mu", [0.5, 4.0])
+@for_each("mu", [0.5, 4.0])
 def test_its_noise_is_two_norms_over_mu(mu):
     """4 standard errors of a variance of 6000 numbers."""
-    found = sums(ClippedSum(norm=3.0, width=2, mu=mu), np.zeros((4, 2)))
+    found = often(ClippedSum(norm=3.0, width=2, mu=mu), np.zeros((4, 2)))
     assert found.std() == pytest.approx(2.0 * 3.0 / mu, rel=4.0 / np.sqrt(2.0 * found.size))
     assert abs(found.mean()) < 4.0 * (6.0 / mu) / np.sqrt(found.size)
 
 
-def test_pieces_of_any_size_give_the_same_sum():
-    rows = np.random.default_rng(1).normal(size=(100, 3))
-    mechanism = ClippedSum(norm=1.0, width=3, mu=1.0)
-    whole = mechanism.apply(iter([rows]), RandomSource.seeded(1))
-    pieces = mechanism.apply(iter(np.split(rows, [1, 40])), RandomSource.seeded(1))
-    np.testing.assert_array_equal(whole, pieces)
+def test_pieces_of_any_size_give_the_same_sums():
+    rows = np.random.default_rng(1).normal(size=(9000, 3))
+    mechanism: Any = ClippedSum(norm=1.0, width=3, mu=1.0)
+    np.testing.assert_array_equal(once(mechanism, rows), once(mechanism, *np.split(rows, [1, 400])))
+    records = people(rows, np.sign(rows[:, 0]))
+    mechanism = ClassMoments(norm=2.0, width=3, second=0.3, mu=1.0)
+    pieces = [records.take(part) for part in np.split(np.arange(9000), [1, 400])]
+    for whole, parted in zip(once(mechanism, records), once(mechanism, *pieces), strict=True):
+        np.testing.assert_array_equal(whole, parted)
 
 
 def test_a_sum_whose_grid_is_too_coarse_is_refused():
@@ -69,46 +69,37 @@ def test_a_sum_whose_grid_is_too_coarse_is_refused():
         ClippedSum(norm=1.0, width=10**6, mu=1e-6).apply(iter([]), RandomSource.seeded(1))
 
 
-def test_losses_are_cut_to_their_range():
-    mechanism = LossSum(parts=10, mu=1e6)
-    assert mechanism.apply(iter([np.array([3, 10, 99, -5])]), RandomSource.seeded(1)) == 23
-
-
-def test_a_person_is_in_one_cell_and_counts_one_at_most():
-    mechanism = NoisyHistogram(epsilon=30.0, cells=3)
+def test_losses_are_cut_and_a_person_is_in_one_cell_and_counts_one_at_most():
+    assert once(LossSum(parts=10, mu=1e6), np.array([3, 10, 99, -5])) == 23
     cells, numbers = np.array([0, 0, 2, 3, -1, 2]), np.array([1, 50, -7, 9, 9, 0])
-    found = sums_of(mechanism, (cells, numbers))
+    found = often(NoisyHistogram(epsilon=30.0, cells=3), (cells, numbers), 200)
     np.testing.assert_array_equal(np.round(found.mean(axis=0)), [2, 0, -1])
 
 
-def sums_of(mechanism, values, runs=200):
-    return np.array([mechanism.apply(iter([values]), RandomSource.seeded(run)) for run in range(runs)])
-
-
-@pytest.mark.slow
-def test_every_cell_has_noise_of_half_of_epsilon():
+def test_every_count_has_noise_of_epsilon_and_every_cell_of_half_of_it():
     epsilon = 1.2
-    found = sums_of(NoisyHistogram(epsilon=epsilon, cells=4), (np.array([1]), np.array([1])), RUNS)
+    found = often(NoisyHistogram(epsilon=epsilon, cells=4), (np.array([1]), np.array([1])), 800)
     assert_law((found - [0, 1, 0, 0]).ravel().tolist(), geometric(Laplace(epsilon=down(epsilon / 2.0)), 30))
+    assert NoisyCount(epsilon).price.epsilon == epsilon
+    assert_law((often(NoisyCount(epsilon), np.ones(3)) - 3).tolist(), geometric(Laplace(epsilon=epsilon), 30))
 
 
 def test_a_person_has_one_value():
-    for mechanism in (NoisyCount(1.0), NoisyHistogram(1.0, 2)):
-        twice = np.ones((3, 2))
-        values = twice if isinstance(mechanism, NoisyCount) else (twice, twice)
+    twice: Any = np.ones((3, 2))
+    for mechanism, values in ((NoisyCount(1.0), twice), (NoisyHistogram(1.0, 2), (twice, twice))):
         with pytest.raises(ValueError, match="one number a person"):
-            mechanism.apply(iter([values]), RandomSource.seeded(1))
+            once(mechanism, values)
 
 
 def test_the_most_frequent_column_has_the_law_of_the_exponential_mechanism():
     epsilon = 0.8
     rows = np.array([[1, 0, 1], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
     weights = np.exp(epsilon * rows.sum(axis=0) / 2.0)
-    found = [MostFrequent(epsilon, 3).apply(iter([rows]), RandomSource.seeded(run)) for run in range(RUNS)]
+    found = often(MostFrequent(epsilon, 3), rows).tolist()
     assert_law(found, dict(enumerate(weights / weights.sum())))
 
 
-@pytest.mark.parametrize("cells", [40.0, float(1 << 15)])
+@for_each("cells", [40.0, float(1 << 15)])
 def test_no_row_is_longer_than_the_norm_once_it_is_rounded(cells):
     """Exactly, in whole numbers: the sensitivity of every sum rests on it. Plain clipping and rounding exceeds it."""
     rows = np.random.default_rng(7).normal(size=(4000, 30)) * np.geomspace(1e-3, 1e200, 4000)[:, None]
@@ -123,18 +114,13 @@ def test_no_row_is_longer_than_the_norm_once_it_is_rounded(cells):
 def test_all_answers_together_keep_to_the_budget_and_use_it(queries, epsilon, delta, touched):
     sigma = answers_sigma(queries, epsilon, delta, touched)
     whole = math.sqrt(queries) * answer_mu(sigma, touched)
+    # One count falls by a vote, one rises; in units, the noise's standard deviation is the grid's.
+    assert math.sqrt(2.0) * touched * math.floor(FINE_GRID / sigma) / FINE_GRID <= answer_mu(sigma, touched)
     assert delta_of(whole * (1.0 - 1e-12), epsilon) <= delta
     assert delta_of(whole * (1.0 + 1e-6), epsilon) > delta
 
 
-def test_a_changed_vote_is_no_longer_than_stated_on_the_grid():
-    """One count falls by a vote, one rises; in units, the noise's standard deviation is the grid's."""
-    for sigma in (0.001, 0.37, 189.0, 1e6):
-        vote = math.floor(FINE_GRID / sigma)
-        assert math.sqrt(2.0) * vote / FINE_GRID <= answer_mu(sigma)
-
-
-@pytest.mark.parametrize("classes", [2, 4])
+@for_each("classes", [2, 4])
 def test_answers_have_the_law_of_noisy_counts(classes):
     sigma, gap, queries = 3.0, 4, 200_000
     counts = np.zeros((queries, classes), dtype=np.int64)
@@ -147,7 +133,7 @@ def test_answers_have_the_law_of_noisy_counts(classes):
     assert share == pytest.approx(np.mean(draws.argmax(axis=1) == 1), abs=7e-3)
 
 
-@pytest.mark.parametrize("others", [[3, 0, 0], [1, 1, 1]])
+@for_each("others", [[3, 0, 0], [1, 1, 1]])
 def test_with_several_classes_answers_go_wrong_no_more_often_than_stated(others):
     sigma, queries = 3.0, 200_000
     counts = np.tile(np.array([7, *others]), (queries, 1))
@@ -174,7 +160,7 @@ def people(features, labels) -> Records:
 
 def vector(mechanism: ClassMoments, record: Records) -> np.ndarray:
     """Return what the record adds, in the coordinates in which the sensitivity is stated."""
-    moments = EXACT.apply(iter([record]), RandomSource.seeded(1))
+    moments = once(EXACT, record)
     first, second = (math.sqrt(share) for share in mechanism._squares)
     return np.concatenate([first * moments.first.ravel(), second * moments.second.ravel()])
 
@@ -182,7 +168,7 @@ def vector(mechanism: ClassMoments, record: Records) -> np.ndarray:
 def test_sums_are_those_of_each_class():
     rng = np.random.default_rng(1)
     features, labels = rng.uniform(-0.5, 0.5, (500, 3)), rng.choice([-1, 1], 500)
-    found = EXACT.apply(iter([people(features, labels)]), RandomSource.seeded(1))
+    found = once(EXACT, people(features, labels))
     rows = np.hstack([np.full((500, 1), 0.5), features / 2.0])
     for side, label in enumerate((-1, 1)):
         held = rows[labels == label]
@@ -214,9 +200,9 @@ def test_no_replacement_moves_the_sums_by_more_than_the_sensitivity_and_some_by_
 
 def test_rows_are_clipped_and_those_that_are_not_finite_count_as_the_constant_alone():
     for row in ([np.nan, 0.0, 0.0], [np.inf, 1.0, 0.0]):
-        found = EXACT.apply(iter([people([row], [1])]), RandomSource.seeded(1))
+        found = once(EXACT, people([row], [1]))
         assert found.first[1].tolist() == [0.5, 0.0, 0.0, 0.0]
-    far = EXACT.apply(iter([people([[3e38, 3e38, 0.0]], [-1])]), RandomSource.seeded(1))
+    far = once(EXACT, people([[3e38, 3e38, 0.0]], [-1]))
     assert far.first[0] == pytest.approx([0.5, math.sqrt(0.5), math.sqrt(0.5), 0.0], abs=1e-4)
     cells = far.first[0, 1:] * GRID
     assert (cells @ cells) <= GRID * GRID
@@ -236,57 +222,3 @@ def test_noise_is_as_large_as_stated():
     ):
         assert values.std() == pytest.approx(deviation, rel=5.0 / math.sqrt(2.0 * values.size))
         assert abs(values.mean()) < 5.0 * deviation / math.sqrt(values.size)
-
-
-def test_pieces_of_any_size_give_the_same_sums():
-    rng = np.random.default_rng(1)
-    records = people(rng.normal(size=(9000, 3)), rng.choice([-1, 1], 9000))
-    mechanism = ClassMoments(norm=2.0, width=3, second=0.3, mu=1.0)
-    whole = mechanism.apply(iter([records]), RandomSource.seeded(1))
-    pieces = [records.take(part) for part in np.split(np.arange(9000), [1, 400])]
-    parted = mechanism.apply(iter(pieces), RandomSource.seeded(1))
-    np.testing.assert_array_equal(whole.first, parted.first)
-    np.testing.assert_array_equal(whole.second, parted.second)
-
-
-NO_ACCESS, READ_AND_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
-
-
-@contextmanager
-def guarded(array: AnyArray) -> Iterator[AnyArray]:
-    """Yield a copy of an array that ends where a page ends; to read the next page ends the process."""
-    pages = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    behind = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)) + pages)
-    assert protect(behind, mmap.PAGESIZE, NO_ACCESS) == 0
-    copy = np.frombuffer(memory, array.dtype, array.size, pages - array.nbytes).reshape(array.shape)
-    copy[...] = array
-    try:
-        yield copy
-    finally:
-        assert protect(behind, mmap.PAGESIZE, READ_AND_WRITE) == 0
-
-
-@for_each("d", [5, 12])
-@for_each("intercept", [0.0, 1.0])
-def test_descent_reads_its_arrays_and_nothing_behind_them(d: int, intercept: float) -> None:
-    """Draws by their rows, with noise: with and without an intercept, up to eight features and more."""
-    random, count = np.random.default_rng(3), 6
-    width = d + (intercept != 0.0)
-    rule = Sgd(steps=10**6, diameter=6.0, noise=2.0, intercept=intercept).descent.rule(width)
-    plain = (
-        random.normal(size=(9, d)).astype(np.float32),
-        np.where(random.random(9) < 0.5, 1, -1).astype(np.int8),
-        np.array([8, 0, 8, 3, 1, 8]),
-        random.integers(-9, 9, (count, width)).astype(np.int16),
-    )
-    found = []
-    with ExitStack() as held:
-        for arrays in (plain, tuple(held.enter_context(guarded(array)) for array in plain)):
-            features, labels, rows, noise = arrays
-            away, total = coordinates(width, np.float64), coordinates(width, np.float64)
-            descend(GatheredRows(features, labels, rows, None), noise, away, total, 0, rule)
-            found.append((away, total))
-        del arrays, features, labels, rows, noise
-    np.testing.assert_array_equal(*[np.concatenate(parts) for parts in found])

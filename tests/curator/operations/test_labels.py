@@ -22,7 +22,7 @@ from common.privacy.rounding import down
 from common.protocols.blender import SPURIOUS, threshold
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from curator.engine import Workspace
-from curator.mechanisms.sparse_histogram import listed
+from curator.mechanisms.counts import listed
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
 from tests.curator.operations.given import assert_law, charged, geometric, numbers, offices, release, workspace
