@@ -26,7 +26,7 @@ from deploy.deployment import Embedded, OnProgress
 from referee.runfolder import write_result, write_run
 from referee.service.referee import public
 from referee.view.pages import write_report
-from referee.view.run_view import run_view
+from referee.view.wording import run_view
 
 if TYPE_CHECKING:
     from deploy.processes import Processes

@@ -305,11 +305,10 @@ def cancel_command(
     Example: TANDEM_OPERATOR_TOKEN=... referee cancel ball-1a2b3c4d
     """
     from deploy.remote import operating
-    from referee.view import listing as view
 
     with operating(url, token) as there:
         result = there.cancel(run)
-    deliver_json(result) if as_json else say(view.ended(run, result))
+    deliver_json(result) if as_json else say(f"run {run} {result.get('status')}: {result.get('reason')}")
 
 
 @app.command("logs")
@@ -456,8 +455,8 @@ def audit_privacy_command(
         raise typer.Exit(1)
 
 
-for module in (cli_results, cli_services):
-    module.add_to(app)
+for name, further in (cli_results.COMMANDS | cli_services.COMMANDS).items():
+    app.command(name)(further)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -119,14 +120,6 @@ def report_command(
     say(f"{file}: open it in a browser")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give an application these commands."""
-    app.command("audit")(audit_command)
-    for name, command in (("model", model_command), ("predict", predict_command), ("export", export_command)):
-        app.command(name)(command)
-    app.command("report")(report_command)
-
-
 @dataclass(frozen=True)
 class KeyOptions:
     """Keys that are known from elsewhere than from the folder."""
@@ -217,3 +210,12 @@ def audit_command(
             "With all of them against it the result is not shown: take the interval for them, or ask more people"
         )
         raise typer.Exit(3)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "audit": audit_command,
+    "model": model_command,
+    "predict": predict_command,
+    "export": export_command,
+    "report": report_command,
+}

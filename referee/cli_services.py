@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -405,10 +405,10 @@ def page_beside(url: str, token: str, port: int) -> Iterator[None]:
                 process.wait()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give an application these commands."""
-    app.command("serve")(serve_command)
-    app.command("key")(key_command)
-    app.command("witness")(witness_command)
-    app.command("certificates")(certificates_command)
-    app.command("backup")(backup_command)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "serve": serve_command,
+    "key": key_command,
+    "witness": witness_command,
+    "certificates": certificates_command,
+    "backup": backup_command,
+}

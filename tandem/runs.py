@@ -24,9 +24,8 @@ from referee.audit.audit import audit as audit_folder
 from referee.view import pages
 from referee.view.charts import compared
 from referee.view.pages import read_run
-from referee.view.run_view import run_view
 from referee.view.show import plans
-from referee.view.wording import ChartEntry, Interval, RunView, interval_in_words
+from referee.view.wording import ChartEntry, Interval, RunView, interval_in_words, run_view
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +68,7 @@ class Promises(dict[str, Any]):
 
 
 def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
-    """Draw some epsilons, by the key of whom they protect (:data:`referee.view.run_view.PROMISED`)."""
+    """Draw some epsilons, by the key of whom they protect (:data:`referee.view.wording.PROMISED`)."""
     entries = [
         ChartEntry(pages.PROMISED[who].removesuffix(" has"), value, "baseline")
         for who, value in epsilons.items()

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+import httpx
 from fastapi import FastAPI
 
 from common.crypto.identity import Identity, Signed
@@ -165,7 +166,7 @@ class Bench:
             self._opened = opened.pop_all()
         self._requests: dict[str, messages.Perform] = {}
         self.seen: Head | None = None
-        self.hooks: list[Callable[[], None]] = []
+        self.hooks: list[Callable[[], object]] = []
 
     def poll(self, who: Identity) -> Signed | None:
         """Return what somebody is asked, if anything."""
@@ -194,7 +195,7 @@ class Bench:
         elif not self.host.step():
             self.clock.wait(seconds)
 
-    def meanwhile(self, attack: Callable[[], None]) -> None:
+    def meanwhile(self, attack: Callable[[], object]) -> None:
         """While the next question is open and unanswered, do this."""
         self.hooks.append(attack)
 
@@ -252,6 +253,10 @@ class Bench:
         kept, vouchers = tuple(self.referee.kept(name)), b"".join(self.referee.vouchers(name))
         return RunOutput(result, transcript, self.referee.participants(name), reports, kept, vouchers)
 
+    def leave(self, name: str = "run") -> Path:
+        """Write the folder of a run that has ended, beside the bench's own folder."""
+        return leave_folder(self.folder.parent / name, self.chosen, self.seed, self.finished(name))
+
 
 def audited(bench: Bench, name: str = "run") -> Audit:
     """Audit what a run of the bench has left."""
@@ -299,3 +304,11 @@ def served(
         serving.stop()
         thread.join(120)
         listener.close()
+
+
+@contextmanager
+def asking(app: FastAPI, token: str = TOKEN) -> Iterator[httpx.Client]:
+    """Serve an app; gives a client that shows a token (none where it is empty)."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=600) as client:
+        yield client

@@ -35,8 +35,7 @@ from referee.view import models
 from referee.view.audited import audit_document, audit_lines
 from referee.view.pages import view_of, write_report
 from tandem.ui.folders import RunFolders
-from tandem.ui.parties import story
-from tandem.ui.transcripts import Transcript, checkpoint_row, history_checked
+from tandem.ui.transcripts import Transcript, checkpoint_row, history_checked, story
 
 OUTSIDE = "outside"
 """Beside the folder: what its links lead to."""
@@ -77,17 +76,16 @@ def _listed(folder: Path) -> None:
 
 
 def _transcript(folder: Path) -> None:
-    found = Transcript.of(read_file(folder, "transcript.jsonl"))
-    found.listed(1)
+    found = Transcript(read_file(folder, "transcript.jsonl"))
+    found.listed(0)
     for index in range(min(3, len(found.lines))):
         found.pretty(index)
-        found.line(index)
 
 
 def _history(folder: Path) -> None:
     kept = kept_in(folder)
     [checkpoint_row(each) for each in kept]
-    history_checked(folder, Transcript.of(read_file(folder, "transcript.jsonl")).entries())
+    history_checked(folder, Transcript(read_file(folder, "transcript.jsonl")).entries())
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -97,7 +95,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "page": _listed,
     "page of a transcript": _transcript,
     "page of a history": _history,
-    "page of the parties": lambda folder: story(Transcript.of(read_file(folder, "transcript.jsonl")).entries()),
+    "page of the parties": lambda folder: story(Transcript(read_file(folder, "transcript.jsonl")).entries()),
 }
 """All that reads a run folder."""
 

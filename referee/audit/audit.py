@@ -34,10 +34,9 @@ from common.privacy.events import Event
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from common.statistics.intervals import Estimate
-from referee.audit.agents import Agents, Place, Vouchers, Vouching
 from referee.audit.certificates import recheck
 from referee.audit.history import History, check_history, check_reports
-from referee.audit.replay import Replay
+from referee.audit.replay import Agents, Place, Replay, Vouchers, Vouching
 from referee.protocols.base import Outcome, Silent, shown_by
 from referee.runfolder import open_file, read_file, read_result, read_scenario, read_transcript
 from referee.runs.curator import check_terms
@@ -50,10 +49,8 @@ class Audit:
     """What an audit found: how much was checked, and what the run promises.
 
     Attributes:
-        promises: By whom they are made (:func:`referee.runs.results.promises`).
         certificate: Of the curator's declared events, which cost no more than it promised.
-        others, individuals, hosts, choosers: As :class:`referee.audit.agents.Agents` has them.
-        rounds: The numbers of each round.
+        others, individuals, hosts, choosers: As :class:`referee.audit.replay.Agents` has them.
         pinned: Whether the referee's and the curator's keys were known from elsewhere.
         secret_order: Whether nobody was to know the order before: people are real, or the curator has given a share.
         missing, misbehaved: As :class:`referee.audit.replay.Replay` has them.
@@ -219,20 +216,17 @@ def _audit(
 
 
 def _configuration(entries: Sequence[StoredEntry]) -> Configuration:
-    _check_kinds([entry.kind for entry in entries])
-    configuration = Configuration.parse(entries[0].body["configuration"])
-    if configuration.referee != entries[0].body["referee"]:
-        raise AuditFailed("the configuration names another referee than the transcript")
-    return configuration
-
-
-def _check_kinds(kinds: list[str]) -> None:
+    kinds = [entry.kind for entry in entries]
     if kinds[0] != "configuration" or kinds[-1] != "result":
         raise AuditFailed(f"a finished run goes from configuration to result, found {kinds[0]} to {kinds[-1]}")
     for number, kind in enumerate(kinds[1:-1], start=2):
         due = ("terms",) if number == 2 else ("operation", "question", "answers", *(("beacon",) if number == 3 else ()))
         if kind not in due:
             raise AuditFailed(f"transcript line {number}: a {kind!r} does not belong here")
+    configuration = Configuration.parse(entries[0].body["configuration"])
+    if configuration.referee != entries[0].body["referee"]:
+        raise AuditFailed("the configuration names another referee than the transcript")
+    return configuration
 
 
 def _terms(

@@ -26,17 +26,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
 from common.core.errors import AuditFailed
-from referee.audit.games import delta_of_game
+from referee.audit.games import UNIT, Floats, delta_of_game
 
-Floats = NDArray[np.float64]
 Row = tuple[dict[str, Any], int]  # an event, and how many single releases or steps it has been in all
 
-UNIT = 2.0**-52
 FAR = 700.0  # e^x is taken for infinite from here on
 
 

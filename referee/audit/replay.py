@@ -2,90 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from io import BufferedIOBase
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from common.core.errors import AuditFailed, PeerMisbehaved
-from common.crypto.identity import Signed, verify
+from common.core.arrays import Indices
+from common.core.errors import AuditFailed, NotVouched, PeerMisbehaved, TandemError
+from common.core.values import RUN
+from common.crypto.identity import Signed, covered, verify
+from common.crypto.vouching import Grant, IssuerKey, issuer_of
 from common.local.queries.query import Answers, AskAgents
 from common.log.entries import Head
 from common.log.transcript import AnyEntry
-from common.net.messages import Configuration, Perform
+from common.net.messages import Configuration, PackedReport, Perform, Report, signed_bytes
 from common.operations.operation import declared_event, findings
 from common.privacy.events import Event, NoEvent
 from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.scenario import ResolvedScenario
-from referee.audit.agents import Agents, Place, checked_reports
 from referee.collection.aggregation import add_up
-from referee.collection.batches import AnyBatch
-from referee.collection.judging import Asked
+from referee.collection.batches import AnyBatch, form_batch
+from referee.collection.enrolment import grant_of, unpacked, vouched
+from referee.collection.judging import Asked, Refusal, judge, payload, read, verified
 from referee.collection.order import public_randomness
+from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import begun, drive
 from referee.runfolder import unpack_reports
 from referee.runs.curator import check_release, operation_request
-from referee.tables import Part, StoredReport
+from referee.runs.ordering import OrderEntropy, checked
+from referee.tables import Cohort, Part, StoredReport
 
 
 class _Over(Exception):
     """A run that was cut off goes no further."""
 
 
+@dataclass
 class Replay:
     """One replay of one transcript.
 
-    Args:
+    Attributes:
         configuration, chosen: The run's configuration, and the scenario in it.
         curator, seen: The key of the curator that signed the terms, and the head of its ledger in them.
-        reports: Opens the file of the reports on a question.
-
-    Attributes:
+        open_reports: Opens the file of the reports on a question.
         pending: Entries that no message of the protocol has asked for.
         reports, asked, answers, operations: Counts of what was checked.
         events: What the curator declared of its operations, as far as they cost something.
         answers_of: How many of the answers came from each participant, by its place in the roster.
         missing: Of the question that fewest answered: the share of those who were asked whose answers are not there.
-        misbehaved: Why the curator's last release, which ended the run, is none that this run takes; empty where it is
-            one.
+        misbehaved: Why the curator's last release, which ended the run, is none that this run takes, if so.
     """
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        chosen: ResolvedScenario,
-        curator: str | None,
-        seen: Head | None,
-        agents: Agents,
-        entries: Sequence[AnyEntry],
-        reports: Callable[[int], AbstractContextManager[BufferedIOBase]],
-        place: Place,
-    ) -> None:
-        self._configuration = configuration
-        self._digest = configuration.fingerprint()
-        self._scenario = chosen
-        self._curator = curator
-        self._seen = seen
-        self._agents = agents
-        self._lines = len(entries)
-        self._reports = reports
-        self._place = place
-        self.pending = [entry for entry in entries[2:-1] if entry.kind != "beacon"]
-        self.reports = self.asked = self.answers = self.operations = 0
+    configuration: Configuration
+    chosen: ResolvedScenario
+    curator: str | None
+    seen: Head | None
+    agents: Agents
+    entries: Sequence[AnyEntry]
+    open_reports: Callable[[int], AbstractContextManager[BufferedIOBase]]
+    place: Place
+    reports = asked = answers = operations = 0
+    missing = 0.0
+    misbehaved = ""
+
+    def __post_init__(self) -> None:
+        """Begin with nothing checked."""
+        self.pending = [entry for entry in self.entries[2:-1] if entry.kind != "beacon"]
         self.events: list[Event] = []
         self.notes: list[Progress] = []
-        self.missing = 0.0
-        self.misbehaved = ""
-        self.answers_of = np.zeros(len(agents.roster), dtype=np.int64)
+        self.answers_of = np.zeros(len(self.agents.roster), dtype=np.int64)
 
     def run(self, *, cut_off: bool) -> Outcome | None:
         """Return how the protocol ends on the transcript's replies; None where the run did not end by itself."""
-        protocol = protocol_of(self._scenario)
-        public = public_randomness(self._configuration.scenario, self._configuration.order)
-        script, pattern = begun(protocol, self._scenario, public), protocol.pattern
+        protocol = protocol_of(self.chosen)
+        public = public_randomness(self.configuration.scenario, self.configuration.order)
+        script, pattern = begun(protocol, self.chosen, public), protocol.pattern
         try:
             outcome = drive(script, pattern, self._until_cut if cut_off else self._exchange, self._note)
         except _Over:
@@ -97,7 +96,7 @@ class Replay:
             return None
         if cut_off:
             raise AuditFailed(f"the protocol ends with {outcome.status!r} on these answers, the result hides it")
-        self._place.words = "the result"
+        self.place.words = "the result"
         if self.pending:
             line = self.pending[0].index + 1
             raise AuditFailed(f"transcript line {line}: the protocol had ended before this message")
@@ -122,27 +121,29 @@ class Replay:
     def _next(self, kind: str, number: int) -> AnyEntry:
         if not self.pending or self.pending[0].kind != kind:
             found = f"found {self.pending[0].kind!r}" if self.pending else "the transcript ends"
-            line = self.pending[0].index + 1 if self.pending else self._lines
+            line = self.pending[0].index + 1 if self.pending else len(self.entries)
             raise AuditFailed(f"transcript line {line}: message {number} of the protocol is a {kind!r}, {found}")
         entry = self.pending.pop(0)
-        self._place.words = f"transcript line {entry.index + 1} ({kind})"
+        self.place.words = f"transcript line {entry.index + 1} ({kind})"
         return entry
 
     def _operation(self, number: int, step: AskCurator) -> dict[str, Any]:
         entry = self._next("operation", number)
-        if self._curator is None or self._seen is None:
-            raise self._place.failed("an operation of a curator that never agreed to the run")
-        request = operation_request(self._configuration.run, self._digest, number, step.operation, self._seen)
+        if self.curator is None or self.seen is None:
+            raise self.place.failed("an operation of a curator that never agreed to the run")
+        request = operation_request(
+            self.configuration.run, self.configuration.fingerprint(), number, step.operation, self.seen
+        )
         body = entry.body
-        sent = verify(Signed.parse(body["request"]), Perform.KIND, self._configuration.referee)
+        sent = verify(Signed.parse(body["request"]), Perform.KIND, self.configuration.referee)
         if sent != request.wire():
-            raise self._place.failed("the request is not the one that the protocol makes here")
-        release = check_release(Signed.parse(body["release"]), request, self._curator)
-        self._seen, result = release.ledger.head, release.result
+            raise self.place.failed("the request is not the one that the protocol makes here")
+        release = check_release(Signed.parse(body["release"]), request, self.curator)
+        self.seen, result = release.ledger.head, release.result
         self.operations += 1
         event = declared_event(result)
         if isinstance(event, NoEvent) and findings(result):
-            raise self._place.failed("something was released that the curator declares to cost nothing")
+            raise self.place.failed("something was released that the curator declares to cost nothing")
         if not isinstance(event, NoEvent):
             self.events.append(event)
         return result
@@ -151,15 +152,15 @@ class Replay:
         batch = self._batch(self._next("question", number), number, step)
         self.asked += batch.asked
         answered = self._next("answers", number)
-        kind = self._scenario.agents.mechanism.answer_kind(step.query.domain)
-        asked = Asked(self._configuration.run, self._digest, number, step.query, kind, lambda: batch)
-        with self._reports(number) as file:
-            reports = checked_reports(unpack_reports(file), asked, self._place)
+        kind = self.chosen.agents.mechanism.answer_kind(step.query.domain)
+        asked = Asked(self.configuration.run, self.configuration.fingerprint(), number, step.query, kind, lambda: batch)
+        with self.open_reports(number) as file:
+            reports = checked_reports(unpack_reports(file), asked, self.place)
             answers, root = add_up(asked, self._counted(reports, batch))
         actual = {"question": number, "asked": batch.asked, "answered": len(answers.values), "root": root}
         claimed = {name: answered.body[name] for name in actual}
         if claimed != actual:
-            raise self._place.failed(f"the reports of question {number} do not match: {claimed} against {actual}")
+            raise self.place.failed(f"the reports of question {number} do not match: {claimed} against {actual}")
         self.answers += len(answers.values)
         if answers.asked:
             self.missing = max(self.missing, 1.0 - len(answers.values) / answers.asked)
@@ -175,8 +176,271 @@ class Replay:
         """Check a question, and return the agents that it goes to."""
         body = entry.body
         if body["query"] != step.query.wire() or body["question"] != number:
-            raise self._place.failed("the question is not the one that the protocol asks here")
+            raise self.place.failed("the question is not the one that the protocol asks here")
         parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in body["parts"])
         others = [(str(run), Part(int(c), int(a), int(b))) for run, _, c, a, b in body.get("others", [])]
-        self._agents.pass_over(others)
-        return self._agents.take(parts, step.count)
+        self.agents.pass_over(others)
+        return self.agents.take(parts, step.count)
+
+
+class Agents:
+    """The agents of a run: every one has one number, one owner and one place in one order, and is asked once.
+
+    Each method raises ``AuditFailed`` where the transcript says otherwise.
+
+    Args:
+        configuration: The run's, with the commitments to the orders.
+        listed: Counts and root of the list of participants, as the transcript signs them.
+        raw: The list itself (:meth:`referee.collection.roster.Roster.encode`).
+        place: Where the audit stands.
+
+    Attributes:
+        roster: Everybody who was enrolled when the run began.
+        individuals, hosts: How many individuals these are, and for how many people each host says that it speaks, the
+            largest first.
+        choosers: Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
+        others: How many agents of the run's orders other runs have asked, by their names.
+    """
+
+    def __init__(self, configuration: Configuration, listed: dict[str, Any], raw: bytes, place: Place) -> None:
+        self._place = place
+        self._run = configuration.run
+        self.others: dict[str, int] = {}
+        self.choosers: tuple[str, ...] = ()
+        place.words = "the list of participants"
+        self.roster = Roster.decode(raw)
+        found = {"count": len(self.roster), "agents": self.roster.agents, "root": participants_root(raw)}
+        if found != listed:
+            raise AuditFailed(f"the list of participants is not the one that was signed: {listed} against {found}")
+        speaks = self.roster.speaks_for()
+        self.individuals = int((speaks == 1).sum())
+        self.hosts = tuple(sorted((int(people) for people in speaks[speaks > 1]), reverse=True))
+        place.words = "the numbers of agents"
+        orders = sorted(configuration.order, key=lambda promised: promised.first)
+        for promised, limit in zip(orders, [*(p.first for p in orders[1:]), self.roster.agents], strict=True):
+            if promised.first + promised.agents > limit:
+                raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
+        self._cohorts: dict[int, Cohort] = {}
+        self._places, self._people = self.roster.people()  # individuals who had taken part in other runs
+        self._asked_again: set[int] = set()
+
+    def open(self, configuration: Configuration, seeds: dict[str, str], given: OrderEntropy) -> None:
+        """Take in the orders, before anybody is asked: published seeds by first agent, and what others gave to them."""
+        self._place.words = "the order of agents"
+        for promised in configuration.order:
+            published, seed = seeds.get(str(promised.first)), ""
+            if published is not None:
+                seed, by = checked(promised, published, given)
+                self.choosers = tuple(sorted({*self.choosers, by}))
+            self._cohorts[promised.first] = Cohort(promised.first, promised.agents, seed, promised.used)
+
+    def pass_over(self, others: Sequence[tuple[str, Part]]) -> None:
+        """Note which agents other runs have asked meanwhile, as the referee has signed: this one may not have them."""
+        for run, part in others:
+            if not re.fullmatch(RUN, run):
+                raise self._place.failed(f"{run!r} is no name of a run")
+            if run == self._run:
+                raise self._place.failed("agents of the run itself are listed as another run's")
+            self._use(part)
+            self.others[run] = self.others.get(run, 0) + part.stop - part.start
+
+    def _use(self, part: Part) -> None:
+        cohort = self._cohorts[part.cohort]
+        if part.start != cohort.used or not part.start < part.stop <= cohort.agents:
+            raise self._place.failed("agents are not taken in the committed order")
+        self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
+
+    def take(self, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
+        """Return the agents of a question, the next ones of the orders; no later question may have them."""
+        for part in parts:
+            self._use(part)
+            if not self._cohorts[part.cohort].seed:
+                raise self._place.failed("agents were asked in an order whose seed was not published")
+        asked = sum(p.stop - p.start for p in parts)
+        left = sum(c.agents - c.used for c in self._cohorts.values())
+        if asked > wanted or (asked < wanted and left > 0):
+            raise self._place.failed(f"{wanted} agents were to be asked, {asked} were")
+        batch = form_batch(parts, self._cohorts.__getitem__, self.roster)
+        again = self._people[batch.asks(self._places)].tolist() if len(self._places) else []
+        if len(again) > len(set(again)) or not self._asked_again.isdisjoint(again):
+            raise self._place.failed("somebody who is listed several times is asked twice in this run")
+        self._asked_again.update(again)
+        return batch
+
+
+@dataclass(frozen=True)
+class GrantedHost:
+    """A host for which an issuer vouches: whose people they are, how many it brought, and for how many at most."""
+
+    name: str
+    people: int
+    most: int
+
+
+@dataclass(frozen=True)
+class ByIssuer:
+    """For whom one issuer vouches by credentials and grants; ``pinned``: its keys were known from elsewhere."""
+
+    pinned: bool
+    individuals: int = 0
+    hosts: tuple[GrantedHost, ...] = ()
+
+
+@dataclass(frozen=True)
+class Vouching:
+    """Who vouches for those who were enrolled when a run began.
+
+    Attributes:
+        issuers: By their fingerprints.
+        individuals, hosts: For whom nobody vouches but the referee, or the host itself: how many individuals, and the
+            people of each host.
+        strangers: Answers of people for whom no issuer vouches whose keys were known from elsewhere.
+    """
+
+    issuers: dict[str, ByIssuer] = field(default_factory=dict)
+    individuals: int = 0
+    hosts: tuple[int, ...] = ()
+    strangers: int = 0
+
+
+class Vouchers:
+    """What participants have shown of issuers, checked.
+
+    Args:
+        stated: What the transcript's first entry says of vouchers, if anything.
+        pinned: Keys of issuers as known from elsewhere.
+
+    Refused is another file than was signed, a credential that was not signed for the key of the individual that has
+    it, and a grant that is not for a host with so many people: an honest referee takes none of these.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        stated: Mapping[str, Any] | None,
+        file: BufferedIOBase | None,
+        pinned: Sequence[IssuerKey],
+        place: Place,
+    ) -> None:
+        place.words = "who vouches for participants"
+        self._roster = roster
+        self._pinned = {issuer.fingerprint() for issuer in pinned}
+        self._by = np.zeros(len(roster), dtype=np.int64)  # 1 + the issuer's place; 0: nobody vouches
+        self._grants: dict[int, Grant] = {}
+        named = [IssuerKey.parse(wire) for wire in stated["issuers"]] if stated is not None else []
+        self._issuers = list({issuer.fingerprint(): issuer for issuer in (*pinned, *named)}.values())
+        if stated is not None:
+            self._check(stated, io.BytesIO() if file is None else file, place)
+
+    def _check(self, stated: Mapping[str, Any], file: BufferedIOBase, place: Place) -> None:
+        if hashlib.file_digest(file, "sha256").hexdigest() != stated["sha256"]:
+            raise place.failed("the file of vouchers is not the one that was signed")
+        file.seek(0)
+        firsts, count = self._roster.firsts, 0
+        for first, voucher in unpacked(file):
+            count += 1
+            position = int(np.searchsorted(firsts, first))
+            if position == len(self._roster) or firsts[position] != first:
+                raise place.failed(f"something is shown for agent {first}, with which no participant begins")
+            if issuer_of(voucher, self._issuers) is None:
+                continue  # of an issuer that the referee had once, and nobody here knows: it counts for nothing
+            participant = self._roster.at(position)
+            try:
+                issuer = vouched(voucher, participant.key, participant.agents, self._issuers)
+            except NotVouched as error:
+                raise place.failed(f"for {participant.key[:16]}... no issuer vouches: {error.detail}") from None
+            self._by[position] = 1 + self._issuers.index(issuer)
+            if (grant := grant_of(voucher)) is not None:
+                self._grants[position] = grant
+        if count != stated["count"]:
+            raise AuditFailed(f"the transcript speaks of {stated['count']} vouchers, there are {count}")
+
+    def found(self, answers: Indices) -> Vouching:
+        """Return who vouches for whom, given how many answers came from each participant."""
+        people = self._roster.speaks_for()
+        issuers, known = {}, np.zeros(len(people), dtype=np.bool_)
+        for place, issuer in enumerate(self._issuers):
+            own = self._by == place + 1
+            fingerprint = issuer.fingerprint()
+            if own.any() or fingerprint in self._pinned:
+                hosts = [p for p in np.flatnonzero(own).tolist() if p in self._grants]
+                grants = ((self._grants[p], int(people[p])) for p in hosts)
+                granted = tuple(GrantedHost(grant.name, brought, grant.people) for grant, brought in grants)
+                issuers[fingerprint] = ByIssuer(fingerprint in self._pinned, int(own.sum()) - len(hosts), granted)
+            if fingerprint in self._pinned:
+                known |= own
+        alone = people[self._by == 0]
+        return Vouching(
+            issuers,
+            individuals=int((alone == 1).sum()),
+            hosts=tuple(sorted((int(n) for n in alone[alone > 1]), reverse=True)),
+            strangers=int(answers[~known].sum()),
+        )
+
+
+class Place:
+    """The part of a run that is being checked, in words."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def failed(self, why: str) -> AuditFailed:
+        """Return the failure to raise there."""
+        return AuditFailed(f"{self.words}: {why}")
+
+    @contextmanager
+    def named_in_failures(self) -> Iterator[None]:
+        """Raise ``AuditFailed``, with the place, for every error inside that a run's content can cause."""
+        try:
+            yield
+        except AuditFailed:
+            raise
+        except TandemError as error:
+            raise self.failed(error.detail) from None
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise self.failed(f"not what an honest referee writes ({error!r})") from None
+
+
+GROUP = 4096  # reports whose signatures are verified together
+
+
+def checked_reports(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iterator[StoredReport]:
+    """Go through the reports on a question by slot; each is signed, for exactly it, by whom it counts for, and once."""
+    last, rest = -1, iter(reports)
+    while group := list(islice(rest, GROUP)):
+        for report in group:
+            if not 0 <= report.slot < asked.batch.asked:
+                raise place.failed(f"a report is for slot {report.slot}, {asked.batch.asked} agents were asked")
+            key = asked.batch.owner(report.slot).key
+            if report.slot != int(asked.batch.slots_from(report.slot)[0]):
+                raise place.failed(f"{key[:16]}... reports for a slot that is not its first")
+            if report.slot <= last:
+                again = report.slot == last
+                raise place.failed(f"{key[:16]}... reports twice" if again else "the reports are not in order")
+            last = report.slot
+        yield from _judged(group, asked, place)
+
+
+def _judged(group: list[StoredReport], asked: Asked, place: Place) -> list[StoredReport]:
+    keys = [asked.batch.owner(report.slot).key for report in group]
+    kinds = [Report.KIND if report.individual else PackedReport.KIND for report in group]
+    payloads = [payload(report, asked) for report in group]
+    good = verified(
+        [bytes.fromhex(key) for key in keys],
+        [covered(kind, what) for kind, what in zip(kinds, payloads, strict=True)],
+        [report.signature for report in group],
+    )
+    for report, key, kind, what, fine in zip(group, keys, kinds, payloads, good.tolist(), strict=True):
+        if not fine:
+            raise place.failed(
+                f"{key[:16]}... did not sign this answer to this question: it was asked something else than the "
+                f"transcript says, or its report was changed"
+            )
+        signed = signed_bytes(kind, what, key, report.signature.hex())
+        try:
+            accepted = judge(read(signed, what, None if report.individual else report.body), asked)
+        except Refusal as refusal:
+            raise place.failed(refusal.problem.detail) from None
+        if accepted != report:
+            raise place.failed(f"the report of {key[:16]}... is not stored as it was signed")
+    return group

@@ -33,12 +33,10 @@ class AgentsEdge:
 
     @property
     def groups(self) -> tuple[Grouped[Any], ...]:
-        """Everything that is worked on in groups."""
         return self._enrol, self._poll, self._report, self._decline, self._room
 
     @property
     def handlers(self) -> dict[tuple[str, str], Handler]:
-        """Handlers by method and path."""
         return {
             ("POST", "/v1/enrolments"): self.enrol,
             ("POST", "/v1/polls"): self.poll,
@@ -49,7 +47,6 @@ class AgentsEdge:
 
     @property
     def limits(self) -> dict[str, int | Guarded]:
-        """Limits of bodies by the beginning of their paths."""
         return {
             "/v1/enrolments": TINY,
             "/v1/polls": TINY,
@@ -61,7 +58,6 @@ class AgentsEdge:
         }
 
     async def enrol(self, call: Call) -> Reply:
-        """Enrol a participant."""
         self._enrol.check_room()
         self._referee.registrar.admits(call.token)
         return _json(await self._enrol((_read(call.body, messages.Enrolment.KIND), call.token)))
@@ -89,7 +85,6 @@ class AgentsEdge:
         return _json(found)
 
     async def decline(self, call: Call) -> Reply:
-        """Note that a participant will not answer its question."""
         problem = await self._decline(_read(call.body, messages.Decline.KIND))
         if problem is not None:
             raise problem

@@ -59,6 +59,7 @@ FOR_AGENTS = re.compile(
 """What an individual's agent asks, and so may ask through the gateway: nothing of hosts, operators or monitors."""
 RunName = Annotated[str, Path(pattern=RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
+After = Annotated[int, Query(ge=0, lt=MAX_PLACE)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 BINARY: dict[str, Any] = {
@@ -266,7 +267,7 @@ def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
         ]
 
     @operator.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
-    def show(run: RunName, after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0) -> RunState:
+    def show(run: RunName, after: After = 0) -> RunState:
         return _state(referee, run, after)
 
     @operator.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
@@ -292,9 +293,7 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
         summary="How far the run's transcript went when, with the words of its witnesses; oldest first (operator)",
     )
     def checkpoints(
-        run: RunName,
-        after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
-        most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
+        run: RunName, after: After = 0, most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT
     ) -> list[StoredCheckpoint]:
         return referee.kept(run, after, most)
 
@@ -304,9 +303,7 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
         response_class=PlainTextResponse,
     )
     def transcript(
-        run: RunName,
-        after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
-        most: Annotated[int, Query(ge=0, le=MAX_PLACE)] = MAX_PLACE,
+        run: RunName, after: After = 0, most: Annotated[int, Query(ge=0, le=MAX_PLACE)] = MAX_PLACE
     ) -> PlainTextResponse:
         referee.store.run(run)
         entries = referee.store.entries(run)[after : after + most]

@@ -122,7 +122,6 @@ class Referee:
         """When each run of this process last said something of its progress, by the machine's clock."""
 
     def close(self) -> None:
-        """Release the database and the state directory."""
         self._opened.close()
 
     def allow(self, purpose: str, token: str) -> None:
@@ -133,20 +132,16 @@ class Referee:
         self.registrar.allow(purpose, token)
 
     def authorize(self, purpose: str, token: str) -> None:
-        """Raise ``Unauthorized`` if a token was not allowed for a purpose."""
         self.registrar.authorize(purpose, token)
 
     def enrol(self, signed: Signed, token: str) -> Signed:
-        """Enrol a participant, as :meth:`referee.collection.enrolment.Registrar.enrol`."""
         return Signed.model_validate_json(_or_raise(self.registrar.enrol([(signed, token)])[0]))
 
     def poll(self, signed: Signed) -> Signed | None:
-        """Return the open question for a participant, if there is one."""
         found = _or_raise(self.collection.poll([signed])[0])
         return None if found is None else Signed.model_validate_json(found)
 
     def decline(self, signed: Signed) -> None:
-        """Note that a participant will not answer its question, and why."""
         problem = self.collection.decline([signed])[0]
         if problem is not None:
             raise problem
@@ -161,11 +156,9 @@ class Referee:
         return receipts(self.identity, claimed, problems, int(time.time()))
 
     def report(self, signed: Signed) -> Signed:
-        """Take an individual report; return the receipt."""
         return Signed.model_validate_json(_or_raise(self.accept([Sent(signed)])[0]))
 
     def report_packed(self, signed: AnySigned, body: bytes) -> Signed:
-        """Take a hosted population's report; return the receipt."""
         return Signed.model_validate_json(_or_raise(self.accept([Sent(signed, body)])[0]))
 
     def proof(self, signed: Signed) -> Proof:
@@ -352,7 +345,6 @@ class Referee:
         return result
 
     def wait(self, seconds: float) -> None:
-        """Wait until something may have come from agents, at most so many seconds."""
         self._wait(seconds)
 
     def give_up(self, run: str, reason: str) -> dict[str, Any]:
@@ -406,11 +398,9 @@ class CuratorClient(Client):
                 pass  # the run that asks it waits for it
 
     def open_run(self, signed: Signed) -> Signed:
-        """Send a configuration, get terms."""
         return self._put(f"/v1/runs/{signed.message['run']}", signed)
 
     def open_share(self, signed: Signed) -> Signed:
-        """Send a run's beacon, get the curator's share of its order."""
         return self._put(f"/v1/runs/{signed.message['run']}/share", signed)
 
     def perform(self, signed: Signed) -> Signed:

@@ -63,7 +63,6 @@ class Runner:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin with whatever is unfinished."""
         self._thread = self._driver.start(self._work)
         self._words.start(learn_words)
         self._lease.start(self._renew)
@@ -82,7 +81,6 @@ class Runner:
 
     @property
     def threads(self) -> list[Supervised]:
-        """All its kinds of threads."""
         return [self._driver, self._runs, self._words, self._lease, self._witnesses]
 
     @property
@@ -91,7 +89,6 @@ class Runner:
         return self._thread is not None and self._thread.is_alive()
 
     def wake(self) -> None:
-        """Say that there is a new run."""
         self._wanted.set()
 
     def _work(self) -> None:
@@ -205,11 +202,9 @@ class Follower:
         self.threads = Supervised("follower")
 
     def start(self) -> None:
-        """Begin."""
         self.threads.start(self._work)
 
     def stop(self) -> None:
-        """End soon."""
         self._stopping.set()
 
     def _work(self) -> None:

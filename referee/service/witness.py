@@ -30,6 +30,7 @@ Name = Annotated[str, InPath(pattern=NAME)]
 RefereeKey = Annotated[str, InPath(pattern=KEY_PATTERN)]
 RunName = Annotated[str, InPath(pattern=RUN)]
 MAX_KEPT = 100  # checkpoints in one answer, at most
+Most = Annotated[int, Query(ge=1, le=MAX_KEPT)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 
@@ -97,9 +98,7 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
 
     @app.get("/v1/runs/{referee}", summary="The runs of a referee that this witness has seen, by name")
     def known(
-        referee: RefereeKey,
-        after: Annotated[str, Query(max_length=64)] = "",
-        most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
+        referee: RefereeKey, after: Annotated[str, Query(max_length=64)] = "", most: Most = MAX_KEPT
     ) -> list[RunSeen]:
         return runs.runs(referee, after, most)
 
@@ -109,10 +108,7 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
         response_model=list[StoredCheckpoint],
     )
     def seen(
-        referee: RefereeKey,
-        run: RunName,
-        after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
-        most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
+        referee: RefereeKey, run: RunName, after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0, most: Most = MAX_KEPT
     ) -> Response:
         lines = runs.lines(referee, run, after, most)
         return Response(b"[" + b",".join(lines) + b"]", media_type="application/json")

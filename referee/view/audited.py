@@ -15,12 +15,11 @@ from common.log.receipts import StoredCheckpoint
 from common.net.client import WitnessClient
 from common.net.messages import Configuration
 from common.statistics.intervals import Estimate, certainty
-from referee.audit.agents import ByIssuer, Vouching
 from referee.audit.audit import Audit
 from referee.audit.history import History
+from referee.audit.replay import ByIssuer, Vouching
 from referee.runfolder import read_transcript
-from referee.view.run_view import PROMISED
-from referee.view.wording import ends_in_words
+from referee.view.wording import PROMISED, ends_in_words
 
 _OUT = console()
 UNSIGNED = ("truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")

@@ -48,11 +48,6 @@ def runs_table(runs: Sequence[dict[str, Any]]) -> str:
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-def ended(run: str, result: dict[str, Any]) -> str:
-    """Say how a run has ended."""
-    return plain(f"run {run} {result.get('status')}: {result.get('reason')}")
-
-
 def logged(entries: Sequence[SignedEntry], notes: Sequence[str]) -> Iterator[str]:
     """Return a line for each entry of a transcript, and for each thing that the run has said of its progress."""
     for entry in entries:

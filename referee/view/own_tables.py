@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
@@ -77,9 +78,12 @@ def described(
     say(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
     say(WARNING)
     label = label_of(given, names, ask)
-    id_column = id_of(given, names, label.column)
+    if given.id_column:
+        _known(given.id_column, names, "--id")
+    if given.id_column == label.column:
+        raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
     features = features_of(given, names, label.column, ask)
-    used = {label.column, *(feature.column for feature in features), *filter(None, [id_column])}
+    used = {label.column, *(feature.column for feature in features), *filter(None, [given.id_column])}
     for file in filter(is_typed, (source, target)):
         _rows(file, layout, frozenset(used))
     epsilon, delta, agent_epsilon = budgets
@@ -98,7 +102,7 @@ def described(
         delta=usual_delta(n) if delta is None else delta,
         agent_epsilon=agent_epsilon,
         separator=separator,
-        id_column=id_column,
+        id_column=given.id_column or None,
     )
 
 
@@ -209,15 +213,11 @@ def _marked(value: Any) -> Any:
 
 
 def _comment(text: str, depth: int) -> Iterator[str]:
-    indent, line = _INDENT * depth, ""
-    lead = "  " if text.startswith("  ") else ""
-    for word in text.split():
-        if line and len(indent) + len(lead) + len(line) + len(word) > 112:
-            yield f"{indent}# {lead}{line}"
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-    yield f"{indent}# {lead}{line}"
+    lead = f"{_INDENT * depth}# {'  ' if text.startswith('  ') else ''}"
+    words = " ".join(text.split())
+    yield from textwrap.wrap(
+        words, 115, initial_indent=lead, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
+    )
 
 
 _Answer = TypeVar("_Answer", Label, Number, Category)
@@ -247,16 +247,6 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:
     negative = given.negative or ask(f"Which texts of {column!r} mean no (--negative)?")
     both = {"positive": list(texts(positive)), "negative": list(texts(negative))}
     return _parsed("--positive and --negative", Label, column=column, **both)
-
-
-def id_of(given: ColumnAnswers, names: Sequence[str], label: str) -> str | None:
-    """Return the column that says who is who, None if no option names one."""
-    if not given.id_column:
-        return None
-    _known(given.id_column, names, "--id")
-    if given.id_column == label:
-        raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
-    return given.id_column
 
 
 def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask) -> tuple[Feature, ...]:

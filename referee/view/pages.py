@@ -19,9 +19,8 @@ from common.net.pages import page_environment, style
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from referee.runfolder import read_result, read_scenario
 from referee.view import charts
-from referee.view.run_view import PROMISED as PROMISED
-from referee.view.run_view import run_view
-from referee.view.wording import ChartEntry, RunView, promise
+from referee.view.wording import PROMISED as PROMISED
+from referee.view.wording import ChartEntry, RunView, promise, run_view
 
 _FILES = resources.files(__name__.rpartition(".")[0])
 

@@ -22,8 +22,17 @@ from common.scenario.plan import plan, planned_values, rows, rows_of
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
 from referee.view.audited import IF_NONE_LEFT_OUT
-from referee.view.run_view import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
-from referee.view.wording import about_a_loss, interval_in_words, judged_in_words, silent_in_words
+from referee.view.wording import (
+    PROMISED,
+    SIMULATED,
+    TRUTHS,
+    about_a_loss,
+    interval_in_words,
+    judged_in_words,
+    lost,
+    over_all_runs,
+    silent_in_words,
+)
 
 _OUT = console()
 _ERR = console(stderr=True)
@@ -84,7 +93,6 @@ def _line(text: str, numbers: dict[str, float]) -> str:
 
 
 def _add_truth(table: Table, document: dict[str, Any]) -> None:
-    """Add what only an experiment can know of the answer's losses."""
     truth = document["truth"]
     if not truth or "loss_on_target" not in truth:
         return
@@ -266,11 +274,6 @@ Say = Callable[[str, dict[str, float], str], None]
 """Takes a text, its numbers, and what is to be added about time and trend."""
 
 
-def worth_a_line(number: int) -> bool:
-    """Tell whether a round has one significant digit: 1 to 10, 20, 30, ..., 100, 200, ..."""
-    return number < 10 or number % 10 ** (len(str(number)) - 1) == 0
-
-
 class Outlook:
     """Foretells from the rounds so far how long the others may take, and says where the loss is going."""
 
@@ -320,7 +323,6 @@ class Pace:
         self._last = 0.0
 
     def __call__(self, text: str, numbers: dict[str, float]) -> None:
-        """Take progress."""
         number = numbers.get("round")
         if number is None:
             self.flush()
@@ -329,14 +331,15 @@ class Pace:
         if number <= self._last:
             self.flush()
         self._last = number
-        if worth_a_line(int(number)) or number == numbers.get("rounds"):
+        digits = len(str(int(number)))
+        one_digit = number % 10 ** (digits - 1) == 0  # 1 to 10, 20, 30, ..., 100, 200, ...
+        if one_digit or number == numbers.get("rounds"):
             self._waiting = None
             self._say(text, numbers, self._outlook.after(numbers))
         else:
             self._waiting = text, numbers
 
     def flush(self) -> None:
-        """Pass on the last round, if it has not been."""
         if self._waiting is not None:
             (text, numbers), self._waiting = self._waiting, None
             self._say(text, numbers, self._outlook.after(numbers, last=True))

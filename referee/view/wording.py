@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
+from common.core.errors import BadData, BadInput
+from common.core.plain import plain
 from common.local.hypotheses.hypothesis import HYPOTHESES
+from common.models.explain import lines as model_lines
+from common.models.model import released
+from common.net.messages import Spent
 from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
+from common.scenario.fitting import advice_of
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import certainty
-from referee.protocols.base import VAGUE, level_of
+from referee.protocols.base import VAGUE, halts, level_of, shown_by
 
-LARGEST = 1e15  # of a number that is shown: charts and counts are made for no larger ones
 Tone = Literal["good", "open", "bad"]
 """``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
 
 
-class _Numbers:
-    """Values that refuse what is no number, or too large to be shown."""
-
-    NUMBERS: ClassVar[tuple[str, ...]]
-
-    def __post_init__(self) -> None:
-        """Raise ``ValueError`` naming what is none."""
-        for value in (getattr(self, name) for name in self.NUMBERS):
-            if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
-                raise ValueError(f"a number of at most {LARGEST:g} is needed, found {str(value)[:60]!r}")
-
-
 @dataclass(frozen=True)
-class Interval(_Numbers):
+class Interval:
     """An estimate with its confidence interval, in units of the loss."""
-
-    NUMBERS = ("value", "low", "high")
 
     value: float
     low: float
@@ -79,13 +71,11 @@ class Round:
 
 
 @dataclass(frozen=True)
-class ChartEntry(_Numbers):
+class ChartEntry:
     """A line of a chart with one line for each thing that is compared: an interval, or a value that is known.
 
     ``truth`` is known in an experiment only, and a ``baseline`` is another way's true value.
     """
-
-    NUMBERS = ("value",)
 
     name: str
     value: float
@@ -95,10 +85,8 @@ class ChartEntry(_Numbers):
 
 
 @dataclass(frozen=True)
-class Gauge(_Numbers):
+class Gauge:
     """How much of something limited has been used."""
-
-    NUMBERS = ("used", "limit")
 
     name: str
     used: int
@@ -275,3 +263,211 @@ def ends_in_words(low: float, high: float) -> str:
 def judged_in_words(judged: Mapping[str, Any]) -> str:
     """Return what the agents say of a candidate (its estimate, and how many were asked), in words."""
     return f"{interval_in_words(judged['estimate'])}, {judged['asked']:,} agents"
+
+
+PROMISED = {
+    "curator": "each person of the curator has",
+    "agent": "each agent has",
+    "together": "a row of the file that both read has",
+}
+"""To whom a run promises what its result says."""
+OVER_ALL_RUNS = {"curator": "the curator's people", "agent": "the population's people"}
+"""Whose spending over all runs a result names."""
+SIMULATED = "simulated: the run's seed is enough to undo the noise, so nothing of this is promised to real people"
+"""What is said of people whose randomness may come from a seed."""
+TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
+"""How a truth that was left out is called; a baseline is called by its name."""
+MAX_MODEL_LINES = 80  # lines of a model that are shown
+
+
+def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
+    """Return what is shown of a run that has ended; ``BadData`` if the result is none of the scenario's.
+
+    Its rounds are those of :func:`referee.runs.results.rounds_of`.
+    """
+    try:
+        return _view(scenario, result, rounds)
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        why = f"the result of {scenario.name} cannot be read ({error!r})"
+        raise BadData(f"{why}: it was changed, or written by another version") from None
+
+
+def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
+    level, truth = level_of(scenario), result.get("truth") or {}
+    estimate = _interval(result["estimate"]) if result["estimate"] and about_a_loss(result) else None
+    advised = advice_of(scenario) if scenario.problem is None else None
+    return RunView(
+        name=plain(scenario.name),
+        title=plain(scenario.title),
+        description=plain(" ".join(scenario.description.split())),
+        status=plain(str(result["status"])),
+        protocol=plain(scenario.protocol),
+        folder=Path(str(result.get("run", ""))),
+        verdict=verdict(scenario, result),
+        measure=LOSSES.get(scenario.agents.loss, f"{scenario.agents.loss} loss on the population"),
+        promises=tuple(promise(n, result["privacy"][who]) for who, n in PROMISED.items() if who in result["privacy"]),
+        gauges=tuple(_gauges(scenario, result)),
+        notice=f"People are {SIMULATED}." if scenario.people == "simulated" else "",
+        facts=tuple((name, plain(value)) for name, value in _facts(scenario, result)),
+        level=level,
+        estimate=estimate,
+        rounds=tuple(_round(numbers, level, result) for numbers in rounds),
+        rounds_note=_rounds_note(scenario) if rounds else "",
+        candidates=tuple(_candidate(judged) for judged in result.get("candidates", [])),
+        known=tuple(_known(truth)),
+        left_out=tuple((TRUTHS.get(name, name), plain(why)) for name, why in truth.get("left_out", {}).items()),
+        reading=plain(truth.get("reading", "")),
+        warnings=() if advised is None else tuple(plain(warning) for warning in advised.warnings),
+        model=tuple(_model(scenario, result)),
+    )
+
+
+def lost(result: Mapping[str, Any]) -> list[str]:
+    """Say how many agents were asked and did not answer, and why, as far as that is known."""
+    found = result["lost"]
+    words = [f"{found['silent']:,} kept silent"] if found["silent"] else []
+    if found["declined"]:
+        each = ", ".join(f"{reason} {count:,}" for reason, count in found["declined"].items())
+        words.append(f"{sum(found['declined'].values()):,} declined: {each}")
+    return words
+
+
+def over_all_runs(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what all runs may have cost the people of each side of this one, as far as a ledger of people knows."""
+    signed = result["privacy"].get("all_runs")
+    found = result.get("all_runs") or ({"curator": signed} if signed else {})
+    for who, total in found.items():
+        yield OVER_ALL_RUNS[who], str(Spent.parse(total))
+
+
+def _candidate(judged: Mapping[str, Any]) -> ChartEntry:
+    found = _interval(judged["estimate"])
+    return ChartEntry(plain(judged["name"]), found.value, "estimate", found, judged_in_words(judged))
+
+
+LARGEST = 1e15  # charts and counts are made for no larger numbers
+
+
+def _number_of(value: Any) -> Any:
+    """Return a number that can be shown; ``ValueError`` for anything else that a result may hold."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
+        raise ValueError(f"a number of at most {LARGEST:g} is needed, found {str(value)[:60]!r}")
+    return value
+
+
+def _interval(wire: Mapping[str, Any]) -> Interval:
+    return Interval(*(_number_of(wire[part]) for part in ("value", "low", "high")))
+
+
+def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[Gauge]:
+    asked, enrolled, rounds = map(
+        _number_of, (result["agents"]["asked"], result["agents"]["enrolled"], result["iterations"])
+    )
+    note = "a run asks each agent once; an individual's agent that was not asked keeps its budget"
+    yield Gauge("agents asked", asked, enrolled, note)
+    if halts(scenario):
+        note = "the curator's promise covers all rounds that it may be asked for, used or not"
+        yield Gauge("rounds used", rounds, scenario.curator.rounds, note)
+
+
+def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    agents, truth = result["agents"], result.get("truth") or {}
+    yield "status", f"{result['status']} after {result['iterations']} rounds"
+    if result["status"] == "done":
+        yield "what is shown", shown_by(scenario)
+    yield "protocol", scenario.protocol
+    yield "agents", f"{agents['asked']:,} asked, {agents['answered']:,} answered, {agents['enrolled']:,} enrolled"
+    for words in lost(result):
+        yield "lost", words
+    for who, words in over_all_runs(result):
+        yield f"over all runs, {who}", words
+    if "correct" in truth:
+        yield "answer", json.dumps(result["answer"])
+        yield "in truth", json.dumps(truth)
+    elif result["estimate"] and not about_a_loss(result):
+        yield "estimate of the agents", interval_in_words(result["estimate"])
+    for number, value in enumerate(truth.get("tasks", []), start=1):
+        yield f"task {number}", f"true loss {value:.4f} after {result['tasks'][number - 1]['iterations']} rounds"
+    if "gap" in result:
+        sure = f"with {certainty(result['estimate']['confidence'])} confidence"
+        most = math.ceil(result["gap"] * 1e4) / 1e4
+        yield "gap", f"{most:.4f}: {sure} the answer's loss exceeds that of the best candidate by no more"
+    if truth.get("note"):
+        yield "true losses", f"are {truth['note']}"
+    yield "seconds", f"{result['seconds'].get('total', 0.0):g}"
+
+
+def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[str, Any]) -> Round:
+    found = _interval(numbers)
+    estimate = result["estimate"] or {}
+    chosen = all(estimate.get(end) == numbers[end] for end in ("value", "low", "high"))
+    shown = chosen and result["status"] == "done" and level is not None and "tasks" not in result
+    compared = f"shown to be below {level:g} by the test" if shown else against(found, level)
+    return Round(int(numbers["round"]), found, int(numbers["asked"]), interval_in_words(numbers), compared, chosen)
+
+
+def _rounds_note(scenario: ResolvedScenario) -> str:
+    sure = certainty(1.0 - scenario.beta)
+    note = f"Intervals are two-sided and hold for all rounds together, with {sure} confidence."
+    if halts(scenario) and scenario.agents.test == "sequential":
+        note += " The run halts by a one-sided sequential test, which needs fewer answers."
+    return note
+
+
+def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
+    """Go through the true losses that an experiment knows."""
+    if "loss_on_target" in truth and "correct" not in truth:
+        for name, key, note in (
+            ("this run's answer", "loss_on_target", "true loss on the population"),
+            ("this run's answer, squared", "mean_squared_error", "true squared loss"),
+            ("people labelled -1", "loss_on_negative", "true loss of the answer on them"),
+            ("people labelled +1", "loss_on_positive", "true loss of the answer on them"),
+        ):
+            if truth.get(key) is not None:
+                yield ChartEntry(name, _number_of(truth[key]), "truth", note=note)
+    for name, found in truth.get("baselines", {}).items():
+        value, note = _number_of(found["loss_on_target"]), plain(found["note"])
+        yield ChartEntry(plain(name), value, "baseline", note=note)
+
+
+def _model(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[str]:
+    """Go through the model by the names and units of its columns, where the answer is one and people are of a table."""
+    try:
+        words = model_lines(released(scenario, dict(result)))
+    except BadInput:
+        return
+    yield from (plain(line) for line in words[:MAX_MODEL_LINES])
+    if len(words) > MAX_MODEL_LINES:
+        yield f"... ({len(words) - MAX_MODEL_LINES:,} lines more)"
+
+
+def view_so_far(
+    scenario: ResolvedScenario,
+    rounds: Sequence[Mapping[str, float]],
+    agents: Mapping[str, Any],
+    promises: Mapping[str, PrivacyGuarantee],
+    status: str,
+) -> RunView:
+    """Return what is shown of a run that goes on, from what is known so far; raises as :func:`run_view` does."""
+    document = {
+        "status": status,
+        "reason": "",
+        "iterations": len(rounds),
+        "answer": None,
+        "estimate": None,
+        "agents": dict(agents),
+        "lost": {"silent": 0, "declined": {}},
+        "privacy": {**{who: promised.wire() for who, promised in promises.items()}, "all_runs": None},
+        "seconds": {},
+    }
+    found = run_view(scenario, document, rounds)
+    return replace(found, verdict=_verdict_so_far(scenario, found), facts=())
+
+
+def _verdict_so_far(scenario: ResolvedScenario, view: RunView) -> Verdict:
+    if not view.rounds:
+        return Verdict("No round has ended yet", f"the run is {view.status}", "open")
+    last = view.rounds[-1]
+    most = f" of at most {scenario.curator.rounds:,}" if halts(scenario) else ""
+    detail = f"its loss on the population is {last.words}" + (f": {last.against}" if last.against else "")
+    return Verdict(f"Round {last.number:,}{most} has ended", detail, "open")

@@ -32,7 +32,7 @@ from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
 from referee.runfolder import write_run
 from referee.service.referee import public
-from referee.view.run_view import OVER_ALL_RUNS
+from referee.view.wording import OVER_ALL_RUNS
 from tandem.estimators import frames
 from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET, refusing, run, settled, warn_of_clipping
 from tandem.estimators.guarantee import Guarantee, Spending

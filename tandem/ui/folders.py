@@ -14,9 +14,8 @@ from typing import TypeVar
 
 from common.core.errors import AuditFailed, NotFound, TandemError
 from common.core.folder import names, present
-from common.core.plain import plain
-from referee.view.pages import read_run, view_of
-from referee.view.wording import RunView, Tone, verdict
+from referee.view.pages import view_of
+from referee.view.wording import RunView, Tone
 
 T = TypeVar("T")
 MAX_KEPT = 500
@@ -52,7 +51,6 @@ class RunFolders:
         self._kept: dict[tuple[str, str], tuple[tuple[float, ...], object]] = {}
 
     def listed(self) -> list[ListedRun]:
-        """Return all run folders, newest first."""
         found = [(_made(folder), name, folder) for name, folder in self._folders().items()]
         return [self._line(name, folder) for _, name, folder in sorted(found, key=lambda each: each[:2], reverse=True)]
 
@@ -94,23 +92,13 @@ class RunFolders:
     def _line(self, name: str, folder: Path) -> ListedRun:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(_made(folder)))
         try:
-            return self.kept("line", folder, lambda: _ended(name, folder, began))
+            view = self.kept("view", folder, lambda: view_of(folder))
+            return ListedRun(name, view.name, view.status, view.verdict.title, view.verdict.tone, began)
         except NotFound as error:
             return ListedRun(name, "", "not ended", error.detail, "open", began, shown=False)
         except TandemError as error:
-            return ListedRun(
-                name, "", "cannot be shown", error.detail, "bad", began, shown=isinstance(error, AuditFailed)
-            )
-
-
-def _ended(name: str, folder: Path, began: str) -> ListedRun:
-    scenario, result = read_run(folder)
-    try:
-        found = verdict(scenario, result)
-        return ListedRun(name, scenario.name, plain(str(result["status"])), found.title, found.tone, began)
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        text = f"{folder}/result.json cannot be read ({error!r}): it was changed, or written by another version"
-        return ListedRun(name, scenario.name, "cannot be shown", text, "bad", began, shown=False)
+            shown = isinstance(error, AuditFailed)
+            return ListedRun(name, "", "cannot be shown", error.detail, "bad", began, shown)
 
 
 def _is_run(path: Path) -> bool:

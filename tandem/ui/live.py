@@ -23,9 +23,8 @@ from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of
-from referee.view.run_view import lost, run_view, view_so_far
 from referee.view.show import in_time
-from referee.view.wording import RunView
+from referee.view.wording import RunView, lost, run_view, view_so_far
 from tandem.ui.pages import fields_of, page
 
 RunName = Annotated[str, Path(pattern=RUN)]
@@ -86,44 +85,12 @@ _PLAIN = 20.0
 """Log-evidence beyond which an e-value is shown as a power of ten."""
 
 
-@dataclass(frozen=True)
-class VerdictEvidence:
-    """Evidence for the verdict in ``words``: an e-value, and its logarithm as a share of the needed one, in [0, 1]."""
+def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[dict[str, Any]]:
+    """Return the tests of a run in order, those of ended rounds and the one under way; none that do not look early.
 
-    words: str
-    value: str
-    share: float
-
-    @property
-    def percent(self) -> str:
-        """The share in percent, rounded down: 100% only where the level is reached."""
-        return f"{math.floor(100.0 * self.share)}%"
-
-
-@dataclass(frozen=True)
-class Tested:
-    """How far the test of one round is.
-
-    Attributes:
-        sides: "Below" first, then "above".
-        needed: The e-value that decides.
-        most: Answers by which it has decided.
-        verdict: What it has shown; "not yet" or "undecided" (the agents ran out) where nothing.
+    Each has ``sides`` ("below" first, then "above"), the e-value that decides (``needed``), the ``most`` answers by
+    which it has decided, and a ``verdict``: "not yet" or "undecided" (the agents ran out) where nothing is shown.
     """
-
-    name: str
-    sides: tuple[VerdictEvidence, VerdictEvidence]
-    needed: str
-    low: str
-    high: str
-    answers: int
-    most: int
-    asked: int
-    verdict: str
-
-
-def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[Tested]:
-    """Return the tests of a run in order, those of ended rounds and the one under way; none that do not look early."""
     low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
     under_test = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in ended if "round" in numbers]
     under_test += [] if now is None else [("round under way", now, "not yet")]
@@ -132,16 +99,28 @@ def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbe
         if "tested_needed" not in numbers or not all(map(math.isfinite, numbers.values())):
             continue
         needed, below, above = (numbers.get(f"tested_{key}", 0.0) for key in ("needed", "below", "above"))
-        sides = (_side(f"below {high:g}", below, needed), _side(f"above {low:g}", above, needed))
-        verdict = next((side.words for side in sides if side.share >= 1.0), none)
-        answers, most, asked = (int(numbers.get(key, 0)) for key in ("tested_answers", "tested_worst_case", "asked"))
-        found.append(Tested(name, sides, e_value(needed), f"{low:g}", f"{high:g}", answers, most, asked, verdict))
+        sides = [_side(f"below {high:g}", below, needed), _side(f"above {low:g}", above, needed)]
+        found.append(
+            {
+                "name": name,
+                "sides": sides,
+                "needed": e_value(needed),
+                "low": f"{low:g}",
+                "high": f"{high:g}",
+                "answers": int(numbers.get("tested_answers", 0)),
+                "most": int(numbers.get("tested_worst_case", 0)),
+                "asked": int(numbers.get("asked", 0)),
+                "verdict": next((side["words"] for side in sides if side["share"] >= 1.0), none),
+            }
+        )
     return found
 
 
-def _side(words: str, log_value: float, needed: float) -> VerdictEvidence:
-    share = log_value / needed if needed > 0.0 else 0.0
-    return VerdictEvidence(words, e_value(log_value), min(1.0, max(0.0, share)))
+def _side(words: str, log_value: float, needed: float) -> dict[str, Any]:
+    """Return the evidence for a verdict: its e-value, and the logarithm of that as a share of the needed one."""
+    share = min(1.0, max(0.0, log_value / needed if needed > 0.0 else 0.0))
+    # In percent rounded down: 100% only where the level is reached.
+    return {"words": words, "value": e_value(log_value), "share": share, "percent": f"{math.floor(100.0 * share)}%"}
 
 
 def e_value(log_value: float) -> str:
@@ -182,7 +161,6 @@ class WatchedRun:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has its result."""
         return self.result is not None
 
     @property
@@ -204,7 +182,7 @@ class WatchedRun:
         return view_so_far(self.scenario, rounds, self.agents, self.promised, self.status)
 
     @property
-    def tests(self) -> list[Tested]:
+    def tests(self) -> list[dict[str, Any]]:
         """How far the rounds' tests are, newest last; those of rounds that ended before are as they ended."""
         ended = [numbers for _, numbers in self.notes]
         return [] if self.scenario is None else shown_tests(self.scenario, ended, None if self.ended else self.test)
@@ -236,11 +214,9 @@ class RefereeWatch:
 
     @property
     def url(self) -> str:
-        """Address of the referee."""
         return self._there.url
 
     def now(self) -> float:
-        """Return the time of the steady clock."""
         return self._clock()
 
     def runs(self) -> tuple[list[dict[str, Any]], str]:
@@ -308,7 +284,6 @@ class RefereeWatch:
         known.result = result
 
     def _begun(self, known: WatchedRun) -> None:
-        """Learn the scenario and the curator's terms, once both are there."""
         try:
             configuration = self._there.configuration(known.run)
         except NotFound:

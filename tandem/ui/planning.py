@@ -20,9 +20,8 @@ from common.net.app import Service
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario import loading
 from deploy.checking import checked, refusal
-from referee.view.run_view import PROMISED
 from referee.view.show import MEANINGS, figure, plans
-from referee.view.wording import Tone
+from referee.view.wording import PROMISED, Tone
 from tandem.ui.pages import page
 
 MAX_KEPT = 64
@@ -84,16 +83,6 @@ class WantedPlan:
 
 
 @dataclass(frozen=True)
-class ShownField:
-    """A field of the form with its value, and where its slider stands, from 0 to 1."""
-
-    field: Field
-    value: str
-    given: bool
-    slider: float
-
-
-@dataclass(frozen=True)
 class Planned:
     """What is shown of a plan.
 
@@ -114,8 +103,8 @@ class Planned:
     promises: tuple[str, ...] = ()
 
 
-def form(wanted: WantedPlan) -> list[ShownField]:
-    """Return the fields that the scenario has, with the values that are asked for."""
+def form(wanted: WantedPlan) -> list[dict[str, Any]]:
+    """Return the fields that the scenario has: ``field``, ``value``, and where the ``slider`` stands in [0, 1]."""
     own, given, found = _own(wanted.scenario), dict(wanted.numbers), []
     for field in FIELDS:
         if field.key in own:
@@ -124,7 +113,7 @@ def form(wanted: WantedPlan) -> list[ShownField]:
                 slider = math.log(float(value) / field.low) / math.log(field.high / field.low)
             except ValueError:
                 slider = 0.5
-            found.append(ShownField(field, value, field.key in given, min(1.0, max(0.0, slider))))
+            found.append({"field": field, "value": value, "slider": min(1.0, max(0.0, slider))})
     return found
 
 
@@ -198,7 +187,6 @@ class Planner:
 
 
 def _own(scenario: str) -> dict[str, str]:
-    """Return the numbers that a scenario has for the fields, as texts."""
     tree, found = loading.load(scenario).wire(), {}
     for field in FIELDS:
         value: Any = tree

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,20 +19,23 @@ from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage, NotFound, TandemError
 from common.core.plain import plain
 from common.crypto.identity import Signed
+from common.local.mechanisms.mechanism import Warner
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import MOST_ENTRIES, AnyEntry, SignedEntry, StoredEntry
 from common.net.app import Service
 from common.net.messages import Configuration
 from common.net.pages import Rules
-from referee.audit.agents import Place
+from common.scenario.scenario import ResolvedScenario, parse_resolved
+from deploy.catalogue import explained
 from referee.audit.audit import audit
 from referee.audit.history import check_history, kept_in
+from referee.audit.replay import Place
 from referee.runfolder import read_file
 from referee.view.audited import UNSIGNED, audit_lines, clock, history_lines
 from referee.view.listing import in_words
+from referee.view.wording import PROMISED, SIMULATED, promise
 from tandem.ui.folders import RunFolders
 from tandem.ui.pages import fields_of, page
-from tandem.ui.parties import story
 
 ON_A_PAGE = 100
 """Entries in a page of the list."""
@@ -41,28 +45,11 @@ MAX_WIDTH = 1000
 """Characters of a line that are shown."""
 
 
-@dataclass(frozen=True)
-class ListedEntry:
-    """An entry in the list; its signers have signed it or something in it: the party and the beginning of its key."""
-
-    index: int
-    kind: str
-    summary: str
-    signers: tuple[str, ...]
-    hash: str
-    size: int
-
-
-@dataclass(frozen=True)
 class Transcript:
-    """The lines of a transcript's file, without their newlines."""
+    """The lines of a transcript's file, without their newlines; a last line that was cut off is a line as well."""
 
-    lines: tuple[bytes, ...]
-
-    @classmethod
-    def of(cls, raw: bytes) -> Transcript:
-        """Take a file apart; a last line that was cut off is a line as well."""
-        return cls(tuple(line for line in raw.split(b"\n") if line))
+    def __init__(self, raw: bytes) -> None:
+        self.lines = [line for line in raw.split(b"\n") if line]
 
     def entry(self, index: int) -> SignedEntry | None:
         """Return an entry; None if its line is none. ``NotFound`` if there is no such line."""
@@ -83,16 +70,24 @@ class Transcript:
             entries.append(StoredEntry(entry, line))
         return entries
 
-    def listed(self, page: int) -> list[ListedEntry]:
-        """Return the entries of a page of the list, from page 1."""
-        first = (page - 1) * ON_A_PAGE
-        names = self._names()
-        return [self._line(index, names) for index in range(first, min(first + ON_A_PAGE, len(self.lines)))]
+    def listed(self, first: int, most: int = ON_A_PAGE) -> list[dict[str, Any]]:
+        """Return so many entries of the list.
 
-    def line(self, index: int) -> ListedEntry:
-        """Return an entry as the list has it; ``NotFound`` if there is none."""
-        self.entry(index)
-        return self._line(index, self._names())
+        The ``signers`` of each have signed it or something in it: the party and the beginning of its key.
+        """
+        names, rows = self._names(), list[dict[str, Any]]()
+        own = next((key for key, name in names.items() if name == "referee"), "")
+        for index in range(first, min(first + most, len(self.lines))):
+            entry, place = self.entry(index), {"index": index, "size": len(self.lines[index])}
+            if entry is None:
+                words = "the line is no entry: it was cut off or changed"
+                rows.append({**place, "kind": "cannot be read", "summary": words, "signers": (), "hash": ""})
+                continue
+            keys = (f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body))
+            signers = tuple(dict.fromkeys((f"referee {own[:8]}", *keys)))
+            found = {"kind": entry.kind, "summary": in_words(entry), "signers": signers, "hash": entry.hash}
+            rows.append({**place, **found})
+        return rows
 
     def pretty(self, index: int) -> list[str]:
         """Return an entry's JSON, line by line; if it is none, its characters."""
@@ -104,19 +99,10 @@ class Transcript:
             text = [line.decode("utf-8", "backslashreplace")]
         return [row if len(row) <= MAX_WIDTH else f"{row[:MAX_WIDTH]}... ({len(row):,} characters)" for row in text]
 
-    def _line(self, index: int, names: dict[str, str]) -> ListedEntry:
-        entry, size = self.entry(index), len(self.lines[index])
-        if entry is None:
-            return ListedEntry(index, "cannot be read", "the line is no entry: it was cut off or changed", (), "", size)
-        own = next((key for key, name in names.items() if name == "referee"), "")
-        signers = [f"referee {own[:8]}", *(f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body))]
-        return ListedEntry(index, entry.kind, in_words(entry), tuple(dict.fromkeys(signers)), entry.hash, size)
-
     def _names(self) -> dict[str, str]:
         """Return the parties by their keys: the configuration names the referee, the terms the curator."""
         found: dict[str, str] = {}
-        for index in range(min(2, len(self.lines))):
-            entry = self.entry(index)
+        for entry in map(self.entry, range(min(2, len(self.lines)))):
             if entry is not None and entry.kind == "terms":
                 found |= dict.fromkeys(_keys(entry.body), "curator")
             elif entry is not None and entry.kind == "configuration":
@@ -146,7 +132,7 @@ NEAR = 10
 
 def _transcript(folders: RunFolders, name: str) -> Transcript:
     folder = folders.folder(name)
-    return folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)), alone=True)
+    return folders.kept(FILE, folder, lambda: Transcript(read_file(folder, FILE)), alone=True)
 
 
 def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
@@ -157,7 +143,7 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
     def entries(name: Name, at: Page = 1) -> Response:
         found = _transcript(folders, name)
         count = len(found.lines)
-        shown = {"rows": found.listed(at), "at": at, "pages": pages_of(count), "count": count}
+        shown = {"rows": found.listed((at - 1) * ON_A_PAGE), "at": at, "pages": pages_of(count), "count": count}
         shown["token"] = rules.form_token
         return HTMLResponse(page("transcript.html", here="runs", part="transcript", name=name, **shown))
 
@@ -182,8 +168,9 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
     def entry(name: Name, index: Annotated[int, InPath(ge=0, lt=1 << 31)], at: Page = 1) -> Response:
         found = _transcript(folders, name)
         text = found.pretty(index)
+        (row,) = found.listed(index, 1)
         shown = {
-            "row": found.line(index),
+            "row": row,
             "list_page": index // ON_A_PAGE + 1,
             "lines": text[(at - 1) * LINES_ON_A_PAGE : at * LINES_ON_A_PAGE],
             "at": at,
@@ -263,3 +250,113 @@ def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
     async def compare(request: Request, name: Name) -> Response:
         fields = await fields_of(request, rules)
         return await run_in_threadpool(compared, name, fields.get("receipt", ""))
+
+
+@dataclass(frozen=True)
+class RunStep:
+    """One step of a run: from whom to whom it goes, its entries, and what the page says of it with its own words."""
+
+    kind: str
+    title: str
+    way: str
+    entries: tuple[int, ...]
+    says: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Story:
+    """All steps of a run, and what a reader must know before believing a promise in them (empty if nothing)."""
+
+    steps: tuple[RunStep, ...]
+    notice: str
+
+
+def story(entries: Sequence[AnyEntry]) -> Story:
+    """Return what each party sees of a run; ``BadData`` if the entries are none that an honest referee writes."""
+    try:
+        scenario = parse_resolved(Configuration.parse(entries[0].body["configuration"]).scenario)
+        notice = f"People are {SIMULATED}." if scenario.people == "simulated" else ""
+        return Story(tuple(_steps(entries, scenario)), notice)
+    except (TandemError, LookupError, TypeError, ValueError, AttributeError) as error:
+        sentence = error.detail if isinstance(error, TandemError) else repr(error)
+        raise BadData(f"the transcript is not one that an honest referee writes ({sentence}); verify it") from None
+
+
+def _steps(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> Iterator[RunStep]:
+    query, promised = "", ""
+    for asking, found in groupby(entries, lambda entry: entry.kind in ("question", "answers")):
+        if not asking:
+            for entry in found:
+                if entry.kind == "terms":
+                    promised = promise(PROMISED["curator"], entry.body["terms"]["message"]["guarantee"]).plain
+                if entry.kind != "beacon":
+                    yield _STEPS[entry.kind](entry, promised)
+            continue
+        batches: dict[str, list[AnyEntry]] = {}
+        for entry in found:
+            if entry.kind == "question":
+                query = canonical.encode(entry.body["query"]).decode()
+            batches.setdefault(query, []).append(entry)
+        for each in batches.values():
+            yield _question([entry for entry in each if entry.kind == "question"])
+            if answers := [entry for entry in each if entry.kind == "answers"]:
+                yield _answers(answers, scenario)
+
+
+def _configuration(entry: AnyEntry, promised: str) -> RunStep:
+    way = "from the referee to the curator and, with each question, to the agents"
+    agents = int(entry.body["participants"]["agents"])
+    return RunStep(entry.kind, "The rules of the run", way, (entry.index,), {"agents": agents})
+
+
+def _terms(entry: AnyEntry, promised: str) -> RunStep:
+    message = entry.body["terms"]["message"]
+    formula = promise(PROMISED["curator"], message["guarantee"]).formula
+    says = {"people": int(message["n"]), "formula": formula, "promise": promised}
+    return RunStep(entry.kind, "The curator's terms", "from the curator to the referee", (entry.index,), says)
+
+
+def _operation(entry: AnyEntry, promised: str) -> RunStep:
+    request, release = (entry.body[name]["message"] for name in ("request", "release"))
+    kind, cost = str(request["operation"]["kind"]), release["result"]["event"]["kind"]
+    released = [
+        f"a {name} of kind {value['kind']}" if isinstance(value, dict) and "kind" in value else name
+        for name, value in release["result"].items()
+        if name != "event"
+    ]
+    says = {"asked": explained("operations").get(kind, kind), "cost": cost, "result": ", ".join(released)}
+    says["promise"] = promised
+    way = "from the referee to the curator, and back"
+    return RunStep(entry.kind, f"The curator's work: {kind}", way, (entry.index,), says)
+
+
+def _question(entries: Sequence[AnyEntry]) -> RunStep:
+    asked = sum(int(stop) - int(start) for entry in entries for _, start, stop in entry.body["parts"])
+    kind = str(entries[0].body["query"]["kind"])
+    says = {"asked": asked, "batches": len(entries), "query": explained("queries").get(kind, kind)}
+    numbers = tuple(entry.index for entry in entries)
+    return RunStep("question", f"A question to {asked:,} agents", "from the referee to the agents", numbers, says)
+
+
+def _answers(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> RunStep:
+    asked, answered = (sum(int(entry.body[name]) for entry in entries) for name in ("asked", "answered"))
+    mechanism, guarantee = scenario.agents.mechanism, scenario.agents.guarantee
+    says = {
+        "answered": answered,
+        "missing": asked - answered,
+        "truth": mechanism.truth if isinstance(mechanism, Warner) else None,
+        "mechanism": mechanism.name,
+        "epsilon": guarantee.epsilon,
+        "promise": promise(PROMISED["agent"], guarantee.wire()).plain,
+    }
+    numbers = tuple(entry.index for entry in entries)
+    return RunStep("answers", f"The answers of {answered:,} agents", "from the agents to the referee", numbers, says)
+
+
+def _result(entry: AnyEntry, promised: str) -> RunStep:
+    found = entry.body["result"]
+    title, says = f"The result: {plain(str(found['status']))}", {"reason": plain(str(found["reason"]))}
+    return RunStep(entry.kind, title, "from the referee to everybody", (entry.index,), says)
+
+
+_STEPS = {"configuration": _configuration, "terms": _terms, "operation": _operation, "result": _result}

@@ -19,8 +19,7 @@ from curator.state import BINS, OWNERS, weights_of
 from tests.common.data.test_people import CSV, own
 from tests.curator.requests import edited
 from tests.support import Bench
-from tests.tandem.ui.asking import KEY, RULES, Browser, outside
-from tests.tandem.ui.chromium import Tab, chromium, rules, serving
+from tests.tandem.ui.asking import KEY, RULES, Browser, Tab, chromium, outside, rules, serving
 
 EVIL = "<script>alert(1)</script>"
 

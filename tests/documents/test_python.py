@@ -27,7 +27,7 @@ from common.local.mechanisms.mechanism import MECHANISMS
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.sums import noisy_sum
 from tests.documents.reading import ROOT, Block, blocks, pages
-from tests.referee.view.test_models_of_runs import folder_of
+from tests.referee.view.test_reports import folder_of
 from tests.tiers import for_each
 
 Names = dict[str, Any]

@@ -1,16 +1,20 @@
 """What tests of the audit share: folders read and audited, transcripts changed and signed anew as a referee can."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from common.core import canonical
+from common.core.errors import AuditFailed
 from common.crypto.identity import Identity, Signed
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
 from common.log.transcript import SignedEntry, append
+from referee.audit.audit import audit
 from referee.cli import app
 
 Bodies = list[tuple[str, dict[str, Any]]]
@@ -104,3 +108,14 @@ def cut_short(bodies: Bodies, entries: int, status: str = "failed") -> Bodies:
     lost = {"silent": asked, "declined": {}}
     result = {**last["result"], **nothing, "status": status, "reason": "power cut", "agents": agents, "lost": lost}
     return [*left, ("result", {**last, "result": result, "order": last["order"] if asked else {}})]
+
+
+def caught_of(lies: Mapping[str, tuple[str, Callable[[Bodies], Bodies]]], run: Path, folder: Path) -> None:
+    """Check that an audit finds each of these lies, for its reason, that the referee of the folder signs anew."""
+    kept = (run / "transcript.jsonl").read_bytes()
+    for name, (why, change) in lies.items():
+        (run / "transcript.jsonl").write_bytes(kept)
+        resign(folder, run, change)
+        with pytest.raises(AuditFailed) as failed:
+            audit(run)
+        assert re.search(why, str(failed.value)), name

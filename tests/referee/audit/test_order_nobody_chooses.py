@@ -1,9 +1,7 @@
 """Nobody chooses the order in which agents are asked: parties that try, and what one run tells of another's order."""
 
-import json
-import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,16 @@ from common.crypto.identity import Signed
 from common.net import messages
 from curator.curator import Curator
 from curator.sample.placement import open_sample
-from referee.audit.audit import Audit, audit
+from referee.audit.audit import audit
 from referee.collection import order
 from referee.collection.batches import Batch, form_batch
 from referee.collection.order import Order, commitment
 from referee.collection.roster import Roster
 from referee.runs import execution, ordering
-from referee.runs.ordering import BEFORE, BOTH, REFEREE
-from tests.referee.audit.signing import Bodies, entries_of, keys, lie, resign, said
+from referee.runs.ordering import BEFORE, BOTH
+from tests.referee.audit.signing import Bodies, caught_of, entries_of, keys, lie, said
 from tests.support import Bench, Curators, Halted, leave_folder, seal, tiny
+from tests.tiers import for_each
 
 RUN = tiny("agents.count=1200", "agents.batch=400")
 
@@ -36,12 +35,11 @@ def with_a_secret(folder: Path) -> Curator:
 @contextmanager
 def secret(folder: Path) -> Iterator[Bench]:
     """A referee with 4,800 hosted people, whose runs have no public seed."""
-    curators = Curators(folder / "curators", with_a_secret)
-    try:
-        with Bench(folder / "state", tiny("agents.count=4800"), curator=lambda own: curators) as bench:
-            yield bench
-    finally:
-        curators.close()
+    with (
+        closing(Curators(folder / "curators", with_a_secret)) as curators,
+        Bench(folder / "state", tiny("agents.count=4800"), curator=lambda own: curators) as bench,
+    ):
+        yield bench
 
 
 def carry(bench: Bench, name: str = "run") -> Path:
@@ -58,6 +56,10 @@ def run(tmp_path: Path) -> Path:
         return carry(bench)
 
 
+def promised_of(run: Path) -> messages.OrderCommitment:
+    return messages.Configuration.parse(entries_of(run)[0].body["configuration"]).order[0]
+
+
 def asked(bench: Bench, name: str) -> list[int]:
     """Return the agents that a run asked, in the order in which it took them."""
     cohorts = {cohort.first: cohort for cohort in bench.referee.store.cohorts()}
@@ -69,36 +71,33 @@ def asked(bench: Bench, name: str) -> list[int]:
 
 
 def test_an_honest_run_is_ordered_by_both_together(run):
-    found = audit(run)
-    assert isinstance(found, Audit)
-    assert found.choosers == (BOTH,)
+    assert audit(run).choosers == (BOTH,)
     code, output = said(run, "--strict", *keys(run.parent, run))
     assert code == 0
     assert "the order in which agents were asked was chosen by the referee and the curator together" in output
     terms = messages.Terms.parse(Signed.parse(entries_of(run)[1].body["terms"]).message)
-    assert terms.share is not None
     (published,) = entries_of(run)[-1].body["order"].values()
+    assert terms.share is not None
     assert terms.share not in published  # the referee opens its own part alone
-    promised = messages.Configuration.parse(entries_of(run)[0].body["configuration"]).order[0]
-    assert commitment(published) == promised.sha256
+    assert commitment(published) == promised_of(run).sha256
 
 
-def test_a_referee_that_leaves_out_the_curators_share_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr(execution, "shares_in", lambda *a: {})
+@for_each(
+    ("lie", "why"),
+    [
+        (lambda *a: {}, r"asked something else|did not sign|was not asked"),
+        (
+            lambda agreed, cohorts, share: ordering.shares_in(agreed, cohorts, ordering.OrderEntropy("0" * 64)),
+            r"not the one committed to|asked something else|did not sign",
+        ),
+    ],
+    ids=["none", "another"],
+)
+def test_a_referee_that_takes_another_share_or_none_is_caught(tmp_path, monkeypatch, lie, why):
+    monkeypatch.setattr(execution, "shares_in", lie)
     with secret(tmp_path) as bench:
         run = carry(bench)
-    with pytest.raises(AuditFailed, match=r"asked something else|did not sign|was not asked"):
-        audit(run)
-
-
-def test_a_referee_that_takes_another_share_is_caught(tmp_path, monkeypatch):
-    honest = ordering.shares_in
-    monkeypatch.setattr(
-        execution, "shares_in", lambda agreed, cohorts, share: honest(agreed, cohorts, ordering.OrderEntropy("0" * 64))
-    )
-    with secret(tmp_path) as bench:
-        run = carry(bench)
-    with pytest.raises(AuditFailed, match=r"not the one committed to|asked something else|did not sign"):
+    with pytest.raises(AuditFailed, match=why):
         audit(run)
 
 
@@ -113,12 +112,12 @@ def test_a_referee_that_says_its_order_is_anothers_passes_no_strict_audit(tmp_pa
     with secret(tmp_path) as bench:
         run = carry(bench)
     assert audit(run).choosers == (BEFORE,)
-    code, output = said(run)
-    assert code == 0
-    assert "chosen by an earlier run" in output
-    code, output = said(run, "--strict", *keys(run.parent, run))
-    assert code == 1
-    assert "a strict audit takes" in output
+    for options, status, words in (
+        ((), 0, "chosen by an earlier run"),
+        (("--strict", *keys(run.parent, run)), 1, "a strict audit takes"),
+    ):
+        code, output = said(run, *options)
+        assert (code, words in output) == (status, True)
 
 
 def test_a_referee_cannot_try_secrets_until_it_likes_the_order(tmp_path):
@@ -136,22 +135,15 @@ def test_a_referee_cannot_try_secrets_until_it_likes_the_order(tmp_path):
                 curator.open_run(seal(bench.referee.identity, other))
 
 
-def final(bodies: Bodies) -> Bodies:
-    share = bodies[1][1]["terms"]["message"]["share"]
-    bodies[-1][1]["order"] = {first: f"{seed}+{share}" for first, seed in bodies[-1][1]["order"].items()}
-    return bodies
-
-
-def share_after_the_questions(bodies: Bodies) -> Bodies:
-    bodies.insert(3, bodies.pop(1))
-    return bodies
+def with_share(bodies: Bodies) -> str:
+    return f"{bodies[-1][1]['order']['0']}+{bodies[1][1]['terms']['message']['share']}"
 
 
 OTHER = "f" * 64
 SHA256 = (0, "configuration", "order", 0, "sha256")
 OPENINGS: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     "opens another secret": ("not the one committed to", lie((-1, "order", "0", OTHER))),
-    "opens with the share": ("not the one committed to", final),
+    "opens with the share": ("not the one committed to", lambda b: lie((-1, "order", "0", with_share(b)))(b)),
     "commits when it knows the share": (
         "terms are for another configuration",
         lie((*SHA256, commitment(OTHER)), (-1, "order", "0", OTHER)),
@@ -159,7 +151,7 @@ OPENINGS: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     "opens nothing": ("whose seed was not published", lie((-1, "order", {}))),
     "changes the share": ("does not verify", lie((1, "terms", "message", "share", "0" * 64))),
     "hides the share": ("does not verify", lie((1, "terms", "message", "share", ...))),
-    "has the share come after the first messages": ("does not belong here", share_after_the_questions),
+    "has the share come after the first messages": ("does not belong here", lambda b: [b[0], *b[2:4], b[1], *b[4:]]),
     "opens what is no seed": (
         "terms are for another configuration",
         lie((*SHA256, commitment("a/b")), (-1, "order", "0", "a/b")),
@@ -168,17 +160,7 @@ OPENINGS: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
 
 
 def test_openings_that_are_wrong_or_out_of_order_are_caught(run, tmp_path):
-    kept = (run / "transcript.jsonl").read_bytes()
-    for name, (why, change) in OPENINGS.items():
-        (run / "transcript.jsonl").write_bytes(kept)
-        resign(tmp_path, run, change)
-        with pytest.raises(AuditFailed) as failed:
-            audit(run)
-        assert re.search(why, str(failed.value)), name
-
-
-def test_a_public_seed_is_the_referees_alone(undisturbed):
-    assert audit(undisturbed[0] / "run").choosers == (REFEREE,)
+    caught_of(OPENINGS, run, tmp_path)
 
 
 # What one run tells of another --------------------------------------------------------------------------------------
@@ -187,8 +169,7 @@ def test_a_public_seed_is_the_referees_alone(undisturbed):
 def test_the_transcript_of_one_run_tells_nothing_of_the_next_ones_order(tmp_path):
     with secret(tmp_path) as bench:
         first = carry(bench)
-        one = asked(bench, "run")
-        told = (first / "transcript.jsonl").read_text()
+        one, told = asked(bench, "run"), (first / "transcript.jsonl").read_text()
         second = carry(bench, "second")
         two = asked(bench, "second")
         assert asked(bench, "run") == one
@@ -197,14 +178,11 @@ def test_the_transcript_of_one_run_tells_nothing_of_the_next_ones_order(tmp_path
     assert not set(one) & set(two)
     # The secret of the second run's layer is not in the first one's transcript, and with what is there its agents
     # come in another order: of the hundreds of places, those where both agree are as many as by chance.
-    newest = order.read_layers(whole)[-1]
-    secret_of_second, share = newest.key.split("+")
-    assert secret_of_second not in told
-    assert share not in told
-    below = Order(order.write_layers(order.read_layers(whole)[:-1]), 4800).slice(len(one), len(two))
+    layers = order.read_layers(whole)
+    assert not any(part in told for part in layers[-1].key.split("+"))
+    below = Order(order.write_layers(layers[:-1]), 4800).slice(len(one), len(two))
     assert int(np.sum(below == np.array(two))) <= 8  # about one in 3,600 places
-    both = len(set(below.tolist()) & set(two))
-    left, n = 4800 - len(one), len(two)
+    both, left, n = len(set(below.tolist()) & set(two)), 4800 - len(one), len(two)
     mean, deviation = n * n / left, (n * n / left * (1 - n / left)) ** 0.5
     assert abs(both - mean) < 5 * deviation  # nor does it tell who is among them
 
@@ -212,7 +190,7 @@ def test_the_transcript_of_one_run_tells_nothing_of_the_next_ones_order(tmp_path
 def test_only_seeds_that_were_used_are_published(tmp_path):
     """A run that ends before it asks anybody publishes none, and the next one puts its own in the place."""
     with secret(tmp_path) as bench:
-        gate = bench._gate
+        gate, store = bench._gate, bench.referee.store
 
         def refuses(signed: Signed) -> Signed:
             raise BudgetExceeded("no", spent=1, requested=1, budget=1)
@@ -220,42 +198,33 @@ def test_only_seeds_that_were_used_are_published(tmp_path):
         honest, gate.open_run = gate.open_run, refuses  # type: ignore[method-assign]
         bench.referee.create("refused", RUN.wire(), None)
         assert bench.referee.execute("refused")["status"] == "refused"
-        unused = bench.referee.store.cohorts()[0].seed
+        unused = store.cohorts()[0].seed
         folder = leave_folder(tmp_path / "refused", RUN, 1, bench.finished("refused"))
         gate.open_run = honest  # type: ignore[method-assign]
         run = carry(bench)
-        used = bench.referee.store.cohorts()[0].seed
-    assert entries_of(folder)[-1].body["order"] == {}
-    assert audit(folder).choosers == ()
+        assert unused not in store.cohorts()[0].seed
+    assert (entries_of(folder)[-1].body["order"], audit(folder).choosers, audit(run).choosers) == ({}, (), (BOTH,))
     assert unused not in (folder / "transcript.jsonl").read_text()
-    assert unused not in used
-    assert audit(run).choosers == (BOTH,)
-    assert json.loads((run / "result.json").read_text())["status"] != "refused"
+
+
+def halt(signed: Signed | None = None) -> Signed:
+    raise Halted
 
 
 def test_a_run_beside_another_goes_on_in_its_order_and_says_so(tmp_path):
     """The first one is cut off between two of its questions; the second one runs meanwhile; none is asked twice."""
     with secret(tmp_path) as bench:
         bench.referee.create("first", RUN.wire(), None)
-
-        def halt() -> None:
-            raise Halted
-
-        bench.meanwhile(lambda: None)
-        bench.meanwhile(lambda: None)
-        bench.meanwhile(halt)
+        bench.hooks = [lambda: None, lambda: None, halt]
         with pytest.raises(Halted):
             bench.referee.execute("first")
-        bench.hooks.clear()
         assert bench.referee.store.run("first").result is None
         second = carry(bench, "second")
         first = carry(bench, "first")
         both = asked(bench, "first") + asked(bench, "second")
     assert len(set(both)) == len(both)
-    assert audit(first).choosers == (BOTH,)
-    assert audit(second).choosers == (BEFORE,)
-    promised = messages.Configuration.parse(entries_of(second)[0].body["configuration"]).order[0]
-    assert promised.shared
+    assert (audit(first).choosers, audit(second).choosers) == ((BOTH,), (BEFORE,))
+    assert promised_of(second).shared
     assert "second" in audit(first).others
 
 
@@ -263,19 +232,15 @@ def test_a_run_begins_only_once_no_other_may_still_change_its_order(tmp_path):
     """The first one has no terms yet: its curator's share would change the order of both."""
     with secret(tmp_path) as bench:
         gate = bench._gate
-
-        def stops(signed: Signed) -> Signed:
-            raise Halted
-
-        honest, gate.open_run = gate.open_run, stops  # type: ignore[method-assign]
+        honest, gate.open_run = gate.open_run, halt  # type: ignore[method-assign]
         for name in ("first", "second"):
             bench.referee.create(name, RUN.wire(), None)
         with pytest.raises(Halted):
             bench.referee.execute("first")
         gate.open_run = honest  # type: ignore[method-assign]
-        bench.meanwhile(lambda: stops(None))
+        bench.meanwhile(halt)
         with pytest.raises(Halted):
             bench.referee.execute("second")
         assert bench.referee.store.run("second").configuration is None
-        assert audit(carry(bench, "first")).choosers == (BOTH,)
-        assert audit(carry(bench, "second")).choosers == (BOTH,)
+        for name in ("first", "second"):
+            assert audit(carry(bench, name)).choosers == (BOTH,)

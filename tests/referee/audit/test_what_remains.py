@@ -1,68 +1,76 @@
 """What signatures cannot show is printed by the audit, and answers that no honest agents give are no result."""
 
-from collections.abc import Callable
+import hashlib
+import io
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from common.core.arrays import AnyArray, Indices
-from common.core.errors import AuditFailed
-from common.crypto.identity import Signed
+from common.core.errors import AuditFailed, NotVouched
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import IssuerKey, stored
 from common.data.population import RecordSource
 from common.local.mechanisms.mechanism import LocalRandomizer
 from common.local.queries.query import Query
+from common.scenario.scenario import ResolvedScenario
 from common.statistics.robustness import silence_bound
+from deploy.deployment import Embedded
 from deploy.load.client import LightAgent
+from deploy.running import Charging
+from issuer.issuer import Issuer, grant
 from local_agent.answers import answer_together, evaluate_people
 from local_agent.hosted import population
 from referee.audit.audit import audit
+from referee.audit.replay import GrantedHost
+from referee.cli import app
+from referee.collection.enrolment import packed, unpacked
 from referee.collection.judging import Sent, claims
 from referee.protocols import driver
+from referee.service.referee import Referee, RefereeSettings
 from referee.view import show
 from referee.view.pages import report, view_of
 from referee.view.wording import ends_in_words, silent_in_words
-from tests.referee.audit.signing import keys, said
+from tests.common.data.test_people import own
+from tests.referee.audit.signing import keys, lie, resign, said
 from tests.support import TOKEN, Bench, leave_folder, tiny
 from tests.tiers import for_each
+from tests.vouched import an_issuer, answer, codes, credential, enrolment
 
+OF_A_HUNDRED = ("protocol=learn-and-test", "agents.count=100", "agents.batch=100", "curator.rounds=1",
+                "agents.deadline=5")  # fmt: skip
 CROWD = 200
 CHOSEN = ("protocol=learn-and-test", "agents.count=600", "agents.batch=600", "curator.rounds=1", "agents.deadline=5",
           "agents.mechanism.epsilon=1")  # fmt: skip
 
 
-def test_keys_that_are_not_known_from_elsewhere_are_said_first(undisturbed, run):
-    code, output = said(run)
-    assert code == 0
-    assert output.startswith("not pinned: the referee and the curator of this folder may be anybody")
-    code, output = said(run, *keys(undisturbed[0], run))
-    assert code == 0
-    assert output.startswith("verified")
-
-
-def test_a_strict_audit_fails_without_both_keys(undisturbed, run):
+def test_keys_that_are_not_known_from_elsewhere_are_said_first_and_a_strict_audit_takes_both(undisturbed, run):
     both = keys(undisturbed[0], run)
-    for given, missing in (
-        ((), "the key of the referee and of the curator,"),
-        (both[:2], "the key of the curator,"),
-        (both[2:], "the key of the referee,"),
+    for options, status, words in (
+        ((), 0, "not pinned: the referee and the curator of this folder may be anybody"),
+        ((), 0, "enrolled: a host for 6,000 people; that they are people is the word"),
+        (both, 0, f"verified {run}"),
+        (("--strict",), 1, "the key of the referee and of the curator,"),
+        (("--strict", *both[:2]), 1, "the key of the curator,"),
+        (("--strict", *both[2:]), 1, "the key of the referee,"),
+        (("--strict", *both), 0, f"verified {run}"),
     ):
-        code, output = said(run, "--strict", *given)
-        assert code == 1
-        assert missing in output
-    assert said(run, "--strict", *both)[0] == 0
-
-
-def test_who_is_enrolled_is_said_and_who_vouches_for_them(run):
-    found = audit(run)
-    assert (found.individuals, found.hosts, found.missing) == (0, (6000,), 0.0)
-    assert "enrolled: a host for 6,000 people; that they are people is the word" in said(run)[1]
+        code, output = said(run, *options)
+        assert (code, words in output) == (status, True), words
+        assert ("not pinned" in output) == (not options)
 
 
 def without_ones(folder: Path) -> Path:
     """Leave a run whose referee has taken answers of individuals only, and dropped those that say 1."""
-    chosen = tiny(*CHOSEN)
-    with Bench(folder / "state", chosen, individuals=CROWD) as bench:
+    with Bench(folder / "state", tiny(*CHOSEN), individuals=CROWD) as bench:
         agents = [LightAgent.fresh() for _ in range(CROWD)]
         for agent in agents:
             bench.referee.enrol(Signed.model_validate_json(agent.enrolment()), TOKEN)
@@ -77,7 +85,7 @@ def without_ones(folder: Path) -> Path:
         bench.meanwhile(answer)
         setattr(bench.host, "step", lambda: False)  # noqa: B010 - they are left out as well
         bench.run()
-        return leave_folder(folder / "run", chosen, 1, bench.finished())
+        return bench.leave()
 
 
 def test_a_referee_that_drops_whoever_says_1_has_no_result(tmp_path, monkeypatch):
@@ -89,41 +97,40 @@ def test_a_referee_that_drops_whoever_says_1_has_no_result(tmp_path, monkeypatch
         audit(run)
     honest = audit(without_ones(tmp_path / "honest"))
     assert honest.status == "exhausted"
-    assert honest.silent is not None
-    assert honest.silent.estimate is not None
     assert (honest.silent.estimate.low, honest.silent.estimate.high) == (0.0, 1.0)
 
 
 def test_who_is_silent_is_counted_and_the_share_of_the_silent_has_a_sampling_error(tmp_path):
-    chosen = tiny(*CHOSEN)
-    with Bench(tmp_path / "state", chosen) as bench:
-        bench.population._dropout = 0.1
-        result = bench.run()
-        run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
+    result, run = silenced(tmp_path, tiny(*CHOSEN), 0.1)
     found, answered = audit(run), result["agents"]["answered"]
-    assert found.missing == pytest.approx(share := 1.0 - answered / 600)
+    share = 1.0 - answered / 600
+    assert found.missing == pytest.approx(share)
     assert 0.05 < share < 0.15
-    assert found.silent is not None
     assert found.silent.silence == silence_bound([(600, answered)], 0.95)
     could, most = found.silent.estimate, found.silent.silence.most
-    assert could is not None
     assert most > share
     assert could.high == pytest.approx((1.0 - most) * result["estimate"]["high"] + most)
     assert could.confidence == pytest.approx(0.9)
     assert result["silent"]["estimate"] == could.wire()
     output = said(run)[1]
-    assert f"answers of up to {share:.1%} of the agents asked are missing: however those people" in output
-    assert "the loss is in [" in output
-    assert "(90%); were their answers left out because of what they say, in [" in output
+    for words in (
+        f"answers of up to {share:.1%} of the agents asked are missing: however those people",
+        *("the loss is in [", "(90%); were their answers left out because of what they say, in ["),
+        "loss interval if so large a share of the answers counted are lies (95%): 1%: [",
+        f"5%: {ends_in_words(found.liars[0.05].low, found.liars[0.05].high)}",
+    ):
+        assert words in output
 
 
 LEVELS = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", "agents.mechanism.epsilon=3",
           "agents.count=20000", "agents.deadline=5")  # fmt: skip
 
 
-def leave_out(patch: pytest.MonkeyPatch, bench: Bench, out: Callable[[Any, Any, Indices], Any]) -> None:
-    """Have answers left out as no honest agents do: by what is answered, who errs, and who it is."""
-    people = bench.population
+def silenced(folder: Path, chosen: ResolvedScenario, out: float | Callable[[Any, Any, Indices], Any]) -> Any:
+    """Run with answers left out, of a share or as no honest agents do: by what is answered, who errs, and who it is.
+
+    Returns the result, and the run's folder.
+    """
     silent: list[Any] = []
 
     def answer(query: Query, mechanism: LocalRandomizer, records: RecordSource, who: Indices, *rest: Any) -> AnyArray:
@@ -131,58 +138,49 @@ def leave_out(patch: pytest.MonkeyPatch, bench: Bench, out: Callable[[Any, Any, 
         silent.append(out(answers, evaluate_people(query, records, who, rest[0]) == 1.0, who))
         return answers
 
-    patch.setattr(population, "answer_together", answer)
-    patch.setattr(people, "_speaks", lambda who: ~silent.pop())
+    with Bench(folder / "state", chosen) as bench, pytest.MonkeyPatch.context() as patch:
+        if isinstance(out, float):
+            bench.population._dropout = out
+        else:
+            patch.setattr(population, "answer_together", answer)
+            patch.setattr(bench.population, "_speaks", lambda who: ~silent.pop())
+        return bench.run(), bench.leave()
 
 
-def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_them(tmp_path, capsys, monkeypatch):
+def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_them(tmp_path, capsys):
     """The model errs on 40%, half of whom are silent: 25% of the answers, so the test rejects .37. It is false."""
-    chosen = tiny(*LEVELS)
-    with Bench(tmp_path / "state", chosen) as bench:
-        leave_out(monkeypatch, bench, lambda answers, errs, who: errs & (who % 2 == 0))
-        result = bench.run()
-        run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
-    assert result["status"] == "done"
-    assert result["estimate"]["high"] < 0.37
-    assert result["silent"]["matters"]
-    assert result["silent"]["estimate"]["high"] > 0.4
-    found = audit(run)
-    assert found.silent is not None
-    assert found.silent.matters
-    for words in (said(run)[1], silent_in_words(result), report([view_of(run)]), table_of(result, capsys)):
-        assert f"{found.silent.silence.missing:.1%} of " in words
-        assert ends_in_words(found.silent.estimate.low, found.silent.estimate.high) in words
+    result, run = silenced(tmp_path, tiny(*LEVELS), lambda answers, errs, who: errs & (who % 2 == 0))
+    silent, found = result["silent"], audit(run).silent
+    assert (result["status"], silent["matters"], found.matters) == ("done", True, True)
+    assert result["estimate"]["high"] < 0.37 < 0.4 < min(silent["estimate"]["high"], silent["left_out"]["high"])
     view = view_of(run)
-    assert view.verdict.tone == "open"
-    left_out = result["silent"]["left_out"]
-    assert left_out["high"] > 0.4
-    assert view.verdict.title.startswith("Inconclusive: error between ")
-    assert view.verdict.title.endswith(" with 95% confidence among all who were asked")
-    assert (
-        "did not answer: were they to differ from those who did, the loss could be anywhere in [" in view.verdict.detail
-    )
+    capsys.readouterr()
+    show.result({**result, "truth": None, "peak_memory_bytes": 0, "run": "run"}, simulated=True)
+    table = " ".join(capsys.readouterr().out.split())
+    for words in (said(run)[1], silent_in_words(result), report([view]), table):
+        assert f"{found.silence.missing:.1%} of " in words
+        assert ends_in_words(found.estimate.low, found.estimate.high) in words
+    verdict = view.verdict
+    assert verdict.tone == "open"
+    assert verdict.title.startswith("Inconclusive: error between ")
+    assert verdict.title.endswith(" with 95% confidence among all who were asked")
+    assert "did not answer: were they to differ from those who did, the loss could be anywhere in [" in verdict.detail
 
 
 @for_each("share", [0.2, 0.5, 1.0])
-def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_strict_0(tmp_path, share, monkeypatch):
+def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_strict_0(tmp_path, share):
     """The model errs on 40% and the level is 37%: answers 1 are left out, and a test on the others rejects it."""
-    chosen = tiny(*LEVELS)
-    with Bench(tmp_path / "state", chosen) as bench:
-        leave_out(monkeypatch, bench, lambda answers, errs, who: (answers == 1) & (who % 100 < round(100 * share)))
-        result = bench.run()
-        run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
+    result, run = silenced(tmp_path, tiny(*LEVELS), lambda a, errs, who: (a == 1) & (who % 100 < round(100 * share)))
     assert result["status"] == "done"
-    assert result["estimate"]["high"] < 0.37
-    assert result["silent"]["left_out"]["high"] >= 0.4
+    assert result["estimate"]["high"] < 0.37 < 0.4 <= result["silent"]["left_out"]["high"]
     code, output = said(run, "--strict", *keys(tmp_path, run))
-    assert code == 3
+    assert (code, said(run, *keys(tmp_path, run))[0]) == (3, 0)
     for words in (
         "the result depends on those who did not answer: with all of them against it, it is not shown",
         "; if no answer was left out because of what it says",
         "Verified, but it depends on the silent",
     ):
         assert words in output
-    assert said(run, *keys(tmp_path, run))[0] == 0
     title = view_of(run).verdict.title
     assert "below 37% with" not in title
     assert title.endswith("among all who were asked")
@@ -190,23 +188,220 @@ def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_str
 
 @for_each(("dropout", "status"), [(0.0, 0), (0.02, 0), (0.5, 3)])
 def test_an_interval_holds_for_all_who_were_asked_and_a_few_who_drop_out_are_no_3(tmp_path, dropout, status):
-    chosen = tiny("protocol=learn-and-test", "agents.count=6000", "curator.rounds=1", "agents.deadline=5",
-                  "agents.mechanism.epsilon=3")  # fmt: skip
-    with Bench(tmp_path / "state", chosen) as bench:
-        bench.population._dropout = dropout
-        result = bench.run()
-        run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
+    chosen = tiny(*CHOSEN[:1], "agents.count=6000", *CHOSEN[3:5], "agents.mechanism.epsilon=3")
+    result, run = silenced(tmp_path, chosen, dropout)
     assert said(run, "--strict", *keys(tmp_path, run))[0] == status
     verdict = view_of(run).verdict
     assert (verdict.tone == "good") == (status == 0)
     assert verdict.title.endswith(" among all who were asked") == (dropout > 0.0)
     if dropout:
-        low, high = result["silent"]["left_out"]["low"], result["silent"]["left_out"]["high"]
-        assert low < result["estimate"]["low"]
-        assert high > result["estimate"]["high"]
+        left_out, found = result["silent"]["left_out"], result["estimate"]
+        assert left_out["low"] < found["low"] < found["high"] < left_out["high"]
 
 
-def table_of(result: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
-    capsys.readouterr()
-    show.result({**result, "truth": None, "peak_memory_bytes": 0, "run": "run"}, simulated=True)
-    return " ".join(capsys.readouterr().out.split())
+# Who vouches for people: a referee that invents them, or moves credentials about, and hosts beyond their grants.
+
+VOUCHED, ALONE, HOSTED = 12, 3, 85
+
+
+def granted(folder: Path, invited: Path, people: int) -> None:
+    """Give the host whose state directory will be ``folder`` a grant."""
+    folder.mkdir(parents=True, exist_ok=True)
+    key = Identity.load_or_create(folder / "identity.key").public
+    (folder / "grant.json").write_text(json.dumps(grant(invited, key, "City Hospital", people).wire()))
+
+
+class World:
+    """A run of a granted host, of individuals with credentials, and of some who enrolled before there was an issuer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, chosen = folder, tiny(*OF_A_HUNDRED)
+        with an_issuer(folder / "issuer") as party:
+            self.key = party.public
+            self.other = IssuerKey(tokens=self.key.tokens, grants="0" * 64)
+            granted(folder / "state" / "agents", folder / "issuer", 90)
+            with Bench(folder / "state", chosen, individuals=VOUCHED + ALONE, issuers=[self.key]) as bench:
+                agents = [LightAgent.fresh() for _ in range(VOUCHED + ALONE)]
+                bench.referee.registrar.issuers = ()
+                for agent in agents[VOUCHED:]:
+                    bench.referee.enrol(enrolment(agent), TOKEN)
+                bench.referee.registrar.issuers = (self.key,)
+                for agent, code in zip(agents, codes(folder / "issuer", VOUCHED), strict=False):
+                    bench.referee.enrol(enrolment(agent, credential=credential(party, code, agent.key)), TOKEN)
+                bench.meanwhile(lambda: answer(bench, agents))
+                bench.run()
+                self.run = bench.leave()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World(tmp_path_factory.mktemp("vouched"))
+
+
+@pytest.fixture
+def vouched(world, tmp_path) -> Path:
+    """A copy of that run's folder."""
+    return Path(shutil.copytree(world.run, tmp_path / "run"))
+
+
+def test_an_audit_says_for_whom_an_issuer_vouches_and_for_whom_nobody_does(world, vouched):
+    found = audit(vouched, issuers=[world.key]).vouching
+    (by,) = found.issuers.values()
+    assert (by.pinned, by.individuals, by.hosts) == (True, VOUCHED, (GrantedHost("City Hospital", HOSTED, 90),))
+    assert (found.individuals, found.hosts, found.strangers) == (ALONE, (), ALONE)
+    name = world.key.fingerprint()
+    code, output = said(vouched, "--issuer", world.folder / "issuer" / "issuer.json")
+    for words in (
+        f"issuer {name[:16]}... vouches for 12 individuals and 85 people of City Hospital (at most 90) ",
+        "no issuer vouches for 3 individuals, on the referee's word alone",
+    ):
+        assert (code, words in output) == (0, True)
+    document = json.loads(CliRunner().invoke(app, ["audit", str(vouched), "--json"]).output)["participants"]
+    assert document["vouched_by"][name]["individuals"] == VOUCHED
+    assert document["not_vouched"] == {"individuals": ALONE, "hosts": []}
+    assert document["answers_not_vouched"] == 100  # its keys were not given
+    # An issuer whose keys are not known from elsewhere counts for nobody.
+    found = audit(vouched).vouching
+    assert ([by.pinned for by in found.issuers.values()], found.strangers) == ([False], 100)
+    assert "which may be anybody (give the keys" in said(vouched)[1]
+    assert audit(vouched, issuers=[world.other]).vouching.strangers == 100 - VOUCHED  # another key of grants
+
+
+Shown = list[tuple[int, bytes]]
+
+
+def lies(run: Path, world: World, change: Callable[[Shown], Shown]) -> None:
+    """Change the file of vouchers, and sign the transcript anew as only the referee can."""
+    shown = [(first, stored(voucher)) for first, voucher in unpacked(io.BytesIO((world.run / "vouchers").read_bytes()))]
+    pieces = list(packed(change(shown)))
+    (run / "vouchers").write_bytes(b"".join(pieces))
+    digest = hashlib.sha256(b"".join(pieces)).hexdigest()
+    resign(world.folder, run, lie((0, "vouchers", "count", len(pieces)), (0, "vouchers", "sha256", digest)))
+
+
+LIES: dict[str, tuple[str, Callable[[Shown], Shown]]] = {
+    "one credential for two keys": (
+        "made for another key, or forged",
+        lambda v: sorted([*v, (HOSTED, v[-1][1])]),  # the first of those who have none
+    ),
+    "one credential in the place of another": (
+        "made for another key, or forged",
+        lambda v: [*v[:-1], (v[-1][0], v[-2][1])],
+    ),
+    "a forged signature": ("forged", lambda v: [*v[:-1], (v[-1][0], v[-1][1][:-1] + b"\x00")]),
+    "a credential for a host": ("for one person", lambda v: [(0, v[-1][1]), *v[1:]]),
+    "a grant for an individual": ("for the host with the key", lambda v: [*v[:-1], (v[-1][0], v[0][1])]),
+    "something for nobody": ("no participant begins", lambda v: [v[0], (1, v[-1][1]), *v[1:]]),
+    "the same twice": ("not in the order of agents", lambda v: [*v, v[-1]]),
+}
+
+
+def test_a_referee_that_moves_vouchers_about_is_caught(world, vouched, tmp_path):
+    """It can hide that somebody is vouched for; that only makes its own word count for more people."""
+    for name, (why, change) in LIES.items():
+        lies(vouched, world, change)
+        with pytest.raises(AuditFailed) as failed:
+            audit(vouched, issuers=[world.key])
+        assert re.search(why, str(failed.value)), name
+    lies(vouched, world, lambda v: v[:-1])
+    assert audit(vouched, issuers=[world.key]).vouching.individuals == ALONE + 1
+    with an_issuer(tmp_path / "own") as accomplice:  # it vouches for its inventions itself
+        lies(vouched, world, lambda v: v)
+        resign(world.folder, vouched, lie((0, "vouchers", "issuers", [accomplice.public.wire()])))
+    found = audit(vouched, issuers=[world.key]).vouching
+    assert (found.issuers[world.key.fingerprint()].individuals, found.strangers) == (VOUCHED, ALONE)
+    (vouched / "vouchers").write_bytes((vouched / "vouchers").read_bytes()[:-1] + b"\x00")
+    with pytest.raises(AuditFailed, match="not the one that was signed"):
+        audit(vouched)
+    (vouched / "vouchers").unlink()
+    with pytest.raises(AuditFailed, match="vouchers"):
+        audit(vouched)
+
+
+@pytest.fixture
+def vouching(tmp_path) -> Iterator[tuple[Bench, Issuer, Callable[[LightAgent], Any]]]:
+    """A bench whose referee takes nobody without an issuer's word, the issuer, and how it makes a credential."""
+    with (
+        an_issuer(tmp_path / "issuer") as party,
+        Bench(tmp_path / "state", tiny(*OF_A_HUNDRED), individuals=50) as bench,
+    ):
+        bench.referee.registrar.issuers = (party.public,)
+        yield bench, party, lambda agent: credential(party, codes(tmp_path / "issuer", 1)[0], agent.key)
+
+
+def test_enrolments_that_nobody_vouches_for_are_refused_and_change_nothing(vouching, tmp_path):
+    bench, _, credential_of = vouching
+    referee, agent, thief, host = bench.referee, LightAgent.fresh(), LightAgent.fresh(), Identity.create()
+    shown = credential_of(agent)
+
+    def grant_of(key: str, people: int) -> Signed:
+        return enrolment(host, agents=7, grant=grant(tmp_path / "issuer", key, "x", people).wire())
+
+    for signed, why in (
+        (enrolment(agent), "an issuer must vouch"),
+        (enrolment(thief, credential=shown), "made for another key"),
+        (enrolment(agent, credential=shown.model_copy(update={"nonce": "0" * 64})), "forged"),
+        (enrolment(agent, credential=shown, agents=7), "is for one person"),
+        (enrolment(host, agents=7), "get a grant"),
+        (grant_of(host.public, 6), "at most 6 people, the host brings 7"),
+        (grant_of(agent.key, 7), "for the host with the key"),
+    ):
+        with pytest.raises(NotVouched, match=why):
+            referee.enrol(signed, TOKEN)
+    assert (len(referee.registrar.roster), list(referee.store.vouchers(1 << 40))) == (1, [])
+    first = referee.enrol(enrolment(agent, credential=shown), TOKEN)
+    for again in (enrolment(agent, credential=shown), enrolment(agent)):  # a replay is nobody else
+        assert referee.enrol(again, TOKEN) == first
+    with pytest.raises(NotVouched):
+        referee.enrol(enrolment(thief, credential=shown), TOKEN)
+    assert len(referee.registrar.roster) == 2
+    referee.enrol(grant_of(host.public, 7), TOKEN)
+    assert len(list(referee.store.vouchers(1 << 40))) == 2
+
+
+def test_two_processes_of_a_referee_take_a_credential_once(vouching, tmp_path):
+    bench, party, credential_of = vouching
+    state = tmp_path / "state/referee"
+    settings = RefereeSettings(f"sqlite:///{state}/referee.sqlite", state / "identity.key")
+    agent, thief = LightAgent.fresh(), LightAgent.fresh()
+    shown = credential_of(agent)
+    with closing(Referee(tmp_path / "second", bench.curator, settings=settings, issuers=[party.public])) as second:
+        first = bench.referee.enrol(enrolment(agent, credential=shown), TOKEN)
+        assert second.enrol(enrolment(agent, credential=shown), TOKEN) == first
+        with pytest.raises(NotVouched):
+            second.enrol(enrolment(thief, credential=shown), TOKEN)
+        assert [number for number, _ in second.store.vouchers(1 << 40)] == [50]
+
+
+@pytest.mark.slow
+def test_six_thousand_inventions_are_named_as_the_referees_word(tmp_path):
+    """What was published as verified: the audit says that nobody vouches for a single one."""
+    chosen = tiny("protocol=learn-and-test", "agents.count=6001", "agents.batch=6001", "curator.rounds=1")
+    with an_issuer(tmp_path / "issuer") as party, Bench(tmp_path / "state", chosen, individuals=6000) as bench:
+        inventions = [LightAgent.fresh() for _ in range(6000)]
+        bench.referee.registrar.enrol([(enrolment(agent), TOKEN) for agent in inventions])
+        bench.referee.registrar.issuers = (party.public,)  # it says that it has one
+        bench.meanwhile(lambda: answer(bench, inventions))
+        bench.run()
+        code, output = said(bench.leave(), "--issuer", tmp_path / "issuer" / "issuer.json")
+    assert code == 0
+    assert "vouches for 0 individuals" in output
+    assert "no issuer vouches for 6,001 individuals, on the referee's word alone" in output
+
+
+@pytest.mark.slow
+def test_a_strict_audit_of_real_people_takes_those_alone_for_whom_a_known_issuer_vouches(tmp_path, monkeypatch):
+    chosen, known = own(tmp_path), tmp_path / "issuer" / "issuer.json"
+    with an_issuer(tmp_path / "issuer") as party:
+        for name, status in (("word", 1), ("grant", 0)):
+            folder = tmp_path / name
+            if name == "grant":
+                granted(folder / "state" / "agents", tmp_path / "issuer", 60)
+                monkeypatch.setattr("deploy.deployment.Referee", partial(Referee, issuers=[party.public]))
+            deployed = Embedded(folder / "state", Charging(folder / "ledger"))
+            run = leave_folder(folder / "run", chosen, 1, deployed.run(chosen, None, "run", lambda text, numbers: None))
+            given = ["--strict", *keys(folder, run)]
+            code, output = said(run, *given)
+            assert code == 1
+            assert "answers are of people for whom no issuer vouches that is known from elsewhere" in output
+            assert (said(run, *given[1:])[0], said(run, *given, "--issuer", known)[0]) == (0, status)

@@ -35,8 +35,7 @@ from referee.protocols.learn_and_test import student
 from referee.protocols.local import MAX_STEPS, MIN_PER_COORDINATE, TESTED, averages, discriminant
 from referee.view import show
 from referee.view.pages import report
-from referee.view.run_view import run_view
-from referee.view.wording import verdict
+from referee.view.wording import run_view, verdict
 from tests.referee.protocols.test_protocol_contract import World, play, played
 from tests.support import ABOUT, Bench, audited, small, tiny
 from tests.tiers import for_each

@@ -24,17 +24,14 @@ from common.log.witness import last_head
 from common.net import monitoring
 from common.net.client import HttpWitness, WitnessClient
 from common.privacy.guarantee import NOTHING
-from curator.startup import open_curator
 from local_agent.person import checking
 from referee.runs import execution
 from referee.service import runner as running
-from referee.service.app import referee_app
 from referee.service.referee import CuratorClient
-from referee.service.runner import Runner
 from referee.service.witness import HEADS, witness_app
 from referee.witness_log import WitnessLog
-from tests.referee.service.test_referee import until
-from tests.support import TOKEN, Bench, Curators, served, tiny
+from tests.referee.service.test_referee import driving, ended, until
+from tests.support import TOKEN, Bench, asking, tiny
 
 SIGNER, HONEST, STRANGER = Identity.create(), Identity.create(), Identity.create()
 Answer = tuple[int, bytes] | None
@@ -105,13 +102,11 @@ class Peer:
 
     Attributes:
         lie: What a PUT is answered, given the signed message; None: the word of an honest witness.
-        asked: How many PUTs have come.
     """
 
     def __init__(self, signer: Identity = SIGNER) -> None:
         self.lie: Callable[[Signed], Answer] | None = None
         self.key: Callable[[], Answer] = lambda: (200, json.dumps({"key": signer.public}).encode())
-        self.asked = 0
         self._over = threading.Event()
         self._folder = tempfile.TemporaryDirectory()
         log = WitnessLog(Path(self._folder.name), signer)
@@ -130,14 +125,9 @@ class Peer:
                 self._answer((200, b"[" + b",".join(log.lines(referee, run, after, most)) + b"]"))
 
             def do_PUT(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                peer.asked += 1
-                signed = Signed.model_validate_json(body)
+                signed = Signed.model_validate_json(self.rfile.read(int(self.headers["Content-Length"])))
                 FIRST.setdefault(signed.message["run"], signed)
-                if peer.lie is not None:
-                    self._answer(peer.lie(signed))
-                    return
-                self._answer((200, log.keep(signed).raw()))
+                self._answer((200, log.keep(signed).raw()) if peer.lie is None else peer.lie(signed))
 
             def _answer(self, answer: Answer) -> None:
                 if answer is None:
@@ -174,40 +164,17 @@ def watched(folder: Path, patience: float = 0.2) -> Iterator[tuple[Peer, Bench, 
         closing(Peer(HONEST)) as honest,
         closing(WitnessClient(peer.url, TOKEN, patience=patience)) as first,
         closing(WitnessClient(honest.url, TOKEN)) as second,
-        closing(Curators(folder / "curators", lambda own: open_curator(tiny(), own, 1, None))) as curators,
-        Bench(folder / "bench", MANY, curator=lambda own: curators, watching=[first, second]) as bench,
+        driving(folder, 30_000, [first, second]) as (bench, runner, _, operator),
     ):
-        bench.referee.allow("operator", TOKEN)
-        runner = Runner(bench.referee)
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        with (
-            served(referee_app(bench.referee, runner)) as address,
-            httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=600) as operator,
-        ):
-            runner.start()
-            try:
-                yield peer, bench, operator
-            finally:
-                runner.stop()
-
-
-def finished(bench: Bench, run: str) -> dict[str, Any]:
-    """Create a run, and wait for its end."""
-    bench.referee.create(run, QUICK, 1)
-    until(lambda: bench.referee.store.run(run).result is not None)
-    result = bench.referee.store.run(run).result
-    assert result is not None
-    return result
+        runner.start()
+        yield peer, bench, operator
 
 
 def witnesses_of_the_end(bench: Bench, run: str) -> list[str]:
     kept, last = bench.referee.store.last_checkpoint(run), bench.referee.store.last_entry(run)
-    assert kept is not None
-    assert last is not None
     return list(kept.seen()) if kept.verified().entries == last.index + 1 else []
 
 
-MANY = tiny("agents.count=30000")
 QUICK = tiny("agents.count=600", "agents.batch=200", "agents.deadline=5").wire()
 
 
@@ -230,17 +197,15 @@ def test_no_answer_of_a_witness_ends_a_run_that_it_knows_of(tmp_path, caplog, mo
             until(lambda: not any(checkpoints.owed(line.run) for line in store.runs()))
             checkpoints._due.clear()
             bench.hooks = [turn]
-            result = finished(bench, run)
+            result = ended(bench, run, QUICK)
             assert switched.is_set(), name
             assert result["status"] in ("done", "exhausted"), (name, result["reason"])
             assert checkpoints.owed(run), name  # the hostile one has not signed the end
             until(lambda run=run: witnesses_of_the_end(bench, run) == [HONEST.public])
             assert operator.get("/v1/ready").status_code == 200, name
             notes = [note["text"] for note in operator.get(f"/v1/runs/{run}").json()["progress"]]
-            passed = [note for note in notes if "its checkpoint is not witnessed yet" in note]
-            assert len(passed) == 1, (name, notes)
-            assert peer.url in passed[0]
-            assert len(passed[0]) < 3000
+            (passed,) = (note for note in notes if "its checkpoint is not witnessed yet" in note)
+            assert (peer.url in passed, len(passed) < 3000) == (True, True), name
             logged = [line for line in caplog.records if "a witness is passed over" in line.getMessage()]
             assert len(logged) == 1, (name, [line.getMessage() for line in logged])
             shown = operator.get("/v1/metrics").text
@@ -248,8 +213,9 @@ def test_no_answer_of_a_witness_ends_a_run_that_it_knows_of(tmp_path, caplog, mo
         peer.lie = None
         until(lambda: not any(checkpoints.owed(line.run) for line in store.runs()))  # it is told in the end
         until(lambda: not checkpoints.standing[peer.url].problem)
-        assert f'tandem_witness_answers{{witness="{peer.url}"}} 1' in operator.get("/v1/metrics").text
-        assert 'tandem_thread_failures_total{thread="runner"} 0' in operator.get("/v1/metrics").text
+        shown = operator.get("/v1/metrics").text
+        assert f'tandem_witness_answers{{witness="{peer.url}"}} 1' in shown
+        assert 'tandem_thread_failures_total{thread="runner"} 0' in shown
 
 
 @pytest.mark.slow
@@ -269,12 +235,12 @@ def test_a_witness_that_lies_before_anybody_is_asked_ends_that_run_with_a_reason
         lies = ("another checkpoint", "another key", "garbage", "cancelled", "an invented history")
         for number, name in enumerate((*keys, *lies)):
             peer.key, peer.lie = keys.get(name, honest), None if name in keys else LIES[name]
-            result = finished(bench, f"failed-{number}")
-            assert result["status"] == "failed", name
-            assert "fix that witness, or start the referee without it" in result["reason"]
-            assert (result["agents"]["asked"], result["privacy"]["curator"]) == (0, NOTHING.wire()), name
+            result = ended(bench, f"failed-{number}", QUICK)
+            assert "fix that witness, or start the referee without it" in result["reason"], name
+            found = result["status"], result["agents"]["asked"], result["privacy"]["curator"]
+            assert found == ("failed", 0, NOTHING.wire()), name
         peer.key, peer.lie = honest, None
-        assert finished(bench, "honest")["status"] in ("done", "exhausted")
+        assert ended(bench, "honest", QUICK)["status"] in ("done", "exhausted")
         assert operator.get("/v1/ready").status_code == 200
 
 
@@ -282,19 +248,17 @@ def test_a_witness_that_lies_before_anybody_is_asked_ends_that_run_with_a_reason
 @pytest.mark.parametrize("hangs", ["no answer", "503 for ever"])
 def test_a_run_that_waits_for_a_witness_is_cancelled_and_others_go_on_beside_it(tmp_path, hangs):
     with watched(tmp_path, patience=600.0) as (peer, bench, operator):
-        store = bench.referee.store
         bench.hooks = [lambda: None]
-        assert finished(bench, "first")["status"] in ("done", "exhausted")
+        assert ended(bench, "first", QUICK)["status"] in ("done", "exhausted")
         peer.lie = LIES[hangs]
         bench.referee.create("stuck", QUICK, 1)
         until(lambda: any("waits for a witness" in note.text for note in bench.referee.notes("stuck")))
-        assert store.run("stuck").result is None
+        assert bench.referee.store.run("stuck").result is None
         assert operator.get("/v1/ready").status_code == 200
         assert operator.put("/v1/runs/stuck/cancellation").json()["status"] in ("cancelling", "cancelled")
-        until(lambda: store.run("stuck").result is not None)
-        assert store.run("stuck").status == "cancelled"
+        assert ended(bench, "stuck")["status"] == "cancelled"
         peer.lie = None
-        assert finished(bench, "last")["status"] in ("done", "exhausted")
+        assert ended(bench, "last", QUICK)["status"] in ("done", "exhausted")
 
 
 STALLS: dict[str, Answer] = {"no answer": None, "202 for ever": (202, b"{}"), "503 for ever": (503, b"{}")}
@@ -305,14 +269,12 @@ STALLS: dict[str, Answer] = {"no answer": None, "202 for ever": (202, b"{}"), "5
 def test_a_run_is_cancelled_however_its_curator_stalls(tmp_path, at):
     """The curator is honest up to a message of one kind, and stalls from there on, also when the run has to end."""
     with (
-        closing(Curators(tmp_path / "curators", lambda own: open_curator(tiny(), own, 1, None))) as curators,
         closing(Peer()) as peer,
         closing(CuratorClient(peer.url)) as client,
-        Bench(tmp_path / "bench", tiny("agents.count=6000")) as bench,
+        driving(tmp_path, 6000) as (bench, runner, _, _),
     ):
-        client.identity, bench.referee._curator = bench.referee.identity, client
-        bench.referee.allow("operator", TOKEN)
-        bench.hooks = []
+        curators = bench._gate.curator
+        client.identity, bench.referee._curator, bench.hooks = bench.referee.identity, client, []
         ask = {"configuration": curators.open_run, "perform": curators.perform, "acknowledgement": curators.acknowledge}
         stall: list[Answer] = []
         met = threading.Event()
@@ -326,31 +288,25 @@ def test_a_run_is_cancelled_however_its_curator_stalls(tmp_path, at):
             return (204, b"") if reply is None else (200, reply.raw())
 
         peer.lie = answer
-        runner = Runner(bench.referee)
         runner.start()
-        try:
-            for number, (name, how) in enumerate(STALLS.items()):
-                if at == "configuration" and name == "503 for ever":
-                    continue  # nobody has agreed to anything: that is a curator which is away
-                stall[:] = [how]
-                met.clear()
-                run = f"run-{number}"
-                bench.referee.create(run, QUICK, 1)
-                assert met.wait(600), name
-                bench.referee.cancel(run)
-                until(lambda run=run: bench.referee.store.run(run).result is not None)
-                status = bench.referee.store.run(run).status
-                assert status == "cancelled" or at == "acknowledgement", name
-                if at == "acknowledgement":
-                    assert status in ("done", "exhausted"), name
-                    notes = [note.text for note in bench.referee.notes(run)]
-                    assert any("is not countersigned" in note for note in notes), name
-        finally:
-            runner.stop()
+        for number, (name, how) in enumerate(STALLS.items()):
+            if at == "configuration" and name == "503 for ever":
+                continue  # nobody has agreed to anything: that is a curator which is away
+            stall[:] = [how]
+            met.clear()
+            run = f"run-{number}"
+            bench.referee.create(run, QUICK, 1)
+            assert met.wait(600), name
+            bench.referee.cancel(run)
+            status, notes = ended(bench, run)["status"], [note.text for note in bench.referee.notes(run)]
+            if at == "acknowledgement":
+                assert status in ("done", "exhausted"), name
+                assert any("is not countersigned" in note for note in notes), name
+            else:
+                assert status == "cancelled", name
 
 
 SECRET = "witness-token"
-HEADERS = {"Authorization": f"Bearer {SECRET}"}
 REFEREE, CURATOR = Identity.create(), Identity.create()
 NAMES = ("runs", "heads", "identity", "lock", "con", "nul", "com1", "0", "a-", "z" * 64, "tmp", "jsonl")
 RUNS = ("runs", "Runs", "RUNS", "con", "CON", "Con", "-", "_", "a-b", "A-b", "a_b", "x" * 64, "X" * 64, "heads")
@@ -391,50 +347,42 @@ def test_a_file_name_stands_for_one_name_alone_also_where_case_does_not_count():
 
 def test_heads_of_any_name_leave_room_for_runs_and_for_each_other(tmp_path, monkeypatch):
     monkeypatch.setenv("TANDEM_WITNESS_TOKEN", SECRET)
-    with served(witness_app(tmp_path, SECRET)) as address, closing(WitnessClient(address, SECRET)) as client:
-        client.key()
-        for entries, name in enumerate(NAMES, start=1):
-            witness = HttpWitness(f"{address}/v1/heads/{name}")
-            assert last_head(witness) is None
-            witness.keep(head(entries))
-        for entries, name in enumerate(NAMES, start=1):
-            found = last_head(HttpWitness(f"{address}/v1/heads/{name}"))
-            assert found is not None
-            assert found.entries == entries
-        for run in RUNS:
-            client.keep(checkpoint(run))
-        for run in RUNS:
-            (kept,) = client.kept(REFEREE.public, run)
-            assert kept.verified(REFEREE.public).run == run
-        assert [seen.run for seen in client.runs(REFEREE.public)] == sorted(RUNS)
+    with asking(witness_app(tmp_path, SECRET), SECRET) as raw:
+        address = str(raw.base_url)
+        with closing(WitnessClient(address, SECRET)) as client:
+            client.key()
+            heads = [HttpWitness(f"{address}/v1/heads/{name}") for name in NAMES]
+            for entries, witness in enumerate(heads, start=1):
+                assert last_head(witness) is None
+                witness.keep(head(entries))
+            assert [last_head(witness).entries for witness in heads] == [*range(1, len(NAMES) + 1)]
+            for run in RUNS:
+                client.keep(checkpoint(run))
+            for run in RUNS:
+                (kept,) = client.kept(REFEREE.public, run)
+                assert kept.verified(REFEREE.public).run == run
+            assert [seen.run for seen in client.runs(REFEREE.public)] == sorted(RUNS)
         before = everything(tmp_path)
-        with httpx.Client(base_url=address, headers=HEADERS, trust_env=False, timeout=600) as raw:
-            for name in NO_NAMES:
-                for path in (f"/v1/heads/{name}", f"/v1/runs/{REFEREE.public}/{name}"):
-                    if path.endswith(("/A", "/-a")) and "/runs/" in path:
-                        continue  # a run may be called so
-                    assert 400 <= raw.get(path).status_code < 500, path
-                    assert 400 <= raw.put(path, content=head().raw()).status_code < 500, path
-            for key in ("..", "A" * 64, "x", f"{REFEREE.public}%0a"):
-                assert 400 <= raw.put(f"/v1/runs/{key}/run", content=checkpoint("run").raw()).status_code < 500, key
+        refused = [f"/v1/heads/{name}" for name in NO_NAMES]
+        refused += [f"/v1/runs/{REFEREE.public}/{name}" for name in NO_NAMES if name not in ("A", "-a")]
+        for path in refused:
+            assert 400 <= raw.get(path).status_code < 500, path
+            assert 400 <= raw.put(path, content=head().raw()).status_code < 500, path
+        for key in ("..", "A" * 64, "x", f"{REFEREE.public}%0a"):
+            assert 400 <= raw.put(f"/v1/runs/{key}/run", content=checkpoint("run").raw()).status_code < 500, key
         assert everything(tmp_path) == before
 
 
 def test_an_agent_keeps_what_it_was_shown_of_runs_that_differ_by_case(tmp_path):
-    for run in RUNS:
+    def store(folder: Path, run: str) -> None:
         stored = StoredCheckpoint(checkpoint=checkpoint(run))
-        checking.store_seen(tmp_path, run, checking.SeenCheckpoint(stored, frozenset({1})))
-    files = [path.name.lower() for path in (tmp_path / checking.SEEN_FOLDER).iterdir()]
-    assert len(set(files)) == len(RUNS)
+        checking.store_seen(folder, run, checking.SeenCheckpoint(stored, frozenset({1})))
+
     for run in RUNS:
-        found = checking.seen_checkpoint(tmp_path, run)
-        assert found is not None
-        assert found.kept.verified().run == run
-    old = tmp_path / "old"
-    stored = StoredCheckpoint(checkpoint=checkpoint("Run"))
-    checking.store_seen(old, "Run", checking.SeenCheckpoint(stored, frozenset({1})))
-    (file,) = (old / checking.SEEN_FOLDER).iterdir()
-    file.rename(file.with_name("Run.json"))
-    assert checking.seen_checkpoint(old, "Run") is not None
-    file.with_name("Run.json").rename(file.with_name("RUN.json"))  # as a file system without case finds it
-    assert checking.seen_checkpoint(old, "RUN") is None
+        store(tmp_path, run)
+    assert len({path.name.lower() for path in (tmp_path / checking.SEEN_FOLDER).iterdir()}) == len(RUNS)
+    for run in RUNS:
+        assert checking.seen_checkpoint(tmp_path, run).kept.verified().run == run
+    # As a file system without case finds it.
+    checking._seen_path(tmp_path, "Runs").rename(checking._seen_path(tmp_path, "rUNS"))
+    assert checking.seen_checkpoint(tmp_path, "rUNS") is None

@@ -2,10 +2,12 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
 
@@ -14,12 +16,14 @@ from common.core.errors import BadInput, BadMessage, BadScenario, Conflict, NotF
 from common.crypto.identity import Identity
 from common.net import messages
 from curator.curator import Curator
+from curator.startup import open_curator
 from local_agent.hosted.population import Population
 from referee.audit.audit import audit
+from referee.service.app import referee_app
 from referee.service.referee import Referee
-from referee.service.runner import Runner
+from referee.service.runner import Follower, Runner
 from referee.store import RefereeStore
-from tests.support import TOKEN, Bench, leave_folder, seal, tiny
+from tests.support import TOKEN, Bench, Curators, asking, leave_folder, seal, tiny
 from tests.tiers import for_each, thinned
 
 pytestmark = pytest.mark.usefixtures("each_store")
@@ -89,34 +93,29 @@ def at_once(work: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -> 
 
 def test_a_run_is_created_once_and_means_one_request(bench):
     wire = bench.chosen.wire()
-    first = bench.referee.create("a", wire, 1)
+    first = bench.referee.create("a", {**wire, "data": "/home/somebody/records"}, 1)
+    assert first.scenario["data"] is None  # nobody's path is published
     assert bench.referee.create("a", wire, 1) == first
-    with pytest.raises(Conflict):
-        bench.referee.create("a", wire, 2)
-    with pytest.raises(Conflict):
-        bench.referee.create("a", {**wire, "alpha": 0.1}, 1)
-    with pytest.raises(NotFound):
-        bench.referee.configuration("a")
-    with pytest.raises(NotFound):
-        bench.referee.configuration("b")
+    for other, seed in ((wire, 2), ({**wire, "alpha": 0.1}, 1)):
+        with pytest.raises(Conflict):
+            bench.referee.create("a", other, seed)
+    for name in ("a", "b"):
+        with pytest.raises(NotFound):
+            bench.referee.configuration(name)
 
 
 def test_many_create_the_same_and_other_runs_at_once(bench):
     """Twelve threads, four names: every request is answered, four runs exist."""
-    failures: list[BaseException] = []
-    barrier = threading.Barrier(12)
+    barrier, done = threading.Barrier(12), []
 
     def work(number: int) -> None:
-        try:
-            barrier.wait()
-            bench.referee.create(f"run-{number % 4}", bench.chosen.wire(), 1)
-            bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=number + 1)), TOKEN)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test must show it
-            failures.append(error)
+        barrier.wait()
+        bench.referee.create(f"run-{number % 4}", bench.chosen.wire(), 1)
+        bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=number + 1)), TOKEN)
+        done.append(number)
 
     at_once(work, [(number,) for number in range(12)])
-    assert failures == []
-    assert len(bench.referee.store.unfinished()) == 4
+    assert (len(done), len(bench.referee.store.unfinished())) == (12, 4)
     after = 0
     for participant in bench.referee.store.participants():
         assert participant.first == after
@@ -124,22 +123,20 @@ def test_many_create_the_same_and_other_runs_at_once(bench):
     assert after == 6000 + 78
 
 
-@pytest.mark.parametrize("part", ["n", "rounds", "eta", "kappa"])
-def test_what_is_left_at_plan_is_refused(bench, part):
+def test_what_is_left_at_plan_is_refused(bench):
     wire = bench.chosen.wire()
-    with pytest.raises(BadScenario, match="resolved"):
-        bench.referee.create("a", {**wire, "curator": {**wire["curator"], part: "plan"}}, 1)
-    with pytest.raises(BadScenario, match="resolved"):
-        bench.referee.create("a", {**wire, "agents": {**wire["agents"], "count": "plan"}}, 1)
-    with pytest.raises(BadInput, match="gossip"):
-        bench.referee.create("a", {**wire, "protocol": "gossip"}, 1)
-    with pytest.raises(BadMessage):
-        bench.referee.create("a", {**wire, "curator": {**wire["curator"], "learner": {"steps": float("nan")}}}, 1)
-
-
-def test_nobodys_path_is_published(bench):
-    wire = {**bench.chosen.wire(), "data": "/home/somebody/records"}
-    assert bench.referee.create("a", wire, 1).scenario["data"] is None
+    curator = wire["curator"]
+    for change, error, why in (
+        *(
+            ({"curator": {**curator, part: "plan"}}, BadScenario, "resolved")
+            for part in ("n", "rounds", "eta", "kappa")
+        ),
+        ({"agents": {**wire["agents"], "count": "plan"}}, BadScenario, "resolved"),
+        ({"protocol": "gossip"}, BadInput, "gossip"),
+        ({"curator": {**curator, "learner": {"steps": float("nan")}}}, BadMessage, None),
+    ):
+        with pytest.raises(error, match=why):
+            bench.referee.create("a", {**wire, **change}, 1)
 
 
 def test_a_second_run_asks_only_agents_that_were_never_asked(tmp_path, monkeypatch):
@@ -154,8 +151,6 @@ def test_a_second_run_asks_only_agents_that_were_never_asked(tmp_path, monkeypat
         bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=5000)), TOKEN)
         bench.open("first")
         bench.referee._execution(bench.referee.create("second", bench.chosen.wire(), 1)).begin(lambda note: None)
-        with pytest.raises(NotFound):
-            bench.referee.configuration("third")
         again = bench.run("second")
         assert (again["status"], again["answer"]) == ("refused", None)
         assert "belongs to run 'first'" in again["reason"]
@@ -165,15 +160,14 @@ def test_a_second_run_asks_only_agents_that_were_never_asked(tmp_path, monkeypat
 def test_a_curator_whose_reply_is_anothers_or_none_ends_the_run_without_an_answer(tmp_path, what):
     with Bench(tmp_path) as bench:
         gate, own, stranger = bench._gate, bench.curator._journal.identity, Identity.create()
-        open_run, perform = gate.open_run, gate.perform
-        if what == "no terms":
-            gate.open_run = lambda signed: stranger.sign("perform", open_run(signed).message)  # type: ignore[method-assign]
-        else:
-            gate.perform = lambda signed: {  # type: ignore[method-assign]
-                "another key": lambda message: stranger.sign("release", message),
-                "another kind": lambda message: own.sign("terms", message),
-                "no fields": lambda message: own.sign("release", {}),
-            }[what](perform(signed).message)
+        method, sign = {
+            "no terms": ("open_run", lambda message: stranger.sign("perform", message)),
+            "another key": ("perform", lambda message: stranger.sign("release", message)),
+            "another kind": ("perform", lambda message: own.sign("terms", message)),
+            "no fields": ("perform", lambda message: own.sign("release", {})),
+        }[what]
+        honest = getattr(gate, method)
+        setattr(gate, method, lambda signed: sign(honest(signed).message))
         result = bench.run()
         status = "refused" if what == "no fields" else "failed"
         assert (result["status"], result["answer"], result["estimate"]) == (status, None, None)
@@ -200,63 +194,71 @@ def running(bench: Bench) -> Iterator[Runner]:
         runner.stop()
 
 
-def test_the_runner_takes_up_what_is_unfinished_and_what_is_new(bench, monkeypatch):
-    monkeypatch.setattr("referee.runs.execution.ENROLMENT_PATIENCE", 0.05)
-    bench.referee.create("first", bench.chosen.wire(), 1)
-    with running(bench) as runner:
-        until(lambda: bench.referee.store.run("first").result is not None)
-        bench.referee.create("second", bench.chosen.wire(), 1)
-        runner.wake()
-        until(lambda: bench.referee.store.run("second").result is not None)
-    assert bench.referee.store.run("first").status == "exhausted"
+def ended(bench: Bench, run: str, wire: Any = None) -> Any:
+    """Wait for the end of a run, which is created if there is a scenario; return its result."""
+    if wire is not None:
+        bench.referee.create(run, wire, 1)
+    until(lambda: bench.referee.store.run(run).result is not None)
+    return bench.referee.store.run(run).result
 
 
-def test_a_bug_fails_its_run_and_not_the_next(bench, monkeypatch, caplog):
-    real, calls = Referee.execute, []
+@contextmanager
+def driving(
+    folder: Path, agents: int, watching: Sequence[Any] = ()
+) -> Iterator[tuple[Bench, Runner, Follower, httpx.Client]]:
+    """A referee with a curator for each run that serves its operator, and has not begun to drive."""
+    with (
+        closing(Curators(folder / "curators", lambda own: open_curator(tiny(), own, 1, None))) as curators,
+        Bench(
+            folder / "bench", tiny(f"agents.count={agents}"), curator=lambda own: curators, watching=watching
+        ) as bench,
+    ):
+        bench.referee.allow("operator", TOKEN)
+        runner, follower = Runner(bench.referee), Follower(bench.referee)
+        with asking(referee_app(bench.referee, runner, [follower.threads])) as operator:
+            try:
+                yield bench, runner, follower, operator
+            finally:
+                follower.stop()
+                runner.stop()
 
-    def broken(self: Referee, run: str, **named: Any) -> Any:
-        calls.append(run)
-        if run == "first":
-            raise ZeroDivisionError("a bug")
-        return real(self, run, **named)
 
-    monkeypatch.setattr(Referee, "execute", broken)
-    for name in ("first", "second"):
-        bench.referee.create(name, bench.chosen.wire(), 1)
-    with running(bench):
-        until(lambda: bench.referee.store.run("second").result is not None)
-    first = bench.referee.store.run("first")
-    assert (first.status, first.result["answer"]) == ("failed", None)
-    assert "fault of the referee" in first.result["reason"]
-    assert "ZeroDivisionError" in caplog.text
-
-
-def test_a_database_that_is_away_fails_nothing(bench, monkeypatch, caplog):
+def test_a_bug_fails_its_run_and_a_database_that_is_away_fails_nothing(bench, monkeypatch, caplog):
     monkeypatch.setattr(referee.service.runner, "PAUSE", 0.01)
-    real, calls = Referee.execute, []
+    monkeypatch.setattr("referee.runs.execution.ENROLMENT_PATIENCE", 0.05)
+    real = Referee.execute
+    raised = [OSError(28, "full"), OperationalError("insert", {}, Exception("disk I/O error"))]
 
     def shaky(self: Referee, run: str, **named: Any) -> Any:
-        calls.append(run)
-        if len(calls) < 3:
-            raise (
-                OperationalError("insert", {}, Exception("disk I/O error")) if len(calls) == 1 else OSError(28, "full")
-            )
+        if run == "first":
+            raise ZeroDivisionError("a bug")
+        if raised:
+            raise raised.pop()
         return real(self, run, **named)
 
     monkeypatch.setattr(Referee, "execute", shaky)
-    bench.referee.create("first", bench.chosen.wire(), 1)
-    with running(bench):
-        until(lambda: bench.referee.store.run("first").result is not None)
-    assert bench.referee.store.run("first").status == "exhausted"
-    assert "tried again" in caplog.text
+    for name in ("first", "second"):
+        bench.referee.create(name, bench.chosen.wire(), 1)
+    with running(bench) as runner:  # it takes up what is unfinished, and what is new
+        ended(bench, "second")
+        bench.referee.create("third", bench.chosen.wire(), 1)
+        runner.wake()
+        ended(bench, "third")
+    first = bench.referee.store.run("first")
+    assert (first.status, first.result["answer"], bench.referee.store.run("second").status) == (
+        "failed",
+        None,
+        "exhausted",
+    )
+    assert "fault of the referee" in first.result["reason"]
+    assert all(words in caplog.text for words in ("ZeroDivisionError", "tried again"))
 
 
 def test_a_run_given_up_in_the_middle_can_be_audited(tmp_path):
     with Bench(tmp_path / "state") as bench:
         bench.open()
         bench.referee.give_up("run", "a fault")
-        folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
-    assert audit(folder).status == "failed"
+        assert audit(bench.leave()).status == "failed"
 
 
 def test_one_state_directory_is_one_referees(bench):

@@ -2,8 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -16,21 +16,19 @@ from common.net import monitoring
 from common.net.batching import Grouped
 from curator import state as directory
 from curator.app import curator_app
-from curator.startup import open_curator
 from deploy.processes import PartyProcess
 from local_agent.metrics import exposed
 from referee.protocols.base import PROTOCOLS
 from referee.service import runner as running
-from referee.service.app import referee_app
-from referee.service.runner import Follower, Runner
 from tests.common.core.test_machine import KINDS
 from tests.curator.test_curator_app import perform, put
 from tests.deploy.test_processes import party
-from tests.referee.service.test_referee import until
-from tests.support import TOKEN, Bench, Curators, served, tiny
+from tests.referee.service.test_referee import driving, ended, until
+from tests.support import TOKEN, Bench, asking, tiny
 
 pytestmark = pytest.mark.slow
 QUICK = tiny("agents.count=600", "agents.batch=200", "agents.deadline=5").wire()
+CROWD = 60_000
 
 
 @pytest.fixture(autouse=True)
@@ -53,48 +51,18 @@ class Failing:
         return self.call(*arguments, **named)
 
 
-@contextmanager
-def driving(folder) -> Iterator[tuple[Bench, Runner, Follower, httpx.Client]]:
-    """A referee that serves its operator and has not begun to drive."""
-    with (
-        closing(Curators(folder / "curators", lambda own: open_curator(tiny(), own, 1, None))) as curators,
-        Bench(folder / "bench", tiny("agents.count=60000"), curator=lambda own: curators) as bench,
-    ):
-        bench.referee.allow("operator", TOKEN)
-        runner, follower = Runner(bench.referee), Follower(bench.referee)
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        with (
-            served(referee_app(bench.referee, runner, [follower.threads])) as address,
-            httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=600) as operator,
-        ):
-            try:
-                yield bench, runner, follower, operator
-            finally:
-                follower.stop()
-                runner.stop()
-
-
-def ended(bench: Bench, run: str) -> dict[str, Any]:
-    until(lambda: bench.referee.store.run(run).result is not None)
-    result = bench.referee.store.run(run).result
-    assert result is not None
-    return result
-
-
 def test_no_thread_of_a_referee_ends_in_silence(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "CATCH_UP", 0.0)
-    with driving(tmp_path) as (bench, runner, follower, operator):
-        referee = bench.referee
+    with driving(tmp_path, CROWD) as (bench, runner, follower, operator):
+        referee, failing = bench.referee, {}
         monkeypatch.setattr(referee, "lease", 0.03)
-        places: dict[str, tuple[Any, str]] = {
-            "runner": (referee, "drive"),
-            "lease": (referee.store, "renew_lease"),
-            "witnesses": (referee, "catch_up"),
-            "follower": (referee.registrar, "refresh"),
-            "words": (PROTOCOLS, "names"),
-        }
-        failing = {}
-        for name, (owner, attribute) in places.items():
+        for name, owner, attribute in (
+            ("runner", referee, "drive"),
+            ("lease", referee.store, "renew_lease"),
+            ("witnesses", referee, "catch_up"),
+            ("follower", referee.registrar, "refresh"),
+            ("words", PROTOCOLS, "names"),
+        ):
             failing[name] = Failing(getattr(owner, attribute))
             monkeypatch.setattr(owner, attribute, failing[name])
         failing["words"].left = list(KINDS)
@@ -112,43 +80,38 @@ def test_no_thread_of_a_referee_ends_in_silence(tmp_path, monkeypatch):
         for name in failing:
             assert f'tandem_thread_failures_total{{thread="{name}"}} {len(KINDS)}' in shown, name
         monkeypatch.setattr(referee, "lease", 10.0)
-        referee.create("later", QUICK, 1)
-        runner.wake()
-        assert ended(bench, "later")["status"] in ("done", "exhausted")
+        assert ended(bench, "later", QUICK)["status"] in ("done", "exhausted")
         for kind in threads.values():
             kind._again.clear()  # as SETTLED seconds later
         until(lambda: operator.get("/v1/ready").status_code == 200)
 
 
 def test_what_ends_a_run_ends_no_other_and_later_ones_can_be_cancelled(tmp_path, monkeypatch):
-    with driving(tmp_path) as (bench, runner, _, operator):
+    with driving(tmp_path, CROWD) as (bench, runner, _, operator):
         execute, give_up = Failing(bench.referee.execute), Failing(bench.referee.give_up)
         monkeypatch.setattr(bench.referee, "execute", execute)
         monkeypatch.setattr(bench.referee, "give_up", give_up)
         runner.start()
         for number, error in enumerate(KINDS):
             execute.left = [error]
-            bench.referee.create(f"bad-{number}", QUICK, 1)
-            result = ended(bench, f"bad-{number}")
+            result = ended(bench, f"bad-{number}", QUICK)
             assert (result["status"], result["reason"]) == ("failed", RAISED.format(type(error).__name__))
         assert operator.get("/v1/ready").status_code == 200  # a run has ended, and nothing else
         execute.left, give_up.left = [ValueError("x")] * (len(KINDS) + 1), list(KINDS)
-        bench.referee.create("worse", QUICK, 1)
-        assert ended(bench, "worse")["reason"] == RAISED.format("ValueError")
+        assert ended(bench, "worse", QUICK)["reason"] == RAISED.format("ValueError")
         assert f'tandem_thread_failures_total{{thread="run"}} {len(KINDS)}' in operator.get("/v1/metrics").text
         bench.referee.create("waiting", tiny("agents.count=100000").wire(), 1)
         until(lambda: bench.referee.notes("waiting"))
         operator.put("/v1/runs/waiting/cancellation")
         assert ended(bench, "waiting")["status"] == "cancelled"
-        bench.referee.create("last", QUICK, 1)
-        assert ended(bench, "last")["status"] in ("done", "exhausted")
+        assert ended(bench, "last", QUICK)["status"] in ("done", "exhausted")
 
 
 RAISED = "a fault of the referee itself ({}); its log says more"
 
 
 def test_a_run_that_cannot_even_be_looked_at_keeps_no_other_waiting(tmp_path, monkeypatch):
-    with driving(tmp_path) as (bench, runner, _, _operator):
+    with driving(tmp_path, CROWD) as (bench, runner, _, _):
         lacking = bench.referee.lacking
 
         def looked(state: Any) -> str | None:
@@ -158,9 +121,8 @@ def test_a_run_that_cannot_even_be_looked_at_keeps_no_other_waiting(tmp_path, mo
 
         monkeypatch.setattr(bench.referee, "lacking", looked)
         bench.referee.create("bad", QUICK, 1)
-        bench.referee.create("good", QUICK, 1)
         runner.start()
-        assert ended(bench, "good")["status"] in ("done", "exhausted")
+        assert ended(bench, "good", QUICK)["status"] in ("done", "exhausted")
         assert runner._driver.failures == 0
 
 
@@ -184,17 +146,13 @@ def test_an_operation_that_ends_its_thread_is_answered_and_the_next_one_is_carri
         bench.open()
         carried = Failing(bench.curator.perform_admitted)
         monkeypatch.setattr(bench.curator, "perform_admitted", carried)
-        with (
-            served(curator_app(bench.curator, TOKEN)) as address,
-            httpx.Client(base_url=address, trust_env=False, timeout=600) as client,
-        ):
+        with asking(curator_app(bench.curator, TOKEN)) as client:
             for error in KINDS:
                 carried.left = [type(error)("somebody's record")]
-                with closing(httpx.Client(base_url=address, trust_env=False, timeout=600)) as once:
+                with closing(httpx.Client(base_url=client.base_url, trust_env=False, timeout=600)) as once:
                     assert put(once, perform(bench)).status_code >= 400
             until(lambda: put(client, perform(bench)).status_code == 200)
-            shown = client.get("/v1/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
-            assert 'tandem_thread_failures_total{thread="operation"} 4' in shown
+            assert 'tandem_thread_failures_total{thread="operation"} 4' in client.get("/v1/metrics").text
             assert client.get("/v1/ready").json()["not_ready"] == "operation"
         ours = [line for line in caplog.records if "has ended unexpectedly" in line.getMessage()]
         assert len(ours) == 4

@@ -7,12 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from rich.table import Table
 from typer.testing import CliRunner
 
 import common
@@ -20,15 +21,14 @@ from common.core import terminal
 from common.core.plain import MAX_LENGTH, command, plain
 from common.core.terminal import deliver
 from referee.cli import app
-from referee.service.app import referee_app
 from referee.service.referee import CuratorClient
-from referee.service.runner import Runner
 from referee.view import show
-from referee.view.listing import ended, logged, runs_table
+from referee.view.listing import logged, runs_table
 from referee.view.pages import report
-from referee.view.run_view import run_view
+from referee.view.wording import run_view
 from tests.common.net.test_hostile_peers import hostile, whole
-from tests.support import TOKEN, Bench, served, tiny
+from tests.referee.service.test_operating import running
+from tests.support import TOKEN, Bench, tiny
 
 TEXTS = (
     "paid back [/month]",
@@ -55,6 +55,25 @@ PEOPLE = (400, 900)
 
 def as_name(text: str) -> str:
     return text.replace("/", "_")[:200]
+
+
+def words_for(label: str, feature: str) -> list[str]:
+    """Return the options of ``init`` for two tables with these columns."""
+    return ["--label", label, "--positive", "yes", "--negative", "no", "--bounds", f"{feature}=0:30", "--yes"]
+
+
+PRODUCT = sorted(
+    path for party in ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
+    for path in (Path(common.__file__).parents[1] / party).rglob("*")
+)  # fmt: skip
+NODES = [
+    (str(path.relative_to(Path(common.__file__).parents[1])), node)
+    for path in PRODUCT
+    if path.suffix == ".py"
+    for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    if isinstance(node, ast.Call | ast.ImportFrom)
+]
+"""The calls and the imports of the product, each with its file."""
 
 
 def tables(folder: Path, label: str, feature: str) -> tuple[Path, Path]:
@@ -104,8 +123,7 @@ def test_every_command_shows_hostile_names_as_text_and_its_printed_commands_run(
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
         first, second = tables(folder, text, f"{text} visits")
         scenario = f"{as_name(text)}.yaml"
-        options = ["--label", text, "--positive", "yes", "--negative", "no", "--bounds", f"{text} visits=0:30"]
-        options += ["--epsilon", "2", "--agent-epsilon", "2", "--yes", "--output", scenario]
+        options = [*words_for(text, f"{text} visits"), "--epsilon", "2", "--agent-epsilon", "2", "--output", scenario]
         printed = visible("init", *options, "--", first.name, second.name)
         title = yaml.safe_load((folder / scenario).read_text())["title"]
         assert text in title
@@ -119,11 +137,10 @@ def test_every_command_shows_hostile_names_as_text_and_its_printed_commands_run(
         assert f"run folder: {plain(str(output))}" in ran
         verify = next(line for line in ran if line.startswith("Verify it: ")).removeprefix("Verify it: ")
         assert any(line.startswith("verified ") for line in visible(*words_of(verify)[1:]))
-        visible(*words_of(command("report", output)))
-        visible(*words_of(command("model", output)))
+        for name in ("report", "model"):
+            visible(*words_of(command(name, output)))
         page = (output / "report.html").read_text()
-        assert "<script>alert" not in page
-        assert "\x1b" not in page
+        assert not any(words in page for words in ("<script>alert", "\x1b"))
         assert verify in html.unescape(page)
         spent = json.loads(visible("budget", "--json")[0])
         assert [run["all_runs"]["runs"] for run in spent] == [1]
@@ -137,14 +154,11 @@ def test_a_process_shows_them_whatever_its_terminal_can_show(tmp_path: Path) -> 
     first, second = tables(tmp_path, text, "visits")
     environment = {**os.environ, "COLUMNS": "40", "XDG_STATE_HOME": str(tmp_path / "state")}
     environment |= {"PYTHONIOENCODING": "ascii:strict", "TERM": "xterm"}
-    options = ["--label", text, "--positive", "yes", "--negative", "no", "--bounds", "visits=0:30", "--yes"]
     for words in (
-        ["init", *options, "--output", "mine.yaml", first.name, second.name],
-        ["plan", "mine.yaml"],
-        ["check", "mine.yaml"],
+        ["init", *words_for(text, "visits"), "--output", "mine.yaml", first.name, second.name],
+        *(["plan", "mine.yaml"], ["check", "mine.yaml"]),
         ["run", "mine.yaml", "--output", text],
-        ["report", text],
-        ["audit", text],
+        *(["report", text], ["audit", text]),
     ):
         done = subprocess.run([*PROGRAM, *words], cwd=tmp_path, env=environment, capture_output=True, check=False)
         assert (done.returncode, b"Traceback" in done.stderr) == (0, False), (words, done.stderr.decode())
@@ -162,9 +176,7 @@ def test_a_command_is_what_a_shell_reads_back(tmp_path: Path) -> None:
     assert command("\ud800").isprintable()  # which no file can be called
 
 
-def test_texts_in_tables_styled_lines_and_progress_are_texts(capsys: pytest.CaptureFixture[str]) -> None:
-    from rich.table import Table
-
+def test_texts_in_tables_and_styled_lines_are_texts(capsys: pytest.CaptureFixture[str]) -> None:
     for text in TEXTS:
         table = Table(text, title=text, box=None)
         table.add_row(text)
@@ -174,70 +186,55 @@ def test_texts_in_tables_styled_lines_and_progress_are_texts(capsys: pytest.Capt
         out.print(terminal.styled((text, "bold"), (text, "")), soft_wrap=True)
         terminal.say(text)
         printed = capsys.readouterr().out
-        lines = printed.splitlines()
+        lines, shown = printed.splitlines(), plain(text)
         assert all(line.isprintable() for line in lines)
-        shown = plain(text)
-        assert lines[-1] == shown
-        assert lines[-2] == shown + shown
-        assert lines[-3] == shown
-        narrow = "".join(printed.split())
-        assert narrow.count("".join(shown.split())) >= 6  # a title and two cells as well
+        assert lines[-3:] == [shown, shown + shown, shown]
+        assert "".join(printed.split()).count("".join(shown.split())) >= 6  # a title and two cells as well
     assert len(plain("x" * 10 * MAX_LENGTH)) == MAX_LENGTH + 3
 
 
 def test_there_is_one_way_to_a_terminal() -> None:
     """Nothing but the one file prints: what another place prints could be read as markup or as a command."""
-    root = Path(common.__file__).parents[1]
-    parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
-    own = root / "common" / "core" / "terminal.py"
-    scripts = {
-        root / "deploy" / "packaging" / "sbom.py",  # of the project's own names
-        root / "deploy" / "packaging" / "install.py",
-        root / "deploy" / "load" / "machine.py",
-        root / "referee" / "view" / "diagrams.py",
-        root / "common" / "net" / "cli.py",  # which sets up the log
+    excepted = {
+        "common/core/terminal.py",
+        "deploy/packaging/sbom.py",  # of the project's own names
+        "deploy/packaging/install.py",
+        "deploy/load/machine.py",
+        "referee/view/diagrams.py",
+        "common/net/cli.py",  # which sets up the log
     }
-    found = []
-    for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):
-        if path == own or path in scripts:
-            continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in {
-                "print",
-                "Text.from_markup",
-                "logging.StreamHandler",
-                "traceback.print_exc",
-                *(f"sys.{name}.write" for name in ("stdout", "stderr", "__stdout__", "__stderr__")),
-                *(f"typer.{name}" for name in ("echo", "secho", "prompt")),
-            }:
-                found.append(f"{path.relative_to(root)}:{node.lineno} {ast.unparse(node.func)}")
-            if isinstance(node, ast.ImportFrom) and node.module in ("rich.markup", "rich.console", "rich"):
-                found.append(f"{path.relative_to(root)}:{node.lineno} imports {node.module}")
-    assert found == []
+    prints = {
+        *("print", "Text.from_markup", "logging.StreamHandler", "traceback.print_exc"),
+        *(f"sys.{name}.write" for name in ("stdout", "stderr", "__stdout__", "__stderr__")),
+        *(f"typer.{name}" for name in ("echo", "secho", "prompt")),
+    }
+    assert [
+        (name, node.lineno)
+        for name, node in NODES
+        if name not in excepted
+        and (
+            ast.unparse(node.func) in prints
+            if isinstance(node, ast.Call)
+            else node.module in ("rich.markup", "rich.console", "rich")
+        )
+    ] == []
 
 
 def test_there_is_one_way_into_a_page() -> None:
     """Markup is made of text in one module; what is marked as safe is written here, and each template escapes."""
-    root = Path(common.__file__).parents[1]
-    parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
     libraries = {"html": ("common/core/plain.py",), "markupsafe": ("common/net/pages.py", "referee/view/pages.py")}
-    environments = {"common/net/pages.py"}
-    found = []
-    for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):
-        name = str(path.relative_to(root))
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and name not in libraries.get(node.module or "", (name,)):
-                found.append(f"{name}:{node.lineno} imports {node.module}")
-            if (
-                isinstance(node, ast.Call)
-                and ast.unparse(node.func).endswith("Environment")
-                and name not in environments
-            ):
-                found.append(f"{name}:{node.lineno} makes templates")
-    for path in (path for party in parties for path in (root / party).rglob("*.html")):
-        if any(word in path.read_text("utf-8") for word in ("|safe", "| safe", "autoescape")):
-            found.append(f"{path.relative_to(root)} does not escape")
-    assert found == []
+    assert [
+        (name, node.lineno)
+        for name, node in NODES
+        if (
+            ast.unparse(node.func).endswith("Environment") and name != "common/net/pages.py"
+            if isinstance(node, ast.Call)
+            else name not in libraries.get(node.module or "", (name,))
+        )
+    ] == []
+    for path in PRODUCT:
+        if path.suffix == ".html":
+            assert not any(word in path.read_text("utf-8") for word in ("|safe", "| safe", "autoescape")), path
 
 
 EVIL = "\x1b]0;mine\x07[bold]<script>alert(1)</script> | `x`\n# head"
@@ -257,7 +254,7 @@ def test_reports_results_progress_and_operators_lines_hold_it_as_text(undisturbe
         assert "[bold]" in printed.replace("\n", "")
     line = {"run": "a", "scenario": EVIL, "status": "waiting", "waits_for": EVIL}
     assert len(runs_table([line]).splitlines()) == 2
-    for text in (*runs_table([line]).splitlines(), ended("a", {"status": EVIL, "reason": EVIL}), *logged([], [EVIL])):
+    for text in (*runs_table([line]).splitlines(), *logged([], [EVIL])):
         assert text.isprintable()
 
 
@@ -267,38 +264,30 @@ def test_a_curator_s_refusal_is_text_to_the_referee_s_operator(tmp_path, monkeyp
     problem = {"type": "urn:tandem:problem:refused", "title": EVIL, "detail": EVIL * 40, "spent": EVIL}
     refusing = whole(json.dumps(problem).encode(), status="403 Forbidden")
     monkeypatch.setenv("TANDEM_OPERATOR_TOKEN", TOKEN)
-    with ExitStack() as opened:
-        url = opened.enter_context(hostile(refusing))
-        bench = opened.enter_context(Bench(tmp_path / "bench"))
-        bench.referee.allow("operator", TOKEN)
-        bench.referee._curator = opened.enter_context(closing(CuratorClient(url, patience=1.0)))
-        runner = Runner(bench.referee)
-        runner.start()
-        opened.callback(runner.stop)
-        address = opened.enter_context(served(referee_app(bench.referee, runner)))
+
+    def shown(*words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, check=False, timeout=300)
+        assert not any(text in done.stdout + done.stderr for text in ("\x1b", "\n# head"))
+        return done
+
+    with (
+        hostile(refusing) as url,
+        Bench(tmp_path / "bench") as bench,
+        closing(CuratorClient(url, patience=1.0)) as client,
+        running(bench) as address,
+    ):
+        bench.referee._curator = client
         (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(bench.chosen.wire()))
         run = ["run", str(tmp_path / "tiny.yaml"), "--deployment", address, "--output"]
         for more in ([], ["--json"]):
             folder = tmp_path / f"run{len(more)}"
             ended = shown(*run, str(folder), *more)
-            assert ended.returncode == 1, ended.stderr
-            assert ended.stderr.splitlines()[-1].startswith("refused: ")
-            for text in (ended.stdout, ended.stderr, (folder / "report.html").read_text("utf-8")):
-                assert "\x1b" not in text
-                assert "\n# head" not in text
-            assert "<script>alert" not in (folder / "report.html").read_text("utf-8")
-            if more:
-                assert "# head" in json.loads(ended.stdout)["reason"]
+            assert (ended.returncode, ended.stderr.splitlines()[-1][:9]) == (1, "refused: "), ended.stderr
+            page = (folder / "report.html").read_text("utf-8")
+            assert not any(text in page for text in ("\x1b", "\n# head", "<script>alert"))
+        assert "# head" in json.loads(ended.stdout)["reason"]
         for words in (["runs", "--url", address], ["audit", str(folder)]):
-            text = shown(*words)
-            assert "\x1b" not in text.stdout + text.stderr
-            assert "\n# head" not in text.stdout + text.stderr
-
-
-def shown(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the referee in a process of its own."""
-    program = [sys.executable, "-c", "from referee.cli import main; main()", *words]
-    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=300)
+            shown(*words)
 
 
 def test_a_document_on_a_terminal_is_visible_characters(monkeypatch, capsys):

@@ -1,5 +1,8 @@
 """Reports of run folders: self-contained, reproducible, equal to result.json; clear errors for other folders."""
 
+from __future__ import annotations
+
+import io
 import json
 import math
 import re
@@ -10,18 +13,23 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import polars
 import pytest
-from typer.testing import CliRunner
+import yaml
+from typer.testing import CliRunner, Result
 
-from common.core.errors import AuditFailed, BadData, NotFound, TandemError
+import tandem
+from common.core.errors import AuditFailed, BadData, BadInput, NotFound
+from common.scenario.loading import load
 from common.statistics.intervals import certainty
+from local_agent.cli import app as agent_command
+from local_agent.cli import read_record
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.view.charts import MAX_BARS, MAX_POINTS, by_round, compared, thinned
 from referee.view.pages import report, view_of
 from referee.view.wording import ChartEntry, Interval, Round, against, promise, share, verdict
 from tests.support import TINY, tiny
-from tests.tiers import for_each
 
 EVIL = '<script>alert("x")</script>\x1b[31m'
 
@@ -48,21 +56,33 @@ def altered(folder: Path, **changes) -> None:
     (folder / "result.json").write_text(json.dumps({**result_of(folder), **changes}))
 
 
-@pytest.mark.slow
-def test_rendering_a_finished_folder_again_changes_nothing(finished):
+def report_of(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+def test_a_finished_folder_is_rendered_alike_again_and_several_runs_are_compared(finished, tmp_path):
     first = (finished / "report.html").read_bytes()
-    done = CliRunner().invoke(app, ["report", str(finished)])
-    assert done.exit_code == 0, done.output
+    assert report_of(finished).exit_code == 0
     assert (finished / "report.html").read_bytes() == first
+    page = tmp_path / "two.html"
+    assert report_of(finished, finished, "--output", page).exit_code == 0
+    text = page.read_text()
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert "run-2" in ids
+    assert 'href="#run-2"' in text
+    assert text.count("How to verify it") == 2
 
 
 def test_a_page_shows_the_numbers_of_the_result_asks_for_nothing_and_runs_no_script(finished, copied):
     page, result = report([view_of(finished)]), result_of(finished)
     assert result["rounds"]
     for numbers in result["rounds"]:
-        assert f'<td class="number">{numbers["asked"]:,.0f}</td>' in page
-        assert f"{numbers['low']:.4f}" in page
-        assert f"{numbers['high']:.4f}" in page
+        for words in (
+            f'<td class="number">{numbers["asked"]:,.0f}</td>',
+            *(f"{numbers[e]:.4f}" for e in ("low", "high")),
+        ):
+            assert words in page
     for words in (
         f"{result['agents']['asked']:,} of {result['agents']['enrolled']:,}",
         f"{result['truth']['loss_on_target']:.4f}",
@@ -75,18 +95,6 @@ def test_a_page_shows_the_numbers_of_the_result_asks_for_nothing_and_runs_no_scr
     for each in (page, hostile):
         assert not re.findall(r"(?:src|href)\s*=\s*[\"'](?!#)", each)
         assert not any(words in each for words in ("<script", "url(", "@import", "\x1b"))
-
-
-def test_several_runs_are_compared(finished, tmp_path):
-    page = tmp_path / "two.html"
-    done = CliRunner().invoke(app, ["report", str(finished), str(finished), "--output", str(page)])
-    assert done.exit_code == 0, done.output
-    text = page.read_text()
-    assert 'href="#run-2"' in text
-    assert 'id="run-2"' in text
-    ids = re.findall(r'\bid="([^"]+)"', text)
-    assert len(ids) == len(set(ids))
-    assert text.count("How to verify it") == 2
 
 
 def test_rounds_that_the_transcript_does_not_lead_to_are_found(copied):
@@ -103,36 +111,26 @@ def rewrite(name: str, change: Callable[[str], str]) -> Callable[[Path], object]
     return lambda folder: (folder / name).write_text(change((folder / name).read_text()))
 
 
-@for_each(
-    ("break_it", "error", "words"),
-    [
+def test_what_is_no_finished_run_is_refused_in_a_line(finished, tmp_path):
+    for number, (break_it, error, words) in enumerate((
         (lambda run: (run / "result.json").unlink(), NotFound, "has not ended: result.json is not written yet"),
         (rewrite("result.json", lambda text: text[:99]), BadData, "result.json is not JSON"),
         (rewrite("result.json", lambda text: "[]"), BadData, "must hold a mapping, found a list"),
         (rewrite("scenario.yaml", lambda text: text + "quantum: true\n"), BadData, "this version .*quantum.*newer"),
         (lambda run: altered(run, rounds=3), BadData, "rounds must be a list"),
         (lambda run: altered(run, rounds=[{"round": 1.0}]), BadData, "cannot be read"),
-        (
-            lambda run: [path.unlink() for path in run.glob("*.*")],
-            NotFound,
-            "is not a run folder: scenario.yaml cannot",
-        ),
+        (lambda run: [path.unlink() for path in run.glob("*.*")], NotFound, "is no.* run folder: scenario.yaml cannot"),
         (shutil.rmtree, NotFound, "there is no run folder"),
-    ],
-)
-def test_what_is_no_finished_run_is_refused_in_a_line(finished, tmp_path_factory, break_it, error, words):
-    folder = tmp_path_factory.mktemp("broken") / "run"
-    shutil.copytree(finished, folder, ignore=shutil.ignore_patterns("state"))
-    break_it(folder)
-    with pytest.raises(error, match=words) as caught:
-        view_of(folder)
-    assert isinstance(caught.value, TandemError)
-    assert "\n" not in caught.value.detail
-    done = CliRunner().invoke(app, ["report", str(folder)])
-    assert (done.exit_code, len(done.output.splitlines())) == (1, 1)
+    )):  # fmt: skip
+        folder = Path(shutil.copytree(finished, tmp_path / f"{number}", ignore=shutil.ignore_patterns("state")))
+        break_it(folder)
+        with pytest.raises(error, match=words) as caught:
+            view_of(folder)
+        assert "\n" not in caught.value.detail
+        done = report_of(folder)
+        assert (done.exit_code, len(done.output.splitlines())) == (1, 1)
 
 
-CHARTS_EVIL = "</text><script>alert(1)</script>\x1b\x00\u202e&\"'"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -144,29 +142,29 @@ def baselines(*values: float) -> list[ChartEntry]:
     return [ChartEntry(f"way {k}", value, "baseline") for k, value in enumerate(values)]
 
 
-@for_each("count", [0, 1, 3, MAX_BARS + 1, 1000])
-def test_a_drawing_is_xml_with_a_title_a_description_and_its_axes_named(count):
-    drawn = ElementTree.fromstring(by_round(rounds(count), 0.16, baselines(0.1), "loss on T"))
-    texts = ["".join(text.itertext()) for text in drawn.iter(f"{SVG}text")]
-    assert drawn.attrib["role"] == "img"
-    assert drawn.attrib["aria-labelledby"] == "loss-title loss-desc"
-    assert {child.attrib.get("id") for child in drawn} >= {"loss-title", "loss-desc"}
-    assert {"round", "loss on T", "level 0.16"} <= set(texts)
-    assert len(texts) < 60  # ticks do not grow with the rounds
+def texts_of(drawing: str) -> list[str]:
+    return ["".join(text.itertext()) for text in ElementTree.fromstring(drawing).iter(f"{SVG}text")]
+
+
+def test_a_drawing_is_xml_with_a_title_a_description_and_its_axes_named():
+    for count in (0, 1, 3, MAX_BARS + 1, 1000):
+        drawing = by_round(rounds(count), 0.16, baselines(0.1), "loss on T")
+        drawn, texts = ElementTree.fromstring(drawing), texts_of(drawing)
+        assert (drawn.attrib["role"], drawn.attrib["aria-labelledby"]) == ("img", "loss-title loss-desc")
+        assert {child.attrib.get("id") for child in drawn} >= {"loss-title", "loss-desc"}
+        assert {"round", "loss on T", "level 0.16"} <= set(texts)
+        assert len(texts) < 60  # ticks do not grow with the rounds
 
 
 def test_labels_stand_apart_right_of_the_data_within_the_drawing():
     drawn = ElementTree.fromstring(by_round(rounds(3), 0.1001, baselines(0.1, 0.1, 0.1002, 0.0, 0.001, 0.6), "loss"))
     labels = [t for t in drawn.iter(f"{SVG}text") if "way" in (t.text or "") or "level" in (t.text or "")]
     places = sorted(float(label.attrib["y"]) for label in labels)
+    dots = [float(dot.attrib["cx"]) for dot in drawn.iter(f"{SVG}circle")]
     assert len(places) == 7
     assert min(b - a for a, b in pairwise(places)) >= 15.9
-    assert all(float(label.attrib["x"]) > 720 - 176 for label in labels)
-    dots = [float(dot.attrib["cx"]) for dot in drawn.iter(f"{SVG}circle")]
-    assert max(dots) < 720 - 176
-    height = float(drawn.attrib["viewBox"].split()[3])
-    assert places[0] > 0
-    assert places[-1] < height
+    assert max(dots) < 720 - 176 < min(float(label.attrib["x"]) for label in labels)
+    assert 0 < places[0] < places[-1] < float(drawn.attrib["viewBox"].split()[3])
 
 
 def test_an_interval_is_drawn_where_its_numbers_are():
@@ -177,49 +175,43 @@ def test_an_interval_is_drawn_where_its_numbers_are():
     assert (float(high), float(low)) == (36.0, 276.0)  # the whole of the axis from 0 to 0.5
 
 
-@for_each("count", [MAX_POINTS, MAX_POINTS + 1, 1000, 10_007])
-def test_many_rounds_share_points_that_hold_their_intervals(count):
-    many = [Round(n, Interval(0.5, 0.5 - 1 / n, 0.5 + (n % 7) / 20), 10, "") for n in range(1, count + 1)]
-    points = thinned(many)
-    assert len(points) <= MAX_POINTS
-    assert (points[0], points[-1]) == ((1, many[0].estimate), (count, many[-1].estimate))
-    before = 0
-    for number, found in points:
-        own = many[before:number]
-        assert found.low == min(r.estimate.low for r in own)
-        assert found.high == max(r.estimate.high for r in own)
-        before = number
-    assert len(by_round(many, 0.16, [], "loss")) < 20_000
+def test_many_rounds_share_points_that_hold_their_intervals():
+    for count in (MAX_POINTS, MAX_POINTS + 1, 1000, 10_007):
+        many = [Round(n, Interval(0.5, 0.5 - 1 / n, 0.5 + (n % 7) / 20), 10, "") for n in range(1, count + 1)]
+        points, before = thinned(many), 0
+        assert len(points) <= MAX_POINTS
+        assert (points[0], points[-1]) == ((1, many[0].estimate), (count, many[-1].estimate))
+        for number, found in points:
+            own, before = [r.estimate for r in many[before:number]], number
+            assert (found.low, found.high) == (min(each.low for each in own), max(each.high for each in own))
+        assert len(by_round(many, 0.16, [], "loss")) < 20_000
 
 
 def test_a_comparison_has_a_line_for_each_and_hostile_names_are_text():
     entries = [ChartEntry(f"run {k}", k / 10, "estimate", Interval(k / 10, 0, k / 5)) for k in range(4)]
-    drawn = ElementTree.fromstring(compared(entries, None, "loss"))
-    texts = ["".join(text.itertext()) for text in drawn.iter(f"{SVG}text")]
+    texts = texts_of(compared(entries, None, "loss"))
     assert [t for t in texts if t.startswith("run")] == ["run 0", "run 1", "run 2", "run 3"]
     assert "0.0000 to 0.6000" in texts
-    entries = [
-        ChartEntry(CHARTS_EVIL, 0.1, "baseline"),
-        ChartEntry(CHARTS_EVIL, 0.2, "estimate", Interval(0.2, 0.1, 0.3)),
-    ]
-    for chart in (by_round(rounds(2), 0.1, entries, CHARTS_EVIL), compared(entries, 0.1, CHARTS_EVIL)):
-        ElementTree.fromstring(chart)
+    evil = "</text><script>alert(1)</script>\x1b\x00\u202e&\"'"
+    entries = [ChartEntry(evil, 0.1, "baseline"), ChartEntry(evil, 0.2, "estimate", Interval(0.2, 0.1, 0.3))]
+    for chart in (by_round(rounds(2), 0.1, entries, evil), compared(entries, 0.1, evil)):
+        assert texts_of(chart)
         assert not any(text in chart for text in ("<script", "\x1b", "\x00", "\u202e"))
 
 
 ANSWER = {"kind": "linear", "weights": [1.0], "threshold": 0.0}
 FOUND = {"value": 0.12, "low": 0.0801, "high": 0.1599, "confidence": 0.95}
 WIDE = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
+HALTED = ("mode=realizable", "alpha=0.08", "accuracy.halt_below=2")
 
 
 def result(**given: Any) -> dict[str, Any]:
     return {"status": "done", "reason": "why", "answer": ANSWER, "estimate": FOUND, "truth": None, **given}
 
 
-@for_each(
-    ("scenario", "document", "title", "tone"),
-    [
-        (("mode=realizable", "alpha=0.08", "accuracy.halt_below=2"), {}, "Error below 16% with 95% confidence", "good"),
+def test_the_verdict():
+    for scenario, document, title, tone in (
+        (HALTED, {}, "Error below 16% with 95% confidence", "good"),
         (("mode=agnostic",), {}, "Error 12%: between 8% and 16% with 95% confidence", "good"),
         (
             ("mode=agnostic",),
@@ -235,97 +227,242 @@ def result(**given: Any) -> dict[str, Any]:
         ),
         ((), {"status": "failed", "answer": None, "estimate": None}, "No answer: the run failed", "bad"),
         ((), {"tasks": [{"status": "done"}, {"status": "exhausted"}]}, "1 of 2 tasks have what was asked for", "open"),
-    ],
-)
-def test_the_verdict(scenario, document, title, tone):
-    found = verdict(tiny(*scenario), result(**document))
-    assert (found.title, found.tone, found.detail) == (title, tone, "why")
-
-
-SILENT = {"missing": 0.71, "most": 0.73, "gap": None, "matters": True,
-          "estimate": {"value": 0.12, "low": 0.0216, "high": 0.77317, "confidence": 0.9},
-          "left_out": {"value": 0.12, "low": 0.0, "high": 0.8811, "confidence": 0.95}}  # fmt: skip
-HALTED = ("mode=realizable", "alpha=0.08", "accuracy.halt_below=2")
-
-
-def test_a_verdict_where_some_are_silent_is_about_all_who_were_asked_and_counts_them_against_it():
-    words = "up to 71.0% of the agents asked about it did not answer"
-    could = f"{words}: were they to differ from those who did, the loss could be anywhere in [0.0216, 0.7732] with 90%"
-    for scenario in (HALTED, ("mode=agnostic",)):
-        found = verdict(tiny(*scenario), result(silent=SILENT))
-        assert found.tone == "open"
-        title = "Inconclusive: error between 0% and 88.2% with 95% confidence among all who were asked"
-        assert found.title == title
-        assert found.detail.startswith(f"why; {could} confidence; were answers left out because of what they say, in [")
-    judged = verdict(tiny("mode=agnostic"), result(silent={**SILENT, "gap": 0.8}))
-    assert "confidence, and exceed the best candidate's by up to 0.8000; were answers left out" in judged.detail
-    few = {**SILENT, "matters": False}
-    few["estimate"] = few["left_out"] = {**SILENT["estimate"], "high": 0.155, "confidence": 0.9}
-    kept = verdict(tiny(*HALTED), result(silent=few))
-    assert (kept.title, kept.tone) == ("Error below 16% with 90% confidence among all who were asked", "good")
-    some = {**few, "matters": True, "left_out": {**SILENT["estimate"], "low": 0.05, "high": 0.161}}
-    close = verdict(tiny(*HALTED), result(silent=some))
-    between = "between 5% and 16.1% with 90% confidence among all who were asked"
-    assert (close.title, close.tone) == (f"Not shown to be below 16%: error {between}", "open")
-    told = verdict(tiny("mode=agnostic"), result(silent={**some, "matters": False}))
-    assert (told.title, told.tone) == (f"Error 12%: {between}", "good")
-    unknown = verdict(tiny(*HALTED), result(silent={**SILENT, "left_out": None}))
-    assert unknown.title == "Inconclusive: error between 0% and 100% with 95% confidence among all who were asked"
-    assert "were answers left out because of what they say, nothing is known" in unknown.detail
-    assert "however they differ from those who did, the loss is in [0.0216, 0.1550] with 90% confidence" in kept.detail
-    problem = verdict(tiny(), result(estimate=None, silent={**SILENT, "estimate": None}))
-    assert problem.detail == f"why; {words}: the answer is about those who did, and may be another one for all"
-    assert (problem.title, problem.tone) == ("The run has an answer; it depends on those who did not answer", "open")
-
-
-def test_a_result_without_a_word_of_the_silent_is_not_taken_for_one_without_silent():
-    agents = {"enrolled": 600, "asked": 600, "answered": 540}
+    ):
+        found = verdict(tiny(*scenario), result(**document))
+        assert (found.title, found.tone, found.detail) == (title, tone, "why")
+    agents = {"enrolled": 600, "asked": 600, "answered": 540}  # without a word of the silent, which are some
     found = verdict(tiny(*HALTED), result(agents=agents))
     assert found.detail == "why; 60 of 600 agents asked did not answer: `referee audit` says what they could change"
     assert found.tone == "open"
     assert verdict(tiny(*HALTED), result(agents={**agents, "answered": 600})).detail == "why"
 
 
-@for_each(
-    ("confidence", "words"), [(0.95, "95%"), (0.999, "99.9%"), (0.9999999, "99.99%"), (0.5, "50%"), (0.99996, "99.99%")]
-)
-def test_no_confidence_is_rounded_up(confidence, words):
-    assert certainty(confidence) == words
-    assert (
-        f"with {words} confidence"
-        in verdict(tiny("mode=agnostic"), result(estimate={**FOUND, "confidence": confidence})).title
-    )
+SILENT = {"missing": 0.71, "most": 0.73, "gap": None, "matters": True,
+          "estimate": {"value": 0.12, "low": 0.0216, "high": 0.77317, "confidence": 0.9},
+          "left_out": {"value": 0.12, "low": 0.0, "high": 0.8811, "confidence": 0.95}}  # fmt: skip
 
 
-@for_each("value", [0.0, 0.16, 0.07, 0.29, 0.1601, 1 / 3, 1.0])
-def test_shares_are_rounded_outward_and_decimals_stay_what_they_are(value):
-    low, high = (float(share(value, up=up).rstrip("%")) / 100 for up in (False, True))
-    assert low <= value + 1e-12
-    assert high >= value - 1e-12
-    assert high - low <= 0.001 + 1e-12
-    if value in (0.16, 0.07, 0.29):
-        assert low == pytest.approx(high, abs=1e-15)
+def test_a_verdict_where_some_are_silent_is_about_all_who_were_asked_and_counts_them_against_it():
+    few = {**SILENT, "matters": False}
+    few["estimate"] = few["left_out"] = {**SILENT["estimate"], "high": 0.155, "confidence": 0.9}
+    some = {**few, "matters": True, "left_out": {**SILENT["estimate"], "low": 0.05, "high": 0.161}}
+    vague, between = "Inconclusive: error between 0% and {} with 95%", "between 5% and 16.1% with 90%"
+    words = "up to 71.0% of the agents asked about it did not answer"
+    could = f"why; {words}: were they to differ from those who did, the loss could be anywhere in [0.0216, 0.7732] with"
+    wide, agnostic = vague.format("88.2%"), ("mode=agnostic",)
+    for scenario, silent, title, tone, detail in (
+        (HALTED, SILENT, wide, "open", could),
+        (agnostic, SILENT, wide, "open", "were answers left out because of what they say, in ["),
+        (agnostic, {**SILENT, "gap": 0.8}, wide, "open", "and exceed the best candidate's by up to 0.8000; were"),
+        (HALTED, few, "Error below 16% with 90%", "good", "the loss is in [0.0216, 0.1550] with 90% confidence"),
+        (HALTED, some, f"Not shown to be below 16%: error {between}", "open", ""),
+        (agnostic, {**some, "matters": False}, f"Error 12%: {between}", "good", ""),
+        (HALTED, {**SILENT, "left_out": None}, vague.format("100%"), "open", "what they say, nothing is known"),
+    ):
+        found = verdict(tiny(*scenario), result(silent=silent))
+        assert (found.title, found.tone) == (f"{title} confidence among all who were asked", tone)
+        assert detail in found.detail
+    problem = verdict(tiny(), result(estimate=None, silent={**SILENT, "estimate": None}))
+    assert problem.detail == f"why; {words}: the answer is about those who did, and may be another one for all"
+    assert (problem.title, problem.tone) == ("The run has an answer; it depends on those who did not answer", "open")
 
 
-@for_each(
-    ("found", "level", "words"),
-    [
-        (Interval(0.1, 0.05, 0.15), 0.16, "below 0.16"),
-        (Interval(0.3, 0.2, 0.4), 0.16, "above 0.16"),
-        (Interval(0.16, 0.1, 0.2), 0.16, "0.16 is inside the interval"),
-        (Interval(0.1, 0.05, 0.16), 0.16, "0.16 is inside the interval"),  # at the level is not below it
-        (Interval(0.1, 0.05, 0.15), None, ""),
-    ],
-)
-def test_an_interval_against_its_level(found, level, words):
-    assert against(found, level) == words
+def test_no_confidence_is_rounded_up():
+    for confidence, words in (
+        (0.95, "95%"),
+        (0.999, "99.9%"),
+        (0.9999999, "99.99%"),
+        (0.5, "50%"),
+        (0.99996, "99.99%"),
+    ):
+        assert certainty(confidence) == words
+        found = verdict(tiny("mode=agnostic"), result(estimate={**FOUND, "confidence": confidence}))
+        assert f"with {words} confidence" in found.title
 
 
-@for_each("epsilon", [0.1, 0.5, 1.0, 8.0, 800.0])
-def test_a_promise_in_plain_words_never_promises_more_than_its_formula(epsilon):
-    given = {"epsilon": epsilon, "delta": 1e-4, "protects": "records", "neighbours": "one row", "covers": "run"}
-    said = promise("each", given)
-    factor = float(said.plain.partition("more than ")[2].partition(" times")[0].replace(",", ""))
-    assert factor >= math.exp(min(epsilon, 690.0)) * (0.94 if epsilon > 13 else 1.0)
-    assert f"({epsilon:g}, 0.0001)-differential privacy" == said.formula
-    assert promise("each", {**given, "epsilon": None, "delta": None}).formula == "no guarantee"
+def test_shares_are_rounded_outward_and_decimals_stay_what_they_are():
+    for value in (0.0, 0.16, 0.07, 0.29, 0.1601, 1 / 3, 1.0):
+        low, high = (float(share(value, up=up).rstrip("%")) / 100 for up in (False, True))
+        assert low - 1e-12 <= value <= high + 1e-12
+        assert high - low <= (1e-12 if value in (0.16, 0.07, 0.29) else 0.001 + 1e-12)
+
+
+def test_an_interval_against_its_level():
+    for low, high, level, words in (
+        (0.05, 0.15, 0.16, "below 0.16"),
+        (0.2, 0.4, 0.16, "above 0.16"),
+        (0.1, 0.2, 0.16, "0.16 is inside the interval"),
+        (0.05, 0.16, 0.16, "0.16 is inside the interval"),  # at the level is not below it
+        (0.05, 0.15, None, ""),
+    ):
+        assert against(Interval(0.1, low, high), level) == words
+
+
+def test_a_promise_in_plain_words_never_promises_more_than_its_formula():
+    for epsilon in (0.1, 0.5, 1.0, 8.0, 800.0):
+        given = {"epsilon": epsilon, "delta": 1e-4, "protects": "records", "neighbours": "one row", "covers": "run"}
+        said = promise("each", given)
+        factor = float(said.plain.partition("more than ")[2].partition(" times")[0].replace(",", ""))
+        assert factor >= math.exp(min(epsilon, 690.0)) * (0.94 if epsilon > 13 else 1.0)
+        assert f"({epsilon:g}, 0.0001)-differential privacy" == said.formula
+        assert promise("each", {**given, "epsilon": None, "delta": None}).formula == "no guarantee"
+
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "own_data" / "scenario.yaml"
+MODEL = {"kind": "linear", "weights": [20.0, 9.0, -2.0, -2.0, 2.0], "threshold": 7.0}
+ESTIMATE = {"value": 0.09, "low": 0.07, "high": 0.1, "confidence": 0.95}
+ROWS = "visits,plan,months,name\n12,pro,3,Ann\n0,basic,60,Bob\n45,gold,,Eve\n"
+
+
+def folder_of(place, scenario=None, **result):
+    """Write what of a run folder a model is made of; the rest is the audit's."""
+    place.mkdir(parents=True)
+    tree = (scenario or load(str(EXAMPLE))).wire() | {"data": None}
+    (place / "scenario.yaml").write_text(yaml.safe_dump(tree))
+    document = {"scenario": tree["name"], "status": "done", "reason": "", "answer": MODEL, "estimate": ESTIMATE}
+    (place / "result.json").write_text(json.dumps(document | result))
+    return place
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "rows.csv").write_text(ROWS)
+    return folder_of(tmp_path / "run")
+
+
+def said(*arguments, status=0, command=app):
+    outcome = CliRunner().invoke(command, [str(word) for word in arguments])
+    assert outcome.exit_code == status, outcome.output
+    if status:
+        assert outcome.stdout == ""
+        assert len(outcome.stderr.strip().splitlines()) == 1
+    return outcome
+
+
+def test_a_model_is_shown_by_columns_and_units(run):
+    shown = said("model", run).stdout
+    assert "predicts renews: no or yes" in shown
+    assert "months, a unit    +0.15  over 0 .. 60: +9" in shown
+    assert "plan = pro" in shown
+    assert "0.090, in 0.070 to 0.100 (95%)" in shown
+    total = json.loads(said("model", run, "--json").stdout)["sum_over_columns"]
+    assert total["intercept"] == -7.0
+    assert total["terms"][1] == {
+        "column": "months", "value": None, "effect": 9.0 / 60.0, "weight": 9.0, "low": 0.0, "high": 60.0,
+    }  # fmt: skip
+
+
+def test_predictions_in_every_form(run, tmp_path):
+    rows = tmp_path / "rows.csv"
+    printed = said("predict", run, rows, "--probabilities")
+    labels = polars.read_csv(io.StringIO(printed.stdout))
+    assert labels["renews"].to_list() == ["yes", "no", "yes"]
+    assert (labels["probability"] > 0.5).to_list() == [True, False, True]
+    assert printed.stderr.splitlines()[:3] == [
+        "visits: 1 of 3 rows beyond 0 .. 30, clipped to these bounds",
+        "months: 1 of 3 rows without a value, counted as 0",
+        "plan: 1 of 3 rows none of the listed values, counted as none",
+    ]
+    assert "logistic model" in printed.stderr
+    document = json.loads(said("predict", run, rows, "--json", "--probabilities").stdout)
+    assert document["predictions"] == ["yes", "no", "yes"]
+    assert document["probabilities"] == labels["probability"].to_list()
+    assert document["notes"] == {"clipped": {"visits": 1}, "missing": {"months": 1}, "unlisted": {"plan": 1}}
+    for name, read in (("out.csv", polars.read_csv), ("out.parquet", polars.read_parquet)):
+        assert said("predict", run, rows, "--output", tmp_path / name).stdout == ""
+        assert read(tmp_path / name)["renews"].to_list() == ["yes", "no", "yes"]
+
+
+def test_what_was_exported_predicts_the_same(run, tmp_path):
+    file, rows = tmp_path / "model.json", tmp_path / "rows.csv"
+    said("export", run, file)
+    assert said("predict", file, rows).stdout == "renews\nyes\nno\nyes\n"
+    assert tandem.load_model(file) == tandem.load_model(run)
+    assert tandem.as_sklearn(file).predict(rows).tolist() == ["yes", "no", "yes"]
+    assert tandem.describe(run)[0] == "predicts renews: no or yes"
+    said("export", run, tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").stat().st_size > 500
+
+
+def test_the_face_warns_of_what_it_counts(run):
+    row = {"visits": 12, "months": 3, "plan": "pro"}
+    assert tandem.predict(run, [row]).tolist() == ["yes"]
+    (shares,) = tandem.predict_proba(run, [row])
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares[1] > 0.5
+    words = "plan: 1 of 1 row none of the listed values"
+    with pytest.warns(tandem.DataNote, match=words):
+        tandem.predict(run, [row | {"plan": "gold"}])
+    with pytest.raises(BadData, match=words):
+        tandem.predict(run, [row | {"plan": "gold"}], strict=True)
+    with pytest.raises(BadInput, match="give a run, its folder, or a model's file, found int"):
+        tandem.predict(7, [row])
+
+
+def test_what_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (run / "short.csv").write_text("visits,months\n1,2\n")
+    (run / "odd.csv").write_text("visits,months,plan\n1,two,pro\n")
+    for line, why in (
+        ("model nowhere", "there is neither a run folder nor a model file nowhere"),
+        ("predict run nowhere.csv", "there is no such file"),
+        ("predict run run/short.csv", "short.csv: has no column 'plan'"),
+        ("predict run run/odd.csv", "odd.csv: line 2, column 'months': must be a finite number"),
+        ("predict run rows.csv --strict", "visits: 1 of 3 rows beyond 0 .. 30"),
+        ("predict run rows.csv --output run/labels.txt", "written as .csv or .parquet"),
+        ("predict run rows.csv --task 2", "learned one thing and no tasks, found task 2"),
+        ("export run model.pmml", "is written as .json, .onnx, .joblib"),
+    ):
+        assert why in said(*line.split(), status=1).stderr
+
+
+def test_runs_without_a_model(tmp_path):
+    problem, eight = load("select-then-estimate"), {"kind": "linear", "weights": [1.0] * 8, "threshold": 0.0}
+    for number, (chosen, result, why) in enumerate((
+        (None, {"answer": None, "reason": "no agents"}, "ended without an answer: no agents"),
+        (None, {"answer": {"kind": "riddle"}}, "the run's answer cannot be used: no hypothesis has the kind 'riddle'"),
+        (None, {"answer": {**MODEL, "weights": [1.0] * 6}}, "needs 6 features, the table has 5"),
+        (tiny(), {"answer": eight}, "are simulated: there are no columns"),
+        (problem, {"answer": {"values": [1]}}, f"is no model: it solves the problem {problem.problem.name!r}"),
+    )):  # fmt: skip
+        place = folder_of(tmp_path / f"run{number}", chosen, **result)
+        for command in (("model", place), ("predict", place, "x.csv"), ("export", place, "x.json")):
+            assert why in said(*command, status=1).stderr
+    for name, content in (("result.json", "{"), ("scenario.yaml", "a: [")):
+        place = folder_of(tmp_path / name)
+        (place / name).write_text(content)
+        assert f"{name} is not" in said("model", place, status=1).stderr
+        (place / name).unlink()
+        assert "is not a run folder" in said("model", place, status=1).stderr
+
+
+def test_one_of_several_tasks(tmp_path):
+    two = {"kind": "relabelled", "column": 4, "hypothesis": {"kind": "linear", "weights": [1.0, 0.0], "threshold": 0.5}}
+    tasks = [{"answer": MODEL, "estimate": None}, {"answer": two, "estimate": ESTIMATE}]
+    place = folder_of(tmp_path / "run", load(str(EXAMPLE), ["source.table.norm=null", "target.table.norm=null"]),
+                      answer=two, tasks=tasks)  # fmt: skip
+    row = [{"visits": 29, "months": 3, "plan": None}]
+    with pytest.warns(tandem.DataNote):
+        assert tandem.predict(tandem.load_model(place, task=1), row).tolist() == ["yes"]
+    assert tandem.predict(tandem.load_model(place, task=2), [{"visits": 29, "months": 0}]).tolist() == ["pro"]
+    assert "pro" in said("model", place).stdout
+
+
+def test_a_record_is_printed_and_its_flaws_are_named(tmp_path):
+    fields = tmp_path / "fields.json"
+    fields.write_text(json.dumps({"visits": 12, "months": 3, "plan": "pro", "renews": "yes"}))
+    record = json.loads(said("record", EXAMPLE, fields, command=agent_command).stdout)
+    assert record["label"] == 1
+    assert len(record["features"]) == 5
+    said("record", EXAMPLE, fields, "--output", tmp_path / "me.json", command=agent_command)
+    taken = read_record(tmp_path / "me.json")
+    assert (taken.features[0].tolist(), int(taken.labels[0])) == (record["features"], 1)
+    for content, why in (
+        ("{", "cannot be read as JSON"),
+        ("[]", "must hold the person's fields by column"),
+        ('{"visits": 1}', "has no field 'months'"),
+        ('{"visits": 1, "months": 2, "plan": null, "renews": "maybe"}', "the label must be one of yes, no"),
+    ):
+        fields.write_text(content)
+        assert why in said("record", EXAMPLE, fields, status=1, command=agent_command).stderr
+    assert "simulated" in said("record", "ball", fields, status=2, command=agent_command).stderr

@@ -1,13 +1,24 @@
 """A browser without a browser: asks the page's app in this process, and keeps its cookies."""
 
+from __future__ import annotations
+
 import asyncio
+import logging
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from importlib import resources
 from typing import Any
 
 import httpx
+import pytest
 
 from common.net.app import Service
+from common.net.connection import Limits
 from common.net.pages import Rules
+from common.net.server import Server, listen
 
 KEY = "the-key-of-this-test-1234"
 RULES = Rules(KEY, 8100)
@@ -33,8 +44,10 @@ class Browser:
         return self.ask("GET", path, **parts)
 
     def page(self, path: str) -> str:
+        """Return a page, in which nothing leads elsewhere and nothing is a command to a terminal."""
         found = self.get(path)
         assert found.status_code == 200, found.text
+        assert (outside(found.text), "\x1b" in found.text) == ([], False), path
         return found.text
 
     def post(self, path: str, fields: dict[str, str] | None = None, **parts: Any) -> httpx.Response:
@@ -72,3 +85,83 @@ def outside(page: str) -> list[str]:
     reader = _Outward()
     reader.feed(page)
     return reader.found
+
+
+log = logging.getLogger("tests.axe")
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Start the browser; skips where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)")
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium is installed here: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def serving(make: Any, port: int = 0) -> Iterator[int]:
+    """Serve what ``make`` returns for its port, from a thread; gives the port."""
+    listener = listen("127.0.0.1", port)
+    port = listener.getsockname()[1]
+    app: Service = make(port)
+    running = Server(app, Limits(1000), grace=1.0)
+    thread = threading.Thread(target=running.run, args=(listener,))
+    thread.start()
+    try:
+        yield port
+    finally:
+        running.stop()
+        thread.join(120)
+        listener.close()
+
+
+def rules(port: int) -> Rules:
+    return Rules(KEY, port)
+
+
+class Tab:
+    """One page of a browser, which notes what must not happen: errors in its console, requests to elsewhere."""
+
+    def __init__(self, browser: Any, port: int, **options: Any) -> None:
+        self.address = f"http://127.0.0.1:{port}"
+        self.context = browser.new_context(**options)
+        self.context.set_default_timeout(120_000)  # how long anything takes says how busy the machine is
+        self.page = self.context.new_page()
+        self.wrong: list[str] = []
+        self.page.on("console", lambda said: self._note(said.type in ("error", "warning"), said.text))
+        self.page.on("pageerror", lambda error: self._note(True, str(error)))
+        self.page.on("request", lambda asked: self._note(not asked.url.startswith((self.address, "data:")), asked.url))
+        self.page.goto(f"{self.address}/?key={KEY}")
+
+    def _note(self, wrong: bool, words: str) -> None:
+        if wrong:
+            self.wrong.append(words)
+
+    def open(self, path: str) -> Any:
+        self.page.goto(self.address + path)
+        return self.page
+
+    def violations(self) -> list[str]:
+        """Return what axe-core finds on the page as it stands, and log which of its rules held."""
+        pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed (extra dev)")
+        axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+        self.page.evaluate(axe)
+        found = self.page.evaluate("axe.run()")
+        passed = sorted(each["id"] for each in found["passes"])
+        log.info(
+            "%s: %d rules of axe held, %d did not: %s",
+            self.page.url, len(passed), len(found["violations"]), ", ".join(passed),
+        )  # fmt: skip
+        return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
+
+    @property
+    def scrolls_sideways(self) -> bool:
+        return bool(self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
