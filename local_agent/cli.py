@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from common.local.naming import Names
     from common.local.records import Records
     from common.scenario.scenario import Scenario
+    from local_agent.client import RefereeClient
+    from local_agent.host import Host
+    from local_agent.person.agent import Agent
     from local_agent.person.checking import HeldReceipt, ReportCheck
+    from local_agent.person.consent import ActivityLog
 
 log = logging.getLogger("tandem.agent")
 app = application("A local agent: trusts no other party, and randomizes each answer, within a lifetime budget.")
@@ -117,16 +121,18 @@ def answer_command(
             host.enrol(token)
             journal.write("enrolled", referee=asked, key=policy.referee)
             say("local-agent is enrolled and waits for its question")
-            try:
-                shared.answer_until(
-                    host, client, lambda: host.finished or (consent.once and host.taken > 0), journal.refused
-                )
-            except ConsentWithheld:
-                raise  # it is in the log
-            except TandemError as error:
-                what = "stopped" if agent.unacknowledged is None else "not taken"
-                journal.write(what, reason=error.problem, detail=error.detail)
-                raise
+            _answer_until_spent(host, client, agent, journal, once=consent.once)
+
+
+def _answer_until_spent(host: Host, client: RefereeClient, agent: Agent, journal: ActivityLog, *, once: bool) -> None:
+    try:
+        shared.answer_until(host, client, lambda: host.finished or (once and host.taken > 0), journal.refused)
+    except ConsentWithheld:
+        raise  # it is in the log
+    except TandemError as error:
+        what = "stopped" if agent.unacknowledged is None else "not taken"
+        journal.write(what, reason=error.problem, detail=error.detail)
+        raise
 
 
 @app.command("credential")
