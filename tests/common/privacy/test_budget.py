@@ -203,9 +203,7 @@ def test_releases_of_different_prices_cost_their_sum_and_a_budget_of_it_holds_th
     asked=st.lists(st.tuples(st.sampled_from([0.01, 0.1, 0.25, 0.5]), st.sampled_from([0.0, 1e-7, 4e-6])), max_size=40),
     delta=st.sampled_from([0.0, 1e-5]),
 )
-def test_a_sum_admits_any_releases_up_to_the_caps_of_both_and_nothing_beyond(
-    asked: list[tuple[float, float]], delta: float
-) -> None:
+def test_a_sum_admits_any_releases_up_to_the_caps_of_both_and_nothing_beyond(asked, delta):
     """However they are chosen. A twin that adds up epsilons alone would admit deltas without end."""
     budget = open_budget(1.0, delta, [Release(epsilon=0.5), Release(epsilon=0.05)])
     if budget.accountant != "basic":
@@ -243,9 +241,7 @@ def flat(kappa: float, rounds: int, steps: int) -> Callable[[int], Plan]:
     ("kappa", "rounds", "steps", "renyi"),
     [(0.08 / (4 * 1.35), 1001, 50_000_000, 4.65e7), (0.0574, 501, 1_000_000, 1.2e6), (0.0574, 501, 100_000, 3.8e5)],
 )
-def test_sample_sizes_are_near_their_gaussian_limit_which_they_cannot_pass(
-    kappa: float, rounds: int, steps: int, renyi: float
-) -> None:
+def test_sample_sizes_are_near_their_gaussian_limit_which_they_cannot_pass(kappa, rounds, steps, renyi):
     """By Renyi divergences it was 9% more."""
     plan = flat(kappa, rounds, steps)
     n = smallest_n(0.5, 1e-4, kappa, plan)
@@ -270,9 +266,7 @@ def project(weights: np.ndarray, support: float) -> np.ndarray:
     eta=st.floats(0.0, 2.0),
     after=st.integers(0, 6),
 )
-def test_neighbouring_samples_never_differ_by_more_than_the_schedule(
-    seed: int, kappa: float, eta: float, after: int
-) -> None:
+def test_neighbouring_samples_never_differ_by_more_than_the_schedule(seed, kappa, eta, after):
     random, n = np.random.default_rng(seed), 40
     losses = random.integers(0, 2, size=(after, n)).astype(float)
     other = losses.copy()

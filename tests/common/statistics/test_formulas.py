@@ -63,9 +63,7 @@ def test_tight_rounds(alpha: float, x: float, expected: int) -> None:
 
 
 @for_each(("supremum", "moments"), [(None, {}), (2.5, {}), (None, {4.0: math.exp(6 * 0.6**2)})])
-def test_the_good_distribution_exists_on_a_sample_of_the_planned_size(
-    supremum: float | None, moments: dict[float, float]
-) -> None:
+def test_the_good_distribution_exists_on_a_sample_of_the_planned_size(supremum, moments):
     """Weights exp(gamma z - gamma^2/2) (unbounded), or three values with supremum 2.5: Lemma 3.2's claims hold."""
     alpha, beta, rng = 0.1, 0.05, np.random.default_rng(1)
     x = math.exp(0.6**2) if supremum is None else 0.3 * 2.5**2 + 0.5 * 0.4**2 + 0.2 * 0.25**2
@@ -247,9 +245,7 @@ def parity(*overrides: str) -> Scenario:
         (["curator.learner.blocks=9"], 0.5, "tight", 9, 13_689),
     ],
 )
-def test_the_shipped_scenario_is_planned_and_breaks_no_bound(
-    overrides: list[str], epsilon: float, rule: str, blocks: int, n: int
-) -> None:
+def test_the_shipped_scenario_is_planned_and_breaks_no_bound(overrides, epsilon, rule, blocks, n):
     resolved = resolve(parity(*overrides))
     assert "'plan'" not in str(resolved.wire())
     assert violations(resolved) == []

@@ -206,18 +206,6 @@ def test_a_heat_bounds_differences_by_its_matched_answers():
     assert race.answers == 5500
 
 
-def test_comparisons_say_more_than_losses_and_count_for_who_is_chosen():
-    """Two that differ on few people: 2,000 answers to comparisons beside as many about losses."""
-    rng = np.random.default_rng(4)
-    losses, compared = (Race(WARNER, 2, 0.9, planned=1000) for _ in range(2))
-    losses.update({0: bits(rng, 0.45, 1000), 1: bits(rng, 0.4, 1000)})
-    compared.compare(0, 1, bits(rng, 0.05, 1000), bits(rng, 0.0, 1000))
-    assert (losses.answers, compared.answers) == (2000, 2000)
-    assert compared._most[0][1] + compared._most[1][0] < losses._most[0][1] + losses._most[1][0]
-    compared.believe(0, 0.4, 0.3)
-    assert compared.winner == 1
-
-
 def test_what_is_known_of_one_pair_counts_for_others_and_contradictions_lose_nobody():
     ones, zeros, mixed = (np.full(4000, value, dtype=np.uint8) for value in (1, 0, 0))
     mixed[::2] = 1

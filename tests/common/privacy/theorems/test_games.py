@@ -256,9 +256,7 @@ def claimed(tv_bound: float, ratio: float, steps: int, delta: float = 1e-5, *, b
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tv_bound", "ratio", "steps", "width"), [(0.01, 1.0, 1000, 0.004), (0.05, 0.25, 2000, 0.005)])
-def test_steps_cost_no_less_than_any_known_adversary_reaches_and_hardly_more(
-    tv_bound: float, ratio: float, steps: int, width: float
-) -> None:
+def test_steps_cost_no_less_than_any_known_adversary_reaches_and_hardly_more(tv_bound, ratio, steps, width):
     shown, truth = claimed(tv_bound, ratio, steps, by="game"), epsilon_of_pair(tv_bound, ratio, steps, 1e-5)
     assert truth is not None
     assert truth <= shown <= 1.035 * truth
@@ -303,16 +301,6 @@ def test_a_thousand_rare_steps_with_little_noise_have_a_price() -> None:
 def test_epsilon_falls_as_noise_grows(tv_bound: float, steps: int, delta: float) -> None:
     prices = [claimed(tv_bound, ratio, steps, delta) for ratio in np.geomspace(0.05, 10.0, 24)]
     assert all(less < more < math.inf for less, more in pairwise(prices))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("tv_bound", "ratio", "steps"), [(1e-4, 2.0, 1000), (0.01, 2.0, 5), (1e-3, 2.0, 100)])
-def test_few_heavy_steps_cost_at_most_a_fifth_more_than_one_pair_does(
-    tv_bound: float, ratio: float, steps: int
-) -> None:
-    pair = epsilon_of_pair(tv_bound, ratio, steps, 1e-5)
-    assert pair is not None
-    assert pair * (1.0 - 1e-3) <= claimed(tv_bound, ratio, steps) <= 1.2 * pair
 
 
 @pytest.mark.parametrize("steps", [1, 10_000])

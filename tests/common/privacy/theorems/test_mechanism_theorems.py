@@ -112,9 +112,7 @@ def beside_the_pad(tv_bound: float, means: tuple[float, float, float], pad: floa
 
 
 @for_each(("tv_bound", "ratio", "pad"), [(1e-3, 0.25, 0.01), (0.05, 0.5, 0.3), (0.01, 1.0, 0.2)])
-def test_every_triple_beside_the_pad_is_below_the_gaussian_of_that_price(
-    tv_bound: float, ratio: float, pad: float
-) -> None:
+def test_every_triple_beside_the_pad_is_below_the_gaussian_of_that_price(tv_bound, ratio, pad):
     allowance = 1e-9
     price = gaussian_price(step_profile(tv_bound, ratio), pad, allowance)
     assert price >= step_profile(tv_bound, ratio).chi_squared * 0.99
@@ -148,9 +146,7 @@ def test_a_wide_pad_makes_it_the_chi_squared_and_a_narrow_one_nothing() -> None:
 
 @settings(max_examples=60)
 @given(epsilon=st.floats(1e-3, 60.0), log_delta=st.floats(-30.0, -1.0), sensitivity=st.floats(1e-3, 1e3))
-def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(
-    epsilon: float, log_delta: float, sensitivity: float
-) -> None:
+def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(epsilon, log_delta, sensitivity):
     delta = math.exp(log_delta)
     sigma = local.analytic_gaussian_sigma(epsilon, delta, sensitivity)
     assert exact_gaussian_delta(epsilon, sensitivity / sigma) <= delta * (1 + 1e-14)
