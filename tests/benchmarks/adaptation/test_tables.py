@@ -260,6 +260,26 @@ def test_with_hardly_any_noise_it_matches_as_without():
     assert found == pytest.approx([0.5, 0.2, 0.0], abs=1e-6)
 
 
+def test_least_squares_meets_its_optimality_conditions(generator):
+    side = DomainSide(generator.normal(size=(40, 4)), generator.normal(size=40))
+    shares = generator.uniform(size=40)
+    free, bound = (least_squares(side, shares, radius) for radius in (100.0, 0.3))
+    slopes = [side.features.T @ (shares * (side.features @ weights - side.responses)) for weights in (free, bound)]
+    np.testing.assert_allclose(slopes[0], 0.0, atol=1e-8)
+    # On the sphere the slope points inwards.
+    assert np.linalg.norm(bound) == pytest.approx(0.3)
+    np.testing.assert_allclose(slopes[1] / np.linalg.norm(slopes[1]), -bound / 0.3, atol=1e-6)
+
+
+def test_logistic_is_stationary(generator):
+    side = DomainSide(generator.normal(size=(60, 3)), generator.choice([-1.0, 1.0], size=60))
+    shares = generator.uniform(size=60) / 60
+    weights = logistic(side, shares, 1e-3)
+    wrong = 1.0 / (1.0 + np.exp(side.responses * (side.features @ weights)))
+    slope = 1e-3 * weights - side.features.T @ (shares * wrong * side.responses)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-7)
+
+
 def test_kernel_mean_matching_is_the_programs_optimum(generator):
     source, target = generator.normal(size=(40, 2)), generator.normal(0.7, 1.0, size=(30, 2))
     matching = KernelMeanMatching(source)
