@@ -261,6 +261,8 @@ def add_a_mechanism(tree: Path) -> None:
     (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
     (tree / "common/local/mechanisms/two_coins.py").write_text(page)
     (tree / "tests/common/local/mechanisms/test_two_coins.py").write_text(KNOWN)
+    known = tree / "tests/common/local/mechanisms/test_known_mechanisms.py"
+    edit(known, "== set(MECHANISMS.names())", '== set(MECHANISMS.names()) - {"two-coins"}')
 
 
 def add_an_operation(tree: Path) -> None:
