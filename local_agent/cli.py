@@ -115,9 +115,6 @@ def answer_command(
             say(f"local-agent has answered; {agent.spent}; what left: {agent.sent}")
 
         with closing(Host(agent, client, policy.referee, consent.delay, consent=asking_person, taken=taken)) as host:
-            if host.finished:
-                say(f"local-agent has spent its lifetime budget: {agent.spent}")
-                return
             host.enrol(token)
             journal.write("enrolled", referee=asked, key=policy.referee)
             say("local-agent is enrolled and waits for its question")
@@ -126,7 +123,9 @@ def answer_command(
 
 def _answer_until_spent(host: Host, client: RefereeClient, agent: Agent, journal: ActivityLog, *, once: bool) -> None:
     try:
-        shared.answer_until(host, client, lambda: host.finished or (once and host.taken > 0), journal.refused)
+        shared.answer_until(
+            host, client, lambda: host.finished or (once and host.counts["answered"] > 0), journal.refused
+        )
     except ConsentWithheld:
         raise  # it is in the log
     except TandemError as error:

@@ -60,7 +60,6 @@ class Host:
         self._consent = consent
         self._configurations: dict[str, Signed] = {}
         self._taken = taken
-        self.taken = 0  # answers of an individual that the referee has acknowledged to this process
         self._token: str | None = None  # with which it enrolled
         self.declined = False  # whether the last question was one that the agents' own rules forbid
         self.counts: Counter[str] = Counter()  # questions answered, and those ``declined:REASON``
@@ -184,11 +183,10 @@ class Host:
             check_receipt(receipt, report, self._referee, PINNED)
         except TandemError as error:
             if error.status < 500 or isinstance(error, Forged):
-                agent.not_taken(report)  # it has left, and there is no other answer to this question
+                agent.not_taken()  # it has left, and there is no other answer to this question
                 self._go_on(agent)
             raise
         agent.keep_receipt(receipt)
-        self.taken += 1
         self._taken()
         self._go_on(agent)
 

@@ -21,7 +21,7 @@ from common.numerics.kernels import interpreted
 from common.numerics.randomness import durable_secret
 from common.privacy.rounding import above
 from local_agent.answers import evaluate, noise_for, question_digest, randomize
-from local_agent.person.checking import has_receipt, store_receipt
+from local_agent.person.checking import store_receipt
 from local_agent.person.credential import held_credential
 from local_agent.policy import CheckedQuestion, PersonalPolicy
 
@@ -60,7 +60,7 @@ class Agent:
         except BaseException:
             self._lock.close()
             raise
-        self._refused: set[str] = set()  # answers that the referee did not take, and will not
+        self._settled = 0  # answers that this process has sent for good: acknowledged, or refused
 
     def close(self) -> None:
         self._lock.close()
@@ -68,7 +68,9 @@ class Agent:
     def enrolment(self, *, again: bool = False) -> Signed:
         """Return what it enrols with; ``again``: it was asked, and would be asked once more."""
         policy = replace(self._policy, epsilon=self.left[0], delta=self.left[1]).announced(self._record.dimension)
-        message = messages.Enrolment(agents=1, credential=held_credential(self._folder), policy=policy, again=again)
+        message = messages.Enrolment(
+            agents=1, credential=held_credential(self._folder), policy=policy, again=again and self.left[0] > 0.0
+        )
         return self.identity.sign(message.KIND, message.wire())
 
     @property
@@ -94,11 +96,11 @@ class Agent:
 
     @property
     def unacknowledged(self) -> Signed | None:
-        """The newest report, if the referee has not acknowledged it, nor refused it for good."""
-        report = self.report
-        if report is None or report.signature in self._refused or has_receipt(self._folder, report):
-            return None
-        return report
+        """The newest report, until the referee acknowledges it to this process, or refuses it for good.
+
+        A process that was started again sends it again: the referee may have been put back to before it came.
+        """
+        return self.report if self._settled < self.answered else None
 
     @property
     def finished(self) -> bool:
@@ -111,10 +113,11 @@ class Agent:
         if report is not None:
             body = self._answers[-1].get("body", "")  # up to 0.3.0 it was not stored, and no referee of today takes it
             store_receipt(self._folder, receipt, report, bytes.fromhex(body))
+            self._settled = self.answered
 
-    def not_taken(self, report: Signed) -> None:
-        """Note that the referee will never take a report: it is not sent again, and what it cost stays spent."""
-        self._refused.add(report.signature)
+    def not_taken(self) -> None:
+        """Note that the referee will never take the newest report: what it cost stays spent."""
+        self._settled = self.answered
 
     @property
     def spent(self) -> str:

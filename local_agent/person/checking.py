@@ -61,22 +61,13 @@ class HeldReceipt:
 
 def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes) -> None:
     """Store a receipt durably, for its owner alone; ``body``: the packed answers."""
-    path = _receipt_path(folder, report)
+    path = folder / FOLDER / f"{file_name(report.message['run'])}-{report.message['question']}.json"
     leaf, sent = leaf_of(report, body).hex(), time.time()
     with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
         sent = read_receipt(path).sent
     what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
     make_folder(path.parent, mode=0o700)
     write_durably(path, json.dumps(what).encode(), mode=0o600)
-
-
-def has_receipt(folder: Path, report: Signed) -> bool:
-    """Tell whether the referee's receipt of a report was stored."""
-    return _receipt_path(folder, report).exists()
-
-
-def _receipt_path(folder: Path, report: Signed) -> Path:
-    return folder / FOLDER / f"{file_name(report.message['run'])}-{report.message['question']}.json"
 
 
 def leaf_of(report: Signed, body: bytes) -> bytes:

@@ -146,6 +146,22 @@ def stage(services: tuple[Watched, Bench, str, str], tmp_path: Path) -> Iterator
 
 
 @pytest.mark.slow
+def test_status_0_is_for_what_is_counted_and_without_a_witness_a_split_view_is_named(stage: Stage) -> None:
+    status, out, err = stage.check(witness=True)
+    assert (status, err) == (0, "")
+    assert "question 1 of run run: included (entry 4 of the transcript)" in out
+    status, _, err = stage.check()
+    assert (status, "cannot be excluded" in err) == (0, True)
+
+
+@pytest.mark.slow
+def test_a_run_that_ended_without_counting_the_answers_is_no_later(stage: Stage) -> None:
+    """It is cancelled while the question is open: the referee says so, and no history will ever hold the report."""
+    stage.lie(NotFound("run 'run' ended 'cancelled' before the answers to question 1 were counted"))
+    assert stage.check()[0] == 1
+
+
+@pytest.mark.slow
 def test_an_opposite_answer_beside_the_agents_own_signature_is_left_out(stage: Stage) -> None:
     stage.lie()
     assert stage.check()[0] == 0  # the double proves what is so
