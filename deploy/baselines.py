@@ -144,7 +144,9 @@ def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Pl
     # A portfolio of one round is still repaired and judged by agents: here the curator learns, and that is all.
     once = {"protocol": "learn-and-test", "portfolio": None} if demands_of(asked.protocol).portfolio else {}
     alone = resolve(_changed(asked, {"curator": {"rounds": 1}, **once}))
-    note = "one round on the curator's sample, nothing reweighed; planned noise spends the whole budget on it"
+    note = "one round on the curator's sample, nothing reweighed"
+    if asked.curator.epsilon is not None:
+        note += "; planned noise spends the whole budget on it"
     return _loss_of(alone, seed, place), note
 
 

@@ -60,7 +60,7 @@ def gives_receipts_for_what_it_refused(patch: pytest.MonkeyPatch) -> None:
 def agent_draws_again_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     """The noise is fresh each time, and what is on disk is not looked at."""
     patch.setattr(agent, "noise_for", lambda *what: RandomSource(os.urandom(32), simulated=False))
-    patch.setattr(Agent, "answered", False)
+    patch.setattr(Agent, "_read", lambda self: [])
 
 
 def host_draws_again_after_a_crash(patch: pytest.MonkeyPatch) -> None:

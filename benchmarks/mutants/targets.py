@@ -14,7 +14,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "accountants and theorems": (
         "common/privacy/*accountants.py",
         "common/privacy/theorems/**/*.py",
-        *(f"common/privacy/{name}.py" for name in ("budget", "calibration", "events", "rounding")),
+        *(f"common/privacy/{name}.py" for name in ("budget", "events", "rounding")),
     ),
     "agents' mechanisms": ("common/**/mechanisms/*.py",),
     "sequential tests, intervals": (

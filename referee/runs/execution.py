@@ -376,7 +376,7 @@ class Execution:
             reason=reason,
             terms=terms,
             agents={
-                "enrolled": self._roster.agents,
+                "enrolled": self._enrolled(),
                 "asked": asked,
                 "answered": answers,
                 "rejected": self._collection.count_rejected(),
@@ -400,6 +400,11 @@ class Execution:
         if entry is not None:
             self._checkpoint(now=True)
         return result
+
+    def _enrolled(self) -> int:
+        """Return how many agents were enrolled when the run began; who enrols later, or again, is of no part in it."""
+        first = self._store.first_entry(self._run)
+        return self._roster.agents if first is None else int(first.body["participants"]["agents"])
 
     def _checkpoint(self, *, now: bool) -> None:
         if not now and not self._checkpoints.due(self._run):

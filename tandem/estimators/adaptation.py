@@ -243,8 +243,9 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
 
     def predict(self, X: Any) -> Floats:
         """Return the response predicted for each of n people, shape (n,), within ``response_bounds``."""
+        records = self._encoded(X)
         low, high = self._range
-        return low + (high - low) * self.hypothesis_.values(self._encoded(X))
+        return low + (high - low) * self.hypothesis_.values(records)
 
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
         return self._marked(self._given(X, y, reset=True))

@@ -116,11 +116,13 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
 
     def predict(self, X: Any) -> AnyArray:
         """Return the class of each of n people, shape (n,)."""
-        return self.classes_[(self.hypothesis_.predict(self._encoded(X)) > 0).astype(np.int64)]
+        records = self._encoded(X)  # which refuses an estimator that was not fitted
+        return self.classes_[(self.hypothesis_.predict(records) > 0).astype(np.int64)]
 
     def decision_function(self, X: Any) -> AnyArray:
         """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class."""
-        return self.hypothesis_.margins(self._encoded(X))
+        records = self._encoded(X)
+        return self.hypothesis_.margins(records)
 
     def to_model(self) -> Model:
         model = super().to_model()

@@ -53,6 +53,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "adult-biased": FEW,
     "ball": PRIVATELY,
     "ball-few-agents": PRIVATELY,
+    "public-source": LEARNING,
     "ball-lasso": LEARNING,
     "ball-nonprivate": LEARNING,
     "ball-paper-nonprivate": LEARNING,

@@ -413,7 +413,7 @@ def test_no_call_takes_more_than_it_says(case, public):
         tracemalloc.stop()
     stated = learner.room(CallSizes(size, public, D, 1 if bits else 4))
     assert taken <= stated + (AHEAD if case == "sgd" else BLOCK if case in OTHERS else SMALL)
-    if case != "svm":  # which holds few of its draws where a half-space separates them
+    if not case.startswith("svm"):  # which holds few of its draws where most are far from the half-space
         assert stated <= 5 * taken + SMALL
 
 

@@ -108,7 +108,7 @@ def test_what_pip_is_configured_with_is_passed_on_and_the_nearest_counts(tmp_pat
         "extra-index-url =\n    https://three.invalid/simple\n    https://four.invalid/it's\n"
         "[download]\nindex-url = https://other.invalid/simple\n"
     )
-    expected = {
+    expected = settings(configured(tmp_path, "")) | {  # what this machine is configured with stays
         "UV_DEFAULT_INDEX": "https://two.invalid/simple",
         "UV_INDEX": "https://three.invalid/simple https://four.invalid/it's",
         "UV_INDEX_STRATEGY": "unsafe-best-match",
