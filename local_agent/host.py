@@ -61,6 +61,7 @@ class Host:
         self._configurations: dict[str, Signed] = {}
         self._taken = taken
         self._token: str | None = None  # with which it enrolled
+        self._due = False  # whether an individual has answered since
         self.declined = False  # whether the last question was one that the agents' own rules forbid
         self.counts: Counter[str] = Counter()  # questions answered, and those ``declined:REASON``
         self.polled = time.monotonic()  # when the referee last answered a poll, or this host began
@@ -90,6 +91,7 @@ class Host:
         )
         self._token = token
         reply = self._port.enrol(signed, token)
+        self._due = False
         enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
         if not isinstance(self._answerer, Agent):
             self._answerer.settle(enrolled.first)
@@ -106,6 +108,7 @@ class Host:
             # It answered, and then a crash or a referee that was away came between: the same report again.
             self._hand_in(self._answerer, report)
             return True
+        self._enrol_again()
         assignment = self._poll()
         if assignment is None:
             return False
@@ -184,15 +187,16 @@ class Host:
         except TandemError as error:
             if error.status < 500 or isinstance(error, Forged):
                 agent.not_taken()  # it has left, and there is no other answer to this question
-                self._go_on(agent)
+                self._due = True
             raise
         agent.keep_receipt(receipt)
+        self._due = True
         self._taken()
-        self._go_on(agent)
+        self._enrol_again()
 
-    def _go_on(self, agent: Agent) -> None:
-        """Take part again, unless the lifetime budget is spent."""
-        if not agent.finished and self._token is not None:
+    def _enrol_again(self) -> None:
+        """Enrol for later runs, unless the lifetime budget is spent; what did not arrive is sent at the next step."""
+        if self._due and not self.finished and self._token is not None:
             self.enrol(self._token)
 
 

@@ -213,7 +213,7 @@ class Agents:
         if found != listed:
             raise AuditFailed(f"the list of participants is not the one that was signed: {listed} against {found}")
         speaks = self.roster.speaks_for()
-        self.individuals = int((speaks == 1).sum())
+        self.individuals = self.roster.individuals
         self.hosts = tuple(sorted((int(people) for people in speaks[speaks > 1]), reverse=True))
         place.words = "the numbers of agents"
         orders = sorted(configuration.order, key=lambda promised: promised.first)
@@ -358,6 +358,9 @@ class Vouchers:
     def found(self, answers: Indices) -> Vouching:
         """Return who vouches for whom, given how many answers came from each participant."""
         people = self._roster.speaks_for()
+        once = self._by.copy()  # whoever has several places is counted at the first
+        places, first = self._roster.people()
+        once[places[places != first]] = -1
         issuers, known = {}, np.zeros(len(people), dtype=np.bool_)
         for place, issuer in enumerate(self._issuers):
             own = self._by == place + 1
@@ -366,10 +369,12 @@ class Vouchers:
                 hosts = [p for p in np.flatnonzero(own).tolist() if p in self._grants]
                 grants = ((self._grants[p], int(people[p])) for p in hosts)
                 granted = tuple(GrantedHost(grant.name, brought, grant.people) for grant, brought in grants)
-                issuers[fingerprint] = ByIssuer(fingerprint in self._pinned, int(own.sum()) - len(hosts), granted)
+                issuers[fingerprint] = ByIssuer(
+                    fingerprint in self._pinned, int((own & (once >= 0)).sum()) - len(hosts), granted
+                )
             if fingerprint in self._pinned:
                 known |= own
-        alone = people[self._by == 0]
+        alone = people[once == 0]
         return Vouching(
             issuers,
             individuals=int((alone == 1).sum()),

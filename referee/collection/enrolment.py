@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import Any
 
-import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
-from common.core.arrays import AnyArray
 from common.core.errors import (
     BadMessage,
     CannotWrite,
@@ -74,7 +72,6 @@ class Registrar:
         self._lock = threading.Lock()
         self._tokens = store.tokens()
         self.roster = Roster(store.participants())
-        self._asked: dict[int, tuple[int, AnyArray]] = {}  # of each cohort: how many were asked, and who
 
     def allow(self, purpose: str, token: str) -> None:
         """Accept this token, and no other, for a purpose; only its hash is kept."""
@@ -168,19 +165,20 @@ class Registrar:
                 known = self.roster.find(key)
                 if known is None or key in again:
                     wishes.setdefault(key, wish.agents)
-                elif known.agents == wish.agents and key in policies:
-                    renewed[known.first] = policies[key]
+                if known is not None and known.agents == wish.agents and key in policies:
+                    renewed |= {self.roster.before(place): policies[key] for place in self.roster.places(key)}
 
         def choose(others: Iterable[Participant]) -> list[Participant]:
             self.roster.extend(others)
             after, hosts = self.roster.agents, self.roster.hosts
+            individuals = self.roster.individuals
             for key, agents in wishes.items():
-                individuals = len(self.roster) + len(fresh) - hosts
-                fits = after + agents <= messages.MAX_AGENTS and self._beyond(agents, hosts, individuals) is None
-                if fits and self.roster.position(key) == again.get(key):
+                fits = key in again or self._beyond(agents, hosts, individuals) is None
+                if after + agents <= messages.MAX_AGENTS and fits and self.roster.position(key) == again.get(key):
                     fresh.append(Participant(key, after, agents))
                     after += agents
                     hosts += agents > 1
+                    individuals += agents == 1 and key not in again
             return fresh
 
         if wishes:
@@ -201,10 +199,8 @@ class Registrar:
         cohort = next((c for c in self._store.cohorts() if c.first <= number < c.first + c.agents), None)
         if cohort is None:
             return None
-        seen, asked = self._asked.get(cohort.first, (0, np.zeros(cohort.agents, dtype=np.bool_)))
-        asked[Order(cohort.seed, cohort.agents).slice(seen, cohort.used - seen)] = True
-        self._asked[cohort.first] = cohort.used, asked
-        return place if asked[number - cohort.first] else None
+        position = Order(cohort.seed, cohort.agents).position(number - cohort.first)
+        return place if position < cohort.used else None
 
     def _beyond(self, agents: int, hosts: int, individuals: int) -> str | None:
         """Say which cap a further participant would exceed, given how many others there are."""
@@ -234,7 +230,7 @@ class Registrar:
         """Return how many are enrolled, of each kind, beside the caps."""
         roster = self.roster
         return {
-            "individuals": len(roster) - roster.hosts,
+            "individuals": roster.individuals,
             "hosts": roster.hosts,
             "max_individuals": self.caps.individuals,
             "max_hosts": self.caps.hosts,

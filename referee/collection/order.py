@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +33,16 @@ class _Network:
         self.keys = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
 
     def apply(self, values: Words) -> Words:
-        values = self._permute(values)
+        return self._walk(values, self._permute)
+
+    def invert(self, values: Words) -> Words:
+        return self._walk(values, self._undo)
+
+    def _walk(self, values: Words, step: Callable[[Words], Words]) -> Words:
+        values = step(values)
         outside = np.flatnonzero(values >= np.uint64(self.size))
         while outside.size:
-            values[outside] = self._permute(values[outside])
+            values[outside] = step(values[outside])
             outside = outside[values[outside] >= np.uint64(self.size)]
         return values
 
@@ -44,6 +50,12 @@ class _Network:
         left, right = values >> self.half, values & self._mask
         for key in self.keys:
             left, right = right, left ^ (_mix(right ^ key) & self._mask)
+        return (left << self.half) | right
+
+    def _undo(self, values: Words) -> Words:
+        left, right = values >> self.half, values & self._mask
+        for key in self.keys[::-1]:
+            left, right = right ^ (_mix(left ^ key) & self._mask), left
         return (left << self.half) | right
 
 
@@ -69,6 +81,14 @@ class Order:
             inside = values >= np.uint64(begin)
             values[inside] = np.uint64(begin) + network.apply(values[inside] - np.uint64(begin))
         return values.astype(np.int64)
+
+    def position(self, agent: int) -> int:
+        """Return the position of an agent: the inverse of :meth:`slice`."""
+        values = np.array([agent], dtype=np.uint64)
+        for begin, network in self._layers:
+            if values[0] >= begin:
+                values = np.uint64(begin) + network.invert(values - np.uint64(begin))
+        return int(values[0])
 
 
 def simulated(seed: int) -> str:

@@ -45,6 +45,15 @@ class Roster:
     def agents(self) -> int:
         return self.before(len(self))
 
+    @property
+    def individuals(self) -> int:
+        """How many participants speak for one person, each counted once."""
+        return len(self) - self.hosts - len(self._earlier)
+
+    def people_before(self, position: int) -> int:
+        """Return for how many people the first so many places are: a further place is for nobody new."""
+        return self.before(position) - sum(place < position for place in self._earlier)
+
     def before(self, position: int) -> int:
         """Return the number of agents of the first so many participants; others may be entered at the same time."""
         return int(self._firsts[position])

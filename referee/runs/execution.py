@@ -402,9 +402,10 @@ class Execution:
         return result
 
     def _enrolled(self) -> int:
-        """Return how many agents were enrolled when the run began; who enrols later, or again, is of no part in it."""
+        """Return how many people's agents were enrolled when the run began: who enrols later has no part in it."""
         first = self._store.first_entry(self._run)
-        return self._roster.agents if first is None else int(first.body["participants"]["agents"])
+        places = len(self._roster) if first is None else int(first.body["participants"]["count"])
+        return self._roster.people_before(places)
 
     def _checkpoint(self, *, now: bool) -> None:
         if not now and not self._checkpoints.due(self._run):

@@ -173,6 +173,9 @@ class Flaky:
     def __getattr__(self, name: str) -> object:
         return getattr(self.bench.referee, name)
 
+    def fail(self, error: Exception) -> Signed:
+        raise error
+
     def report(self, signed: Signed) -> Signed:
         self.seen.append(signed)
         if self.errors:
@@ -202,6 +205,25 @@ def test_an_answer_that_did_not_arrive_is_sent_again_and_never_drawn_again(tmp_p
         assert bench.run()["agents"]["answered"] == 600
         assert len({signed.signature for signed in port.seen}) == 1
         host.close()
+
+
+def test_an_enrolment_for_a_further_run_that_did_not_arrive_is_sent_again(tmp_path):
+    with Bench(tmp_path / "bench", tiny(*FEW), individuals=1) as bench:
+        port, key = Flaky(bench), bench.referee.identity.public
+        with closing(Host(Agent(record(), PersonalPolicy(key, 4.0), tmp_path / "agent"), port, key)) as host:
+            host.enrol(TOKEN)
+
+            def meanwhile() -> None:
+                port.enrol = lambda *what: port.fail(PeerUnavailable("it is away"))
+                with pytest.raises(PeerUnavailable):
+                    host.step()
+                del port.enrol
+                assert bench.referee.registrar.roster.agents == 600  # its answer is there, and not a further place
+                host.step()
+                assert bench.referee.registrar.roster.agents == 601
+
+            bench.meanwhile(meanwhile)
+            assert bench.run()["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 0}
 
 
 def test_the_delay_of_an_answer_is_drawn_before_the_record_is_seen(tmp_path):

@@ -216,10 +216,13 @@ def test_a_lifetime_budget_pays_for_several_runs_of_a_referee_and_each_asks_a_pe
     for run in ("first", "second"):
         finished, crowd = asked_of(chosen, tmp_path, run, answers=2)
         assert finished.result["status"] == "done"
-        assert finished.result["agents"]["answered"] == crowd.answered == people
+        assert (
+            finished.result["agents"]["enrolled"] == finished.result["agents"]["answered"] == crowd.answered == people
+        )
         folder = tmp_path / "folder" / run
         folder.mkdir(parents=True)
-        assert audit(leave_folder(folder, chosen, 1, finished)).answers == people
+        found = audit(leave_folder(folder, chosen, 1, finished))
+        assert (found.answers, found.individuals, found.vouching.individuals) == (people, people, people)
     for person in range(people):
         held = json.loads((tmp_path / "agents" / f"agent-{person}" / "answered.json").read_bytes())["answers"]
         assert [answer["report"]["message"]["run"] for answer in held] == ["first", "second"]

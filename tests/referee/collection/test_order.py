@@ -64,6 +64,7 @@ def test_another_seed_is_another_order_and_another_commitment():
     found = Order("seed", 1 << 32).slice((1 << 32) - 5, 100)
     assert len(found) == 5
     assert 0 <= found.min() < found.max() < 1 << 32
+    assert [Order("seed", 1 << 32).position(int(agent)) for agent in found] == list(range((1 << 32) - 5, 1 << 32))
     for size in (0, -1, (1 << 32) + 1):
         with pytest.raises(ValueError, match="size must be in"):
             Order("seed", size)
@@ -98,6 +99,7 @@ def test_a_layer_leaves_whoever_was_asked_where_they_were(size, data):
         assert sorted(whole) == list(range(size))
         assert np.array_equal(whole[:start], Order(seed, size).slice(0, start))
         assert np.array_equal(np.concatenate([Order(above, size).slice(i, 1) for i in range(size)]), whole)
+        assert [Order(above, size).position(int(agent)) for agent in whole] == list(range(size))
         seed = above
 
 
@@ -170,6 +172,7 @@ def test_an_individual_that_is_listed_again_is_asked_at_the_place_that_was_drawn
         batch = Batch(np.array([3, 4, 0]), listed)
         assert [batch.slots(KEYS[key]).tolist() for key in range(4)] == [[2], [0], [], [1]]
         assert batch.people(KEYS[1]).tolist() == [0]
+        assert (len(listed), listed.individuals) == (7, 4)
     with pytest.raises(ValueError, match="a host is listed twice"):
         roster.add(Participant(KEYS[2], len(again), 2))
 
