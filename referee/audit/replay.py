@@ -369,16 +369,15 @@ class Vouchers:
                 hosts = [p for p in np.flatnonzero(own).tolist() if p in self._grants]
                 grants = ((self._grants[p], int(people[p])) for p in hosts)
                 granted = tuple(GrantedHost(grant.name, brought, grant.people) for grant, brought in grants)
-                issuers[fingerprint] = ByIssuer(
-                    fingerprint in self._pinned, int((own & (once >= 0)).sum()) - len(hosts), granted
-                )
+                persons = int((own & (once >= 0)).sum()) - len(hosts)
+                issuers[fingerprint] = ByIssuer(fingerprint in self._pinned, persons, granted)
             if fingerprint in self._pinned:
                 known |= own
-        alone = people[once == 0]
+        unvouched = people[once == 0]
         return Vouching(
             issuers,
-            individuals=int((alone == 1).sum()),
-            hosts=tuple(sorted((int(n) for n in alone[alone > 1]), reverse=True)),
+            individuals=int((unvouched == 1).sum()),
+            hosts=tuple(sorted((int(n) for n in unvouched[unvouched > 1]), reverse=True)),
             strangers=int(answers[~known].sum()),
         )
 
