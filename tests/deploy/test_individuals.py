@@ -169,12 +169,15 @@ class Flaky:
         self.bench = bench
         self.errors: list[Exception] = []
         self.seen: list[Signed] = []
+        self.away = False  # whether it takes no enrolment
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.bench.referee, name)
 
-    def fail(self, error: Exception) -> Signed:
-        raise error
+    def enrol(self, signed: Signed, token: str) -> Signed:
+        if self.away:
+            raise PeerUnavailable("it is away")
+        return self.bench.referee.enrol(signed, token)
 
     def report(self, signed: Signed) -> Signed:
         self.seen.append(signed)
@@ -214,10 +217,10 @@ def test_an_enrolment_for_a_further_run_that_did_not_arrive_is_sent_again(tmp_pa
             host.enrol(TOKEN)
 
             def meanwhile() -> None:
-                port.enrol = lambda *what: port.fail(PeerUnavailable("it is away"))
+                port.away = True
                 with pytest.raises(PeerUnavailable):
                     host.step()
-                del port.enrol
+                port.away = False
                 assert bench.referee.registrar.roster.agents == 600  # its answer is there, and not a further place
                 host.step()
                 assert bench.referee.registrar.roster.agents == 601

@@ -64,10 +64,10 @@ def test_it_answers_once_in_its_life_and_then_repeats_itself(agent, tmp_path):
 
 
 def test_a_larger_lifetime_budget_pays_for_several_answers_and_not_for_one_more(tmp_path):
-    """Three tenths are more than .3, as numbers of this machine are: exactly, and not nearly."""
-    for lifetime, paid in ((0.3, 2), (0.30000000000000004, 3)):
+    """Three tenths are more than .3 as doubles are, and ten more than 1, where a sum of doubles is below 1."""
+    for lifetime, paid in ((0.3, 2), (0.30000000000000004, 3), (1.0, 9)):
         folder = tmp_path / f"{lifetime}"
-        for number in range(1, 5):
+        for number in range(1, paid + 2):
             with closing(Agent(PERSON, replace(POLICY, epsilon=lifetime), folder)) as agent:
                 asked = question("agents.mechanism.epsilon=0.1", question=number)
                 if number > paid:
@@ -112,16 +112,18 @@ def test_what_is_on_disk_is_all_that_an_answer_costs(tmp_path, mechanism, lifeti
             assert (later.answered, later.left[0]) == (1, left)
 
 
-def test_a_crash_before_it_is_on_disk_sends_nothing_and_spends_nothing(agent, monkeypatch):
+def test_a_crash_before_it_is_on_disk_sends_nothing_and_spends_nothing(tmp_path, monkeypatch):
     def full(*arguments: Any, **named: Any) -> None:
         raise OSError(28, "no space left on device")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(agent_module, "write_durably", full)
-        with pytest.raises(OSError, match="no space"):
-            agent.answer(*question())
-    assert not agent.answered
-    agent.answer(*question())
+    with closing(Agent(PERSON, replace(POLICY, epsilon=4.0), tmp_path)) as agent:
+        for answered in range(2):  # before the first answer, and before a further one
+            with monkeypatch.context() as patched:
+                patched.setattr(agent_module, "write_durably", full)
+                with pytest.raises(OSError, match="no space"):
+                    agent.answer(*question(question=1 + answered))
+            assert (agent.answered, agent.left[0]) == (answered, 4.0 - 2.0 * answered)
+            agent.answer(*question(question=1 + answered))
 
 
 def test_an_assignment_names_exactly_this_person(agent):
