@@ -85,7 +85,7 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	  '  $(BIN)/referee run ball --set agents.mechanism.epsilon=1' \
 	  '                                               the same with half the privacy for the agents' \
 	  '  docker compose up --build --exit-code-from run' \
-	  '                                               the same in containers, on networks of their own' \
+	  '                                               a smaller run in containers, with individuals beside the host' \
 	  '  README.md                                    everything else'
 
 clean: ## remove the environment and all caches; runs/ stays
