@@ -151,12 +151,12 @@ def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Pl
 
 
 def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, protocol: str, words: str) -> Finding:
-    count = max(2, int(result["agents"]["asked"]))
+    count = max(2, int(result["agents"].get("people", result["agents"]["asked"])))
     chosen = resolve(asked)
     learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1e5, "diameter": 1.0}
     # The curator stands by: it holds a sample too small to matter, is never asked, and its people are charged its cap.
     idle = {"n": 16, "epsilon": 1e-3, "delta": 1e-9, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
-    alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": {"count": count}})
+    alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": {"count": count, "answers": 1}})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
     return _loss_of(settled(alone), seed, place), f"{words} with {count:,} agents ({privacy}), no curator"

@@ -92,24 +92,26 @@ class SimulatedAgents:
         self._source = RandomSource.seeded(seed, "agents")
         self._reused = pool is not None
         self._used = 0
+        self._asked: dict[int, Part] = {}
 
-    def answer(self, query: Query, count: int) -> Answers:
-        """Ask the next people, as many as there are."""
+    def answer(self, number: int, step: AskAgents) -> Answers:
+        """Ask the next people, as many as there are, or those of an earlier question."""
+        query, count = step.query, step.count
         if self._reused:
             people = np.arange(count) % len(self._population)
         else:
-            if min(count, len(self._population) - self._used) > MAX_LISTED:
-                return self._answer_mass(query, count)
-            people = self._order.slice(self._used, count)
-            self._used += len(people)
+            fresh = Part(0, self._used, min(self._used + count, len(self._population)))
+            part = self._asked[number] = fresh if step.again is None else self._asked[step.again]
+            self._used = max(self._used, part.stop)
+            if part.stop - part.start > MAX_LISTED:
+                return self._answer_mass(query, part)
+            people = self._order.slice(part.start, part.stop - part.start)
         slots = np.arange(len(people))
         answers = answer_together(query, self._mechanism, self._population, people, slots, self._source)
         return Answers(len(people), answers, slots)
 
-    def _answer_mass(self, query: Query, count: int) -> Answers:
+    def _answer_mass(self, query: Query, part: Part) -> Answers:
         people = len(self._population)
-        part = Part(0, self._used, min(self._used + count, people))
-        self._used = part.stop
         batch = form_mass((part,), lambda first: self._cohort, Roster([Participant("0" * 64, 0, people)]))
         answers = answer_mass(query, self._mechanism, self._population, batch.mask, 0, self._source)
         mask = np.zeros(mask_bytes(batch.asked), dtype=np.uint8)
@@ -155,7 +157,7 @@ def conduct(
 
         def exchange(number: int, step: AskCurator | AskAgents) -> Any:
             if isinstance(step, AskAgents):
-                return simulated_agents.answer(step.query, step.count)
+                return simulated_agents.answer(number, step)
             result = curator.perform(str(number), step.operation)
             if isinstance(step.operation, Learn) and scenario.problem is None:
                 hook(step.operation.round, result.hypothesis)

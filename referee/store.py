@@ -65,13 +65,13 @@ class QuestionQueries(Tables):
                     run=question.run,
                     question=question.question,
                     query=json.dumps(question.query),
-                    parts=json.dumps([[p.cohort, p.start, p.stop] for p in question.parts]),
+                    parts=_parts(question),
                     asked=question.asked,
                     open=question.open,
                     answered=0,
                 )
             )
-            for part in question.parts:
+            for part in question.parts if question.again is None else ():
                 next_ones = (COHORTS.c.first == part.cohort) & (COHORTS.c.used == part.start)
                 if connection.execute(update(COHORTS).where(next_ones).values(used=part.stop)).rowcount != 1:
                     raise AssertionError("agents are taken that another question has, or not the next ones")
@@ -93,7 +93,13 @@ class QuestionQueries(Tables):
         return int(self._value(select(func.max(QUESTIONS.c.key)).where(QUESTIONS.c.run == run)) or 0)
 
     def asked(self, run: str) -> int:
+        """Return how many answers a run has asked for."""
         return int(self._value(select(func.sum(QUESTIONS.c.asked)).where(QUESTIONS.c.run == run)) or 0)
+
+    def agents_asked(self, run: str) -> int:
+        """Return how many agents it has asked for them, each counted once."""
+        fresh = (QUESTIONS.c.run == run) & QUESTIONS.c.parts.not_like(_AGAIN)
+        return int(self._value(select(func.sum(QUESTIONS.c.asked)).where(fresh)) or 0)
 
     def answered(self, run: str) -> int:
         return int(self._value(select(func.sum(QUESTIONS.c.answered)).where(QUESTIONS.c.run == run)) or 0)
@@ -182,10 +188,21 @@ class QuestionQueries(Tables):
         return found
 
 
+_AGAIN = '{"again":%'  # how the parts of a question begin whose agents were asked before in its run
+
+
+def _parts(question: StoredQuestion) -> str:
+    listed = [[part.cohort, part.start, part.stop] for part in question.parts]
+    again = {"again": question.again, "parts": listed}
+    return json.dumps(listed if question.again is None else again, separators=(",", ":"))
+
+
 def _question(row: Row[Any]) -> StoredQuestion:
-    parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in json.loads(row.parts))
+    found = json.loads(row.parts)
+    again, listed = (found["again"], found["parts"]) if isinstance(found, dict) else (None, found)
+    parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in listed)
     return StoredQuestion(
-        row.run, int(row.question), json.loads(row.query), parts, int(row.asked), bool(row.open), int(row.key)
+        row.run, int(row.question), json.loads(row.query), parts, int(row.asked), bool(row.open), int(row.key), again
     )
 
 

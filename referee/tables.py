@@ -64,7 +64,10 @@ class Part:
 
 @dataclass(frozen=True)
 class StoredQuestion:
-    """A question to a batch of agents; ``key`` is its number among all of the referee's, 0 before it is stored."""
+    """A question to a batch of agents; ``key`` is its number among all of the referee's, 0 before it is stored.
+
+    ``again`` is the question of the run that these agents have been asked first, if they have.
+    """
 
     run: str
     question: int
@@ -73,6 +76,7 @@ class StoredQuestion:
     asked: int
     open: bool
     key: int = 0
+    again: int | None = None
 
 
 class Taken(NamedTuple):

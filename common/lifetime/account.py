@@ -92,7 +92,7 @@ def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:
     :func:`common.privacy.guarantee.together` says, with the curator's people, within both sides' lifetime budgets.
     """
     curator, agents = scenario.curator, scenario.agents
-    epsilon, delta = agents.mechanism.guarantee
+    epsilon, delta = agents.cost
     lifetime = curator.lifetime if side == "source" or agents.lifetime is None else agents.lifetime
     if side == "source":
         both = scenario.shares_a_file

@@ -15,10 +15,10 @@ Protected = Literal["records", "labels"]  # what of a person's record is protect
 Neighbours = Literal["one row", "one label", "one answer"]
 """What may differ between two indistinguishable worlds: a row of the curator's file, n public; the label of a row,
 everything else public; the record of an agent, that it takes part public."""
-Scope = Literal["run", "agent", "run and agent", "fits", "fits and agents", "nothing"]
+Scope = Literal["run", "agent", "answers", "run and agent", "fits", "fits and agents", "nothing"]
 """What cannot tell them apart: all that the curator releases in the run, whatever it is asked; the one answer that an
-agent gives in the run; both together; the first two in all fits of an estimator; or nothing, as nothing was
-released."""
+agent gives in the run, or all its answers; both sides together; the first two in all fits of an estimator; or nothing,
+as nothing was released."""
 
 
 class PrivacyGuarantee(Value):
@@ -70,6 +70,7 @@ class PrivacyGuarantee(Value):
 _NO_PROMISE = {
     "run": "no guarantee: the scenario asks for none, and everything about the curator's people may be released",
     "agent": "no guarantee: agents answer without noise",
+    "answers": "no guarantee: agents answer without noise",
     "run and agent": "no guarantee: one side protects less than the whole record",
 }
 _WHAT = {
@@ -84,6 +85,7 @@ _HOW = {
 _SEEN = {
     "run": "holds for all that the curator releases in this run together, not for other runs",
     "agent": "holds for the one answer that the agent gives in this run, not for other runs",
+    "answers": "holds for all answers that the agent gives in this run together, not for other runs",
     "run and agent": "holds for all that the curator releases and all agents answer in this run together",
     "fits": "holds for all that the curators of this object's fits release together, not for other objects",
     "fits and agents": "holds for the answers, one a fit, that a person gives in this object's fits together",
@@ -103,13 +105,24 @@ def of_curator(pair: tuple[float | None, float | None], protects: Protected, cov
 
 
 def of_agent(pair: tuple[float, float], covers: Scope = "agent") -> PrivacyGuarantee:
-    """Return what an agent's randomizer promises for its answer: a run asks each agent once.
+    """Return what an agent's randomizer promises for its answer, or for all that a run asks of it.
 
     What all runs cost a person is counted by the agent itself where it is an individual's (a lifetime budget that it
     never exceeds), and by the ledger of people where a host answers for the people of a table.
     """
     epsilon, delta = _finite(pair)
     return PrivacyGuarantee(epsilon=epsilon, delta=delta, neighbours="one answer", covers=covers)
+
+
+def repeated(pair: tuple[float, float], answers: int) -> tuple[float, float]:
+    """Return the (epsilon, delta) of so many answers of one agent together, each with this one; never too low.
+
+    Basic composition: it holds also where each question is chosen after all answers before it, that is for the whole
+    transcript of an agent (Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential
+    privacy", Definition 2.3).
+    """
+    epsilon, delta = (above(answers * Fraction(each)) if math.isfinite(each) else each for each in pair)
+    return epsilon, min(1.0, delta)
 
 
 def together(curator: PrivacyGuarantee, agent: PrivacyGuarantee) -> PrivacyGuarantee:

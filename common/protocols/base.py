@@ -42,6 +42,7 @@ class Demands:
         further: Operations beyond one a round, by kind.
         several_tasks: It learns several things about the same people, if the scenario names them.
         alone: What remains of the pattern for a side whose other side is left out: by ``curator`` and ``agents``.
+        repeats: It can ask an agent several times (agents.answers).
         answers: What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
     """
 
@@ -53,6 +54,7 @@ class Demands:
     further: Mapping[str, int] = field(default_factory=dict)
     several_tasks: bool = False
     alone: Mapping[str, Pattern] = field(default_factory=dict)
+    repeats: bool = False
     answers: Literal["value", "bit"] | None = None
 
 
@@ -201,5 +203,5 @@ DEMANDS.register("learn-and-test")(
 DEMANDS.register("model-agnostic")(Demands(sequence(curator("label"), agents("loss")), reweighs=False, answers="value"))
 DEMANDS.register("local-averages")(Demands(sequence(agents("moment"), agents("loss")), claims=False, answers="value"))
 DEMANDS.register("local-gradient-descent")(
-    Demands(sequence(some(agents("gradient")), agents("loss")), claims=False, answers="value")
+    Demands(sequence(some(agents("gradient")), agents("loss")), claims=False, repeats=True, answers="value")
 )

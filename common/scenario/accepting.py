@@ -63,8 +63,10 @@ def check_real(scenario: Scenario) -> None:
 
 
 def check_answers(scenario: Scenario) -> None:
-    """Refuse a mechanism that cannot randomize what the protocol asks agents for."""
-    wanted = demands_of(scenario.protocol).answers
+    """Refuse a mechanism that cannot randomize what the protocol asks agents for, or more answers than it can ask."""
+    wanted, repeats = demands_of(scenario.protocol).answers, demands_of(scenario.protocol).repeats
+    if scenario.agents.answers > 1 and not repeats:
+        raise BadScenario(f"agents.answers: the protocol {scenario.protocol!r} asks each agent once: leave it out")
     if wanted == "bit":
         _ = scenario.agents.bit_mechanism
     elif wanted == "value":

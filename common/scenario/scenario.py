@@ -26,7 +26,7 @@ from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechan
 from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.privacy.events import Release
-from common.privacy.guarantee import PrivacyGuarantee, of_agent, of_curator
+from common.privacy.guarantee import PrivacyGuarantee, of_agent, of_curator, repeated
 from common.privacy.rounding import down
 from common.protocols.base import DEMANDS, AnyProblem, PlanInputs, as_bits, demands_of
 from common.protocols.portfolio import Portfolio
@@ -139,6 +139,8 @@ class AgentsSection(Value):
     All accuracies are about the ``zero-one`` loss; another one bounds nothing but itself. Batches of a sequential test
     grow by half of what was already asked. Tests and intervals hold although, for every n at which they are looked at,
     at most the share ``liars`` of the first n answers about a loss are lies (:mod:`common.statistics.robustness`).
+
+    A run may ask each agent ``answers`` times, each time with the mechanism's epsilon and delta.
     """
 
     count: AgentCount | FromPlan = PLAN
@@ -148,12 +150,18 @@ class AgentsSection(Value):
     batch: int = Field(default=1000, ge=1, le=10_000_000)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     liars: float = Field(default=0.0, ge=0, lt=0.5, exclude_if=lambda share: share == 0.0)
+    answers: int = Field(default=1, ge=1, le=100, exclude_if=lambda answers: answers == 1)
     deadline: float = Field(default=60.0, gt=0)
     lifetime: Lifetime | None = Field(default=None, exclude_if=lambda lifetime: lifetime is None)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        return of_agent(self.mechanism.guarantee)
+        return of_agent(self.cost, "agent" if self.answers == 1 else "answers")
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """The (epsilon, delta) of all answers together that a run may ask of an agent."""
+        return repeated(self.mechanism.guarantee, self.answers)
 
     @property
     def value_mechanism(self) -> Mechanism:

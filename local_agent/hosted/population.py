@@ -1,4 +1,4 @@
-"""A hosted population: very many people in one process, each still answering at most once.
+"""A hosted population: very many people in one process, each answering as often as a scenario may ask.
 
 Every person's answer is randomized on its own; only the work is shared. What was answered is on disk before it is sent.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from common.net import messages
 from common.net.messages import Spent
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource, durable_secret, subseed
+from common.privacy.guarantee import repeated
 from common.scenario.accepting import check_real
 from common.scenario.scenario import ResolvedScenario, data_folder
 from local_agent.answers import Values, answer_mass, answer_together, blocks, evaluated
@@ -47,6 +49,7 @@ class Population:
 
     Args:
         source: Randomness of all answers, derived anew for each question: a crash's work is repeated bit for bit.
+        answers: How often each person may answer, in one run; in others it does not then.
         dropout: Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
         values: How a question is evaluated on simulated people; by default here.
         account: Where the people are charged before the first of them answers; None where nobody is charged.
@@ -66,6 +69,7 @@ class Population:
         folder: Path,
         source: RandomSource,
         *,
+        answers: int = 1,
         dropout: float = 0.0,
         seed: int = 0,
         values: Values = evaluated,
@@ -73,7 +77,7 @@ class Population:
         witnesses: Sequence[Witness] = (),
     ) -> None:
         self._population, self._policy, self._source, self._values = population, policy, source, values
-        self._dropout, self._seed, self._first = dropout, seed, 0
+        self._dropout, self._seed, self._first, self._most = dropout, seed, 0, answers
         self._account, self._charged = account, False
         self._lock = hold(folder)
         self._folder = folder / "answered"
@@ -83,6 +87,7 @@ class Population:
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
             self._answered = questions.everybody_asked(self._folder, len(population))
+            self._run, self._here = "", np.zeros(len(population), dtype=np.uint8)
             if account is not None:
                 self.spent = account.check(self.identity.public)
             if account is not None or witnesses or (folder / "questions").exists():
@@ -116,7 +121,8 @@ class Population:
         return int(np.count_nonzero(self._answered))
 
     def enrolment(self) -> Signed:
-        policy = self._policy.announced(self._population.dimension)
+        epsilon, delta = repeated((self._policy.epsilon, self._policy.delta), self._most)
+        policy = replace(self._policy, epsilon=epsilon, delta=delta).announced(self._population.dimension)
         message = messages.Enrolment(agents=len(self), grant=held_grant(self._folder.parent), policy=policy)
         return self.identity.sign(message.KIND, message.wire())
 
@@ -142,14 +148,14 @@ class Population:
             return self._answer_mass(question, asked, stored)
         people, slots = self._asked(asked)
         recorded = people.astype("<u4").tobytes()
-        self._check_fresh(question, int(self._answered[people].sum()), stored.with_suffix(questions.PEOPLE), recorded)
+        resumed = self._check_fresh(question, people, stored.with_suffix(questions.PEOPLE), recorded)
         answers = answer_together(
             question.query, question.mechanism, self._population, people, slots, self._source, self._values
         )
         signed, body = self._packed(question, len(people), self._speaks(people), answers)
-        # The people first: once their answers exist anywhere, nobody may ask them again.
+        # The people first: once their answers exist anywhere, they count.
         questions.keep_asked(stored.with_suffix(questions.PEOPLE), recorded)
-        self._answered[people] = True
+        self._count(people, resumed)
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
@@ -157,16 +163,17 @@ class Population:
         self, question: CheckedQuestion, asked: messages.MassAssignment, stored: Path
     ) -> tuple[Signed, bytes]:
         mask = packing.decode_mask(asked.people, len(self))
-        count, before = packing.count_ones(mask), packing.count_ones(np.packbits(self._answered) & mask)
+        count = packing.count_ones(mask)
         if count == 0 or asked.slot + count > messages.MAX_AGENTS:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
-        self._check_fresh(question, int(before), stored.with_suffix(questions.MASK), mask.tobytes())
+        people = np.unpackbits(mask, count=len(self)).view(np.bool_)
+        resumed = self._check_fresh(question, people, stored.with_suffix(questions.MASK), mask.tobytes())
         what = question.query, question.mechanism, self._population
         answers = answer_mass(*what, mask, asked.slot, self._source, self._values)
         speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
         signed, body = self._packed(question, count, speaks, answers)
         questions.keep_asked(stored.with_suffix(questions.MASK), mask.tobytes())
-        self._answered |= np.unpackbits(mask, count=len(self)).astype(np.bool_)
+        self._count(people, resumed)
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
@@ -193,16 +200,28 @@ class Population:
             raise BadMessage("an assignment may name each person only once")
         return people, slots
 
-    def _check_fresh(self, question: CheckedQuestion, before: int, own: Path, recorded: bytes) -> None:
-        """Refuse people of whom some have answered; show the question to the witnesses.
+    def _check_fresh(self, question: CheckedQuestion, people: AnyArray, own: Path, recorded: bytes) -> bool:
+        """Refuse people of whom some have answered as often as they may; show the question to the witnesses.
 
         A crash may have cut off this question between recording the people and storing the report; no other one resumes
-        it.
+        it. Return whether this does.
         """
-        if before and not (own.exists() and questions.asked(own) == recorded):
-            raise AlreadyAnswered(f"{before} of the people asked have answered before")
+        run = question.assignment.run
+        if self._run != run:
+            self._run, self._here = run, questions.everybody_asked(self._folder, len(self), run)
+        before = self._answered[people]
+        spent = int(np.count_nonzero((before >= self._most) | (before != self._here[people])))
+        resumed = own.exists() and questions.asked(own) == recorded
+        if spent and not resumed:
+            raise AlreadyAnswered(f"{spent} of the people asked have answered before, as often as they may")
         if self._questions is not None:
             self._questions.note(question.fingerprint)
+        return resumed
+
+    def _count(self, people: AnyArray, resumed: bool) -> None:
+        if not resumed:
+            self._answered[people] += 1
+            self._here[people] += 1
 
     def _speaks(self, people: Indices) -> NDArray[np.bool_]:
         if self._dropout == 0.0:
@@ -262,6 +281,7 @@ def open_population(
         policy,
         folder,
         source,
+        answers=section.answers,
         dropout=section.dropout,
         seed=subseed(seed, "dropout"),
         values=values,

@@ -6,7 +6,7 @@ Beside it lies what a question has left on disk: who was asked, and the report t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -97,21 +97,28 @@ def asked(path: Path) -> bytes:
     return content
 
 
-def everybody_asked(folder: Path, size: int) -> NDArray[np.bool_]:
-    """Return for each person whether it was ever asked; BadData, if a file was damaged, or one of a report is gone."""
-    found = np.zeros(size, dtype=np.bool_)
-    for path in folder.glob(f"*{PEOPLE}"):
+def everybody_asked(folder: Path, size: int, run: str | None = None) -> NDArray[np.uint8]:
+    """Return how often each person was asked, in one run or in all.
+
+    BadData says that a file was damaged, or one of a report is gone.
+    """
+    found = np.zeros(size, dtype=np.uint8)
+
+    def stored(kind: str) -> Iterator[Path]:
+        return (path for path in folder.glob(f"*{kind}") if run is None or path.stem.rsplit("-", 2)[0] == run)
+
+    for path in stored(PEOPLE):
         content = asked(path)
         people = np.frombuffer(content[: len(content) // 4 * 4], dtype="<u4")
         if len(content) % 4 or not people.size or people.max() >= size or np.unique(people).size != people.size:
             raise _damaged(path)
-        found[people] = True
-    for path in folder.glob(f"*{MASK}"):
+        found[people] += 1
+    for path in stored(MASK):
         content = asked(path)
         if len(content) != -(-size // 8) or not any(content):
             raise _damaged(path)
-        found |= np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=size).astype(np.bool_)
-    for path in folder.glob(f"*{REPORT}"):
+        found += np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=size)
+    for path in stored(REPORT):
         if not path.with_suffix(PEOPLE).exists() and not path.with_suffix(MASK).exists():
             raise _damaged(path.with_suffix(PEOPLE))
     return found

@@ -270,9 +270,12 @@ def check_result(
     if outcome is not None and terms is None:
         raise AuditFailed("a run ended by itself without the curator's terms")
     agents, answers, lost = published["agents"], replay.answers, published["lost"]
-    asked = replay.asked + sum(int(b) - int(a) for e in replay.pending for _, a, b in e.body["parts"])
-    if agents["asked"] != asked or agents["answered"] < answers:
-        raise AuditFailed(f"{asked} agents were asked, {answers} answered, found {agents}")
+    pending = [("again" in e.body, int(b) - int(a)) for e in replay.pending for _, a, b in e.body["parts"]]
+    asked = replay.asked + sum(count for _, count in pending)
+    people = replay.people + sum(count for again, count in pending if not again)
+    stated = people if chosen.agents.answers > 1 else None
+    if (agents["asked"], agents.get("people")) != (asked, stated) or agents["answered"] < answers:
+        raise AuditFailed(f"{people} agents were asked for {asked} answers, {answers} came, found {agents}")
     if outcome is not None and agents["answered"] != answers:
         raise AuditFailed(f"{answers} agents answered, found {agents['answered']}")
     if lost["silent"] + sum(lost["declined"].values()) != max(0, asked - agents["answered"]):

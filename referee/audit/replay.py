@@ -55,6 +55,7 @@ class Replay:
         open_reports: Opens the file of the reports on a question.
         pending: Entries that no message of the protocol has asked for.
         reports, asked, answers, operations: Counts of what was checked.
+        people: How many agents were asked, each counted once.
         events: What the curator declared of its operations, as far as they cost something.
         answers_of: How many of the answers came from each participant, by its place in the roster.
         missing: Of the question that fewest answered: the share of those who were asked whose answers are not there.
@@ -69,7 +70,7 @@ class Replay:
     entries: Sequence[AnyEntry]
     open_reports: Callable[[int], AbstractContextManager[BufferedIOBase]]
     place: Place
-    reports = asked = answers = operations = 0
+    reports = asked = people = answers = operations = 0
     missing = 0.0
     misbehaved = ""
 
@@ -151,6 +152,7 @@ class Replay:
     def _question(self, number: int, step: AskAgents) -> Answers:
         batch = self._batch(self._next("question", number), number, step)
         self.asked += batch.asked
+        self.people += batch.asked if step.again is None else 0
         answered = self._next("answers", number)
         kind = self.chosen.agents.mechanism.answer_kind(step.query.domain)
         asked = Asked(self.configuration.run, self.configuration.fingerprint(), number, step.query, kind, lambda: batch)
@@ -178,13 +180,19 @@ class Replay:
         if body["query"] != step.query.wire() or body["question"] != number:
             raise self.place.failed("the question is not the one that the protocol asks here")
         parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in body["parts"])
+        if body.get("again") != step.again:
+            raise self.place.failed("the question goes to other agents than the protocol asks here")
+        if step.again is not None:
+            return self.agents.take_again(step.again, parts)
         others = [(str(run), Part(int(c), int(a), int(b))) for run, _, c, a, b in body.get("others", [])]
         self.agents.pass_over(others)
-        return self.agents.take(parts, step.count)
+        return self.agents.take(number, parts, step.count)
 
 
 class Agents:
     """The agents of a run: every one has one number, one owner and one place in one order, and is asked once.
+
+    Or as often as the scenario allows (agents.answers), each time with all others of its first question.
 
     Each method raises ``AuditFailed`` where the transcript says otherwise.
 
@@ -223,6 +231,7 @@ class Agents:
         self._cohorts: dict[int, Cohort] = {}
         self._places, self._people = self.roster.people()  # individuals who had taken part in other runs
         self._asked_again: set[int] = set()
+        self._taken: dict[int, tuple[Part, ...]] = {}  # by the question that took them
 
     def open(self, configuration: Configuration, seeds: dict[str, str], given: OrderEntropy) -> None:
         """Take in the orders, before anybody is asked: published seeds by first agent, and what others gave to them."""
@@ -250,7 +259,13 @@ class Agents:
             raise self._place.failed("agents are not taken in the committed order")
         self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
 
-    def take(self, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
+    def take_again(self, first: int, parts: tuple[Part, ...]) -> AnyBatch:
+        """Return the agents of an earlier question; how often they may be asked is the driver's to check."""
+        if parts != self._taken[first]:
+            raise self._place.failed(f"agents were asked again who are not those of question {first}")
+        return form_batch(parts, self._cohorts.__getitem__, self.roster)
+
+    def take(self, number: int, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
         """Return the agents of a question, the next ones of the orders; no later question may have them."""
         for part in parts:
             self._use(part)
@@ -265,6 +280,7 @@ class Agents:
         if len(again) > len(set(again)) or not self._asked_again.isdisjoint(again):
             raise self._place.failed("somebody who is listed several times is asked twice in this run")
         self._asked_again.update(again)
+        self._taken[number] = parts
         return batch
 
 

@@ -137,7 +137,7 @@ def passed_over(
     found = [
         [question.run, question.question, part.cohort, part.start, part.stop]
         for question in after(last)
-        if question.run != run
+        if question.run != run and question.again is None
         for part in question.parts
         if part.cohort in order and part.start >= order[part.cohort]
     ]

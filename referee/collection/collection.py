@@ -24,7 +24,7 @@ from common.core.errors import (
 )
 from common.crypto.identity import Identity
 from common.local.packing import packed_bytes
-from common.local.queries.query import Answers, Query
+from common.local.queries.query import Answers, AskAgents
 from common.log.transcript import append
 from common.net import messages
 from common.net.messages import AnySigned, field, parse_payload
@@ -81,18 +81,18 @@ class ReportCollection:
         self._declined: dict[str, Counter[str]] = {}
 
     def ask(
-        self, run: str, number: int, query: Query, count: int, deadline: float, wait: Callable[[float], None]
+        self, run: str, number: int, step: AskAgents, deadline: float, wait: Callable[[float], None]
     ) -> tuple[Answers, str]:
-        """Ask ``count`` fresh agents and collect their answers until all are in or the deadline has passed.
+        """Ask agents and collect their answers until all are in or the deadline has passed.
 
         A question that is already open (this referee was restarted) is taken up where it was. ``wait`` is called with
         the seconds left; it returns when something may have arrived. With the answers comes the root over all reports.
         PolicyRefused says that the run's mechanism cannot randomize what the query asks for, and nobody is asked;
         PeerUnavailable that not one report came within ``PATIENCE`` deadlines.
         """
-        self.questions.agreed(run).mechanism.answer_kind(query.domain)  # refuses before anybody is asked
+        self.questions.agreed(run).mechanism.answer_kind(step.query.domain)  # refuses before anybody is asked
         if self._store.question(run, number) is None:
-            self._ask(run, number, query, count)
+            self._ask(run, number, step)
         taking = self.questions.known(run, number)
         began = self.clock()
         deadline += taking.asked.batch.participants // REPORTS + taking.question.asked // HOSTED
@@ -140,16 +140,20 @@ class ReportCollection:
                 for reason, agents in taking.declined.values():
                     self._declined.setdefault(taking.question.run, Counter())[reason] += agents
 
-    def _ask(self, run: str, number: int, query: Query, count: int) -> None:
+    def _ask(self, run: str, number: int, step: AskAgents) -> None:
+        query, count = step.query, step.count
         if count > messages.most_agents(alike=query.alike):
             raise BadScenario(messages.too_many(count, alike=query.alike))
         order = {promised.first: promised.used for promised in self.questions.agreed(run).order}
         cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in order]
-        parts = take(cohorts, count)
+        first = None if step.again is None else self._store.question(run, step.again)
+        parts = take(cohorts, count) if first is None else first.parts
         between = passed_over(run, order, self._store.last_question(run), self._store.questions_after)
         asked = sum(p.stop - p.start for p in parts)
-        question = StoredQuestion(run, number, query.wire(), parts, asked, asked > 0)
+        question = StoredQuestion(run, number, query.wire(), parts, asked, asked > 0, again=step.again)
         body = {"question": number, "query": query.wire(), "parts": [[p.cohort, p.start, p.stop] for p in parts]}
+        if step.again is not None:
+            body["again"] = step.again
         if between:
             body["others"] = between
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from common.core.errors import BadMessage, BadScenario, PeerMisbehaved, PolicyRefused
+from common.core.errors import BadMessage, BadScenario, PatternViolation, PeerMisbehaved, PolicyRefused
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
 from common.local.queries.query import Answers, AskAgents, Query
 from common.operations.operation import Learn, Learned, Operation
@@ -37,6 +38,7 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
         PeerMisbehaved: If the curator released something else than the result that was asked for.
     """
     number, reply = 0, None
+    first: dict[int, int] = {}
     while True:
         try:
             step = script.send(reply)
@@ -50,10 +52,18 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
             continue
         steps = step.steps if isinstance(step, Together) else (step,)
         pattern = pattern.after_all(*map(_message, steps))
+        steps = tuple(_grouped(number + place, single, first) for place, single in enumerate(steps))
         replies = [exchange(number + place, single) for place, single in enumerate(steps)]
         replies = [_read(single, replied) for single, replied in zip(steps, replies, strict=True)]
         reply = replies if isinstance(step, Together) else replies[0]
         number += len(steps)
+
+
+def _grouped(number: int, step: AskCurator | AskAgents, first: dict[int, int]) -> AskCurator | AskAgents:
+    """Return a step with the number of the question whose agents it asks again; ``first`` has those of all groups."""
+    if not isinstance(step, AskAgents) or step.group is None or first.setdefault(step.group, number) == number:
+        return step
+    return replace(step, again=first[step.group])
 
 
 def _message(step: AskCurator | AskAgents) -> tuple[Party, str]:
@@ -179,13 +189,18 @@ def _unknown(outcome: Outcome, wrong: str) -> Outcome:
 
 
 def _counted(script: Script, counted: _AnswerTally, scenario: ResolvedScenario) -> Generator[Step, Any, Outcome]:
-    reply = None
+    reply, groups = None, Counter[int]()
     while True:
         try:
             step = script.send(reply)
         except StopIteration as end:
             outcome: Outcome = end.value
             return outcome
+        for single in step.steps if isinstance(step, Together) else (step,):
+            if isinstance(single, AskAgents) and single.group is not None:
+                groups[single.group] += 1
+        if groups and max(groups.values()) > scenario.agents.answers:
+            raise PatternViolation(f"the protocol asks agents more often than agents.answers={scenario.agents.answers}")
         reply = yield step
         steps = step.steps if isinstance(step, Together) else (step,)
         for single, summary in zip(steps, reply if isinstance(reply, list) else [reply], strict=True):

@@ -134,9 +134,11 @@ class LocalGradientDescent(Protocol):
     """Logistic regression without a curator: the baseline that the hybrid model must beat.
 
     Interactive local-model gradient descent (Smith, Thakurta and Upadhyay 2017; Duchi, Jordan and Wainwright 2013): in
-    each step fresh agents answer one randomized bit about one coordinate of the gradient at their record. Every agent
-    answers once, so each has the mechanism's guarantee, whatever d is; but d + 1 coordinates share the agents, and the
-    error of a step grows as sqrt((d + 1) / agents) / epsilon. Returns the average of the second half of the iterates.
+    each step agents answer one randomized bit about one coordinate of the gradient at their record. Every agent
+    answers ``agents.answers`` times at most, so each has so many times the mechanism's guarantee, whatever d is; but
+    d + 1 coordinates share the agents, and the error of a step grows as sqrt((d + 1) / agents) / epsilon. With one
+    answer each, fresh agents are asked in every step; with several, as many groups as that takes are asked by turns.
+    Returns the average of the second half of the iterates.
     """
 
     title = "Local gradient descent"
@@ -150,12 +152,16 @@ class LocalGradientDescent(Protocol):
         width = plan.dimension + 1
         # |slope| <= 1: no coordinate of a gradient is greater than the record's, or than the intercept's.
         bound = max(1.0, plan.coordinate)
-        steps = max(1, min(MAX_STEPS, plan.learning // (MIN_PER_COORDINATE * width)))
+        answers = scenario.agents.answers
+        steps = max(1, min(MAX_STEPS, answers * plan.learning // (MIN_PER_COORDINATE * width)))
+        groups = -(-steps // answers)
         iterate, total = np.zeros(width), np.zeros(width)
         # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
         stride = 4.0 / (plan.norm**2 + 1.0)
         for step in range(1, steps + 1):
-            gradient = yield from _gradient(iterate, bound, plan.learning // steps, plan.answering.mechanism)
+            query = GradientQuery(hypothesis=_linear(iterate), bound=bound)
+            asked = AskAgents(query, at_once(plan.learning // groups), group=step % groups)
+            gradient = yield from _gradient(asked, query, plan.answering.mechanism)
             iterate = iterate - stride * gradient
             if 2 * step > steps:
                 total += iterate
@@ -163,11 +169,11 @@ class LocalGradientDescent(Protocol):
         return (yield from plan.tested(_linear(total), steps, f"all {steps} steps were used"))
 
 
-def _gradient(iterate: Floats, bound: float, count: int, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:
-    answers = yield AskAgents(GradientQuery(hypothesis=_linear(iterate), bound=bound), at_once(count))
+def _gradient(asked: AskAgents, query: GradientQuery, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:
+    answers = yield asked
     # A coordinate about which nobody answered stays where it is: its slope is taken as 0.
-    means, _ = means_by_slot(answers, mechanism, len(iterate), 0.5)
-    return np.asarray((2.0 * means - 1.0) * bound)
+    means, _ = means_by_slot(answers, mechanism, query.min_features + 1, 0.5)
+    return np.asarray((2.0 * means - 1.0) * query.bound)
 
 
 def _linear(parameters: Floats) -> Linear:

@@ -260,7 +260,7 @@ class Execution:
 
     def claim(self) -> int:
         """Return how many agents the run may still ask of those that its scenario wants."""
-        return max(0, self._wanted - self._store.asked(self._run))
+        return max(0, self._wanted - self._store.agents_asked(self._run))
 
     def has_enough(self, beside: int) -> bool:
         """Tell whether as many agents as the run wants were never asked, ``beside`` others not counted."""
@@ -367,7 +367,7 @@ class Execution:
     ) -> dict[str, Any]:
         self._collection.close(self._run)
         asked, answers = self._store.asked(self._run), self._store.answered(self._run)
-        declined = self._collection.declined(self._run)
+        declined, several = self._collection.declined(self._run), self._scenario.agents.answers > 1
         result = result_document(
             self._scenario,
             outcome,
@@ -380,6 +380,7 @@ class Execution:
                 "asked": asked,
                 "answered": answers,
                 "rejected": self._collection.count_rejected(),
+                **({"people": self._store.agents_asked(self._run)} if several else {}),
             },
             lost={"silent": max(0, asked - answers - sum(declined.values())), "declined": declined},
             enrolment=self._registrar.enrolled(),
@@ -471,7 +472,7 @@ class Execution:
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         deadline = self._scenario.agents.deadline
-        answers, root = self._collection.ask(self._run, number, step.query, step.count, deadline, self._wait)
+        answers, root = self._collection.ask(self._run, number, step, deadline, self._wait)
         if self._store.reply_entry(self._run, number) is None:
             counts = {"asked": answers.asked, "answered": len(answers.values)}
             self._record("answers", {"question": number, **counts, "root": root}, number)

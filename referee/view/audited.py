@@ -200,7 +200,9 @@ def audit_lines(found: Audit) -> Iterator[str]:
     """Yield what an audit has verified, and what it cannot, sentence by sentence."""
     yield f"{found.entries} transcript entries: chain and signatures hold"
     yield f"{found.operations} curator operations, each signed for exactly its request"
-    yield f"{found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice"
+    several = found.promises["agent"].covers == "answers"
+    often = "no agent more often than the scenario allows" if several else "none twice"
+    yield f"{found.answers:,} answers in {found.reports:,} signed reports, in the committed order, {often}"
     for other, agents in found.others.items():
         yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
     yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"

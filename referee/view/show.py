@@ -27,6 +27,7 @@ from referee.view.wording import (
     SIMULATED,
     TRUTHS,
     about_a_loss,
+    agents_in_words,
     interval_in_words,
     judged_in_words,
     lost,
@@ -137,10 +138,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
     _add_truth(table, document)
     for name, why in (document["truth"] or {}).get("left_out", {}).items():
         table.add_row(f"  {TRUTHS.get(name, name)}", f"left out: {why}")
-    agents = document["agents"]
-    table.add_row(
-        "agents", f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled"
-    )
+    table.add_row("agents", agents_in_words(document["agents"]))
     for words in lost(document):
         table.add_row("  lost", words)
     privacy = dict(document["privacy"])

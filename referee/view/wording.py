@@ -360,14 +360,24 @@ def _interval(wire: Mapping[str, Any]) -> Interval:
 
 
 def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[Gauge]:
+    agents, most = result["agents"], scenario.agents.answers
     asked, enrolled, rounds = map(
-        _number_of, (result["agents"]["asked"], result["agents"]["enrolled"], result["iterations"])
+        _number_of, (agents.get("people", agents["asked"]), agents["enrolled"], result["iterations"])
     )
-    note = "a run asks each agent once; an individual's agent that was not asked keeps its budget"
+    times = "once" if most == 1 else f"at most {most} times"
+    note = f"a run asks each agent {times}; an individual's agent that was not asked keeps its budget"
     yield Gauge("agents asked", asked, enrolled, note)
     if halts(scenario):
         note = "the curator's promise covers all rounds that it may be asked for, used or not"
         yield Gauge("rounds used", rounds, scenario.curator.rounds, note)
+
+
+def agents_in_words(agents: Mapping[str, int]) -> str:
+    """Return how many agents a run asked, and how many answered; who was asked several times is counted once."""
+    asked, answered = f"{agents.get('people', agents['asked']):,} asked", f"{agents['answered']:,} answered"
+    if "people" in agents:
+        answered = f"{agents['answered']:,} of {agents['asked']:,} answers came"
+    return f"{asked}, {answered}, of {agents['enrolled']:,} enrolled"
 
 
 def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -376,7 +386,7 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     if result["status"] == "done":
         yield "what is shown", shown_by(scenario)
     yield "protocol", scenario.protocol
-    yield "agents", f"{agents['asked']:,} asked, {agents['answered']:,} answered, {agents['enrolled']:,} enrolled"
+    yield "agents", agents_in_words(agents)
     for words in lost(result):
         yield "lost", words
     for who, words in over_all_runs(result):

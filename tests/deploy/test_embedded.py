@@ -13,7 +13,7 @@ from common.core.errors import BadInput, BadScenario
 from common.data.population import TableRecordSource, open_records
 from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant
-from common.local.queries.query import LossQuery
+from common.local.queries.query import AskAgents, LossQuery
 from common.local.records import Records
 from common.net.server import listen
 from common.scenario import loading
@@ -110,7 +110,7 @@ def test_the_sample_is_kept_as_the_scenario_says():
 
 def test_everybody_is_asked_once_until_nobody_is_left():
     simulated_agents = SimulatedAgents(tiny("agents.count=5000"), 1)
-    first, second, third, none = (simulated_agents.answer(PLANE, 2000) for _ in range(4))
+    first, second, third, none = (simulated_agents.answer(n, AskAgents(PLANE, 2000)) for n in range(4))
     assert [answers.asked for answers in (first, second, third, none)] == [2000, 2000, 1000, 0]
     assert list(first.slots[:3]) == [0, 1, 2]
     assert len(none.values) == 0
@@ -120,7 +120,7 @@ def test_everybody_is_asked_once_until_nobody_is_left():
 def test_a_pool_answers_the_same_again_and_from_its_beginning_when_it_is_through():
     chosen = tiny("agents.mechanism={name: none}")
     simulated_agents = SimulatedAgents(chosen, 1, pool=1000)
-    first, again = simulated_agents.answer(PLANE, 1000), simulated_agents.answer(PLANE, 2500)
+    first, again = (simulated_agents.answer(0, AskAgents(PLANE, count)) for count in (1000, 2500))
     assert np.array_equal(first.values, again.values[:1000])
     assert np.array_equal(again.values[:1000], again.values[1000:2000])
     assert np.array_equal(again.slots, np.arange(2500))

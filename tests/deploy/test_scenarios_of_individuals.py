@@ -18,6 +18,7 @@ from common.crypto.identity import Signed
 from common.data.population import open_records
 from common.log.receipts import check_receipt
 from common.numerics.randomness import subseed
+from common.privacy.guarantee import repeated
 from common.scenario.loading import load, shipped
 from common.scenario.scenario import ResolvedScenario, data_folder
 from curator.startup import open_curator
@@ -65,6 +66,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "halfspace": FEW,
     "hand-over": PRIVATELY,
     "hypothesis-testing": small_of("hypothesis-testing", "agents.mechanism.epsilon=4", "beta=0.1"),
+    "local-gradient": ("agents.answers=100", *sides(d=2, close=1), *FEW),
     "model-agnostic": FEW,
     "model-agnostic-classes": FEW,
     "model-agnostic-transfer": FEW,
@@ -91,18 +93,17 @@ VARIANTS = {
     *("domain-adaptation-nonconvex", "flights", "model-agnostic-transfer", "parity-and-threshold"),
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
-SAME = set(SMALL) - {"adult", "adult-biased", "blender", "flights", "portfolio"}
+SAME = set(SMALL) - {"adult", "adult-biased", "blender", "flights", "local-gradient", "portfolio"}
 """The others' answers depend on the agents' noise, of which each individual has its own."""
 
 
-def individuals(chosen: ResolvedScenario, folder: Path, seed: int, referee: str, answers: int = 1) -> list[Agent]:
+def individuals(chosen: ResolvedScenario, folder: Path, seed: int, referee: str, runs: int = 1) -> list[Agent]:
     """Return an agent for each person of the scenario's population, with the record that a host would have.
 
-    Their lifetime budgets pay for so many answers.
+    Their lifetime budgets pay for so many runs.
     """
     people = open_records(chosen.target, data_folder(chosen), subseed(seed, "target"), chosen.agents.count)
-    epsilon, delta = chosen.agents.mechanism.guarantee
-    policy = PersonalPolicy(referee, answers * epsilon, answers * delta)
+    policy = PersonalPolicy(referee, *repeated(chosen.agents.cost, runs))
     return [
         Agent(people.records(np.array([i]), None), policy, folder / f"agent-{i}") for i in range(chosen.agents.count)
     ]
@@ -173,14 +174,14 @@ class Crowd:
         return None
 
 
-def asked_of(chosen: ResolvedScenario, folder: Path, run: str = "run", answers: int = 1) -> tuple[RunOutput, Crowd]:
-    """Run a scenario whose agents are individuals, over HTTP; each can pay for so many answers."""
+def asked_of(chosen: ResolvedScenario, folder: Path, run: str = "run", runs: int = 1) -> tuple[RunOutput, Crowd]:
+    """Run a scenario whose agents are individuals, over HTTP; each can pay for so many runs."""
     with (
         closing(open_curator(chosen, folder / f"curator-of-{run}", 1, None)) as curator,
         operated(folder, curator) as (referee, address, remote),
     ):
         key = referee.identity.public
-        people = individuals(chosen, folder / "agents", 1, key, answers)
+        people = individuals(chosen, folder / "agents", 1, key, runs)
         with closing(Crowd(address, key, people)) as crowd:
             crowd.start()
             return remote.run(chosen, 1, run, lambda text, numbers: None), crowd
@@ -214,7 +215,7 @@ def test_a_lifetime_budget_pays_for_several_runs_of_a_referee_and_each_asks_a_pe
     chosen = checked(load("hypothesis-testing", [*SMALL["hypothesis-testing"], "agents.deadline=600"]))
     people = chosen.agents.count
     for run in ("first", "second"):
-        finished, crowd = asked_of(chosen, tmp_path, run, answers=2)
+        finished, crowd = asked_of(chosen, tmp_path, run, runs=2)
         assert finished.result["status"] == "done"
         assert (
             finished.result["agents"]["enrolled"] == finished.result["agents"]["answered"] == crowd.answered == people

@@ -132,10 +132,16 @@ AnyQuery = Annotated[SerializeAsAny[Query], BeforeValidator(QUERIES.accept)]
 
 @dataclass(frozen=True)
 class AskAgents:
-    """Ask ``count`` fresh agents a query; the reply is :class:`Answers`."""
+    """Ask ``count`` agents a query; the reply is :class:`Answers`.
+
+    They are fresh ones, or those of the first question of the same ``group``, where each agent may answer several times
+    (agents.answers). ``again`` is the number of that first question, which the protocol's driver fills in.
+    """
 
     query: Query
     count: int
+    group: int | None = None
+    again: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

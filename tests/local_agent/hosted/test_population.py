@@ -82,6 +82,41 @@ def test_nobody_answers_twice(people):
     assert people.answered == 20
 
 
+def test_people_answer_as_often_as_the_scenario_may_ask_and_in_one_run(tmp_path):
+    """A crash between the two writes counts once, and what was counted is there after a restart."""
+    overrides = ("protocol=local-gradient-descent", "agents.answers=2")
+    agreed, other = (configuration(*overrides, run=run) for run in ("run", "run-1"))
+    its, others = seal(REFEREE, agreed), seal(REFEREE, other)
+    with closing(opened(tmp_path, *overrides)) as people:
+        answers = [people.answer(assignment(agreed, range(20), range(20), question=q), its)[1] for q in (1, 2)]
+        assert answers[0] == answers[1]  # the same question, so the same noise
+        with pytest.raises(AlreadyAnswered, match="as often as they may"):
+            people.answer(assignment(agreed, [19, 40], [0, 1], question=3), its)
+        people.answer(assignment(agreed, range(20, 30), range(10), question=3), its)
+        with pytest.raises(AlreadyAnswered):  # of a run whose name begins alike
+            people.answer(assignment(other, range(20, 30), range(10)), others)
+    with closing(opened(tmp_path, *overrides)) as people:
+        with pytest.raises(AlreadyAnswered):
+            people.answer(assignment(other, range(20, 30), range(10)), others)
+        people.answer(assignment(agreed, range(20, 30), range(10), question=4), its)
+        with pytest.raises(AlreadyAnswered):
+            people.answer(assignment(agreed, range(20, 30), range(10), question=5), its)
+        policy = messages.Enrolment.parse(people.enrolment().message).policy
+        assert (policy.epsilon, people.answered) == (2 * tiny().agents.mechanism.guarantee[0], 30)
+
+
+@for_each("when", [1, 2])
+def test_a_question_that_a_crash_cut_off_counts_once(tmp_path, when):
+    overrides = ("protocol=local-gradient-descent", "agents.answers=2")
+    cut_off(tmp_path, when, after=True)
+    agreed = configuration(*overrides)
+    with closing(opened(tmp_path, *overrides)) as people:
+        people.answer(ASKED, ITS)
+        people.answer(assignment(agreed, range(20), range(20), question=2), seal(REFEREE, agreed))
+        with pytest.raises(AlreadyAnswered):
+            people.answer(assignment(agreed, range(20), range(20), question=3), seal(REFEREE, agreed))
+
+
 def test_assignments_that_name_nobody_or_somebody_twice_are_refused(people):
     last = (1 << 32) - 1
     for who, slots in ([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1], [0]), ([0], [0, 1]), ([last], [0]):

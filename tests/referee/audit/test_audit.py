@@ -29,6 +29,7 @@ from common.privacy import guarantee
 from common.privacy.events import NoEvent
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import Estimate
+from deploy.deployment import Embedded
 from local_agent.answers import answer_together
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
@@ -42,8 +43,9 @@ from referee.protocols.base import protocol_of
 from referee.protocols.driver import check_beginning
 from referee.runfolder import pack_reports, unpack_reports
 from referee.runs.ordering import REFEREE
+from referee.view.audited import audit_lines
 from tests.referee.audit.signing import Bodies, caught_of, curator_of, identity_of, lie, resign
-from tests.support import TOKEN, Bench, small, tiny
+from tests.support import TOKEN, Bench, leave_folder, small, tiny
 from tests.tiers import for_each
 
 
@@ -231,6 +233,33 @@ LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     "changes the scenario": ("another configuration", lie((*ORDER[:-1], "scenario", "alpha", 0.2))),
     "names another referee": ("another referee", lie((*ORDER[:-1], "referee", "0" * 64))),
 }
+
+
+SEVERAL: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
+    "asks others instead of the same": ("not those of question 0", lie(("question 5", "parts", [[0, 1080, 2160]]))),
+    "takes fresh ones and says so": ("other agents than the protocol", lie(("question 5", "again", ...))),
+    "says that these were asked before": ("other agents than the protocol", lie(("question", "again", 0))),
+    "counts who answered twice as two": ("agents", lie(("result", "result", "agents", "people", 7200))),
+    "does not say how many people": ("agents", lie(("result", "result", "agents", "people", ...))),
+}
+
+
+def test_a_referee_that_asks_agents_again_is_held_to_who_they_are(tmp_path):
+    people = {"d": 2, "close": 1}
+    sides = [f"{side}.distribution.{name}={value}" for side in ("source", "target") for name, value in people.items()]
+    chosen = small("local-gradient-descent", "agents.count=6000", "agents.answers=3", *sides)
+    finished = Embedded(tmp_path / "state").run(chosen, 1, "run", lambda text, numbers: None)
+    (tmp_path / "left").mkdir()
+    found = audit(leave_folder(tmp_path / "left", chosen, 1, finished))
+    asked = finished.result["agents"]
+    assert (found.answers, asked["people"], asked["enrolled"]) == (asked["asked"], 6000, 6000)
+    assert asked["asked"] == 13 * 1080 + 600  # five groups by turns, and the test
+    assert (found.promises["agent"].epsilon, found.promises["agent"].covers) == (
+        3 * chosen.agents.mechanism.guarantee[0],
+        "answers",
+    )
+    assert "no agent more often than the scenario allows" in " ".join(audit_lines(found))
+    caught_of(SEVERAL, tmp_path / "left", tmp_path)
 
 
 def test_a_referee_that_lies_is_caught(undisturbed, run):

@@ -17,7 +17,7 @@ from common.crypto.identity import Identity, Signed
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.packing import pack_answers
 from common.local.queries.features import CoordinateQuery, ItemQuery
-from common.local.queries.query import Answers, LossQuery
+from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.local.records import Records
 from common.net import messages
 from common.net.messages import PackedReport, Report
@@ -331,7 +331,7 @@ class ItemRun:
         self.bench.close()
 
     def ask(self, query: Any, work: Any) -> Answers:
-        return self.referee.collection.ask("run", 1, query, MANY, 5.0, work)[0]
+        return self.referee.collection.ask("run", 1, AskAgents(query, MANY), 5.0, work)[0]
 
 
 @pytest.mark.usefixtures("_of_another_protocol")

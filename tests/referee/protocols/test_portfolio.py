@@ -187,7 +187,7 @@ class Replies:
         if not isinstance(step, AskAgents):
             return None
         if self.agents is not None:
-            return self.agents.answer(step.query, step.count)
+            return self.agents.answer(0, step)
         return Answers(0, np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64))
 
 
@@ -264,9 +264,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, keeps: Callable[[np.ndarray], Any
     """Let only those answer who are kept, given all answers; return how many each question asks."""
     real, asked = SimulatedAgents.answer, []
 
-    def fewer(self, query, count):
-        asked.append(count)
-        found = real(self, query, count)
+    def fewer(self, number, step):
+        asked.append(step.count)
+        found = real(self, number, step)
         kept = keeps(found.values)
         return Answers(found.asked, found.values[kept], found.slots[kept])
 

@@ -3,7 +3,8 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import LabelPoints, Learn, Reweigh
 from common.protocols.base import AskCurator, Together
-from common.protocols.patterns import agents, curator, sequence, together
+from common.protocols.patterns import agents, curator, sequence, some, together
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario, data_folder
 from common.statistics.intervals import Estimate
@@ -30,7 +31,7 @@ from deploy.deployment import Embedded
 from deploy.simulation import conduct
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, halts, level_of, shown_by
-from referee.protocols.driver import drive
+from referee.protocols.driver import begun, drive
 from referee.protocols.learn_and_test import student
 from referee.protocols.local import MAX_STEPS, MIN_PER_COORDINATE, TESTED, averages, discriminant
 from referee.view import show
@@ -72,9 +73,9 @@ def test_the_pattern_admits_one_question_to_learn_from_which_depends_on_no_answe
         first.append(world.log[0][1])
     assert first[0] == first[1] == first[2]
     pattern = PROTOCOLS[NAME].pattern
-    for begun, message in ((pattern.after("agents", "moment"), ("agents", "moment")), (pattern, ("agents", "loss"))):
+    for after, message in ((pattern.after("agents", "moment"), ("agents", "moment")), (pattern, ("agents", "loss"))):
         with pytest.raises(PatternViolation):
-            begun.after(*message)
+            after.after(*message)
 
 
 def test_averages_are_unbiased_and_have_the_stated_variance():
@@ -164,6 +165,47 @@ def test_the_same_iterates_as_plain_descent_and_the_sum_of_their_later_half():
         total += iterate * (number > steps / 2)
     assert [*outcome.answer.weights, outcome.answer.threshold] == pytest.approx(total.tolist(), rel=1e-5, abs=1e-7)
     assert (np.sign(features @ total) == labels).mean() > 0.8
+
+
+def test_with_several_answers_each_the_steps_share_the_agents_by_turns():
+    d = small(DESCENT_NAME).target.dimension
+    count = -(-3 * MIN_PER_COORDINATE * (d + 1) * 10 // 9)  # three fresh groups of agents to learn from
+    for answers, steps, groups in (1, 3, 3), (2, 6, 3), (100, MAX_STEPS, 1):
+        chosen = small(DESCENT_NAME, f"agents.count={count}", f"agents.answers={answers}")
+        asked: list[Any] = []
+
+        def reply(step: Any, asked: list[Any] = asked) -> Answers | None:
+            if not isinstance(step, AskAgents):
+                return None
+            asked.append(step)
+            return told_nothing(step)
+
+        played(chosen, reply)
+        assert [step.group for step in asked] == [*(k % groups for k in range(1, steps + 1)), None]
+        assert {step.count for step in asked[:-1]} == {int(count * (1 - TESTED)) // groups}
+
+
+def test_a_protocol_that_asks_agents_more_often_than_the_scenario_allows_is_stopped():
+    chosen, asked = small(DESCENT_NAME, "agents.answers=2"), []
+
+    def script(scenario: Any, public: int) -> Any:
+        for step in range(3):
+            asked.append(step)
+            yield AskAgents(LossQuery(hypothesis=Constant(label=1)), 5, group=0)
+
+    twin = cast(Any, SimpleNamespace(script=script))
+    with pytest.raises(PatternViolation, match=r"more often than agents.answers=2"):
+        drive(begun(twin, chosen, 0), some(agents("loss")), lambda n, s: told_nothing(s), lambda note: None)
+    assert asked == [0, 1, 2]
+
+
+def told_nothing(step: Any) -> Answers:
+    return Answers(step.count, np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64))
+
+
+def test_a_protocol_that_asks_once_refuses_several_answers():
+    with pytest.raises(BadScenario, match=r"agents.answers: the protocol 'learn-and-test' asks each agent once"):
+        small("learn-and-test", "agents.answers=2")
 
 
 def test_coordinates_about_which_nobody_answers_stay_where_they_are():

@@ -22,11 +22,12 @@ from issuer.issuer import Keys
 from referee.audit.audit import audit
 from referee.audit.replay import Agents, Place
 from referee.cli import app
+from referee.collection.batches import passed_over
 from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
 from referee.collection.roster import Roster
 from referee.service.app import referee_app
 from referee.service.runner import Runner, learn_words
-from referee.tables import Cohort, Part, Participant
+from referee.tables import Cohort, Part, Participant, StoredQuestion
 from tests.referee.service.test_referee import ended, until
 from tests.support import TOKEN, Bench, Curators, leave_folder, seal, served, tiny
 from tests.tiers import for_each
@@ -311,7 +312,7 @@ def order_of(agents: int, used: int) -> Any:
     found._cohorts = {0: Cohort(0, agents, "seed", used)}
     found.roster = Roster([Participant("0" * 64, 0, agents)])
     found._places, found._people = found.roster.people()
-    found._asked_again = set()
+    found._asked_again, found._taken = set(), {}
     return found
 
 
@@ -331,18 +332,26 @@ def test_an_audit_refuses_agents_that_were_passed_over_otherwise_than_it_was_sig
     agents = order_of(100, 10)
     with pytest.raises(AuditFailed):  # noqa: PT012 - at whichever of both
         agents.pass_over(others)
-        agents.take((Part(0, 15, 20),), 5)
+        agents.take(1, (Part(0, 15, 20),), 5)
+
+
+def test_agents_that_another_run_asks_again_are_listed_once(tmp_path):
+    fresh, again = ((Part(0, 10, 14),), (Part(0, 14, 20),)), ((Part(0, 10, 14),), 1)
+    asked = [StoredQuestion("other", n, {}, parts, 4, True) for n, parts in enumerate(fresh)]
+    asked.append(StoredQuestion("other", 3, {}, again[0], 4, True, again=again[1]))
+    found = passed_over("run", {0: 10}, 0, lambda last: asked)
+    assert found == [["other", 0, 0, 10, 14], ["other", 1, 0, 14, 20]]
 
 
 def test_an_audit_accepts_agents_that_other_runs_are_said_to_have_asked():
     agents = order_of(100, 10)
     agents.pass_over([("other", Part(0, 10, 12)), ("another", Part(0, 12, 15))])
-    assert len(agents.take((Part(0, 15, 20),), 5).members) == 5
+    assert len(agents.take(1, (Part(0, 15, 20),), 5).members) == 5
     assert agents.others == {"other": 2, "another": 3}
     with pytest.raises(AuditFailed, match="were to be asked"):
-        agents.take((), 5)  # there are 80 left
+        agents.take(2, (), 5)  # there are 80 left
     agents.pass_over([("other", Part(0, 20, 100))])
-    assert len(agents.take((), 5).members) == 0
+    assert len(agents.take(2, (), 5).members) == 0
 
 
 def test_broken_plug_ins_are_logged_when_words_are_loaded(monkeypatch, caplog):
