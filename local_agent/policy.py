@@ -103,13 +103,19 @@ class PersonalPolicy:
             )
 
     def check(
-        self, assignment: Signed, configuration: Signed, dimension: int, names: Names | None = None
+        self,
+        assignment: Signed,
+        configuration: Signed,
+        dimension: int,
+        names: Names | None = None,
+        left: tuple[float, float] | None = None,
     ) -> CheckedQuestion:
         """Check a question in full, before the record is touched.
 
         Args:
             dimension: Number of features that this agent's record has (public).
             names: What these features are, where the record says it.
+            left: What is left of the lifetime budget; None: all of it.
 
         Raises:
             Forged: If the pinned referee did not sign both.
@@ -145,6 +151,7 @@ class PersonalPolicy:
             )
         agents = agreed.scenario.get("agents")
         mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
+        mechanism = mechanism.affordable((self.epsilon, self.delta) if left is None else left)
         mechanism.answer_kind(query.domain)
         self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
         purpose = agreed.scenario.get("title")

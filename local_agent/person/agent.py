@@ -137,7 +137,7 @@ class Agent:
 
     def examine(self, assignment: Signed, configuration: Signed) -> CheckedQuestion:
         """Check a question in full, as :meth:`answer` does first; the record is not touched, nothing is spent."""
-        question = self._policy.check(assignment, configuration, self._record.dimension, self._names)
+        question = self._policy.check(assignment, configuration, self._record.dimension, self._names, self.left)
         if self._known(question) is None:
             self._policy.check_cost(question.mechanism.guarantee, self.left)
         return question

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import struct
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -349,7 +350,8 @@ def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Po
 
 def _why_not(kind: str, scenario: ResolvedScenario, policy: AgentPolicy) -> str | None:
     """Return why an agent does not accept questions of a kind, by the rules of its own policy; None if it does."""
-    epsilon, delta = scenario.agents.mechanism.guarantee
+    left = math.inf if policy.epsilon is None else policy.epsilon, policy.delta or 0.0
+    epsilon, delta = scenario.agents.mechanism.affordable(left).guarantee
     if policy.epsilon is not None and (epsilon > policy.epsilon or delta > (policy.delta or 0.0)):
         return f"have a lifetime budget below (epsilon, delta) = ({epsilon:g}, {delta:g}), the cost of an answer"
     if policy.features < scenario.target.dimension:

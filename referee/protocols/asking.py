@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -197,5 +197,6 @@ def means_by_slot(answers: Answers, mechanism: Mechanism, of: int, unknown: floa
 def estimate_mean(query: Query, answering: EstimatePlan, count: int, among: int) -> JudgingScript:
     """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
     answers = yield AskAgents(query, count)
-    summary = answering.summary(tally(answering.mechanism, answers.values), among, answers.asked)
+    mechanism, values = answering.mechanism.pooled(answers.values)
+    summary = replace(answering, mechanism=mechanism).summary(tally(mechanism, values), among, answers.asked)
     return Finding(None, summary.estimate(), answers.asked, summary)

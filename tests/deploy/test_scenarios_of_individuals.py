@@ -5,6 +5,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -97,15 +98,19 @@ SAME = set(SMALL) - {"adult", "adult-biased", "blender", "flights", "local-gradi
 """The others' answers depend on the agents' noise, of which each individual has its own."""
 
 
-def individuals(chosen: ResolvedScenario, folder: Path, seed: int, referee: str, runs: int = 1) -> list[Agent]:
+def individuals(
+    chosen: ResolvedScenario, folder: Path, seed: int, referee: str, runs: int = 1, budgets: Sequence[float] = ()
+) -> list[Agent]:
     """Return an agent for each person of the scenario's population, with the record that a host would have.
 
-    Their lifetime budgets pay for so many runs.
+    Their lifetime budgets pay for so many runs, or are the given epsilons by turns.
     """
     people = open_records(chosen.target, data_folder(chosen), subseed(seed, "target"), chosen.agents.count)
-    policy = PersonalPolicy(referee, *repeated(chosen.agents.cost, runs))
+    policies = [PersonalPolicy(referee, epsilon) for epsilon in budgets]
+    policies = policies or [PersonalPolicy(referee, *repeated(chosen.agents.cost, runs))]
     return [
-        Agent(people.records(np.array([i]), None), policy, folder / f"agent-{i}") for i in range(chosen.agents.count)
+        Agent(people.records(np.array([i]), None), policies[i % len(policies)], folder / f"agent-{i}")
+        for i in range(chosen.agents.count)
     ]
 
 
@@ -228,3 +233,23 @@ def test_a_lifetime_budget_pays_for_several_runs_of_a_referee_and_each_asks_a_pe
         held = json.loads((tmp_path / "agents" / f"agent-{person}" / "answered.json").read_bytes())["answers"]
         assert [answer["report"]["message"]["run"] for answer in held] == ["first", "second"]
         assert [answer["epsilon"] for answer in held] == [4.0, 4.0]
+
+
+@pytest.mark.slow
+def test_agents_with_different_budgets_answer_one_question_at_different_levels(tmp_path):
+    levels = "agents.mechanism={name: warner-levels, epsilons: [1.0, 4.0]}"
+    chosen = checked(load("reverse-adaptation", [*SMALL["reverse-adaptation"], levels, "agents.deadline=600"]))
+    with (
+        closing(open_curator(chosen, tmp_path / "curator", 1, None)) as curator,
+        operated(tmp_path, curator) as (referee, address, remote),
+    ):
+        key = referee.identity.public
+        people = individuals(chosen, tmp_path / "agents", 1, key, budgets=(2.5, 4.5))
+        with closing(Crowd(address, key, people)) as crowd:
+            crowd.start()
+            finished = remote.run(chosen, 1, "run", lambda text, numbers: None)
+    # Who has 2.5 answers once at level 1, and would again; who has 4.5 at level 4.
+    assert [agent.left[0] for agent in people] == [1.5, 0.5] * (chosen.agents.count // 2)
+    assert crowd.answered == finished.result["agents"]["answered"] == chosen.agents.count
+    assert finished.result["estimate"]["low"] <= finished.result["estimate"]["value"]
+    assert audit(leave_folder(tmp_path / "left", chosen, 1, finished)).answers == chosen.agents.count

@@ -44,6 +44,10 @@ class LocalRandomizer(RegisteredValue):
             PolicyRefused: If it cannot randomize what the query says.
         """
 
+    def affordable(self, left: tuple[float, float]) -> Self:
+        """Return the mechanism as an agent uses it that has so much (epsilon, delta) left; it may still cost more."""
+        return self
+
     def leaves(self, domain: int | None) -> str:
         """Say in plain words what may leave a device in one answer, and with which probabilities."""
         kind = self.answer_kind(domain)
@@ -78,14 +82,14 @@ class Mechanism(LocalRandomizer):
     that a query computes.
     """
 
-    answers: ClassVar[Literal["bit", "real"]]  # what one answer is
+    answers: ClassVar[Literal["bit", "real", "levels"]]  # what one answer is
 
     def answer_kind(self, domain: int | None) -> AnswerKind:
         if domain is not None:
             raise PolicyRefused(
                 f"mechanism {self.name!r} randomizes a value in [0, 1], the query says one of {domain} items"
             )
-        return self.answers
+        return "bit" if self.answers == "bit" else "real"
 
     @abstractmethod
     def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
@@ -102,6 +106,10 @@ class Mechanism(LocalRandomizer):
     @abstractmethod
     def unbias(self, answers: AnyArray) -> Floats:
         """Map each answer to an unbiased estimate of its value, float64 (n,)."""
+
+    def pooled(self, answers: AnyArray) -> tuple[Mechanism, AnyArray]:
+        """Return answers that count alike, and a mechanism that bounds their sum, where answers differ in precision."""
+        return self, answers
 
     @abstractmethod
     def variance(self, value: float) -> float:
@@ -130,7 +138,7 @@ class BitMechanism(Mechanism):
     is truth/(1 - truth).
     """
 
-    answers: ClassVar[Literal["bit", "real"]] = "bit"
+    answers: ClassVar[Literal["bit", "real", "levels"]] = "bit"
 
     def leaves(self, domain: int | None) -> str:
         self.answer_kind(domain)
@@ -258,7 +266,7 @@ class Laplace(Mechanism, PureMechanism):
     name: Literal["laplace"] = "laplace"
     flat_words: ClassVar[int] = 1  # A draw is flat with probability 2^-64 to this power
     finer_words: ClassVar[int] = 1  # by so many words of 64 bits chances are finer than that
-    answers: ClassVar[Literal["bit", "real"]] = "real"
+    answers: ClassVar[Literal["bit", "real", "levels"]] = "real"
     epsilon: float = Field(ge=0.001, le=30.0)
     examples: ClassVar = ({"epsilon": 0.25}, {"epsilon": 1.0}, {"epsilon": 8.0})
 
@@ -371,7 +379,7 @@ class LocalGaussian(Mechanism):
 
     name: Literal["gaussian"] = "gaussian"
     for_real_people = False
-    answers: ClassVar[Literal["bit", "real"]] = "real"
+    answers: ClassVar[Literal["bit", "real", "levels"]] = "real"
     epsilon: float = Field(ge=0.001, le=MAX_EPSILON)
     delta: float = Field(ge=1e-300, lt=1)
     calibration: Literal["paper", "analytic"] = "paper"

@@ -61,6 +61,11 @@ GAUSSIAN = {"name": "gaussian", "epsilon": 0.5, "delta": 1e-3}
         *({**GAUSSIAN, "epsilon": wrong} for wrong in (1.01, 8.51)),
         {**GAUSSIAN, "calibration": "hope"},
         {"name": "warner", "epsilon": 1.0, "truth": 0.9},
+        *(
+            {"name": "warner-levels", "epsilons": wrong}
+            for wrong in ([1.0], [1.0, 1.0], [2.0, 1.0], [0.0, 1.0], [1, 701])
+        ),
+        {"name": "warner-levels", "epsilons": [1.0, 2.0], "level": 2},
         {"name": "none", "epsilon": 1.0},
     ],
     ids=str,
@@ -95,6 +100,10 @@ OF_VALUES: list[tuple[dict[str, Any], float, list[float], list[float], list[floa
         {"name": "warner", "epsilon": 3.0}, 0.0, [-0.0523956964913, 1.05239569649], [0.0551410055021, 0.265141005502],
         [0.00610282011004, 0.0747595463480], [0, 1, 0, 1, 1, 0, 0, 1],
     ),
+    (
+        {"name": "warner-levels", "epsilons": [3.0, 5.0]}, 0.0, [-0.0523956964913, 1.05239569649],
+        [0.00682967288019, 0.216829672880], [0.00610282011004, 0.0747595463480], [2, 3, 2, 3, 3, 2, 2, 3],
+    ),
 ]  # fmt: skip
 OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[int]]] = [
     ("hadamard", 5, 2, (0.7310585786300047, 0.5), 4.382694376831178, [0, 1, 0, 1, 1, 0, 0, 0, 0, 1, 0, 1], [22, 27]),
@@ -126,7 +135,7 @@ OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[
 def test_a_mechanism_of_values(settings, delta, unbiased, variances, moments, answers) -> None:
     mechanism = parse_mechanism(settings)
     assert isinstance(mechanism, Mechanism)
-    assert mechanism.guarantee == (settings.get("epsilon", math.inf), delta)
+    assert mechanism.guarantee == (settings.get("epsilon", settings.get("epsilons", [math.inf])[-1]), delta)
     for found, known in (
         (mechanism.unbias(np.array([0, 1])).tolist(), unbiased),
         ([mechanism.variance(value) for value in (0.0, 0.3)], variances),

@@ -1,0 +1,140 @@
+"""Agents with different epsilons in one run: each answers at the highest of several levels that its budget pays for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import AnyArray, Bits, Floats
+from common.core.errors import PolicyRefused
+from common.local.mechanisms.mechanism import MECHANISMS, MIN_EPSILON, Mechanism, Warner
+from common.local.packing import AnswerKind
+from common.numerics.randomness import RandomSource
+from common.privacy.rounding import MAX_EPSILON
+
+
+@MECHANISMS.register("warner-levels")
+class WarnerLevels(Mechanism):
+    """Randomized response at one of several public epsilons; the answer says which, and its randomized bit.
+
+    An answer at level j is epsilons[j]-DP for replacing the record, by Warner's mechanism: a person's level follows
+    from the budget that is left, and from nothing of the record. A host answers at the highest level for all.
+
+    Estimates and tests take the answers at each level for a sample of all people. Where people with a large budget are
+    other people than those with a small one, an estimate is about a population in which the former count more.
+
+    Attributes:
+        epsilons: The levels, ascending, each in [1e-6, 700].
+        level: The level of one agent; None, as in a scenario: the highest.
+    """
+
+    name: Literal["warner-levels"] = "warner-levels"
+    answers: ClassVar[Literal["bit", "real", "levels"]] = "levels"
+    epsilons: tuple[float, ...] = Field(min_length=2, max_length=16)
+    level: int | None = Field(default=None, ge=0, exclude_if=lambda level: level is None)
+    examples: ClassVar = ({"epsilons": [0.1, 0.3], "level": 0}, {"epsilons": [0.5, 1.0, 3.0]})
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if not self.epsilons[0] >= MIN_EPSILON or not self.epsilons[-1] <= MAX_EPSILON:
+            raise ValueError(f"epsilons lie between {MIN_EPSILON:g} and {MAX_EPSILON:g}")
+        if any(one >= other for one, other in zip(self.epsilons, self.epsilons[1:], strict=False)):
+            raise ValueError("epsilons are given in ascending order, each once")
+        if self.level is not None and self.level >= len(self.epsilons):
+            raise ValueError(f"there are {len(self.epsilons)} levels, 0 is the first")
+        return self
+
+    @property
+    def _own(self) -> int:
+        return len(self.epsilons) - 1 if self.level is None else self.level
+
+    @property
+    def guarantee(self) -> tuple[float, float]:
+        return self.epsilons[self._own], 0.0
+
+    def affordable(self, left: tuple[float, float]) -> Self:
+        paid = sum(epsilon <= left[0] for epsilon in self.epsilons[: self._own + 1])
+        return self.model_copy(update={"level": max(0, paid - 1)})
+
+    def answer_kind(self, domain: int | None) -> AnswerKind:
+        super().answer_kind(domain)
+        return 2 * len(self.epsilons)
+
+    def leaves(self, domain: int | None) -> str:
+        self.answer_kind(domain)
+        own = Warner(epsilon=self.epsilons[self._own])
+        return f"One level of privacy, epsilon {own.epsilon:g}, as your budget allows, and one bit. {own.leaves(None)}"
+
+    @cached_property
+    def _slopes(self) -> Floats:
+        """2 p - 1 for each level, p the chance of the truth."""
+        return np.array([2.0 * Warner(epsilon=epsilon).truth - 1.0 for epsilon in self.epsilons])
+
+    def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
+        bits = Warner(epsilon=self.epsilons[self._own]).randomize(values, source)
+        return np.asarray(2 * self._own + bits, dtype=np.uint8)
+
+    def unbias(self, answers: AnyArray) -> Floats:
+        bits, slopes = self._read(answers)
+        return np.asarray((bits - 0.5) / slopes + 0.5)
+
+    def _read(self, answers: AnyArray) -> tuple[AnyArray, Floats]:
+        return answers & 1, np.asarray(self._slopes[answers >> 1])
+
+    def variance(self, value: float) -> float:
+        return Warner(epsilon=self.epsilons[self._own]).variance(value)
+
+    def log_mgf(self, rate: float) -> float:
+        """As of an answer at the lowest level, which has the largest: it holds for answers at all of them."""
+        return Warner(epsilon=self.epsilons[0]).log_mgf(rate)
+
+    def pooled(self, answers: AnyArray) -> tuple[Mechanism, Floats]:
+        """Weight answers by their inverse variances.
+
+        *Theorem.* Let answer i have slope s_i = 2 p_i - 1, let people's values have the mean v whatever their level is,
+        and let r be the mean of s_i^2 over the n answers. Then the terms
+
+            c_i = s_i (bit_i - (1 - p_i)) / r
+
+        satisfy ln E exp(rate (sum c_i - n v)) <= n rate^2/(8 r) given the levels: as n answers of slope sqrt(r).
+        *Proof.* E c_i = s_i^2 v / r, and the sum of these is n v. Given the levels, c_i lies in an interval of length
+        s_i/r, so Hoeffding's lemma gives rate^2 s_i^2/(8 r^2), and these add up to n rate^2/(8 r).
+
+        An unbiased answer has variance 1/(4 s_i^2) at most, so c_i weights it by the inverse of that bound, and no
+        other fixed weights have a smaller bound on the variance of the mean (Cauchy and Schwarz).
+        """
+        bits, slopes = self._read(answers)
+        precision = float(np.square(slopes).mean()) if len(slopes) else float(self._slopes[0] ** 2)
+        return Pooled(precision=precision), np.asarray(slopes * (bits - 0.5 * (1.0 - slopes)) / precision)
+
+
+class Pooled(Mechanism):
+    """What answers at several levels are equal to once they are weighted; nobody answers with it.
+
+    Attributes:
+        precision: The mean of (2 p - 1)^2 over the answers, in (0, 1].
+    """
+
+    name: Literal["pooled"] = "pooled"
+    answers: ClassVar[Literal["bit", "real", "levels"]] = "real"
+    precision: float = Field(gt=0, le=1)
+
+    @property
+    def guarantee(self) -> tuple[float, float]:
+        return float("inf"), 1.0
+
+    def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
+        raise PolicyRefused("answers are pooled after they were given")
+
+    def unbias(self, answers: AnyArray) -> Floats:
+        return np.asarray(answers, dtype=np.float64)
+
+    def variance(self, value: float) -> float:
+        """Bound of the variance of one term, divided by the number of answers that of their mean."""
+        return 1.0 / (4.0 * self.precision)
+
+    def log_mgf(self, rate: float) -> float:
+        return rate * rate / (8.0 * self.precision)
