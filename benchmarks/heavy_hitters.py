@@ -12,7 +12,7 @@ Each agent answers once, at epsilon = 1; a list is wrong with probability at mos
 
 The data: *planted* items with the shares that are printed, all others uniform; and *Zipf*, item r of 100,000 with a
 share proportional to r^-1.1, where the most frequent ones are counted until the first that is missed. ``95%`` is the
-least planted share found in 95 of 100 runs, and all greater ones as well; ``promised`` is what ``guarantee`` says.
+least planted share found in 95 of 100 runs, and all greater ones as well.
 ``--agents 100000 1000000`` takes some 20 minutes: most of it is local hashing, where each candidate is compared with
 each answer.
 """
@@ -34,7 +34,7 @@ from common.local.queries.features import ItemQuery
 from common.local.queries.query import Answers
 from common.numerics.randomness import RandomSource
 from common.statistics.frequency import binomial_intervals, reports_by_length
-from common.statistics.heavy_hitters import find, guarantee, ladder
+from common.statistics.heavy_hitters import find, ladder
 
 BITS, EPSILON, BETA = 64, 1.0, 0.05
 KINDS = 100_000
@@ -55,7 +55,6 @@ class Row:
     found: float
     wrong: float
     surely: float | None
-    promised: float | None
     seconds: float
 
 
@@ -137,7 +136,6 @@ def measure(search: str, oracle: FrequencyOracle, data: str, agents: int, runs: 
         found=float(found / runs),
         wrong=wrong / runs,
         surely=float(shares[sure - 1]) if sure else None,
-        promised=guarantee(query, oracle, agents, BETA) if search == "prefix extending" else None,
         seconds=took / runs,
     )
 
@@ -165,10 +163,10 @@ def main() -> None:
         print(json.dumps([asdict(row) for row in found]))
         return
     head = f"{'search':<17} {'oracle':<9} {'data':<8} {'agents':>8}"
-    print(f"{head} {'found':>6} {'wrong':>6} {'95%':>6} {'promised':>8} {'seconds':>8}")
+    print(f"{head} {'found':>6} {'wrong':>6} {'95%':>6} {'seconds':>8}")
     for row in found:
-        surely, promised = ("-" if share is None else f"{share:.3f}" for share in (row.surely, row.promised))
-        numbers = f"{row.found:6.2f} {row.wrong:6.2f} {surely:>6} {promised:>8} {row.seconds:8.2f}"
+        surely = "-" if row.surely is None else f"{row.surely:.3f}"
+        numbers = f"{row.found:6.2f} {row.wrong:6.2f} {surely:>6} {row.seconds:8.2f}"
         print(f"{row.search:<17} {row.oracle:<9} {row.data:<8} {row.agents:8d} {numbers}", flush=True)
     for agents in given.agents:
         print(f"planted among {agents}: " + ", ".join(f"{share:.3f}" for share in planted_shares(agents)))

@@ -27,12 +27,12 @@ from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import LocalRandomizer, Warner, parse_mechanism
 from common.local.packing import unpack_answers
 from common.local.queries.features import GradientQuery, ItemQuery
-from common.local.queries.query import CompareQuery, LossQuery, Query, SoleErrorQuery
+from common.local.queries.query import LossQuery, Query, SoleErrorQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
-from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
+from common.privacy.theorems.randomized_response import randomized_response_probability
 from deploy.auditing import Case, separating
 from local_agent import answers as hosting
 from local_agent.answers import evaluate, randomize
@@ -178,18 +178,6 @@ def item_cases() -> list[Case]:
     ]
 
 
-def compare_case() -> Case:
-    """One person, on whom only the first of two constants is wrong, or only the second."""
-    query = CompareQuery(first=Constant(label=1), second=Constant(label=-1))
-    two = {(frequency, "k_ary_response_probability"): lambda epsilon, symbols: k_ary_response_probability(epsilon, 2)}
-    bare = {(frequency, "respond"): lambda symbols, *_: symbols}
-    twins = {
-        "the truth as often as of two outcomes": hosted(query, mechanism="krr", replaced=two),
-        "an outcome sent as it is": hosted(query, mechanism="krr", replaced=bare),
-    }
-    return case("a paired comparison", ORDINARY, hosted(query, mechanism="krr"), 0.9, twins=twins)
-
-
 def sole_error_case() -> Case:
     """One person, on whom only the first of two constants is wrong, or only the second."""
     query = SoleErrorQuery(hypothesis=Constant(label=1), other=Constant(label=-1))
@@ -222,7 +210,6 @@ def cases() -> list[Case]:
         case("great weights, real value", EXTREME, hosted(steep), 0.0),
         case("the greatest slot", EXTREME, hosted(steep, slots=(1 << 32) - 1), 0.0),
         case("one agent alone", ORDINARY, single(loss, warner), 0.6, runs=5000),
-        compare_case(),
         sole_error_case(),
         *item_cases(),
     ]

@@ -230,12 +230,6 @@ class NcnvxAdapSettings(OpenNcnvxAdap, AdaptationSettings):
     mu: Mu | None = None
 
 
-def _payable(epsilon: float, delta: float, rounds: int) -> tuple[float, float]:
-    error = error_paid([(Gaussian(mu=1.0), rounds)])
-    most = payable(delta, error)
-    return (epsilon, delta) if epsilon <= most else (most, delta_left(delta, most, error))
-
-
 def _most(task: PlanTask, discrepancy_share: float) -> float | None:
     """Return the largest mu that the curator's budget admits, None without one."""
     if task.epsilon is None:
@@ -245,7 +239,11 @@ def _most(task: PlanTask, discrepancy_share: float) -> float | None:
     if not task.delta:
         raise BadScenario("Gaussian noise needs a positive delta: give curator.delta, 1e-6 say")
     if not task.paper:
-        whole = mu_allowed(*_payable(task.epsilon, task.delta, task.rounds))
+        epsilon, delta, error = task.epsilon, task.delta, error_paid([(Gaussian(mu=1.0), task.rounds)])
+        if epsilon > payable(delta, error):
+            epsilon = payable(delta, error)
+            delta = delta_left(delta, epsilon, error)
+        whole = mu_allowed(epsilon, delta)
         return whole if task.rounds == 1 else down(whole / task.rounds**0.5, 8.0)
     mu = up(paper_mu(task.epsilon / 2.0, task.delta) / (1.0 - discrepancy_share) ** 0.5, 16.0)
     found = delta_of(mu * up(task.rounds**0.5), task.epsilon)

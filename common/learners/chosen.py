@@ -95,28 +95,26 @@ class ChosenSettings(OpenChosen, LearnerSettings):
     @model_validator(mode="after")
     def _candidates_fit(self) -> Self:
         for tried in combinations(self.grid):
-            self._check_candidate(tried)
+            try:
+                candidate = parse_settings(self.candidate(tried))
+            except BadScenario as wrong:
+                raise ValueError(f"the candidate {tried}: {wrong.detail}") from None
+            if not isinstance(candidate, LearnerSettings):
+                raise ValueError(f"the candidate {tried}: mu is all that may be left at plan, of the choice itself")
+            event = candidate.event(1.0)
+            if not isinstance(event, Gaussian):
+                raise ValueError(
+                    f"{candidate.name} declares {event.kind} events, and only learners with Gaussian releases from the "
+                    f"sample itself can be chosen from: take cnvx-adap or ncnvx-adap"
+                )
+            if event.count * Fraction(event.mu) ** 2 > Fraction(self.mu) ** 2:
+                run = f"a run of {candidate.name} is {event.count} times {event.mu}-GDP"
+                raise ValueError(f"{run}, more than mu = {self.mu}")
+            if candidate.by_choice:
+                raise ValueError(
+                    f"{candidate.name} gives hypotheses that not everybody accepts: it cannot be chosen from"
+                )
         return self
-
-    def _check_candidate(self, tried: dict[str, Any]) -> None:
-        try:
-            candidate = parse_settings(self.candidate(tried))
-        except BadScenario as wrong:
-            raise ValueError(f"the candidate {tried}: {wrong.detail}") from None
-        if not isinstance(candidate, LearnerSettings):
-            raise ValueError(f"the candidate {tried}: mu is all that may be left at plan, of the choice itself")
-        event = candidate.event(1.0)
-        if not isinstance(event, Gaussian):
-            raise ValueError(
-                f"{candidate.name} declares {event.kind} events, and only learners with Gaussian releases from the "
-                f"sample itself can be chosen from: take cnvx-adap or ncnvx-adap"
-            )
-        if event.count * Fraction(event.mu) ** 2 > Fraction(self.mu) ** 2:
-            raise ValueError(
-                f"a run of {candidate.name} is {event.count} times {event.mu}-GDP, more than mu = {self.mu}"
-            )
-        if candidate.by_choice:
-            raise ValueError(f"{candidate.name} gives hypotheses that not everybody accepts: it cannot be chosen from")
 
     @property
     def candidates(self) -> list[dict[str, Any]]:

@@ -260,7 +260,7 @@ def _kappa(scenario: Scenario, paper: bool) -> PlannedValue:
     alpha, divergence, given = scenario.alpha, scenario.divergence, scenario.curator.kappa
     if paper:
         text, source = "alpha/(8 X)", PAPER + "Algorithm 2"
-        return follow(given, lambda: formulas.paper_kappa(alpha, divergence.chi_squared), text, source)
+        return follow(given, lambda: alpha / (8.0 * divergence.chi_squared), text, source)
     found = formulas.density(alpha, *divergence.known)
     known = {2.0: "(1 - 3 alpha/8) alpha/X", math.inf: "(1 - alpha/8)/D_inf"}
     if found.order in known:
@@ -271,7 +271,7 @@ def _kappa(scenario: Scenario, paper: bool) -> PlannedValue:
 def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
     alpha, given = scenario.alpha, scenario.curator.eta
     if paper:
-        return follow(given, lambda: formulas.paper_eta(alpha), "alpha/8", PAPER + "Algorithm 2")
+        return follow(given, lambda: alpha / 8.0, "alpha/8", PAPER + "Algorithm 2")
     source = CORRECTIONS + "multiplicative weights"
     if scenario.mode == "agnostic" and scenario.curator.rounds != PLAN:
         entropy = formulas.entropy(alpha, *scenario.divergence.known)
@@ -279,7 +279,7 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
 
     def rule() -> float:
         formulas.rounds(0.0, _gap(scenario))  # refuses a gap that is not positive
-        return formulas.eta(_gap(scenario))
+        return 4.0 * _gap(scenario)
 
     return follow(given, rule, "4 g", source)
 

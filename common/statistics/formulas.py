@@ -31,16 +31,6 @@ def paper_rounds(alpha: float, chi_squared: float) -> int:
     return math.ceil(128.0 * math.log2(8.0 * chi_squared / alpha) / alpha**2)
 
 
-def paper_kappa(alpha: float, chi_squared: float) -> float:
-    """Return kappa = alpha / (8 X) (Algorithm 2)."""
-    return alpha / (8.0 * chi_squared)
-
-
-def paper_eta(alpha: float) -> float:
-    """Return eta = alpha / 8 (Algorithm 2), for losses in [0, 1] (docs/corrections.md, K1)."""
-    return alpha / 8.0
-
-
 def paper_answers(alpha: float, beta: float, rounds: int, epsilon: float, delta: float) -> int:
     """Return N0 = 4 ln(2/delta) ln(8T/beta) / (eps^2 alpha^2), rounded up (Algorithm 2)."""
     return math.ceil(4.0 * math.log(2.0 / delta) * math.log(8.0 * rounds / beta) / (epsilon * alpha) ** 2)
@@ -162,12 +152,12 @@ def gap(alpha: float, learner: float, reweigh_above: float, truncated: bool) -> 
 
 
 def rounds(entropy: float, gap: float) -> int:
-    """Return T = floor(K/(2 g^2)) + 1 learner calls, with step eta = 4 g (docs/corrections.md, K6).
+    """Return T = floor(K/(2 g^2)) + 1 learner calls, with the best step eta = 4 g (docs/corrections.md, K6).
 
     A round that reweighs has E_mu[1 - loss] >= 1 - learner alpha, and E_u[1 - loss] <= 1 - (reweigh_above alpha -
     slack). Lazy projected multiplicative weights have regret at most K/eta + eta T/8 against u, so after T reweighs T g
-    <= K/(4g) + g T/2, that is T <= K/(2 g^2): the next call halts. For the factors of Theorem 4.3, g = 3 alpha/8 and T
-    = floor(32 K/(9 alpha^2)) + 1.
+    <= K/(4g) + g T/2, that is T <= K/(2 g^2): the next call halts. For the factors of Theorem 4.3, g = 3 alpha/8, T =
+    floor(32 K/(9 alpha^2)) + 1 and eta = 3 alpha/2.
     """
     if not gap > 0.0:
         raise BadInput(
@@ -175,11 +165,6 @@ def rounds(entropy: float, gap: float) -> int:
             "accuracy.reweigh_above or lower accuracy.learner"
         )
     return math.floor(entropy / (2.0 * gap**2)) + 1
-
-
-def eta(gap: float) -> float:
-    """Return eta = 4 g, the best step for :func:`rounds` (3 alpha/2 for Theorem 4.3's factors)."""
-    return 4.0 * gap
 
 
 def sample_weights(alpha: float, beta: float, chi_squared: float) -> int:

@@ -13,8 +13,8 @@ the chance that one does not answer, and let [a, b], within [0, 1], cover the me
 answer with probability 1 - miss. Let M be at least m with probability 1 - other. Then with probability 1 - miss - other
 the mean over all people is in [(1 - M) a, (1 - M) b + M], whatever the values of those who do not answer are. A
 difference of two such means that is at most g over those who answer is at most (1 - M) g + M over all. It does not hold
-where randomized answers are left out after they were seen: those are as good as lies, and :func:`estimate_with_missing`
-is for them.
+where randomized answers are left out after they were seen: those are as good as lies, and :func:`robust_estimate` is
+for them.
 
 The proofs are in docs/statistics.md. Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
@@ -36,21 +36,36 @@ def most_adversarial(count: int, share: float) -> int:
 
 
 def robust_estimate(
-    mechanism: Mechanism, total: float, count: int, confidence: float, among: int = 1, *, share: float
+    mechanism: Mechanism,
+    total: float,
+    count: int,
+    confidence: float,
+    among: int = 1,
+    *,
+    share: float = 0.0,
+    missing: int = 0,
 ) -> Estimate:
-    """Estimate a population's mean although at most a share of the answers, in [0, 1], are lies (the module's theorem).
+    """Estimate a population's mean although answers are lies, or were left out because of what they say.
 
-    All else is as of :func:`common.statistics.intervals.estimate`, which this is for share 0.
+    *Theorem.* As for lies alone: had all who were asked answered by their mechanism, the ones among ``count + missing``
+    answers would number ``total - lies`` to ``total + lies + missing``, and the interval for what would have been
+    counted covers the mean with probability ``confidence``. So the hull does.
+
+    Args:
+        share: At most so many of the answers, in [0, 1], are lies.
+        missing: How many who were asked have no answer here; all else is as of
+            :func:`common.statistics.intervals.estimate`.
     """
     if not 0.0 <= share <= 1.0:
         raise BadInput(f"the share of adversarial answers must be in [0, 1], found {share}")
     found, lies = estimate(mechanism, total, count, confidence, among), most_adversarial(count, share)
-    if lies == 0:
+    if lies == missing == 0:
         return found
     if not isinstance(mechanism, BitMechanism):
         return found.model_copy(update={"low": 0.0, "high": 1.0})
-    low = estimate(mechanism, max(0.0, total - lies), count, confidence, among).low
-    high = estimate(mechanism, min(float(count), total + lies), count, confidence, among).high
+    asked = count + missing
+    low = estimate(mechanism, max(0.0, total - lies), asked, confidence, among).low
+    high = estimate(mechanism, min(float(asked), total + lies + missing), asked, confidence, among).high
     return found.model_copy(update={"low": low, "high": high})
 
 
@@ -130,26 +145,3 @@ def silence_bound(questions: list[tuple[int, int]], confidence: float, among: in
             missing = max(missing, 1.0 - answered / asked)
             most = max(most, estimate(_EXACT, asked - answered, asked, confidence, among * number * (number + 1)).high)
     return Silence(missing, most, confidence) if missing else None
-
-
-def estimate_with_missing(
-    mechanism: Mechanism, total: float, count: int, asked: int, confidence: float, among: int = 1, *, lies: int = 0
-) -> Estimate:
-    """Return what is known of the mean if answers were left out because of what they say, or are lies.
-
-    *Theorem.* As for lies: had all who were asked answered by their mechanism, the ones among ``asked`` answers would
-    number ``total - lies`` to ``total + lies`` and those that are not there, and the interval for what would have been
-    counted covers the mean with probability ``confidence``. So the hull does.
-
-    Args:
-        lies: How many of the answers that are there may be lies; all else is as of
-            :func:`common.statistics.intervals.estimate`.
-    """
-    found = estimate(mechanism, total, count, confidence, among)
-    if count == asked and not lies:
-        return found
-    if not isinstance(mechanism, BitMechanism):
-        return found.model_copy(update={"low": 0.0, "high": 1.0})
-    low = estimate(mechanism, max(0.0, total - lies), asked, confidence, among).low
-    high = estimate(mechanism, min(float(asked), total + lies + asked - count), asked, confidence, among).high
-    return found.model_copy(update={"low": low, "high": high})

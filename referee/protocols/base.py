@@ -25,7 +25,7 @@ from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
 from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics.intervals import Estimate
-from common.statistics.robustness import Silence, estimate_with_missing, most_adversarial, robust_estimate
+from common.statistics.robustness import Silence, robust_estimate
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class AnswerSummary:
 
     def left_out(self) -> Estimate:
         """Return what is known if the answers that are not there were left out because of what they say."""
-        lies = most_adversarial(self.count, self.liars)
-        return estimate_with_missing(
-            self.mechanism, self.total, self.count, self.asked, self.confidence, self.among, lies=lies
+        missing = self.asked - self.count
+        return robust_estimate(
+            self.mechanism, self.total, self.count, self.confidence, self.among, share=self.liars, missing=missing
         )
 
 
@@ -113,7 +113,7 @@ class Silent:
         estimate, gap: What is known of all people in the place of the outcome's own, if silence depends on their
             records alone; None where it has none.
         left_out: What is known of all people if it may depend on the answers as well: somebody has seen them, and left
-            some out (:func:`common.statistics.robustness.estimate_with_missing`). It needs nothing of those who did not
+            some out (:func:`common.statistics.robustness.robust_estimate`). It needs nothing of those who did not
             answer; None where it is not known which answers the estimate is made of.
         matters: Whether what the run has shown depends on them: ``left_out`` is unknown, reaches the level that was to
             be shown, or is wider than :data:`VAGUE` where no level was shown.

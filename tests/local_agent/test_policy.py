@@ -230,8 +230,8 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
         constant = {"kind": "constant", "label": 1}
         for query in (
             {"kind": "loss", "hypothesis": hypothesis},
-            {"kind": "compare", "first": hypothesis, "second": constant},
-            {"kind": "compare", "first": constant, "second": hypothesis},
+            {"kind": "sole-error", "hypothesis": hypothesis, "other": constant},
+            {"kind": "sole-error", "hypothesis": constant, "other": hypothesis},
         ):
             refused = "kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"
             with pytest.raises(PolicyRefused, match="hypothesis " + refused):

@@ -1,4 +1,4 @@
-"""What every query can do; losses and comparisons of hypotheses; a question to agents, the answers of one batch."""
+"""What every query can do; losses and sole errors of hypotheses; a question to agents, the answers of one batch."""
 
 from __future__ import annotations
 
@@ -202,38 +202,6 @@ class LossQuery(AlikeQuery):
         return evaluate(self.loss, self.hypothesis, records)
 
 
-OUTCOMES = 3  # the first errs alone, neither or both do, the second errs alone
-
-
-@QUERIES.register("compare")
-class CompareQuery(FrequencyQuery):
-    """Item 0 if only the first is wrong on me, 2 if only the second is, 1 if neither or both are.
-
-    Hypotheses that nearly agree differ on few people; their losses, asked about one by one, have the variance of all
-    who err. The shares of items 0 and 2 differ by as much as their 0/1 losses.
-    """
-
-    kind: Literal["compare"] = "compare"
-    first: AnyHypothesis
-    second: AnyHypothesis
-    examples: ClassVar = ({"first": PLANE, "second": _CONSTANT}, {"first": _OTHER, "second": PLANE, "public": 3})
-
-    @property
-    def domain(self) -> int:
-        return OUTCOMES
-
-    def asks(self, names: Names, slot: int) -> str:
-        first, second = self.first.rule(names), self.second.rule(names, "another")
-        return f"which of two rules is wrong about you, if only one is: {first}, or {second}"
-
-    @property
-    def min_features(self) -> int:
-        return max(self.first.min_features, self.second.min_features)
-
-    def evaluate(self, records: Records, slots: Indices) -> Words:
-        return (1 + self.second.mistakes(records) - self.first.mistakes(records)).astype(np.uint64)
-
-
 @QUERIES.register("sole-error")
 class SoleErrorQuery(AlikeQuery):
     """1 if the hypothesis is wrong on me and the other one is right, else 0.
@@ -241,8 +209,7 @@ class SoleErrorQuery(AlikeQuery):
     The share of people on whom only the first of two hypotheses errs, less the share on whom only the second errs, is
     the difference of their 0/1 losses. So one bit from some agents, and the mirrored question to as many others,
     compare the two. Where both mostly agree, nearly all values are 0, and a randomized bit about a rare event varies
-    less than one about a loss (:mod:`common.statistics.intervals`). Unlike :class:`CompareQuery` it needs no oracle for
-    items as the run's mechanism.
+    less than one about a loss (:mod:`common.statistics.intervals`).
     """
 
     kind: Literal["sole-error"] = "sole-error"

@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from common.local.mechanisms.mechanism import Laplace, Warner
+from common.local.mechanisms.mechanism import Warner
 from common.statistics import calibration
 from common.statistics.calibration import (
     VAGUE,
@@ -23,7 +21,6 @@ from common.statistics.calibration import (
     posterior,
 )
 from common.statistics.evidence import SequentialTest, implausible
-from common.statistics.intervals import estimate
 from common.statistics.robustness import RobustTest, most_adversarial, robust_estimate
 from tests.tiers import for_each
 
@@ -178,27 +175,6 @@ WARNER = Warner(epsilon=1.0)
 def test_how_many_may_lie():
     cases = (0, 0.3, 0), (100, 0.29, 29), (30, 0.1, 3), (7, 0.1, 0), (5, 1, 5)
     assert all(most_adversarial(count, share) == found for count, share, found in cases)
-
-
-@settings(max_examples=60, derandomize=True)
-@given(st.integers(1, 400), st.data())
-def test_the_interval_is_the_hull_over_every_count_of_ones_that_honest_agents_can_have_given(count, data):
-    """The module's second theorem, against all counts one by one."""
-    ones = data.draw(st.integers(0, count))
-    share = data.draw(st.floats(0.0, 1.0))
-    lies = most_adversarial(count, share)
-    each = [estimate(WARNER, s, count, 0.95) for s in range(max(0, ones - lies), min(count, ones + lies) + 1)]
-    found = robust_estimate(WARNER, ones, count, 0.95, share=share)
-    assert found.low == pytest.approx(min(one.low for one in each), abs=1e-9)
-    assert found.high == pytest.approx(max(one.high for one in each), abs=1e-9)
-    assert found.value == estimate(WARNER, ones, count, 0.95).value
-
-
-def test_without_liars_it_is_the_usual_interval_and_numbers_bear_none():
-    for share in (0.0, 0.005):
-        assert robust_estimate(WARNER, 30, 100, 0.95, share=share) == estimate(WARNER, 30, 100, 0.95)
-    found = robust_estimate(Laplace(epsilon=1.0), 30.0, 100, 0.95, share=0.01)
-    assert (found.low, found.high) == (0.0, 1.0)
 
 
 def test_the_robust_test_takes_the_least_evidence_that_honest_answers_can_have_left():

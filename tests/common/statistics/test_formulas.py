@@ -53,7 +53,7 @@ def test_tight_rounds(alpha: float, x: float, expected: int) -> None:
     dense = formulas.density(alpha, x, None)
     gap, entropy = formulas.gap(alpha, 1.0, 2.0, dense.truncated), formulas.entropy(alpha, x, None)
     assert dense[:2] == pytest.approx(((1 - 3 * alpha / 8) * alpha / x, True))
-    assert (gap, formulas.eta(gap)) == pytest.approx((3 * alpha / 8, 3 * alpha / 2))
+    assert gap == pytest.approx(3 * alpha / 8)
     assert entropy == pytest.approx(math.log(1.12 * x / (1 - 3 * alpha / 8) ** 2))
     assert formulas.rounds(entropy, gap) == expected == math.floor(32 * entropy / (9 * alpha**2)) + 1
     assert formulas.density(alpha, x, 1e6) == formulas.density(alpha, x, None, {4: 1e9}) == dense
@@ -87,7 +87,7 @@ def test_multiplicative_weights_halt_in_time_against_an_adversary() -> None:
     alpha, x, n = 0.2, 1.5, 400
     kappa, truncated, _ = formulas.density(alpha, x, None)
     entropy, gap = formulas.entropy(alpha, x, None), formulas.gap(alpha, 1.0, 2.0, truncated)
-    most, step = formulas.rounds(entropy, gap), formulas.eta(gap)
+    most, step = formulas.rounds(entropy, gap), 4.0 * gap
     rng = np.random.default_rng(3)
     # A good distribution as concentrated as the entropy allows.
     size = math.ceil(n * math.exp(-entropy))

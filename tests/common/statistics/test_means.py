@@ -12,7 +12,7 @@ from common.local.mechanisms.mechanism import BitMechanism, Laplace, Mechanism, 
 from common.numerics.randomness import RandomSource
 from common.statistics.evidence import FALSE_ALARM, implausible
 from common.statistics.intervals import Estimate, Matches, bounds, edge, estimate, mixture, tally
-from common.statistics.robustness import Silence, estimate_with_missing, silence_bound
+from common.statistics.robustness import Silence, robust_estimate, silence_bound
 from tests.common.statistics.test_loss_tests import GAUSSIAN, LAPLACE, NONE, WARNER, exact_probability, ones_rate
 from tests.tiers import for_each, thinned
 
@@ -224,13 +224,13 @@ def test_the_chance_of_silence_is_below_its_bound_at_every_number_of_people():
     assert misses <= 35
 
 
-def test_what_is_known_of_answers_left_out_is_the_hull_over_all_that_they_can_have_been():
+def test_what_is_known_of_answers_left_out_and_of_lies_is_the_hull_over_all_that_they_can_have_been():
     """Against every count of ones among all who were asked: those that came, less or more the lies, and any missing."""
-    cases = (50, 20, 60, 0), (50, 20, 50, 4), (50, 2, 55, 4), (50, 49, 55, 4), (50, 20, 58, 3)
-    for count, ones, asked, lies in cases:
-        counted = range(max(0, ones - lies), min(asked, ones + lies + asked - count) + 1)
-        each = [estimate(BIT, float(s), asked, 0.95, 2) for s in counted]
-        found = estimate_with_missing(BIT, float(ones), count, asked, 0.95, 2, lies=lies)
+    cases = (50, 20, 10, 0), (50, 20, 0, 4), (50, 2, 5, 4), (50, 49, 5, 4), (50, 20, 8, 3), (40, 0, 0, 40)
+    for count, ones, missing, lies in cases:
+        counted = range(max(0, ones - lies), min(count + missing, ones + lies + missing) + 1)
+        each = [estimate(BIT, float(s), count + missing, 0.95, 2) for s in counted]
+        found = robust_estimate(BIT, float(ones), count, 0.95, 2, share=lies / count, missing=missing)
         assert found.low == pytest.approx(min(one.low for one in each), abs=1e-9)
         assert found.high == pytest.approx(max(one.high for one in each), abs=1e-9)
         assert found.value == estimate(BIT, float(ones), count, 0.95, 2).value
@@ -242,10 +242,12 @@ def test_what_holds_for_silence_does_not_hold_for_answers_that_were_dropped_for_
     ones = round(asked * ((1.0 - BIT.truth) + (2.0 * BIT.truth - 1.0) * 0.4)) - dropped
     silent = silence_bound([(asked, asked - dropped)], 0.95)
     assert silent.widened(estimate(BIT, ones, asked - dropped, 0.95)).high < 0.36
-    assert estimate_with_missing(BIT, ones, asked - dropped, asked, 0.95).high > 0.4
+    assert robust_estimate(BIT, ones, asked - dropped, 0.95, missing=dropped).high > 0.4
 
 
-def test_nothing_left_out_is_the_usual_interval_and_numbers_bear_nothing():
-    assert estimate_with_missing(BIT, 30.0, 100, 100, 0.95) == estimate(BIT, 30.0, 100, 0.95)
-    found = estimate_with_missing(Laplace(epsilon=1.0), 30.0, 100, 101, 0.95)
-    assert (found.low, found.high) == (0.0, 1.0)
+def test_without_lies_and_with_nothing_left_out_it_is_the_usual_interval_and_numbers_bear_none():
+    for share in (0.0, 0.005):
+        assert robust_estimate(BIT, 30.0, 100, 0.95, share=share) == estimate(BIT, 30.0, 100, 0.95)
+    for wrong in ({"missing": 1}, {"share": 0.01}):
+        found = robust_estimate(Laplace(epsilon=1.0), 30.0, 100, 0.95, **wrong)
+        assert (found.low, found.high) == (0.0, 1.0)

@@ -12,7 +12,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES, Linear
 from common.local.losses import evaluate
 from common.local.naming import UNNAMED, Names
 from common.local.queries.features import GradientQuery, ItemQuery, MomentQuery, ThresholdQuery
-from common.local.queries.query import QUERIES, CompareQuery, SoleErrorQuery, parse_query
+from common.local.queries.query import QUERIES, SoleErrorQuery, parse_query
 from common.local.records import Records
 from common.numerics.kernels import interpreted
 from tests.contracts import examples, with_a_number_that_is_none
@@ -159,17 +159,11 @@ def test_what_is_no_query_is_refused_with_its_reason(wrong, why):
         parse_query(wrong)
 
 
-@for_each("query", [*CompareQuery.example(), *SoleErrorQuery.example()])
+@for_each("query", SoleErrorQuery.example())
 def test_comparisons_are_the_difference_of_losses(query):
-    generator = np.random.default_rng(1)
-    features, slots = generator.normal(size=(500, 3)).astype(np.float32), np.arange(500)
-    records = Records(features, generator.choice(np.array([-1, 1], dtype=np.int8), 500))
-    if isinstance(query, CompareQuery):
-        first, second = (evaluate("zero-one", hypothesis, records) for hypothesis in (query.first, query.second))
-        outcomes = query.evaluate(records, slots).astype(np.int64)
-        np.testing.assert_array_equal(1 - outcomes, first - second)
-        assert len(set(outcomes.tolist())) == 3
-        return
+    generator, slots = np.random.default_rng(1), np.arange(500)
+    features, labels = generator.normal(size=(500, 3)).astype(np.float32), generator.choice([-1, 1], 500)
+    records = Records(features, labels.astype(np.int8))
     mirrored = SoleErrorQuery(hypothesis=query.other, other=query.hypothesis)
     first, second = (evaluate("zero-one", hypothesis, records) for hypothesis in (query.hypothesis, query.other))
     alone, other = (asked.evaluate(records, slots) for asked in (query, mirrored))
