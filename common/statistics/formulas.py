@@ -151,6 +151,18 @@ def gap(alpha: float, learner: float, reweigh_above: float, truncated: bool) -> 
     return (reweigh_above - learner) * alpha - slack(alpha, truncated)
 
 
+def largest_loss_on_target(source: float, x: float, supremum: float = math.inf) -> float:
+    """Bound the mistakes on T of a model that errs on the share ``source`` of S: min(D a, a + sqrt((X - 1) a (1 - a))).
+
+    Args:
+        source: a, in [0, 1].
+        x: chi^2(T||S) + 1, at least 1.
+        supremum: D_inf = sup dT/dS; infinite if it is not known.
+    """
+    by_spread = source + math.sqrt((x - 1.0) * source * (1.0 - source))
+    return min(1.0, by_spread, supremum * source if source else 0.0)
+
+
 def rounds(entropy: float, gap: float) -> int:
     """Return T = floor(K/(2 g^2)) + 1 learner calls, with the best step eta = 4 g (docs/corrections.md, K6).
 

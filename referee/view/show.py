@@ -112,8 +112,12 @@ def _add_truth(table: Table, document: dict[str, Any]) -> None:
         table.add_row("  reading", truth["reading"])
 
 
-def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> None:
-    """Print the final table of a run; ``shown``: what :func:`referee.protocols.base.shown_by` says of its scenario."""
+def result(document: dict[str, Any], *, simulated: bool, shown: str = "", contradicted: Sequence[str] = ()) -> None:
+    """Print the final table of a run.
+
+    ``shown`` is what :func:`referee.protocols.base.shown_by` says of its scenario, ``contradicted`` what
+    :func:`referee.view.assumptions.contradictions` finds.
+    """
     table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -135,6 +139,8 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
         )
     for judged in document.get("candidates", []):
         table.add_row(f"  {judged['name']}", judged_in_words(judged))
+    for words in contradicted:
+        table.add_row("assumption contradicted", words)
     _add_truth(table, document)
     for name, why in (document["truth"] or {}).get("left_out", {}).items():
         table.add_row(f"  {TRUTHS.get(name, name)}", f"left out: {why}")

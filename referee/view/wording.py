@@ -20,6 +20,7 @@ from common.scenario.fitting import advice_of
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import VAGUE, halts, level_of, shown_by
+from referee.view.assumptions import contradictions
 
 Tone = Literal["good", "open", "bad"]
 """``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
@@ -387,6 +388,8 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
         yield "what is shown", shown_by(scenario)
     yield "protocol", scenario.protocol
     yield "agents", agents_in_words(agents)
+    for words in contradictions(scenario, result):
+        yield "assumption contradicted", words
     for words in lost(result):
         yield "lost", words
     for who, words in over_all_runs(result):

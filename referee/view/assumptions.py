@@ -1,0 +1,57 @@
+"""Whether the agents' answers contradict what a scenario assumes of S and T."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from common.protocols.base import demands_of
+from common.scenario.accepting import violations
+from common.scenario.scenario import ResolvedScenario
+from common.statistics.formulas import largest_loss_on_target
+
+
+def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> list[str]:
+    """Return which of a run's assumptions its answers contradict, in words; empty if none, or nothing is assumed.
+
+    *Theorem.* Let a model err on at most a of S, let D = sup dT/dS and X = chi^2(T||S) + 1. Then it errs on at most
+
+        min(D a, a + sqrt((X - 1) a (1 - a)))
+
+    of T: the first by the densities' ratio, the second by Cauchy and Schwarz on (dT/dS - 1)(mistake - a) under S. The
+    first round's model was learned on S as it is. So where the agents show that it errs on more of T, either it errs on
+    more than a of S, or D and X are larger than assumed.
+
+    Where no bound is violated in the plan, all rounds are used with probability 3 beta at most (Theorem 4.3 with the
+    rules of docs/corrections.md): a run in which they are contradicts the assumptions together.
+    """
+    rounds, demands = result.get("rounds") or [], demands_of(scenario.protocol)
+    if not rounds or not demands.reweighs or not demands.claims or scenario.mode != "realizable":
+        return []
+    found = [_first_round(scenario, float(rounds[0]["low"]))] if rounds[0]["round"] == 1.0 else []
+    last = scenario.curator.rounds
+    used_up = result["status"] == "exhausted" and result["iterations"] == last and len(rounds) == last
+    if used_up and not any(each.startswith("accuracy") for each in violations(scenario)):
+        found.append(
+            f"all {last} rounds were used, which happens with probability {3.0 * scenario.beta:g} at most if the "
+            "divergence, accuracy.learner and a model without any mistake are as assumed"
+        )
+    return [each for each in found if each]
+
+
+def _first_round(scenario: ResolvedScenario, low: float) -> str:
+    assumed, x = scenario.accuracy.learner * scenario.alpha, scenario.divergence.chi_squared
+    supremum = scenario.divergence.supremum or math.inf
+    by_ratio, by_spread = min(1.0, supremum * assumed), largest_loss_on_target(assumed, x)
+    if low <= min(by_ratio, by_spread):
+        return ""
+    others = [f"D_inf is at least {low / assumed:.3g}, assumed as {supremum:g}"] if low > by_ratio else []
+    if low > by_spread:
+        least = 1.0 + (low - assumed) ** 2 / (assumed * (1.0 - assumed))
+        others.append(f"chi^2 + 1 is at least {least:.3g}, assumed as {x:g}")
+    return (
+        f"the first model errs on at least {low:.4f} of T, and one that errs on {assumed:g} of S, as accuracy.learner "
+        f"assumes, errs on {min(by_ratio, by_spread):.4f} of T at most: either it errs on more of S, or "
+        f"{' and '.join(others)}"
+    )

@@ -1,0 +1,66 @@
+"""What the agents' answers contradict of a scenario's assumptions."""
+
+import numpy as np
+
+from common.scenario.loading import load
+from common.statistics.formulas import largest_loss_on_target
+from deploy.checking import checked
+from referee.view.assumptions import contradictions
+from tests.support import tiny
+from tests.tiers import for_each
+
+ASSUMED = ("alpha=0.1", "accuracy={learner: 0.5, reweigh_above: 1.5, halt_below: 2.0}")
+DIVERGENCE = "divergence={chi_squared: 1.5, supremum: 2.0}"  # bounds of .1 by the ratio, .2041 by the spread
+
+
+def found(lows, status="done", used=None, *more):
+    chosen = tiny(*ASSUMED, DIVERGENCE, f"curator.rounds={max(2, len(lows))}", *more)
+    rounds = [{"round": float(n), "low": low} for n, low in enumerate(lows, start=1)]
+    return contradictions(chosen, {"status": status, "iterations": used or len(lows), "rounds": rounds})
+
+
+def test_no_event_is_more_frequent_in_t_than_the_bound_says_and_some_are_as_frequent():
+    random = np.random.default_rng(1)
+    closest = 0.0
+    for _ in range(300):
+        s, t = random.dirichlet(np.full(6, 0.7), size=2)
+        x, supremum = float((t * t / s).sum()), float((t / s).max())
+        for event in range(1, 63):
+            inside = np.array([event >> k & 1 for k in range(6)], dtype=bool)
+            source, target = float(s[inside].sum()), float(t[inside].sum())
+            most = largest_loss_on_target(source, x, supremum)
+            assert target <= most * (1 + 1e-12)
+            closest = max(closest, target / most)
+    assert closest > 0.999
+    # Two points: the spread's bound is reached.
+    assert abs(largest_loss_on_target(0.2, 0.5**2 / 0.2 + 0.5**2 / 0.8) - 0.5) < 1e-12
+
+
+@for_each(
+    ("low", "words"),
+    [
+        (0.1, []),
+        (0.11, ["D_inf is at least 2.2, assumed as 2"]),
+        (0.3, ["D_inf is at least 6", "chi^2 + 1 is at least 2.32"]),
+    ],
+)
+def test_a_first_model_that_errs_more_than_the_divergence_admits_is_told(low, words):
+    told = found([low, 0.01])
+    assert len(told) == bool(words)
+    assert all(each in told[0] for each in words)
+    assert not found([0.01, low])  # later models are not learned on S as it is
+
+
+def test_all_rounds_used_up_contradict_the_assumptions_together_unless_the_plan_is_violated():
+    planned = checked(load("parity"))
+    rounds = [{"round": float(n), "low": 0.0} for n in range(1, planned.curator.rounds + 1)]
+    ended = {"status": "exhausted", "iterations": len(rounds), "rounds": rounds}
+    (told,) = contradictions(planned, ended)
+    assert told.startswith(f"all {len(rounds)} rounds were used, which happens with probability 0.15 at most")
+    assert not contradictions(planned, {**ended, "status": "done"})
+    assert not contradictions(planned, {**ended, "iterations": 0})
+    assert not found([0.08] * 3, "exhausted")  # of which the plan says that its rounds are too few
+
+
+def test_nothing_is_contradicted_where_nothing_is_assumed():
+    assert not found([0.5, 0.5], "exhausted", None, "mode=agnostic")
