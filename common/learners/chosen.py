@@ -44,7 +44,6 @@ class OpenChosen(OpenSettings):
     """
 
     reweighs: ClassVar[bool] = False
-
     name: Literal["chosen"] = "chosen"
     learner: dict[str, Any]
     grid: dict[str, tuple[Any, ...]] = Field(min_length=1)

@@ -48,7 +48,6 @@ class OpenSgd(OpenSettings):
     """
 
     least: ClassVar[tuple[str, ...]] = ("steps",)
-
     name: Literal["sgd"] = "sgd"
     loss: Literal["logistic", "hinge", "perceptron"] = "logistic"
     steps: Steps | FromPlan
@@ -233,7 +232,6 @@ class OpenDiscriminant(OpenSettings):
     """
 
     reweighs: ClassVar[bool] = False
-
     name: Literal["discriminant"] = "discriminant"
     mu: Mu | FromPlan
     norm: float = Field(gt=0, le=1e6)

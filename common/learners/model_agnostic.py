@@ -233,7 +233,6 @@ class OpenModelAgnostic(OpenSettings):
 
     by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
     reweighs: ClassVar[bool] = False
-
     name: Literal["model-agnostic"] = "model-agnostic"
     chunks: Chunks | FromPlan
     by: Identity = "slot"

@@ -37,7 +37,6 @@ class OpenExponential(OpenSettings):
     """
 
     least: ClassVar[tuple[str, ...]] = ("draws",)
-
     name: Literal["exponential"] = "exponential"
     hypotheses: Literal["conjunctions", "stumps"]
     draws: Draws | FromPlan
@@ -108,7 +107,6 @@ class OpenParity(OpenSettings):
     reweighs: ClassVar[bool] = False
     finds_parities: ClassVar[bool] = True
     least: ClassVar[tuple[str, ...]] = ("blocks",)
-
     name: Literal["parity"] = "parity"
     epsilon: Epsilon | FromPlan
     rule: Rule | FromPlan = _RULE

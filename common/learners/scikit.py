@@ -61,7 +61,6 @@ class ScikitSettings(LearnerSettings, Classifier):
     """Settings of a classifier of scikit-learn (:class:`curator.learners.scikit.Scikit`) that learns from draws."""
 
     by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
-
     name: Literal["scikit"] = "scikit"
     draws: int = Field(ge=2, le=10**7)
 

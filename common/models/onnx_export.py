@@ -92,8 +92,6 @@ class RowsWriter(GraphBuilder):
         self.helper.set_model_props(model, facts)
         return bytes(model.SerializeToString())
 
-    # Columns to features --------------------------------------------------------------------------------------------
-
     def _features(self, model: Model) -> str:
         needed, first = model.inputs, 0
         blocks: list[Any] = []

@@ -50,12 +50,10 @@ class ColumnFeatures(TransformerMixin, _Released):  # type: ignore[misc]  # scik
         return features_of(self.model, X)
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
-        """Return a name for each feature, shape (d,)."""
         return np.asarray(feature_names(self.model), dtype=object)
 
     @property
     def feature_names_in_(self) -> AnyArray:
-        """Names of the columns that rows must have."""
         return np.asarray(self.model.columns, dtype=object)
 
 
@@ -77,12 +75,10 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
 
     @property
     def coef_(self) -> Floats:
-        """The weights of the features, shape (1, d)."""
         return np.asarray([self._linear().weights])
 
     @property
     def intercept_(self) -> Floats:
-        """What is added to <w, x>, shape (1,)."""
         return np.asarray([-self._linear().threshold])
 
     def predict(self, X: Any) -> AnyArray:

@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.values import Value
-from common.privacy.rounding import above
+from common.privacy.rounding import MAX_EPSILON, above
 
 Protected = Literal["records", "labels"]  # what of a person's record is protected: the whole of it, or the label alone
 Neighbours = Literal["one row", "one label", "one answer"]
@@ -145,9 +145,6 @@ def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, floa
     return (None, None) if epsilon is None or not math.isfinite(epsilon) else (epsilon, delta)
 
 
-_ENDS_OF_EXP = 700.0
-
-
 def formula(given: PrivacyGuarantee) -> str:
     """Return a guarantee as a formula, "(0.5, 0.0001)-differential privacy"."""
     if given.covers == "nothing":
@@ -163,7 +160,7 @@ def in_words(given: PrivacyGuarantee) -> str:
         return "Nothing was released."
     if given.epsilon is None or given.delta is None:
         return "Nothing is promised."
-    factor = math.ceil(min(math.exp(min(given.epsilon, _ENDS_OF_EXP)), 1e300) * 100) / 100
+    factor = math.ceil(min(math.exp(min(given.epsilon, MAX_EPSILON)), 1e300) * 100) / 100
     times = f"{factor:,.2f}" if factor < 1e6 else f"{factor:.1e}"
     changed = "label" if given.protects == "labels" else "record"
     end = f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."
@@ -182,6 +179,6 @@ def best_guess(epsilon: float, delta: float) -> float:
     four decimals and never above 1.
     """
     # Divided by e^epsilon, so that a large epsilon overflows nowhere.
-    small = math.exp(-min(epsilon, _ENDS_OF_EXP))
+    small = math.exp(-min(epsilon, MAX_EPSILON))
     bound = (1.0 + delta * small) / (1.0 + small)
     return min(1.0, math.ceil(bound * 1e4 * (1.0 + 1e-14)) / 1e4)

@@ -19,9 +19,8 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadInput, BudgetExceeded
 from common.core.values import PLAN, Value
+from common.numerics.bisection import between
 from common.numerics.kernels import njit
-
-# Algorithms 2, 3 and 4 of Kohen & Sheffet
 
 PAPER_NOISE = math.sqrt(20.0)  # sigma / L of Algorithm 4 for large kappa n, and of Appendix D
 
@@ -78,9 +77,6 @@ def paper_steps(alpha: float, beta: float, clip: float, noise: float, diameter: 
 def _positive(delta: float) -> None:
     if not delta > 0.0:
         raise BadInput("the paper's formula needs a positive delta, found 0: take bounds: tight")
-
-
-# The tighter rules
 
 
 def slack(alpha: float, truncated: bool) -> float:
@@ -200,13 +196,7 @@ def sample_uniform(alpha: float, beta: float, chi_squared: float, dimension: int
     Mohri (2010), Theorem 8, as used in Lemma 3.2. The right side is concave in n: iterating from above ends at its
     largest fixed point.
     """
-    small, large = 0.0, 1.0
-    for _ in range(200):
-        middle = 0.5 * (small + large)
-        if middle * math.sqrt(chi_squared * (2.0 - math.log(middle))) <= alpha / 4.0:
-            small = middle
-        else:
-            large = middle
+    small = between(0.0, 1.0, lambda a: a * math.sqrt(chi_squared * (2.0 - math.log(a))) <= alpha / 4.0, 0.0)
 
     def needed(n: float) -> float:
         return 4.0 / small**2 * (dimension * math.log(2.0 * math.e * n / dimension) + math.log(8.0 / beta))

@@ -35,7 +35,6 @@ class Relabelled(Hypothesis):
     """
 
     nests: ClassVar[bool] = True
-
     kind: Literal["relabelled"] = "relabelled"
     column: int = Field(ge=0, lt=1 << 16)
     hypothesis: PlainHypothesis
@@ -128,7 +127,6 @@ class Argmax(Hypothesis):
     """
 
     nests: ClassVar[bool] = True
-
     kind: Literal["argmax"] = "argmax"
     first: int = Field(ge=0, lt=1 << 16)
     hypotheses: tuple[PlainHypothesis, ...] = Field(min_length=2, max_length=MAX_CLASSES)
@@ -193,7 +191,6 @@ class Recalibrated(Hypothesis):
     """
 
     nests: ClassVar[bool] = True
-
     kind: Literal["recalibrated"] = "recalibrated"
     hypothesis: PlainHypothesis
     slope: float = Field(gt=0, le=1e6)

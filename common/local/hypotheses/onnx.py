@@ -410,7 +410,6 @@ class Onnx(Hypothesis):
     """
 
     by_choice: ClassVar[bool] = True
-
     kind: Literal["onnx"] = "onnx"
     model: str = Field(max_length=4 * -(-MAX_BYTES // 3))
 

@@ -117,7 +117,6 @@ class KaryResponse(FrequencyOracle, PureMechanism):
     """
 
     max_domain: ClassVar[int] = MAX_SYMBOLS
-
     name: Literal["krr"] = "krr"
 
     def symbols(self, domain: int) -> int:

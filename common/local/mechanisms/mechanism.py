@@ -103,9 +103,9 @@ class Mechanism(LocalRandomizer):
             Shape (n,): uint8 in {0, 1} where answers are bits, float64 where they are reals.
         """
 
-    @abstractmethod
     def unbias(self, answers: AnyArray) -> Floats:
-        """Map each answer to an unbiased estimate of its value, float64 (n,)."""
+        """Map each answer to an unbiased estimate of its value, float64 (n,): here to itself."""
+        return np.asarray(answers, dtype=np.float64)
 
     def pooled(self, answers: AnyArray) -> tuple[Mechanism, AnyArray]:
         """Return answers that count alike, and a mechanism that bounds their sum, where answers differ in precision."""
@@ -336,9 +336,6 @@ class Laplace(Mechanism, PureMechanism):
             flat &= source.words(count) == 0
         return np.where(flat, (source.words(count) >> np.uint64(64 - FLAT_BITS)).astype(np.float64), number)
 
-    def unbias(self, answers: AnyArray) -> Floats:
-        return np.asarray(answers, dtype=np.float64)
-
     def variance(self, value: float) -> float:
         return value * (1.0 - value) + 2.0 * self.ratio / (1.0 - self.ratio) ** 2
 
@@ -411,9 +408,6 @@ class LocalGaussian(Mechanism):
                 "Gaussian noise in doubles protects simulated people only: real people answer with warner or laplace"
             )
         return bounded(values) + self.sigma * source.normals(len(values))
-
-    def unbias(self, answers: AnyArray) -> Floats:
-        return np.asarray(answers, dtype=np.float64)
 
     def variance(self, value: float) -> float:
         return self.sigma**2

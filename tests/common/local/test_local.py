@@ -300,12 +300,6 @@ def test_the_attacks_by_name(body, people, kind, why):
         unpack_answers(body, people, kind)
 
 
-@for_each(("kind", "size"), [(3, 1), (256, 1), (257, 2), (65536, 2)])
-def test_symbols_take_a_byte_or_two(kind, size):
-    body = pack_answers(np.array([True, False, True]), np.array([kind - 1, 1, 2]), kind)
-    assert body == b"\xa0" + b"".join(int(s).to_bytes(size, "little") for s in (kind - 1, 0, 2))
-
-
 @for_each("kind", ["bit", 3, 256, 257, 65536])
 def test_one_answer_is_one_of_the_symbols_or_is_refused(kind):
     most = 1 if kind == "bit" else kind - 1

@@ -85,17 +85,6 @@ def test_the_whole_plan_is_admitted_in_any_order_and_then_no_more(event: Event, 
     assert {"spent", "requested", "budget", "unit"} <= refused(budget, charged, event).keys()
 
 
-def test_a_plan_that_does_not_fit_is_refused_at_the_start() -> None:
-    needed = cost([(STEPS, 50)], DELTA)
-    with pytest.raises(BudgetExceeded) as refusal:
-        open_budget(0.9 * needed, DELTA, [STEPS] * 50)
-    assert refusal.value.members["requested"] == needed
-    with pytest.raises(BudgetExceeded) as refusal:
-        open_budget(10.0, DELTA, [STEPS, NonPrivate()])
-    json.dumps(refusal.value.document(), allow_nan=False)
-    assert cost([(STEPS, 1)], DELTA) <= cost([(STEPS, 1), (RELEASE, 1)], DELTA) < math.inf
-
-
 def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_room() -> None:
     """The unsound filter ("some order still has budget") admits this; the sound one must not."""
     epsilon = 4.0
@@ -194,8 +183,9 @@ def test_releases_of_different_prices_cost_their_sum_and_a_budget_of_it_holds_th
     few: Plan = [(Release(epsilon=1.0, delta=1e-9), 1), (Release(epsilon=0.01, delta=1e-9), 3)]
     assert cost(few, 1e-8) <= 1.03 * (1.0 + 1e-12)
     assert math.isinf(ACCOUNTANTS["basic"]().epsilon(few, 3.9e-9))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceeded) as refusal:
         open_budget(2.0 - 1e-12, 0.0, [event for event, count in one_and_ten for _ in range(count)])
+    assert refusal.value.members["requested"] == cost(one_and_ten, 0.0)
 
 
 @settings(max_examples=60)
@@ -276,15 +266,6 @@ def test_neighbouring_samples_never_differ_by_more_than_the_schedule(seed, kappa
     rest = np.abs(first[1:] - second[1:]).sum()
     assert 0.5 * (rest + first[0] + second[0]) <= over_records + 1e-9
     assert over_records <= sampling_schedule(n, kappa, eta, after + 1)[after] + 1e-9
-
-
-def test_the_schedule_starts_uniform_and_ends_at_the_cap_from_above() -> None:
-    schedule = sampling_schedule(1000, 0.1, 0.5, 20)
-    assert 1e-3 <= schedule[0] <= 1e-3 * (1 + 1e-12)
-    assert 1e-2 <= schedule[-1] <= 1e-2 * (1 + 1e-12)
-    assert list(schedule) == sorted(schedule)
-    assert schedule[3] >= math.exp(1.5) / (999 + math.exp(1.5))
-    assert sampling_schedule(1000, 0.1, 0.0, 3) == (schedule[0],) * 3
 
 
 def test_the_search_says_when_nothing_fits_and_knows_what_the_projection_needs() -> None:

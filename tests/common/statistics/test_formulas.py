@@ -168,22 +168,6 @@ def test_no_bound_by_that_moment_alone_is_better(alpha: float, order: float, lev
     assert truncation(alpha, order, chance * top**order) == pytest.approx(level)
 
 
-def test_higher_orders_pass_the_supremum() -> None:
-    second, supremum = formulas.density(0.08, 1.3516, None).kappa, (0.1 / 0.07) ** 2
-    fourth, sixteenth, high = (
-        formulas.density(0.08, 1.3516, None, {p: gaussian_moment(p, 0.1, 0.07, 2)}).kappa for p in (4.0, 16.0, 300.0)
-    )
-    assert fourth > 6 * second
-    assert high == pytest.approx((1 - 0.03) / supremum, rel=0.05)
-    # Cutting off alpha/4 of T's mass can be worth more than knowing that nothing lies above D_inf ...
-    assert sixteenth > formulas.density(0.08, 1.3516, supremum).kappa
-    x = gaussian_moment(2.0, 0.1, 0.11, 2)  # of a wider target, which has no supremum
-    wider = formulas.density(0.08, x, None, {3.0: 1e6, 4.0: gaussian_moment(4.0, 0.1, 0.11, 2)})
-    assert wider.order == 4.0
-    assert wider.kappa > 6 * formulas.density(0.08, x, None).kappa
-    assert math.isinf(gaussian_moment(6.0, 0.1, 0.11, 2))
-
-
 @for_each(("order", "close", "truncated"), [(16.0, 2, False), (4.0, 2, False), (4.0, 8, True)])
 def test_the_rule_with_the_fewest_people_is_taken(order: float, close: int, truncated: bool) -> None:
     """... but not enough for the rounds that the smaller gap costs, unless the supremum is far above the moments."""

@@ -8,11 +8,10 @@ import pytest
 from scipy.stats import binom
 
 from common.core.arrays import Floats, Words
-from common.core.errors import BadMessage
 from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse, public_words
 from common.local.mechanisms.mechanism import NoMechanism, Warner, parse_mechanism
 from common.local.queries.features import CodeQuery, ItemQuery
-from common.local.queries.query import Answers, parse_query
+from common.local.queries.query import Answers
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics.cdf import Cdf, agents_needed, estimate_cdf, ladder, largest_sum
@@ -142,12 +141,6 @@ def test_without_noise_the_transform_is_exact_for_each_row():
     inner = np.array([[bin(row & item).count("1") & 1 for item in items] for row in rows])
     expected = (signs[:, None] * (1 - 2 * inner)).mean(axis=0)
     np.testing.assert_allclose(signed_shares([(query, answers)], NoMechanism()), expected)
-
-
-@for_each("sign", [-1, 1 << 20, "labels"])
-def test_a_sign_that_is_no_feature_is_refused(sign):
-    with pytest.raises(BadMessage):
-        parse_query({"kind": "code", "first": 0, "bits": 4, "sign": sign, "public": 1})
 
 
 CDF_BITS = 8

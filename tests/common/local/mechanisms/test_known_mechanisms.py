@@ -413,16 +413,3 @@ def test_buckets_meet_without_gap_or_overlap(monkeypatch: pytest.MonkeyPatch, bu
                 frequency._count.plain(told, [value], buckets, nothing, nothing, long, counts)  # type: ignore[attr-defined]
             supported.append(int(counts[0]))
         assert supported == [int(bucket == answer) for bucket in range(buckets)]
-
-
-@pytest.mark.parametrize("high", [0, 1 << 40])
-def test_an_answer_supports_the_items_that_its_hash_sends_to_its_bucket_however_long_they_are(high: int) -> None:
-    mechanism, publics = frequency.LocalHashing(epsilon=1.5), np.arange(60, dtype=np.uint64)
-    items = np.uint64(high) + np.array([0, 1, 7, 1 << 31], dtype=np.uint64)
-    hashed = np.empty((len(items), len(publics)), dtype=np.uint64)
-    for item, buckets in zip(items, hashed, strict=True):
-        frequency._hash(np.full(len(publics), item), publics, mechanism.buckets, buckets)
-    expected = (hashed == hashed[0]).sum(axis=1)
-    found = mechanism.supports(hashed[0].astype(np.uint8), 1 << 48, publics, items)
-    assert found.tolist() == expected.tolist()
-    assert found[0] == len(publics) > max(found[1:])

@@ -147,6 +147,7 @@ def test_a_strangers_names_neither_end_their_quotation_marks_nor_hide_what_follo
         ({"kind": "item", "bits": 4, "public": -1}, "greater than or equal to 0"),
         ({"kind": "item", "bits": 4, "public": 1 << 63}, "less than"),
         *(({"kind": "threshold", "bits": 4, "below": below}, "below|above") for below in (0, 16, 2**64)),
+        *(({"kind": "code", "first": 0, "bits": 4, "sign": sign, "public": 1}, "sign") for sign in (-1, 1 << 20, "l")),
         *((GradientQuery.example()[0].wire() | {"bound": bound}, "bound") for bound in (0, -1, float("inf"))),
         *(
             ({"kind": "moment", "dimension": 2, "bound": 2.0, "norm": 3.0, name: wrong}, name)

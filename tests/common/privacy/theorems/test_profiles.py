@@ -351,16 +351,6 @@ def test_a_step_at_small_s_keeps_its_digits() -> None:
     assert exact <= found <= exact * (1 + mpmath.mpf(1e-9))
 
 
-def test_a_release_has_the_profile_of_randomized_response() -> None:
-    profile = release_profile(1.0, 0.01)
-    truth = math.e / (1 + math.e) - math.exp(0.25) / (1 + math.e)
-    assert float(profile.at(np.array([0.25]))[0]) == pytest.approx(0.01 + 0.99 * truth, rel=1e-12)
-    assert float(profile.at(np.array([1.5]))[0]) == pytest.approx(0.01)
-    pure = release_profile(1.0, 0.0)
-    p = 1 / (1 + math.exp(-1))
-    assert pure.chi_squared == pytest.approx(p * p / (1 - p) + (1 - p) ** 2 / p - 1, rel=1e-12)
-
-
 DELTA = 1e-6
 
 
@@ -420,10 +410,3 @@ def test_the_bound_on_the_error_of_the_transform_is_small_and_not_zero() -> None
     floor = float(composed.masses.min())
     assert 0.0 < floor < 1e-7
     assert composed.delta(0.0) <= 1.0
-
-
-def test_a_grid_that_is_too_long_is_refused() -> None:
-    assert connect_dots(gaussian_profile(1.0), 1e-7, 1e-12) is None
-    grid = connect_dots(gaussian_profile(1e-3), 1e-5, 1e-12)
-    assert grid is not None
-    assert compose([(grid, 10**10)], 1e-5, DELTA) is None
