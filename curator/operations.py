@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from common.core.arrays import Bits, Words
+from common.core.arrays import AnyArray, Bits, Words
 from common.core.errors import BadInput, BadScenario, PolicyRefused
 from common.core.registry import Registry
 from common.local.hypotheses.hypothesis import Hypothesis
@@ -93,9 +93,10 @@ class CountHandler(ReleasingHandler[ops.Count, ops.ReleasedCount]):
     """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
 
     def run(self, operation: ops.Count, access: Access, standing: Standing) -> ops.ReleasedCount:
-        counted = access.release(
-            counts.NoisyCount(operation.epsilon), lambda records: records.features[:, operation.feature] > 0
-        )
+        def bits(records: Records) -> AnyArray:
+            return np.asarray((records.features[:, operation.features] > 0).any(axis=1))
+
+        counted = access.release(counts.NoisyCount(operation.epsilon), bits)
         return ops.ReleasedCount(count=counted)
 
 

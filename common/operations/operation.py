@@ -215,17 +215,22 @@ class ReleasedCount(Result):
 
 @OPERATIONS.register("count")
 class Count(Operation[ReleasedCount]):
-    """Count the records of which a feature is 1, and release the number with noise, for ``epsilon``."""
+    """Count the records of which a feature, or one of ``more``, is 1, and release it with noise, for ``epsilon``."""
 
     result: ClassVar = ReleasedCount
     kind: Literal["count"] = "count"
     feature: int = Field(ge=0, lt=1 << 20)
+    more: FeatureSet = Field(default=(), max_length=64, exclude_if=lambda more: not more)
     epsilon: float = Field(ge=0.001, le=30.0)
-    examples: ClassVar = ({"feature": 2, "epsilon": 1.0},)
+    examples: ClassVar = ({"feature": 2, "epsilon": 1.0}, {"feature": 2, "more": [3, 5], "epsilon": 1.0})
+
+    @property
+    def features(self) -> list[int]:
+        return [self.feature, *self.more]
 
     @property
     def min_features(self) -> int:
-        return self.feature + 1
+        return max(self.features) + 1
 
 
 class SelectedFeature(Result):

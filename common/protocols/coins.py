@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from scipy.special import ndtri
 
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
-from common.data.distributions.bits import BiasedCoins
+from common.data.distributions.bits import BiasedCoins, Categories, Shares
 from common.local.mechanisms.mechanism import Laplace
 from common.numerics.bisection import least
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
@@ -46,34 +46,76 @@ class SideEvidence(Value):
 
 @PROBLEMS.register("hypothesis-testing")
 class HypothesisTesting(Problem):
-    """Definition 6.1 with X = {0, 1}: P(1) = (1 + bias)/2 under D_1, (1 - bias)/2 under D_0. Say which it is.
+    """Definition 6.1: people follow one of two public laws over X; say which it is.
+
+    Either X = {0, 1} and P(1) = (1 + bias)/2 under D_1, (1 - bias)/2 under D_0; or X = {0, ..., k-1} and ``laws`` are
+    D_0 and D_1: then feature x of a record is 1 for the value x alone, and each side says how many people have a value
+    in A = {x: D_1(x) > D_0(x)}. No other set tells the laws farther apart (Scheffe): D_1(A) - D_0(A) is their total
+    variation. For agents that is of the least order at epsilon <= 1: randomized response on A takes of order
+    1/(epsilon TV)^2 of them, and no epsilon-private question needs fewer (Duchi, Jordan and Wainwright 2013).
 
     With ``reduction`` a side that is alone decides as the proof of Theorem 6.2 does, by simulating the other side.
     """
 
     name: Literal["hypothesis-testing"] = "hypothesis-testing"
-    bias: float = Field(gt=0, lt=1)
+    bias: float | None = Field(default=None, gt=0, lt=1, exclude_if=lambda bias: bias is None)
+    laws: tuple[Shares, Shares] | None = Field(default=None, exclude_if=lambda laws: laws is None)
     reduction: bool = False
+
+    @model_validator(mode="after")
+    def _two_laws(self) -> Self:
+        if (self.bias is None) == (self.laws is None):
+            raise ValueError("give either a bias, of coins, or two laws")
+        if self.laws is not None and len(self.laws[0]) != len(self.laws[1]):
+            raise ValueError("both laws are of the same values")
+        if not self.chances[0] < self.chances[1]:
+            raise ValueError("the laws are the same")
+        return self
 
     @property
     def dimension(self) -> int:
-        return 1
+        return 1 if self.laws is None else len(self.laws[0])
+
+    @property
+    def telling(self) -> tuple[int, ...]:
+        """The features of the values that are more frequent under D_1."""
+        if self.laws is None:
+            return (0,)
+        return tuple(x for x, (zero, one) in enumerate(zip(*self.laws, strict=True)) if one > zero)
+
+    @property
+    def chances(self) -> tuple[float, float]:
+        """The probability that a person has one of these values, under D_0 and under D_1."""
+        if self.bias is not None:
+            return (1.0 - self.bias) / 2.0, (1.0 + self.bias) / 2.0
+        zero, one = (math.fsum(law[x] for x in self.telling) for law in self.laws or ())
+        return zero, one
 
     def counted(self, count: int, n: int, epsilon: float) -> SideEvidence:
         ratio = Laplace(epsilon=epsilon).ratio
-        noise = 2.0 * ratio / (1.0 - ratio) ** 2
-        variance = n * (1.0 - self.bias**2) / 4.0 + noise
-        return SideEvidence(value=count - n / 2.0, shift=n * self.bias / 2.0, variance=variance)
+        return self._evidence(count, n, self.chances, 2.0 * ratio / (1.0 - ratio) ** 2)
 
     def evidence_of_answers(self, ones: int, answers: int, truth: float) -> SideEvidence:
-        shift = (2.0 * truth - 1.0) * self.bias / 2.0
-        return SideEvidence(value=ones - answers / 2.0, shift=answers * shift, variance=answers * (0.25 - shift**2))
+        zero, one = (1.0 - truth + (2.0 * truth - 1.0) * chance for chance in self.chances)
+        return self._evidence(ones, answers, (zero, one), 0.0)
+
+    def _evidence(self, ones: int, people: int, chances: tuple[float, float], noise: float) -> SideEvidence:
+        """Return what a number of ones says; its variance is the larger one of both laws'."""
+        zero, one = chances
+        variance = people * max(zero * (1.0 - zero), one * (1.0 - one)) + noise
+        return SideEvidence(
+            value=ones - people * (zero + one) / 2.0, shift=people * (one - zero) / 2.0, variance=variance
+        )
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         decision = Decision.parse(answer)
-        if not isinstance(people, BiasedCoins):
-            raise BadScenario(f"the truth of this problem is known of biased-coins, found {people.name}")
-        world = int(people.rate(0) > 0.5)
+        if isinstance(people, Categories) and self.laws is not None:
+            chance = math.fsum(people.shares[x] for x in self.telling)
+        elif isinstance(people, BiasedCoins) and self.laws is None:
+            chance = people.rate(0)
+        else:
+            raise BadScenario(f"the truth of this problem is known of biased-coins and categories, found {people.name}")
+        world = int(chance > sum(self.chances) / 2.0)
         return {"correct": decision.world == world, "world": world}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:

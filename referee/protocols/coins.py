@@ -52,13 +52,15 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
 
 def curator_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskCurator, Any, SideEvidence]:
     """Return what the curator's noisy count says."""
-    counted = yield from ask(Count(feature=0, epsilon=plan.share))
+    first, *more = plan.problem.telling
+    counted = yield from ask(Count(feature=first, more=tuple(more), epsilon=plan.share))
     return plan.problem.counted(counted.count, plan.n, plan.share)
 
 
 def agents_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskAgents, Answers, SideEvidence]:
     """Return what the agents' randomized bits say."""
-    answers = yield AskAgents(CoordinateQuery(first=0), plan.count)
+    first, *more = plan.problem.telling
+    answers = yield AskAgents(CoordinateQuery(first=first, more=tuple(more)), plan.count)
     ones = int(answers.values.sum(dtype="int64"))
     return plan.problem.evidence_of_answers(ones, len(answers.values), plan.bits.truth)
 
@@ -93,14 +95,14 @@ def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource)
     """Return what as many agents say as the hybrid asks if they are drawn from D_1."""
     problem, mechanism = plan.problem, plan.bits
     count = int(problem.plan(plan.hybrid, False)["agents"].rule or 0)
-    bits = coins.derive("people").bernoullis(0.5 + 0.5 * problem.bias, count)
+    bits = coins.derive("people").bernoullis(problem.chances[1], count)
     answered = mechanism.randomize(bits, coins.derive("noise"))
     return problem.evidence_of_answers(int(answered.sum(dtype="int64")), count, mechanism.truth)
 
 
 def _simulated_curator(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
     n, share = plan.n, plan.share
-    ones = int(coins.derive("people").bernoullis(0.5 - 0.5 * plan.problem.bias, n).sum(dtype="int64"))
+    ones = int(coins.derive("people").bernoullis(plan.problem.chances[0], n).sum(dtype="int64"))
     noise = int(Laplace(epsilon=share).noise(1, coins.derive("noise"))[0])
     return plan.problem.counted(ones + noise, n, share)
 

@@ -87,11 +87,12 @@ SMALL: dict[str, tuple[str, ...]] = {
     "reverse-adaptation": FEW,
     "select-then-estimate": small_of("select-then-estimate", LOUD, "alpha=0.4", "beta=0.45"),
     "sparse": FEW,
+    "two-laws": (),
 }  # fmt: skip
 """What makes each shipped scenario small."""
 VARIANTS = {
     *("adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
-    *("domain-adaptation-nonconvex", "flights", "model-agnostic-transfer", "parity-and-threshold"),
+    *("domain-adaptation-nonconvex", "flights", "model-agnostic-transfer", "parity-and-threshold", "two-laws"),
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
 SAME = set(SMALL) - {"adult", "adult-biased", "blender", "flights", "local-gradient", "portfolio"}

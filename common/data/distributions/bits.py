@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import prod
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Value, Word
@@ -16,6 +16,18 @@ from common.local.hypotheses.rules import FeatureSet
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.loops import bits_of
+
+
+def _shares(given: tuple[float, ...]) -> tuple[float, ...]:
+    if not abs(sum(given) - 1.0) < 1e-9:
+        raise ValueError(f"the shares of all values add up to 1, found {sum(given):g}")
+    return given
+
+
+Shares = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=2, max_length=64), AfterValidator(_shares)
+]
+"""How frequent each of 2 to 64 values is."""
 
 
 @DISTRIBUTIONS.register("biased-coins")
@@ -54,6 +66,35 @@ class BiasedCoins(UnitDistribution):
         chances = np.array(self.rates, dtype=np.float64)
         counter.fill_bits(counter.stream(seed, 0), people, np.array(self.biased, dtype=np.int64), chances, features)
         return Records(features, np.ones(len(people), dtype=np.int8))
+
+
+@DISTRIBUTIONS.register("categories")
+class Categories(UnitDistribution):
+    """People who each have one of k values, with these shares; feature x is 1 for value x alone. All labels are +1."""
+
+    name: Literal["categories"] = "categories"
+    shares: Shares
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(shares=(0.2, 0.5, 0.3)),)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.shares)
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        values = drawn(np.array(self.shares), seed, people)
+        features = (values[:, None] == np.arange(self.dimension)).astype(np.uint8)
+        return Records(features, np.ones(len(people), dtype=np.int8))
+
+
+def drawn(shares: Floats, seed: int, people: Indices) -> Indices:
+    """Return the value that each person has, of values with these shares, shape (n,)."""
+    words = np.empty((len(people), 1), dtype=np.uint64)
+    counter.fill_words(counter.stream(seed, 0), people, words)
+    u = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return np.minimum(np.searchsorted(np.cumsum(shares), u, side="right"), len(shares) - 1)
 
 
 class Rate(Value):
@@ -155,9 +196,6 @@ class ZipfItems(UnitDistribution):
         return words[:, 0] >> np.uint64(64 - self.b)
 
     def draw(self, seed: int, people: Indices) -> Records:
-        words = np.empty((len(people), 1), dtype=np.uint64)
-        counter.fill_words(counter.stream(seed, 0), people, words)
-        u = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        ranks = np.minimum(np.searchsorted(np.cumsum(self.shares), u, side="right"), self.items - 1)
+        ranks = drawn(self.shares, seed, people)
         features = bits_of(self.strings[ranks] << np.uint64(64 - self.b), self.b)
         return Records(features, np.ones(len(people), dtype=np.int8))

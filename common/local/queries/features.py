@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Word
 from common.local.hypotheses.hypothesis import PLANE, Linear
+from common.local.hypotheses.rules import FeatureSet
 from common.local.losses import ScoreCells
 from common.local.mechanisms.frequency import parity, public_words
 from common.local.naming import Names
@@ -23,23 +24,34 @@ from common.numerics.loops import pack
 
 @QUERIES.register("coordinate")
 class CoordinateQuery(Query):
-    """Whether a feature is above 0; with several features slot s says feature ``first + s mod count``."""
+    """Whether a feature is above 0; with several features slot s says feature ``first + s mod count``.
+
+    With ``more`` features it is whether any of these and of the first is.
+    """
 
     kind: Literal["coordinate"] = "coordinate"
     first: int = Field(ge=0, lt=1 << 20)
     count: int = Field(default=1, ge=1, le=1 << 20)
-    examples: ClassVar = ({"first": 1, "count": 2}, {"first": 0})
+    more: FeatureSet = Field(default=(), max_length=64, exclude_if=lambda more: not more)
+    examples: ClassVar = ({"first": 1, "count": 2}, {"first": 0}, {"first": 0, "more": [2, 3]})
+
+    @model_validator(mode="after")
+    def _one_question(self) -> Self:
+        if self.more and self.count > 1:
+            raise ValueError("either several features are asked about in turn (count), or together (more)")
+        return self
 
     def asks(self, names: Names, slot: int) -> str:
-        return f"whether {names.true(self.first + slot % self.count)}: the value is 1 if so, else 0"
+        about = " or ".join(names.true(feature) for feature in (self.first + slot % self.count, *self.more))
+        return f"whether {about}: the value is 1 if so, else 0"
 
     @property
     def min_features(self) -> int:
-        return self.first + self.count
+        return max(self.first + self.count, *(feature + 1 for feature in self.more), 0)
 
     @property
     def columns(self) -> Indices:
-        return np.arange(self.first, self.first + self.count)
+        return np.array([*range(self.first, self.first + self.count), *self.more])
 
     @property
     def alike(self) -> bool:
@@ -49,6 +61,8 @@ class CoordinateQuery(Query):
         return slots % self.count
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
+        if self.more:
+            return np.asarray((records.features > 0).any(axis=1), dtype=np.float64)
         return np.asarray(records.features[np.arange(len(records)), self.parts(slots)] > 0, dtype=np.float64)
 
 

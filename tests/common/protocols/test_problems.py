@@ -1,6 +1,7 @@
 """Plans of problems: numbers of docs/corrections.md, numbers that grow the right way, and sizes that are too small."""
 
 import json
+import math
 import re
 from typing import Any
 
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from common.core.errors import BadMessage, BadScenario, PatternViolation
+from common.local.mechanisms.mechanism import Laplace
+from common.numerics.randomness import RandomSource
 from common.protocols.base import PROBLEMS
+from common.protocols.coins import HypothesisTesting
 from common.protocols.patterns import END, NOTHING, Pattern, agents, curator, many, maybe, sequence, some
 from common.scenario.loading import load, shipped
 from common.scenario.plan import planned_values, resolve_problem
@@ -417,3 +421,45 @@ def test_a_long_run_keeps_the_pattern_small():
         for message in (LEARN, LOSS, LOSS, REWEIGH):
             state = state.after(*message)
     assert len(str(state)) < 300
+
+
+@for_each(
+    "laws", [((1.0,), (1.0,)), ((0.5, 0.4), (0.4, 0.6)), ((0.5, 0.5), (0.5, 0.5)), ((0.5, 0.5), (0.2, 0.3, 0.5)), None]
+)
+def test_what_are_no_two_laws_is_refused(laws):
+    with pytest.raises(ValueError, match=r"add up to 1|are the same|of the same values|give either|at least 2"):
+        HypothesisTesting(laws=laws)
+
+
+def test_the_set_that_is_counted_tells_two_laws_farther_apart_than_any_other_set():
+    random = np.random.default_rng(1)
+    for zero, one in (*random.dirichlet(np.ones(6), size=(20, 2)), ([0.2, 0.3, 0.5], [0.2, 0.5, 0.3])):
+        problem = HypothesisTesting(laws=(tuple(zero), tuple(one)))
+        apart = problem.chances[1] - problem.chances[0]
+        subsets = (np.array([k >> x & 1 for x in range(len(zero))], bool) for k in range(1 << len(zero)))
+        assert apart == pytest.approx(max(np.sum(np.subtract(one, zero)[inside]) for inside in subsets), rel=1e-12)
+
+
+def test_a_coin_is_the_case_of_two_values():
+    coin, laws = HypothesisTesting(bias=0.1), HypothesisTesting(laws=((0.55, 0.45), (0.45, 0.55)))
+    assert laws.telling == (1,)
+    for evidence in (lambda p: p.counted(70, 120, 1.0), lambda p: p.evidence_of_answers(300, 500, 0.73)):
+        assert evidence(coin).model_dump() == pytest.approx(evidence(laws).model_dump(), rel=1e-12)
+
+
+@for_each("world", [0, 1])
+def test_two_laws_are_told_apart_as_often_as_planned(world):
+    chosen = checked(load("two-laws"))
+    problem, n, count = chosen.problem, chosen.curator.n, chosen.agents.count
+    assert isinstance(problem, HypothesisTesting)
+    truth, random, runs = chosen.agents.bit_mechanism.truth, np.random.default_rng(world), 4000
+    chance = problem.chances[world]
+    noise = Laplace(epsilon=1.0).noise(runs, RandomSource.seeded(world))
+    counted = random.binomial(n, chance, runs) + noise
+    told = random.binomial(count, 1 - truth + (2 * truth - 1) * chance, runs)
+    scores = [
+        problem.counted(int(c), n, 1.0).score + problem.evidence_of_answers(int(t), count, truth).score
+        for c, t in zip(counted, told, strict=True)
+    ]
+    # By the normal law beta = .05, with the larger variance of both laws; four standard errors.
+    assert np.mean((np.array(scores) > 0) != world) < 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs) + 0.01
