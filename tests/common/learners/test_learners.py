@@ -14,7 +14,6 @@ from common.learners.half_spaces import MIN_NOISE, SgdSettings, _least_noise
 from common.learners.rules import OpenParity, ParitySettings
 from common.privacy.budget import PRECISION
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
-from common.scenario import scenario as scenarios
 from common.scenario.accepting import violations
 from common.scenario.loading import load, shipped
 from common.scenario.plan import plan, resolve
@@ -105,7 +104,6 @@ MODEL_AGNOSTIC = {
     ],
 )
 def test_features_are_shown_where_labels_alone_are_protected(changes, protected, shown):
-    """All of them, or those before the columns of the classes."""
     found = SETTINGS.parse({**MODEL_AGNOSTIC, **changes})
     assert (found.protected, found.shown_features) == (protected, shown)
     assert SETTINGS.parse({"name": "svm", "draws": 9}).class_columns == (0, 0)
@@ -223,29 +221,8 @@ def test_what_cannot_be_planned_is_refused(name, learner, curator, says):
         checked(scenario(name, learner, **curator))
 
 
-def make(name: str = "cnvx-adap", *, curator: dict[str, Any] | None = None, **learner: Any) -> Scenario:
-    """A small scenario of adaptation with everything at plan."""
-    target, source = ({"name": "drifting-line", "d": 2, "side": side} for side in ("target", "source"))
-    settings = {"name": name, "features": 2, "alpha": 0.3, "mu": "plan", **learner}
-    return scenarios.parse(
-        {
-            "name": "small",
-            "title": "Small",
-            "protocol": "learn-and-test",
-            "alpha": 0.1,
-            "divergence": {"chi_squared": 1.0},
-            "vc_dimension": 3,
-            "source": {"distribution": target},
-            "target": {"distribution": target},
-            "public": {"count": 50, "distribution": source},
-            "curator": {"n": 100, "epsilon": 1.0, "delta": 1e-6, "kappa": None, "learner": settings, **(curator or {})},
-            "agents": {"mechanism": {"name": "warner", "epsilon": 1.0}},
-        }
-    )
-
-
 def test_adaptation_spends_the_whole_budget_and_with_paper_bounds_takes_the_printed_noise() -> None:
-    chosen = make(calibration="plan")
+    chosen = scenario("domain-adaptation", {"calibration": "plan"})
     tight: Any = resolve(chosen).curator
     assert (tight.settings.calibration, tight.rounds) == ("tight", 1)
     assert tight.settings.mu == mu_allowed(1.0, 1e-6), "the whole budget is spent, exactly"
@@ -255,7 +232,7 @@ def test_adaptation_spends_the_whole_budget_and_with_paper_bounds_takes_the_prin
     assert delta_of(paper.mu, 1.0) < 1e-6
 
 
-@for_each("name", ["cnvx-adap", "ncnvx-adap"])
+@for_each("name", ["domain-adaptation", "domain-adaptation-nonconvex"])
 def test_adaptation_refuses_what_has_no_noise(name: str) -> None:
     for budget, bounds, said in (
         ({"epsilon": 24.0}, "paper", "not private at epsilon"),
@@ -263,5 +240,5 @@ def test_adaptation_refuses_what_has_no_noise(name: str) -> None:
         ({"delta": 0.0}, "tight", "positive delta"),
     ):
         with pytest.raises(BadInput, match=said):
-            resolve(make(name, curator=budget).model_copy(update={"bounds": bounds}))
-    assert resolve(make(name, curator={"epsilon": 24.0})).curator.settings.mu > 2.0  # type: ignore[attr-defined]
+            resolve(scenario(name, **budget).model_copy(update={"bounds": bounds}))
+    assert resolve(scenario(name, epsilon=24.0)).curator.settings.mu > 2.0  # type: ignore[attr-defined]

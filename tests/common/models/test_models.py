@@ -389,7 +389,6 @@ TEXTS = {"plan": ["basic", "family", "pro", "gold", ""], "town": ["Bern", "Thun"
 
 
 def table(dimension: int = 9, norm: float | None = None) -> Schema:
-    """Return a table of at least as many features."""
     more = [{"kind": "number", "column": f"z{i}", "low": -1, "high": 1} for i in range(max(0, dimension - 9))]
     return Schema.parse({"features": [*FEATURES, *more], "label": LABEL, "norm": norm})
 
@@ -400,7 +399,6 @@ def model_of(hypothesis: Hypothesis, norm: float | None = None, **rest: Any) -> 
 
 
 def usable(model: Model) -> bool:
-    """Tell whether a model can be used on rows without what it predicts."""
     try:
         return bool(model.inputs)
     except BadInput:

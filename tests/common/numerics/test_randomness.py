@@ -76,8 +76,6 @@ def test_the_plain_reference_with_20_rounds_is_the_library_s():
 
 
 class Scripted(RandomSource):
-    """A source whose words are written down beforehand."""
-
     def __init__(self, words: list[int]) -> None:
         super().__init__(bytes(32), simulated=True)
         self._script = np.array(words, dtype=np.uint64)

@@ -37,7 +37,6 @@ PEOPLE = 3000
 
 @cache
 def people(dimension: int) -> Records:
-    """Return simulated people: their coordinates are normal quantiles."""
     ball = {"name": "gaussian-ball", "side": "source", "close": 2, "sigma_source": 1.0, "sigma_target": 0.7}
     law = parse_distribution({**ball, "d": dimension, "center": 1.0, "norm": 3.0})
     return SimulatedRecordSource(law, 1, PEOPLE).records(np.arange(PEOPLE))
@@ -60,7 +59,6 @@ def draw() -> bytes:
 
 
 def noise() -> bytes:
-    """Draw noise on both grids; one number in eight thousand is refined."""
     return normals(1 << 18, RandomSource.seeded(4)).tobytes() + RandomSource.seeded(4).normals(5000).tobytes()
 
 
@@ -75,14 +73,12 @@ def separate() -> bytes:
 
 
 def margins() -> bytes:
-    """Compute margins as they decide, and as they are ordered by."""
     records = people(19)
     plane = Linear(weights=tuple(np.random.default_rng(7).normal(size=19).tolist()), threshold=0.2)
     return plane.margins(records.features).tobytes() + plane.gaps(records.features, np.arange(PEOPLE)).tobytes()
 
 
 def adapt() -> bytes:
-    """Move the scales of the adaptation learners by one step."""
     records, generator = people(19), np.random.default_rng(8)
     scales, sums = 1.0 + generator.random(PEOPLE), np.zeros(19, dtype=np.int32)
     forces = Forces(1, 1e-3, 5.0, 1e5, 1e6, 0.1, 0.2, False, 0.3, 0.4, 50.0, 1e-3, 0.5)

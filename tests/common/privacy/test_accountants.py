@@ -52,7 +52,6 @@ def covered(accountant: Accountant) -> list[Event]:
 
 
 def admits(budget_filter: BudgetFilter, plan: Plan) -> bool:
-    """Tell whether a filter holds all events of a plan."""
     spent = [Fraction(0)] * len(budget_filter.cap)
     for event, count in plan:
         amount = budget_filter.amount(event)

@@ -60,7 +60,6 @@ DELTA = 1e-5
 
 
 def refused(budget: Budget, charged: Sequence[Event], event: Event) -> dict[str, Any]:
-    """Return what a refusal says."""
     with pytest.raises(BudgetExceeded) as refusal:
         budget.admit(charged, event)
     json.dumps(refusal.value.document(), allow_nan=False)
@@ -94,7 +93,6 @@ def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_roo
     loud = SubsampledSteps(count=1, tv_bound=0.01, ratio=1.0)
 
     def room(at: int) -> int:
-        """How many loud events an order has budget for."""
         return math.floor(rho_allowed(at, epsilon, DELTA) / step_rdp(at, loud.tv_bound, loud.ratio))
 
     elsewhere = max(ORDERS, key=room)
@@ -309,7 +307,6 @@ def test_half_a_guarantee_is_refused(wrong):
 
 
 def test_a_row_that_changes_sides_costs_both_and_no_less():
-    """The worst mechanisms of both sides at once: exactly the sum of the epsilons, at delta 0."""
     curator, agent = of_curator((0.7, 0.0), "records"), of_agent((1.1, 0.0))
     both = together(curator, agent)
     assert both.epsilon is not None

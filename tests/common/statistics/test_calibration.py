@@ -31,7 +31,6 @@ POINTS = Within(tuple(range(9)), SCORES, np.ones(9))
 
 
 def items(slope: float, intercepts: tuple[float, ...], mass: np.ndarray = MASS) -> np.ndarray:
-    """Return exact shares of people by group, bin and label."""
     found = []
     for intercept in intercepts:
         chance = logistic(slope * SCORES + intercept)
@@ -86,7 +85,6 @@ def test_masses_lie_between_what_is_said_and_the_sample_by_what_is_known():
 
 
 def test_people_lie_inside_wide_bins_as_the_sample_does():
-    """Two bins only: the curve's mean over each of them is what its shares are."""
     weights = np.concatenate([np.full(4, 0.25), np.full(5, 0.2)])
     wide = Within((0, 4), SCORES, weights)
     chance = wide.means(1.0, np.array([-0.5]))[0]
@@ -115,7 +113,6 @@ def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
 
 
 def test_a_forecast_is_the_loss_of_a_threshold_under_what_is_believed():
-    """With exact shares it is the loss itself; a vague posterior says that it is vague."""
     exact = shares(items(1.0, (-1.0,)), 1e9)
     chance, masses = logistic(SCORES - 1.0), exact.masses(MASS)
     found = forecast(exact, VAGUE, None, masses, (-10.0, 0.0, 10.0))
@@ -222,7 +219,6 @@ def test_liars_who_all_say_the_same_leave_the_usual_interval_false_and_not_the_r
 
 
 def decided(test: SequentialTest, loss: float, say: float, share: float, generator: np.random.Generator) -> str | None:
-    """Run a test on fresh answers, of which the first of each batch are lies."""
     p = WARNER.truth
     q = loss * p + (1 - loss) * (1 - p)
     while test.verdict is None and test.count < 60_000:
@@ -234,7 +230,6 @@ def decided(test: SequentialTest, loss: float, say: float, share: float, generat
 
 @pytest.mark.parametrize(("loss", "say", "false"), [(0.15, 1.0, "above"), (0.35, 0.0, "below")])
 def test_a_test_is_misled_by_liars_and_the_robust_one_is_not(loss, say, false):
-    """The loss is on one side of both levels; liars push it to the other one."""
     generator, levels = np.random.default_rng(3), (0.2, 0.3)
     share = 0.2
     misled = [decided(SequentialTest(WARNER, *levels, 0.01), loss, say, share, generator) for _ in range(20)]

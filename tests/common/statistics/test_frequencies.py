@@ -149,7 +149,6 @@ ORACLE = HadamardResponse(epsilon=3.0)
 
 
 def law(places: Sequence[int], shares: Floats | float) -> Floats:
-    """The share of each item of 8 bits."""
     found = np.zeros(1 << CDF_BITS)
     found[list(places)] = shares
     return found / found.sum()
@@ -166,7 +165,6 @@ LAWS = {
 
 
 def off(shares: Floats, n: int, cuts: int, seed: int, prefixes: tuple[int, ...]) -> float:
-    """The greatest error over all items of one run."""
     source = RandomSource.seeded(seed, "people")
     below = np.cumsum(shares)
     items = np.minimum(np.searchsorted(below, source.uniforms(n), side="right"), 255).astype(np.uint64)

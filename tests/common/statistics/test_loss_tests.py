@@ -139,7 +139,6 @@ def test_batches_of_real_answers_give_the_right_verdict(mechanism, kind):
 
 
 def exact_error(mechanism: Mechanism, loss: float, size: int, threshold: float) -> float:
-    """Probability that the mean of ``size`` bits is above the threshold (in ones)."""
     return float(binom.sf(math.floor(threshold * size), size, ones_rate(mechanism, loss)))
 
 

@@ -208,7 +208,6 @@ def test_ladders_end_with_the_whole_item() -> None:
 
 
 def test_devices_and_search_speak_of_the_same_items() -> None:
-    """From records through the query and an agent's own randomizer to the list."""
     oracle, n = oracle_of("olh", 5.0), 6_000
     query = ItemQuery(first=2, bits=24, prefixes=(12, 24), public=9)
     source = RandomSource.seeded(4)

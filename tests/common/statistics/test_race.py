@@ -28,7 +28,6 @@ def bits(rng: np.random.Generator, share: float, count: int) -> np.ndarray:
 def heats(
     losses: tuple[float, ...], seed: int, sizes: tuple[int, ...] = (200, 300, 600, 1500), kind: type[Race] = Race
 ) -> Race:
-    """Return a race after heats of these sizes for everybody who is left."""
     race, rng = kind(WARNER, len(losses), 0.8), np.random.default_rng(seed)
     for size in sizes:
         for k in race.running:
@@ -38,7 +37,6 @@ def heats(
 
 
 def kept(race: Race, losses: Sequence[float]) -> bool:
-    """Tell whether all that is promised holds of a race that ended."""
     winner, best = race.winner, min(losses)
     found = race.estimates[winner]
     stayed = any(losses[k] == best for k in race.running)
@@ -76,7 +74,6 @@ def test_the_gap_counts_those_who_left_with_the_best_ends_that_each_interval_eve
 
 
 def near(aim: float) -> Race:
-    """Return a race of two whose answers hardly differ, the first a little better."""
     race = Race(WARNER, 3, 0.9, aim)
     for k, ones in enumerate((400, 402, 600)):
         race.add(k, float(ones), 1000)
@@ -108,7 +105,6 @@ def test_the_aim_is_what_a_choice_by_beliefs_may_reach_and_no_more():
 
 @for_each("liar", [0, 1, 2])
 def test_the_promise_holds_whatever_is_believed(liar):
-    """Somebody is believed to make no mistake at all."""
     losses, races = (0.2, 0.24, 0.3), []
     for seed in range(150):
         races.append(heats(losses, seed))

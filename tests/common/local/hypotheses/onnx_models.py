@@ -36,14 +36,12 @@ def model(nodes, constants=(), *, dimension=3, decide=True, opsets=None, ir=10):
 
 
 def linear(weights=(0.5, -1.0, 2.0), threshold=0.25):
-    """Return the half-space sign(<w, x> - b) as a graph."""
     nodes = [node("MatMul", ["x", "w"], ["dot"]), node("Sub", ["dot", "b"], ["score"])]
     column = np.asarray(weights).reshape(-1, 1)
     return model(nodes, [constant("w", column), constant("b", threshold)], dimension=len(column))
 
 
 def stump_trees(threshold=0.2, **changes):
-    """Return a tree ensemble that adds -1 or 1 by feature 1, and 0.5."""
     attributes = {
         "n_targets": 1,
         "nodes_treeids": [0, 0, 0, 1],

@@ -188,7 +188,6 @@ def argmax(first, *hypotheses):
 
 
 def chain(depth):
-    """Return a tree as deep as that."""
     places = range(0, 2 * depth, 2)
     left, right = ([*(child for node in places for child in (node + step, -1)), -1] for step in (1, 2))
     return trees([0], [*[0, -1] * depth, -1], left, right)

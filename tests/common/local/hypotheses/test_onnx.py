@@ -19,7 +19,6 @@ FEATURES = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
 
 
 def labelled(*labels):
-    """Return a graph that labels a row by which of its features is greatest."""
     nodes = [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["table", "i"], ["label"], axis=0)]
     return model(nodes, [constant("table", labels, np.int64)], decide=False)
 
@@ -106,14 +105,12 @@ COPY = node("Neg", ["x"], ["score"])
 
 
 def edited(change, start=linear):
-    """Return a good model after a change by hand."""
     found = start()
     change(found)
     return found
 
 
 def softmax(change):
-    """Return a graph of one node with an attribute, changed by hand."""
     return edited(lambda m: change(m.graph.node[0]), lambda: model([node("Softmax", ["x"], ["score"], axis=1)]))
 
 

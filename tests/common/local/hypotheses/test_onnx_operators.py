@@ -28,12 +28,10 @@ def fraction(name):
 
 
 def one(operator, inputs):
-    """Apply an operator and add up what it gives."""
     return nodes(f"y = {operator}({inputs}); sum = ReduceSum(y, axes)") + fraction("sum")
 
 
 def truth(operator, inputs):
-    """Apply an operator that gives true or false."""
     return nodes(f"t = {operator}({inputs}); y = Cast<to=1>(t); sum = ReduceSum(y, axes)") + fraction("sum")
 
 
@@ -226,7 +224,6 @@ def test_trees_are_held_to_the_rules_of_trees(changes, says):
 @given(st.data())
 @settings(max_examples=150)
 def test_any_accepted_chain_of_operators_keeps_rows_apart(data):
-    """Random chains of admitted operators with random settings: what is accepted, mixes no rows."""
     unary = st.sampled_from([name for (domain, name), op in OPERATORS.items() if 1 in op.inputs and domain != ML])
     binary = st.sampled_from([name for (domain, name), op in OPERATORS.items() if 2 in op.inputs])
     names, chain = ["x"], []

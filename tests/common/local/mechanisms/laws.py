@@ -43,8 +43,6 @@ def publics(count: int, public: int = 11) -> Words:
 
 
 class Undecided(Exception):
-    """A coin whose outcome nobody has chosen yet."""
-
     def __init__(self, outcomes: list[tuple[int, Fraction]]) -> None:
         super().__init__()
         self.outcomes = outcomes
@@ -93,7 +91,6 @@ def law(oracle: FrequencyOracle, item: int, domain: int, public: int) -> dict[in
 
 
 def odds(epsilon: float) -> Any:
-    """e^epsilon, to 60 digits."""
     return mpmath.exp(mpmath.mpf(epsilon))
 
 

@@ -109,26 +109,16 @@ OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[
     ("hadamard", 5, 2, (0.7310585786300047, 0.5), 4.382694376831178, [0, 1, 0, 1, 1, 0, 0, 0, 0, 1, 0, 1], [22, 27]),
     ("hadamard", 1000, 2, (0.7310585786300047, 0.5), 4.382694376831178, [0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0], [21, 22]),
     (
-        "krr",
-        5,
-        5,
-        (0.40460967519168933, 0.14884758120207767),
-        2.460543292405591,
-        [0, 2, 0, 1, 2, 2, 4, 4, 0, 4, 0, 2],
-        [12, 5],
+        "krr", 5, 5, (0.40460967519168933, 0.14884758120207767), 2.460543292405591,
+        [0, 2, 0, 1, 2, 2, 4, 4, 0, 4, 0, 2], [12, 5],
     ),
     (
-        "krr",
-        1000,
-        1000,
-        (0.0027136190661283255, 0.000998284665599471),
-        513.1839931946886,
-        [179, 389, 550, 327, 147, 756, 51, 760, 847, 830, 229, 715],
-        [0, 0],
+        "krr", 1000, 1000, (0.0027136190661283255, 0.000998284665599471), 513.1839931946886,
+        [179, 389, 550, 327, 147, 756, 51, 760, 847, 830, 229, 715], [0, 0],
     ),
     ("olh", 5, 4, (0.4753668864186714, 0.25), 4.057235982952159, [3, 0, 1, 3, 3, 2, 3, 2, 0, 2, 1, 2], [17, 11]),
     ("olh", 1000, 4, (0.4753668864186714, 0.25), 4.057235982952159, [3, 2, 1, 1, 3, 3, 3, 1, 0, 1, 1, 3], [14, 7]),
-]
+]  # fmt: skip
 
 
 @for_each(("settings", "delta", "unbiased", "variances", "moments", "answers"), OF_VALUES, ids=str)
@@ -190,7 +180,6 @@ NOISE = [*(Laplace(epsilon=epsilon) for epsilon in NOISE_EPSILONS), *FINE]
 
 
 def digits_law(noise: Laplace, number: int) -> Fraction:
-    """Return the probability of a number by its digits and the flat part."""
     found = 1 - Fraction(1, 1 << 64)
     for digit, chance in enumerate(noise.chances[1:]):
         found *= Fraction(chance if number >> digit & 1 else noise.one - chance, noise.one)
@@ -198,7 +187,6 @@ def digits_law(noise: Laplace, number: int) -> Fraction:
 
 
 def noise_law(noise: Laplace, z: int) -> Fraction:
-    """Return P(Z = z), exactly."""
     other = Fraction(noise.chances[0], noise.one)
     return 1 - other if z == 0 else other / 2 * digits_law(noise, abs(z) - 1)
 
@@ -263,8 +251,6 @@ def test_coins_make_the_number_that_they_stand_for() -> None:
 
 
 class Given:
-    """Stands for a source: the words that it gives are known."""
-
     def __init__(self, words: tuple[int, ...]) -> None:
         self._words = iter(words)
 

@@ -26,7 +26,6 @@ def people(n, d, dtype=np.float32):
 
 
 def ask(query, records, slots):
-    """Evaluate as agents do: on the features that the query reads."""
     return query.evaluate(records.only(query.columns), slots)
 
 

@@ -69,13 +69,11 @@ def selection_binned(mu: float, order: str) -> tuple[Floats, Floats]:
 
 
 def divergence(first: Floats, second: Floats, epsilon: float) -> float:
-    """Return the hockey-stick divergence, in the worse direction."""
     forward = np.maximum(first - math.exp(epsilon) * second, 0.0).sum()
     return max(forward, np.maximum(second - math.exp(epsilon) * first, 0.0).sum())
 
 
 def renyi(first: Floats, second: Floats, order: int) -> float:
-    """Return the Renyi divergence, in the worse direction."""
     kept = (first > 0) & (second > 0)
     ratio = np.log(first[kept]) - np.log(second[kept])
     sums = [np.sum(np.exp(order * sign * ratio) * base[kept]) for sign, base in ((1, second), (-1, first))]
@@ -279,7 +277,6 @@ STOPPING_LAWS: list[AnyLaw] = [
 
 
 def printed(law: Stopping, count: int) -> mpmath.mpf:
-    """Return the probability as Definition 1, or Poisson's law given K >= 1, has it."""
     if isinstance(law, Poisson):
         rate = mpmath.mpf(law.rate)
         return rate**count / mpmath.factorial(count) / (mpmath.exp(rate) - 1)
