@@ -1,10 +1,11 @@
-"""The curator over HTTP: five resources, all signed, none of which shows a record; and its metrics."""
+"""The curator over HTTP: six resources, all signed, none of which shows a record; and its metrics."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from common.core.errors import BadMessage, TandemError, Unauthorized
+from common.core.errors import BadMessage, Busy, TandemError, Unauthorized
 from common.core.threads import Worker
 from common.core.values import RUN, Value
 from common.crypto.identity import PROOF_HEADER, Signed, check_announcement
@@ -31,6 +32,7 @@ from curator.contributions.collection import Collection, add_contributions
 from curator.curator import Curator
 
 PROMPT = 20.0  # seconds after which a request for a running operation is answered 202 ("ask again")
+WAITING = 64  # questions to a stream that wait for their turn, at most; further ones are to be asked again
 
 RunName = Annotated[str, Path(pattern=RUN)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
@@ -54,13 +56,26 @@ async def _announced(curator: Curator, opening: Opening) -> Admitted:
     return Admitted(SMALL if curator.referee is None else LARGE, sha256)
 
 
+async def _asked(curator: Curator, opening: Opening) -> Admitted:
+    """Take more than 4 KiB only from a consumer."""
+    header = opening.headers.get(PROOF_HEADER.lower().encode())
+    if header is None:
+        return Admitted(TINY)
+    claimed, asked = header.decode("latin-1"), (opening.method, opening.path, opening.length)
+    curator.check_consumer(claimed[:64])
+    return Admitted(SMALL, await asyncio.to_thread(check_announcement, claimed, *asked, claimed[:64]))
+
+
 def curator_app(curator: Curator, metrics_token: str = "", contributions: Collection | None = None) -> web.Service:
     """Return the service of a curator."""
     worker = Worker("operation")
     app = web.create_app(
         "Tandem curator",
         "Holds a private sample; answers a fixed set of operations within a fixed budget.",
-        limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
+        limits={
+            "/v1/runs/": Guarded(LARGE, partial(_announced, curator)),
+            "/v1/answer": Guarded(SMALL, partial(_asked, curator)),
+        },
         checks=curator.readiness_checks(),
         threads=[worker.threads, *curator.threads],
     )
@@ -80,6 +95,7 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
 
     _add_runs(app, curator)
     _add_operations(app, curator, worker, watched)
+    _add_stream(app, curator, worker, watched)
     return app
 
 
@@ -146,13 +162,42 @@ def _add_operations(app: web.Service, curator: Curator, worker: Worker, watched:
         if job is None:
             job = running[identity] = worker.submit(watched.perform, signed, wanted, operation)
             job.add_done_callback(lambda done: running.pop(identity, None))
-        try:
-            release = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(job)), PROMPT)
-        except TimeoutError:
-            if job.done():
-                raise  # its own
+        return await _promptly(job)
+
+
+async def _promptly(job: Future[Signed]) -> Response:
+    """Return what a job gives, or that it is to be asked for again."""
+    try:
+        release = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(job)), PROMPT)
+    except TimeoutError:
+        if not job.done():
             return JSONResponse({"status": "running"}, 202, headers={"Retry-After": "0"})
-        return Response(release.raw(), media_type="application/json")
+        release = job.result()  # it has ended meanwhile, or the time limit was its own
+    return Response(release.raw(), media_type="application/json")
+
+
+def _add_stream(app: web.Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
+    """Add consumers' questions: one after the other, behind operations; so many may wait."""
+    waiting: dict[str, Future[Signed]] = {}
+
+    @app.put(
+        "/v1/answer",
+        summary="Ask the stream that the run has opened: the class of a point; 202 means: still at it, ask again",
+        response_model=Signed,
+        responses={202: {"description": "Still running; repeat the request"}},
+        openapi_extra=web.signed_body("point"),
+    )
+    async def answer(request: Request) -> Response:
+        signed = await web.read_signed(request, messages.PointQuestion.KIND)
+        question = await run_in_threadpool(curator.admit_point, signed)
+        identity = question.fingerprint()
+        job = waiting.get(identity)
+        if job is None:
+            if len(waiting) >= WAITING:
+                raise Busy(f"{WAITING} questions wait for their answer already; nothing was charged")
+            job = waiting[identity] = worker.submit(watched.answer, signed, question)
+            job.add_done_callback(lambda done: waiting.pop(identity, None))
+        return await _promptly(job)
 
 
 LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", "peer-misbehaved", "broken-ledger"})
@@ -168,9 +213,15 @@ class CountedCurator:
         self._seconds = Histogram(SECONDS, "operation")
 
     def perform(self, signed: Signed, request: Perform, operation: Operation[Any]) -> Signed:
-        began, outcome, kind = time.monotonic(), TandemError.problem, operation.kind
+        return self._counted(operation.kind, lambda: self._curator.perform_admitted(signed, request, operation))
+
+    def answer(self, signed: Signed, question: messages.PointQuestion) -> Signed:
+        return self._counted(question.KIND, lambda: self._curator.answer_point(signed, question))
+
+    def _counted(self, kind: str, work: Callable[[], Signed]) -> Signed:
+        began, outcome = time.monotonic(), TandemError.problem
         try:
-            release = self._curator.perform_admitted(signed, request, operation)
+            release = work()
             outcome = "released"
             return release
         except TandemError as error:

@@ -53,7 +53,7 @@ Witnesses = Annotated[
 
 @dataclass(frozen=True)
 class ObeyedRefereeOptions:
-    """Which referee a curator obeys."""
+    """Which referee a curator obeys, and who may ask what its run leaves open."""
 
     referee_key: Annotated[
         str | None,
@@ -70,6 +70,15 @@ class ObeyedRefereeOptions:
             help="Without a key: obey the first referee that opens a run. Any client that reaches the port can be it.",
         ),
     ] = False
+
+    consumer_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Public key of who may ask the stream of labels that a run opens, as tandem consumer-key prints it. "
+            "Repeatable.",
+        ),
+    ] = None
 
 
 FIRST_CONTACT = (
@@ -120,6 +129,7 @@ def serve_command(
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001 --referee-key KEY
     """
     from common.core.durable import user_state
+    from common.crypto.identity import check_public
     from common.lifetime.charging import Charging
     from common.net.app import metrics_token
     from common.net.server import listen, serve
@@ -134,6 +144,7 @@ def serve_command(
     state = (place.state or user_state() / "curator").absolute()
     chosen = accepted(loading.load(scenario, sets))
     referee = referee_of(state, obeyed.referee_key, trust_first_contact=obeyed.trust_first_contact)
+    consumers = frozenset(check_public(key, "--consumer-key") for key in obeyed.consumer_key or ())
     if referee is None:
         warn(FIRST_CONTACT)
     with (
@@ -151,6 +162,9 @@ def serve_command(
         ) as curator,
         ExitStack() as opened,
     ):
+        curator.consumers = consumers
+        if consumers:
+            say(f"consumers give --curator-key {curator.key}")
         table, collection = chosen.source.table, None
         if table is not None and table.contributed:
             collection = opened.enter_context(closing(after_the_beginning(state, chosen)))

@@ -42,9 +42,11 @@ from common.scenario.accepting import check_real
 from common.scenario.scenario import ResolvedScenario, parse, policy_digest
 from curator.engine import CuratorPolicy, Engine
 from curator.learners.base import Learner
+from curator.learners.model_agnostic import ModelAgnostic
 from curator.ledger import ChargedOperation, Holder, Ledger
 from curator.sample.base import Sample
 from curator.state import Checkpoints, OwnersFile
+from curator.stream import RunStream
 
 if TYPE_CHECKING:
     from common.data.examining import Notes
@@ -107,6 +109,7 @@ class Curator:
         key, folder: Its public key, and its state directory.
         referee: The key of the referee that it obeys; None until the first opens a run.
         guarantee: What holds for every person in the sample and any behaviour of the referee.
+        consumers: The keys that may ask the stream that a run has opened.
 
     Args:
         scenario: The resolved scenario that this curator has agreed to: its own section is its policy.
@@ -150,6 +153,8 @@ class Curator:
         self._sample = sample
         self._public = public
         self._digest = policy_digest(scenario)
+        self.consumers: frozenset[str] = frozenset()
+        self._stream: RunStream | None = None
         with ExitStack() as opened:
             opened.callback(sample.close)
             opened.callback(hold(folder).close)
@@ -380,6 +385,57 @@ class Curator:
             self._carry_out(known, operation)
         return known
 
+    def check_consumer(self, key: str) -> None:
+        """Refuse a key whose owner may not ask the stream (PolicyRefused)."""
+        if key not in self.consumers:
+            raise errors.PolicyRefused(
+                f"key {key[:16]}... may not ask this curator's stream: its operator names who may, with --consumer-key"
+            )
+
+    def admit_point(self, signed: Signed) -> messages.PointQuestion:
+        """Check a consumer's question as far as that takes no work: who asks, and which curator.
+
+        Raises:
+            PolicyRefused: If its key is none of the consumers'.
+            ConfigurationMismatch: If it is for another curator.
+        """
+        question = messages.PointQuestion.parse(verify(signed, messages.PointQuestion.KIND))
+        self.check_consumer(signed.key)
+        if question.curator != self.key:
+            raise errors.ConfigurationMismatch("the question is for another curator than the one with this key")
+        return question
+
+    def answer_point(self, signed: Signed, question: messages.PointQuestion) -> Signed:
+        """Answer a question that was admitted, once: the same point gets the stored answer (:mod:`curator.stream`).
+
+        Raises:
+            NotFound: If the run has opened no stream.
+            StreamUsedUp: If no further unstable answer, or question, was paid for; nothing is charged.
+            BadInput: If it is no point as records have them.
+        """
+        holder = self._ledger.holder
+        if holder is None:
+            raise errors.NotFound("no run has opened a stream here, or not yet")
+        with about_run(holder.run), self._lock:
+            stream = self._opened_stream()
+            if stream.known(question):
+                place = stream.answer(signed, question)
+            else:
+                self._check_open()
+                with self._schedule.held(self._unit):
+                    place = stream.answer(signed, question)
+            self._journal.publish()
+        answer = stream.reply(holder.run, question, place)
+        return self._journal.identity.sign(answer.KIND, answer.wire())
+
+    def _opened_stream(self) -> RunStream:
+        if self._stream is None:
+            opening = next((charge for charge in self._ledger if (charge.result or {}).get("stream")), None)
+            if opening is None or not isinstance(self._policy.learner, ModelAgnostic):
+                raise errors.NotFound("no run has opened a stream here, or not yet")
+            self._stream = RunStream(self._ledger, opening, self._policy.learner, self._engine)
+        return self._stream
+
     def _carry_out(self, charge: ChargedOperation, operation: Operation[Any]) -> None:
         number, reweighs = charge.operation_id, operation.reweighs_by is not None
         if reweighs:
@@ -393,7 +449,7 @@ class Curator:
             self._engine.advance()
         except BaseException:
             # Memory may be ahead of the ledger now; only the ledger says what has happened.
-            self._engine = self._rebuilt()
+            self._engine, self._stream = self._rebuilt(), None
             raise
         self._owner.keep(self._engine.workspace.reweighing, number)
         if reweighs:

@@ -96,6 +96,7 @@ class CuratorPolicy:
             if public_is_read:
                 learner.check_public(public)
             learner.check_people(n)
+            learner.check_run(rounds, pattern_of(scenario.protocol, scenario.alone).kinds("curator"))
             if public_is_read:
                 learner.check_noise(CallSizes(n, 0 if public is None else len(public), dimension, dtype.itemsize))
         protocol, alone = scenario.protocol, scenario.alone
@@ -288,11 +289,15 @@ class Workspace:
         If its code asked for more than that, it raises :class:`~curator.mechanisms.access.Overdrawn`, even
         if the code caught the error.
         """
-        sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
-        access = Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
+        access = self.access(event, source)
         result: R = HANDLERS[operation.kind]().run(operation, access, self.standing)
         access.close()
         return result
+
+    def access(self, event: Event, source: RandomSource) -> Access:
+        """Return what an event pays for."""
+        sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
+        return Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
 
     def advance(self, operation: Operation[R], result: R) -> None:
         """Go on to where an operation leads that released this: new weights, and a hypothesis to begin with."""
@@ -372,6 +377,14 @@ class Engine:
     def lineage(self, number: str) -> str:
         """Return the digest of an operation and of everything before it."""
         return self._history.lineages[number]
+
+    def access(self, number: str, event: Event) -> Access:
+        """Return once more what was charged for a finished operation, with the same randomness: the same is done again.
+
+        For what stays behind such an operation, a stream's teachers. What is released then must be part of what the
+        event pays for.
+        """
+        return self.workspace.access(event, self._randomness.derive(self.lineage(number)))
 
     def admit(self, operation: Operation[Any], afford: Callable[[Event], None] = lambda event: None) -> Event:
         """Check whether a further operation may be carried out, and return what it costs; changes nothing.

@@ -1,8 +1,9 @@
 """The curator's ledger: what was charged is on disk before anything runs; what was computed, before anything leaves.
 
 Entries of the journal: ``open`` gives the budget to a run, ``charge`` holds the referee's signed request and its event,
-``result`` what was released, ``acknowledgement`` that the referee received the last of it; ``share`` to which beacon
-the curator has opened its share of the order. Everything else follows from them, in memory.
+``result`` what was released, ``acknowledgement`` that the referee received the last of it; ``answer`` a consumer's
+signed question to a stream and its label; ``share`` to which beacon the curator has opened its share of the order.
+Everything else follows from them, in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.core import canonical
 from common.core import folder as files
@@ -23,10 +24,11 @@ from common.crypto.identity import Identity, Signed
 from common.log.entries import Entry, Extension, Head, signed_head
 from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, REMEDY, SAMPLE, Chain, Journal, read_head
 from common.log.witness import FileWitness, Witness, behind, last_head
-from common.net.messages import Acknowledgement, Perform, Spent
+from common.net.messages import Acknowledgement, Perform, PointQuestion, Spent
 from common.privacy.events import Event, NoEvent, parse_event
 
 OPEN, SHARE, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "share", "charge", "result", "acknowledgement"
+ANSWER = "answer"
 
 
 @dataclass
@@ -51,6 +53,13 @@ class ChargedOperation:
     @property
     def operation_id(self) -> str:
         return self.perform.operation_id
+
+
+class StreamAnswer(NamedTuple):
+    """A point that was asked of a stream, and its label; None: the teachers did not agree enough."""
+
+    point: tuple[float, ...]
+    label: int | None
 
 
 class Holder(Value):
@@ -79,6 +88,7 @@ class Ledger:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self._charges: dict[str, ChargedOperation] = {}
+        self.answers: list[StreamAnswer] = []
         self.events: list[Event] = []
         self.holder: Holder | None = None
         self.acknowledged = 0
@@ -113,6 +123,10 @@ class Ledger:
     def finish(self, operation_id: str, result: dict[str, Any]) -> None:
         self._append(RESULT, {"operation_id": operation_id, "result": result})
 
+    def answer(self, signed: Signed, label: int | None) -> None:
+        """Store the label with which a stream answers a question, durably first."""
+        self._append(ANSWER, {"request": signed.wire(), "label": label})
+
     def acknowledge(self, signed: Signed) -> None:
         """Store the referee's acknowledgement, durably first; one that says no more than another is left out."""
         if Acknowledgement.parse(signed.message).seen.entries > self.acknowledged:
@@ -145,6 +159,9 @@ class Ledger:
             elif entry.kind == RESULT:
                 charge = self._charges[body["operation_id"]]
                 charge.result, charge.entries = body["result"], number
+            elif entry.kind == ANSWER:
+                asked = PointQuestion.parse(body["request"]["message"])
+                self.answers.append(StreamAnswer(asked.point, body["label"]))
             elif entry.kind == SHARE:
                 self.beacon = str(body["beacon"])
             elif entry.kind == ACKNOWLEDGEMENT:
@@ -201,6 +218,8 @@ def _words(entry: Entry) -> dict[str, Any]:
         return {"referee_had_seen": body["acknowledgement"]["message"]["seen"]["entries"]}
     if entry.kind == "result":
         return {"operation": body["operation_id"]}
+    if entry.kind == ANSWER:
+        return {"consumer": body["request"]["key"]}
     return dict(body)
 
 

@@ -225,7 +225,8 @@ class LabelHandler(OperationHandler[ops.LabelPoints, ops.Labelled]):
         points = learner.points(access, standing.public, operation.first, operation.count)
         answers = learner.answers(access, points)
         student = learner.transfer(points, answers, access.coins) if operation.transfer else None
-        return ops.Labelled(labels=tuple(learner.released(answers)), protects=learner.protects, hypothesis=student)
+        labels, stream = tuple(learner.released(answers)), learner.opened()
+        return ops.Labelled(labels=labels, protects=learner.protects, hypothesis=student, stream=stream)
 
 
 def _model_agnostic_of(standing: Standing) -> ModelAgnostic:

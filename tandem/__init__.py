@@ -2,8 +2,8 @@
 
 ``run``, ``plan`` and ``audit`` do what the command ``referee`` does; ``predict``, ``predict_proba``, ``describe``,
 ``export``, ``as_sklearn`` and ``load_model`` use what a run has released; ``record_of`` makes an individual's record;
-the estimators fit in the manner of scikit-learn. :mod:`tandem.extend` has what authors of plug-ins import,
-:mod:`tandem.privacy` what a choice of one's own needs.
+the estimators fit in the manner of scikit-learn; ``LabelStream`` asks the stream of labels that a run has left open.
+:mod:`tandem.extend` has what authors of plug-ins import, :mod:`tandem.privacy` what a choice of one's own needs.
 Each name is loaded when it is first asked for.
 """
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         record_of,
     )
     from tandem.runs import Audit, Run, audit, plan, run
+    from tandem.stream import LabelStream, StreamedLabel, consumer_key
 
 __all__ = [
     "Audit",
@@ -35,11 +36,14 @@ __all__ = [
     "DomainAdapter",
     "DomainAdapterRegressor",
     "Guarantee",
+    "LabelStream",
     "Model",
     "Run",
+    "StreamedLabel",
     "TransferClassifier",
     "as_sklearn",
     "audit",
+    "consumer_key",
     "describe",
     "export",
     "load_model",
@@ -51,13 +55,15 @@ __all__ = [
 ]
 
 _RUNS = frozenset({"Audit", "Run", "audit", "plan", "run"})
+_STREAM = frozenset({"LabelStream", "StreamedLabel", "consumer_key"})
 _ESTIMATORS = frozenset({"DomainAdapter", "DomainAdapterRegressor", "Guarantee", "TransferClassifier"})
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = ".runs" if name in _RUNS else ".estimators" if name in _ESTIMATORS else ".models"
+    places = {".runs": _RUNS, ".estimators": _ESTIMATORS, ".stream": _STREAM}
+    place = next((place for place, names in places.items() if name in names), ".models")
     try:
         from common.core.machine import uninterrupted
 

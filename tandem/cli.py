@@ -1,4 +1,4 @@
-"""``tandem``: the command for who looks at runs, on a page of this machine.
+"""``tandem``: the command for who looks at runs, on a page of this machine, and for consumers of what they leave open.
 
 Each command imports what it needs itself, so that none waits for what another one needs.
 """
@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
-from common.net.cli import TlsCa, application, begin, end_with_stdin, fail_clearly
+from common.core.terminal import deliver_json, say
+from common.net.cli import AsJson, TlsCa, application, begin, end_with_stdin, fail_clearly
 
 app = application(
-    "Look at runs in a browser: what ran, what it cost in privacy, whether to trust the number.\n\n"
+    "Look at runs in a browser: what ran, what it cost in privacy, whether to trust the number; ask a curator's stream."
+    "\n\n"
     "Start with: tandem ui, then open the address that it prints"
 )
 
@@ -46,6 +48,59 @@ def ui_command(
 
     end_with_stdin()
     serve_ui(runs, referee, token, host, port)
+
+
+ConsumerKeyFile = Annotated[
+    Path | None, typer.Option("--key", help="File of your key, made if there is none (default: in this user's own).")
+]
+
+
+@app.command("consumer-key")
+@fail_clearly
+def consumer_key_command(key: ConsumerKeyFile = None) -> None:
+    """Print the public key with which you ask a curator's stream; its operator names it (curator serve --consumer-key).
+
+    Example: tandem consumer-key
+    """
+    from tandem.stream import consumer_key
+
+    say(consumer_key(key))
+
+
+@app.command("ask")
+@fail_clearly
+def ask_command(
+    points: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV file, one public point a line, its features as numbers; - is the standard input.", allow_dash=True
+        ),
+    ],
+    curator_key: Annotated[str, typer.Option(help="The curator's public key, as its operator has it.")],
+    curator: Annotated[str, typer.Option(help="Address of the curator.")] = "http://127.0.0.1:8001",
+    key: ConsumerKeyFile = None,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.")] = 60.0,
+    as_json: AsJson = False,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Ask a curator's stream the classes of public points, one after the other; print one line each.
+
+    A line has the class, or "unstable", and how many more unstable answers there may be. The same point again gets the
+    same answer and uses nothing up. Exit status 1 if the stream is used up.
+
+    Example: tandem ask points.csv --curator http://127.0.0.1:8001 --curator-key KEY
+    """
+    from tandem.stream import LabelStream, read_points
+
+    asked = read_points(points)
+    with LabelStream(curator, curator_key=curator_key, key=key, patience=patience) as stream:
+        for point in asked:
+            found = stream.ask(point)
+            if as_json:
+                deliver_json(found._asdict())
+            else:
+                label = "unstable" if found.label is None else found.label
+                say(f"{label}  ({found.unstable_left} unstable answers and {found.questions_left} questions are left)")
 
 
 def main() -> None:

@@ -67,6 +67,7 @@ ALLOWED = {
     ("common/data/schema.py", "load"): "strictyaml",
     ("tandem/extend.py", "read_bytes"): "its own text",
     ("tandem/runs.py", "load"): "common.scenario.loading",
+    ("tandem/stream.py", "read_text"): "a consumer's own points",
     ("tandem/ui/planning.py", "load"): "common.scenario.loading",
 }
 """Calls of these names that open nothing of a stranger's, or pass it to a parser that is meant."""

@@ -5,7 +5,8 @@ Teachers and their votes are computed once an input, by the code that is shipped
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any
 from unittest.mock import patch
 
@@ -17,16 +18,27 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.votes import Thresholds, calibrated
-from curator.learners import teachers
+from curator.learners import streams, teachers
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.learners.teachers import aggregate, chunk_of, count_votes, distances, release_until_cutoff, votes, winners
+from curator.learners.streams import StreamOfAnswers
+from curator.learners.teachers import (
+    LabelClasses,
+    aggregate,
+    chunk_of,
+    count_votes,
+    distances,
+    release_until_cutoff,
+    votes,
+    winners,
+)
 from curator.mechanisms.counts import geometric_noise
 from curator.sample.base import LocalSample
 from deploy.auditing import Case
 
 AUDITED = {
     "access TeacherAnswers": ("noisy votes", "votes by content", "a sparse vector"),
+    "access TeacherStream": ("a stream across restarts",),
 }
 """The cases here of each way to use people, and of each operation."""
 
@@ -221,6 +233,68 @@ def distance_case() -> Case:
     return Case("distances", EPSILON, (one, other), compared(LAW, 5), 6_000, DELTA, twins)
 
 
+class Derived(Unneeded):
+    """Knows what it was derived for."""
+
+    def __init__(self, *labels: str | int) -> None:
+        super().__init__()
+        self.labels = labels
+
+    def derive(self, *labels: str | int) -> RandomSource:
+        return Derived(*labels)
+
+
+def streamed(law: Thresholds, forgets: bool = False, alike: bool = False) -> Subject:
+    """One stream a run, asked one question after the other: how many answers are as they mostly are before one is not.
+
+    Mostly all pass but the last of each three. Before each question the curator starts again.
+
+    Args:
+        forgets: Whether it has forgotten then that answers were bottoms.
+        alike: Whether each question gets the noise of the first.
+    """
+
+    def subject(counts: Indices, runs: int, source: RandomSource) -> AnyArray:
+        values, stable, most = winners(counts).tolist(), distances(counts).tolist(), len(counts)
+        levels = geometric_noise(runs * (most + 1), law.of_threshold, source.derive("levels")).reshape(runs, -1)
+        others = geometric_noise(runs * most, law.of_query, source.derive("others")).reshape(runs, -1)
+
+        def passes(run: int) -> Iterator[bool]:
+            def noise(count: int, epsilon: float, drawn: Derived) -> Indices:
+                what, *lineage = drawn.labels
+                if what == "question":
+                    return np.repeat(others[run, 0 if alike else int(lineage[0])], count)
+                return np.repeat(levels[run, int(lineage[0]) + 1 if lineage else 0], count)
+
+            steps: list[tuple[str, bool]] = []
+            with patch.object(streams, "geometric_noise", noise):
+                for place in range(most):
+                    stream = StreamOfAnswers([], LabelClasses(), 1, law, 0, Derived())
+                    for lineage, bottom in steps:
+                        stream.advance(lineage, bottom=bottom and not forgets)
+                    steps.append((str(place), stream.judge(values[place], stable[place], str(place)) < 0))
+                    yield not steps[-1][1]
+
+        def right(run: int) -> int:
+            return sum(1 for _ in takewhile(lambda one: one[1] == (one[0] % 3 < 2), enumerate(passes(run))))
+
+        return np.array([right(run) for run in range(runs)], dtype=np.float64)
+
+    return subject
+
+
+def stream_case() -> Case:
+    """The inputs of the sparse vector; the curator dies after each answer, and goes on where it was."""
+    one, other = (np.tile(ballots(*leads), (4, 1)) for leads in ((2, 2, 0), (1, 1, 1)))
+    one, other = one + LAW.level * np.array([-1, 1]), other + LAW.level * np.array([-1, 1])
+    twins = {
+        "a restart forgets the bottoms": streamed(LAW, forgets=True),
+        "one noise for all questions": streamed(LAW, alike=True),
+    }
+    return Case("a stream across restarts", EPSILON, (one, other), streamed(LAW), 20_000, DELTA, twins, least=0.5)
+
+
 def cases() -> list[Case]:
     """Return every case of votes."""
-    return [count_case(), classes_case(), content_case(), leaving_case(), cutoff_case(), distance_case()]
+    sequences = [cutoff_case(), distance_case(), stream_case()]
+    return [count_case(), classes_case(), content_case(), leaving_case(), *sequences]

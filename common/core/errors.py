@@ -105,6 +105,10 @@ class BudgetExceeded(Refused, problem="budget-exceeded", title="Privacy budget e
     """A privacy budget would be exceeded."""
 
 
+class StreamUsedUp(BudgetExceeded, problem="stream-used-up", title="Stream used up"):
+    """A stream has given all unstable answers, or taken all questions, that were paid for; nothing was charged."""
+
+
 class PolicyRefused(Refused, problem="policy", title="Outside this party's policy"):
     """Outside a party's own policy."""
 

@@ -199,6 +199,7 @@ _CERTAINTY = 3.0  # how many standard deviations of the noise such an agreement 
 _WEAKEST = 32.0  # epsilon of a call beyond which none is looked for
 
 SOURCE = "Bassily, Thakkar and Thakurta 2018; docs/model-agnostic.md"
+MAX_STREAM = 1 << 16  # questions of a stream: each is an entry of the curator's ledger, which is kept in memory
 
 Identity = Literal["slot", "content"]
 Chunks = Annotated[int, Field(ge=1, le=1 << 20)]
@@ -223,6 +224,8 @@ class OpenModelAgnostic(OpenSettings):
         by: ``slot`` or ``content``: what identifies a record (:mod:`curator.learners.teachers`). The latter costs twice
             as much.
         queries: m, the public points that are labelled: the first so many.
+        stream: How many further points may be asked afterwards, one at a time; null: none. They belong to the one
+            sequence that is paid for: with a ``sparse-vector`` its unstable answers are used up by all together.
         draws: m', or null.
         protects: ``records``, or ``labels``: then the features of the curator's people are taken for public, and the
             student may hold any of them as it is.
@@ -240,6 +243,7 @@ class OpenModelAgnostic(OpenSettings):
     student: Classifier
     aggregation: AnyOpenAggregation
     queries: int = Field(ge=1, le=1 << 20)
+    stream: int | None = Field(default=None, ge=1, le=MAX_STREAM, exclude_if=lambda stream: stream is None)
     draws: int | None = Field(default=None, ge=2, le=10**7)
     protects: Protected = "records"
     public_features: bool = False
@@ -261,6 +265,11 @@ class OpenModelAgnostic(OpenSettings):
     def touched(self) -> int:
         """Teachers that one record may change."""
         return TOUCHED[self.by]
+
+    @property
+    def sequence(self) -> int:
+        """How many questions there may be in all: those of the run, and those of its stream."""
+        return self.queries + (self.stream or 0)
 
     @property
     def class_count(self) -> int:
@@ -330,6 +339,8 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.stream is not None:
+            self._check_stream()
         if self.draws is None:
             return self
         if self.protects == "labels":
@@ -339,6 +350,12 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         if self.teaching(self.draws) < self.chunks:
             raise ValueError(f"{self.chunks} chunks are more than the {self.teaching(self.draws)} draws that teach")
         return self
+
+    def _check_stream(self) -> None:
+        if not isinstance(self.aggregation, SparseVector):
+            raise ValueError(f"a stream wants the aggregation sparse-vector, found {self.aggregation.name}")
+        if self.draws is not None or self.sets_aside:
+            raise ValueError("a stream is of the sample itself, with a fixed cutoff: leave out draws and estimate")
 
     @property
     def sets_aside(self) -> bool:
@@ -408,7 +425,7 @@ def _enough(learner: OpenModelAgnostic, aggregation: GnMax | Stability | SparseV
 
 
 def _margin(learner: OpenModelAgnostic, aggregation: Stability | SparseVector) -> int:
-    queries = learner.queries
+    queries = learner.sequence
     if isinstance(aggregation, Stability):
         share = votes.stability_share(queries, aggregation.epsilon, aggregation.delta)
         return votes.stability_margin(0.05 / queries, *share)

@@ -143,6 +143,31 @@ class StoredRelease(RunMessage):
     ledger: Extension
 
 
+class PointQuestion(Value):
+    """A consumer's question to the stream that the run of a curator has opened: the class of one public point."""
+
+    KIND: ClassVar[str] = "point"
+    curator: str = Field(pattern=KEY_PATTERN)
+    point: tuple[Annotated[float, Field(allow_inf_nan=False)], ...] = Field(min_length=1, max_length=1 << 14)
+
+
+class PointAnswer(Value):
+    """The curator's stored answer to the question with a digest, which is the stream's ``number``-th.
+
+    ``label`` is -1, +1, the number of a class, or null where the teachers do not agree enough. Behind this answer
+    ``unstable_left`` more may be null, of ``questions_left`` further questions.
+    """
+
+    KIND: ClassVar[str] = "point-answer"
+    run: str = Field(pattern=RUN)
+    question: str = Field(pattern=DIGEST)
+    number: int = Field(ge=1)
+    label: int | None = Field(ge=-1)
+    unstable_left: int = Field(ge=0)
+    questions_left: int = Field(ge=0)
+    protects: Literal["records", "labels"]
+
+
 class Acknowledgement(RunMessage):
     """The referee's last message to the curator in a run, which countersigns its last release."""
 

@@ -117,23 +117,41 @@ class Learn(Operation[Learned]):
         self.about_records(result)
 
 
+class OpenedStream(Value):
+    """What a stream of further questions was opened with: its sparse vector, and how many questions it takes.
+
+    Attributes:
+        cutoff: T, how many unstable answers there may be in the whole sequence, those that began it included.
+        level: w, the threshold without its noise; of_threshold, of_query: e of either noise
+            (:class:`common.privacy.theorems.votes.Thresholds`).
+        questions: How many there may be, stable or not.
+    """
+
+    cutoff: int = Field(strict=True, ge=1)
+    level: Natural
+    of_threshold: float = Field(gt=0)
+    of_query: float = Field(gt=0)
+    questions: int = Field(strict=True, ge=1)
+
+
 class Labelled(Result):
     """The labels of the points, and a student's model; None, and not in the JSON form, where none was asked for.
 
     Attributes:
         labels: One a point: -1, +1, the number of a class, or None where the vote has no winner.
         protects: Whether the guarantee is for the records or for their labels only.
+        stream: What may be asked further, if anything; in the JSON form only then.
     """
 
     labels: tuple[Annotated[int, Field(strict=True, ge=-1)] | None, ...]
     protects: Literal["records", "labels"]
-    hypothesis: AnyHypothesis | None = None
+    hypothesis: AnyHypothesis | None = Field(default=None, exclude_if=lambda hypothesis: hypothesis is None)
+    stream: OpenedStream | None = Field(default=None, exclude_if=lambda stream: stream is None)
 
-    def wire(self) -> dict[str, Any]:
-        wire = super().wire()
-        if self.hypothesis is None:
-            del wire["hypothesis"]
-        return wire
+    @property
+    def unstable(self) -> int:
+        """How many of the answers may have been unstable ones: all of the points without a label."""
+        return sum(label is None for label in self.labels)
 
 
 @OPERATIONS.register("label")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -55,6 +56,9 @@ class Learner(LearnerSettings):
 
     def check_people(self, people: int) -> None:
         """Refuse a sample of a size that it cannot work with; by default take any."""
+
+    def check_run(self, rounds: int, operations: Collection[str]) -> None:
+        """Refuse a run of so many rounds, or one that asks for these kinds of operations; by default take any."""
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         """Return how many numbers of Gaussian noise one step, or one release, of a call draws at most."""

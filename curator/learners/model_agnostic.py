@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices
-from common.core.errors import BadScenario
-from common.learners.model_agnostic import ModelAgnosticSettings
+from common.core.errors import BadInput, BadScenario
+from common.learners.model_agnostic import ModelAgnosticSettings, SparseVector
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import Labelled, OpenedStream
+from common.privacy.theorems.votes import Thresholds
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.scikit import Trainable
+from curator.learners.streams import StreamOfAnswers, TeacherStream
 from curator.learners.teachers import MAX_SET_ASIDE, ColumnClasses, LabelClasses, TeacherAnswers
 from curator.mechanisms.access import Access, Stream
+from curator.sample.base import Sample
 
 _TRIED, _MAX_TRIED = 1000, 1 << 14  # random records on which classifiers are tried before anything is charged
+_TEACHER = 1 << 14  # bytes of a fitted classifier, apart from what grows with its chunk
 
 
 @LEARNERS.register("model-agnostic")
@@ -73,7 +78,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     def check_people(self, people: int) -> None:
         given = people if self.draws is None else self.draws
         teaching = self.teaching(given - given // 2 if self.protects == "labels" else given)
-        self.aggregation.check(self.queries, self.chunks, teaching, self.touched)
+        self.aggregation.check(self.sequence, self.chunks, teaching, self.touched)
         if self.chunks > teaching:
             raise BadScenario(f"{self.chunks} chunks are more than the {teaching} records that teach: lower chunks")
         if self.protects == "labels" and self.queries > self.points_of(people, None):
@@ -81,14 +86,19 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
                 f"{self.queries} points are to be labelled, the unlabelled half of the sample has {people // 2}"
             )
 
+    def check_run(self, rounds: int, operations: Collection[str]) -> None:
+        if self.stream is not None and (rounds > 1 or "label" not in operations):
+            raise BadScenario("a stream is opened once, by protocol model-agnostic with curator.rounds: 1")
+
     def noise_numbers(self, sizes: CallSizes) -> int:
         return self.class_count
 
     def room(self, sizes: CallSizes) -> int:
-        """Return the bytes of the records, three times, and of the votes, twice."""
+        """Return the bytes of the records, three times, of the votes, twice, and of teachers that a stream keeps."""
         taught = sizes.people if self.draws is None else self.draws
         cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self.sets_aside else 0))
-        return taught * (3 * sizes.width + 32) + 2 * cast
+        kept = 0 if self.stream is None else self.chunks * _TEACHER + taught * 128
+        return taught * (3 * sizes.width + 32) + 2 * cast + kept
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         points = self.points(access, public, 0, self.queries)
@@ -115,8 +125,37 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     def mechanism(self, points: AnyArray) -> TeacherAnswers:
         """Return the mechanism that answers these points."""
-        known = (self.aggregation, self.teacher, self._classes, self.chunks, self.by, self.queries)
+        known = (self.aggregation, self.teacher, self._classes, self.chunks, self.by, self.sequence)
         return TeacherAnswers(*known, points, drawn=self.draws is not None, second_half=self.protects == "labels")
+
+    def opened(self) -> OpenedStream | None:
+        """Return what the stream of further questions is opened with; None if there is none."""
+        if self.stream is None or not isinstance(self.aggregation, SparseVector):
+            return None
+        law = self.aggregation.thresholds(self.sequence, self.aggregation.cutoff)
+        return OpenedStream(**law._asdict(), questions=self.stream)
+
+    def streaming(self, access: Access, opened: OpenedStream, first: Labelled) -> StreamOfAnswers:
+        """Return the teachers, trained again, behind what the sequence has begun with."""
+        law = Thresholds(opened.cutoff, opened.level, opened.of_threshold, opened.of_query)
+        nothing = np.empty((0, self._classes.before(access.dimension)), dtype=access.dtype)
+        bottoms = min(first.unstable, opened.cutoff)  # after the last one nothing was answered any more
+        return access.release(TeacherStream(self.mechanism(nothing), law, bottoms))
+
+    def point(self, values: Sequence[float], sample: Sample) -> AnyArray:
+        """Return a point as teachers look at it, shape (d,), of its features; BadInput if they are none of a record."""
+        wanted = self._classes.before(sample.dimension)
+        if len(values) != wanted:
+            raise BadInput(f"a point has {wanted} features here, found {len(values)}")
+        with np.errstate(over="ignore"):
+            point = np.array(values, dtype=np.float64).astype(np.float32) + np.float32(0.0)  # one zero, not two
+        if not np.isfinite(point).all():
+            raise BadInput("every feature of a point must be a finite number in single precision")
+        if sample.dtype != np.uint8:
+            return point
+        if not np.isin(point, (0.0, 1.0)).all():
+            raise BadInput("every feature of a point must be 0 or 1 here")
+        return point.astype(np.uint8)
 
     def released(self, answers: Indices) -> list[int | None]:
         """Return answers as they are released: labels -1 and +1, or numbers of classes; None where there is none."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,32 +50,65 @@ def votes(
         classes: Of each record, shape (n,), in [0, 256); records with a negative one teach nobody. None: 0 and 1 for
             the labels -1 and +1.
     """
+    cast = np.empty((chunks, len(points)), dtype=np.uint8)
+    with unchecked():
+        for number, teacher in enumerate(trained(classifier, records, chunk, chunks, source, classes)):
+            cast[number] = vote(teacher, points)
+    return cast
+
+
+Teacher = int | Any
+"""A fitted classifier, or the one class for which a teacher votes everywhere."""
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Have scikit-learn neither check nor warn: records were checked, and parameters tried on random ones."""
+    from sklearn import config_context  # only who uses it waits for it
+
+    # Checking records k times takes as long as learning.
+    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
+        warnings.simplefilter("ignore")  # not converged, collinear, ...: the votes decide what teachers are worth
+        yield
+
+
+def trained(
+    classifier: Trainable,
+    records: Records,
+    chunk: Indices,
+    chunks: int,
+    source: RandomSource,
+    classes: Indices | None = None,
+) -> Iterator[Teacher]:
+    """Train the teacher of one chunk after the other: see :func:`votes`."""
     known = (records.labels > 0).astype(np.int64) if classes is None else classes
     order = np.argsort(chunk, kind="stable")
     ends = np.cumsum(np.bincount(chunk, minlength=chunks))
     seeds = source.derive("teachers").integers(1 << 32, chunks)
-    cast = np.empty((chunks, len(points)), dtype=np.uint8)
-    from sklearn import config_context  # only who uses it waits for it
-
-    # Records were checked, and parameters tried on random ones: checking them k times takes as long as learning.
-    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
-        warnings.simplefilter("ignore")  # not converged, collinear, ...: the votes decide what teachers are worth
-        for teacher in range(chunks):
-            rows = order[(ends[teacher - 1] if teacher else 0) : ends[teacher]]
-            rows = rows[known[rows] >= 0]
-            cast[teacher] = _vote(classifier, records.features[rows], known[rows], points, int(seeds[teacher]))
-    return cast
+    for teacher in range(chunks):
+        rows = order[(ends[teacher - 1] if teacher else 0) : ends[teacher]]
+        rows = rows[known[rows] >= 0]
+        yield _fitted(classifier, records.features[rows], known[rows], int(seeds[teacher]))
 
 
-def _vote(classifier: Trainable, features: AnyArray, classes: Indices, points: AnyArray, seed: int) -> Bits | int:
+def _fitted(classifier: Trainable, features: AnyArray, classes: Indices, seed: int) -> Teacher:
     if len(classes) == 0:
         return 0
     if classes.min() == classes.max():
         return int(classes[0])
     try:
-        model: Any = build(classifier, seed)
-        return np.asarray(model.fit(features, classes).predict(points), dtype=np.uint8)
+        return build(classifier, seed).fit(features, classes)
     except Exception:  # noqa: BLE001 - whatever it is, a failure would say something about this chunk
+        return 0
+
+
+def vote(teacher: Teacher, points: AnyArray) -> Bits | int:
+    """Return the classes for which a teacher votes, shape (m,), or the one for which it votes everywhere."""
+    if isinstance(teacher, int):
+        return teacher
+    try:
+        return np.asarray(teacher.predict(points), dtype=np.uint8)
+    except Exception:  # noqa: BLE001 - as above
         return 0
 
 
@@ -346,17 +380,31 @@ def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, sour
     exactly, for any number of classes. The threshold is drawn anew after each bottom. Private as
     :meth:`~common.privacy.theorems.votes.Thresholds.failure` says, for one sequence of queries.
     """
-    refreshed = law.level + geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
-    noisy = stable + geometric_noise(len(values), law.of_query, source.derive("queries"))
-    answers = np.full(len(values), UNANSWERED, dtype=np.int64)
-    bottoms = 0
-    for query in range(len(values)):
-        if not bottoms < law.cutoff:
-            break
-        passes = noisy[query] > refreshed[bottoms]
-        answers[query] = values[query] if passes else BOTTOM
-        bottoms += not passes
-    return answers
+    refreshed = geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
+    noise = geometric_noise(len(values), law.of_query, source.derive("queries"))
+    loop = UnstableCounter(law, lambda bottoms: int(refreshed[bottoms]))
+    return np.array([loop.answer(*query) for query in zip(values, stable, noise, strict=True)], dtype=np.int64)
+
+
+class UnstableCounter:
+    """The loop of Algorithm 2, one question after the other, whether they come all at once or one at a time.
+
+    Args:
+        threshold: Of how many bottoms there were, below T, the noise that the threshold has from there on; drawn once.
+        bottoms: How many there were already.
+    """
+
+    def __init__(self, law: Thresholds, threshold: Callable[[int], int], bottoms: int = 0) -> None:
+        self._law, self._threshold, self._bottoms = law, threshold, bottoms
+
+    def answer(self, value: int, stable: int, noise: int) -> int:
+        """Return the value if it is stable enough, else :data:`BOTTOM`; :data:`UNANSWERED` after the last of these."""
+        if not self._bottoms < self._law.cutoff:
+            return UNANSWERED
+        if stable + noise > self._law.level + self._threshold(self._bottoms):
+            return value
+        self._bottoms += 1
+        return BOTTOM
 
 
 def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon: float, source: RandomSource) -> float:

@@ -96,10 +96,11 @@ class ModelAgnosticProtocol(Protocol):
         queries = learner.queries
         labelled = yield from ask(LabelPoints(count=queries, transfer=True))
         hypothesis = student(labelled, (-1, 1) if learner.classes is None else range(learner.classes.count))
-        answered = sum(label is not None for label in labelled.labels)
+        answered = queries - labelled.unstable
         yield Progress("labelled", {"points": queries, "answered": answered, "unanswered": queries - answered})
         points = "public points" if labelled.protects == "records" else "points of the sample's first half"
         only = "; the curator protects labels only, not features" if labelled.protects == "labels" else ""
+        only += further(labelled, learner)
         return (
             yield from plan.test(
                 hypothesis,
@@ -108,6 +109,20 @@ class ModelAgnosticProtocol(Protocol):
                 ),
             )
         )
+
+
+def further(labelled: Labelled, learner: ModelAgnosticSettings) -> str:
+    """Say what may still be asked of the curator's stream; PeerMisbehaved if that is not what was agreed to."""
+    stream, cutoff = labelled.stream, getattr(learner.aggregation, "cutoff", None)
+    if (stream and (stream.questions, stream.cutoff)) != (learner.stream and (learner.stream, cutoff)):
+        raise PeerMisbehaved("the curator opened another stream than its policy has")
+    if stream is None:
+        return ""
+    left = max(0, stream.cutoff - labelled.unstable)
+    return (
+        f"; at no further cost the curator's stream takes {stream.questions:,} questions more, until {left:,} of them "
+        "have no stable answer"
+    )
 
 
 def student(labelled: Labelled, known: Collection[int]) -> Hypothesis:

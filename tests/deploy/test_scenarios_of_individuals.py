@@ -70,6 +70,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "local-gradient": ("agents.answers=100", *sides(d=2, close=1), *FEW),
     "model-agnostic": FEW,
     "model-agnostic-classes": FEW,
+    "model-agnostic-stream": FEW,
     "model-agnostic-transfer": FEW,
     "one-of-many-parities": (
         LOUD, "beta=0.1", "problem.c=2", "problem.d=1", "problem.shares=2", *sides(c=2, d=1, shares=2),

@@ -50,6 +50,18 @@ def key_of_who_collects(clone: Clone) -> str:
     return str(key)
 
 
+def key_for_consumers(clone: Clone) -> str:
+    """Return the curator's key, as it tells its consumers."""
+    texts = "".join(said.read_text() for said in clone.folder.glob("said-*"))
+    return str(re.findall("consumers give --curator-key ([0-9a-f]{64})", texts)[-1])
+
+
+@contextmanager
+def points(clone: Clone) -> Iterator[None]:
+    (clone.folder / "points.csv").write_text("0.8,0.71,0.5,0.29\n0.35,0.21,0.24,0.42\n")
+    yield
+
+
 @contextmanager
 def a_ledger(clone: Clone) -> Iterator[None]:
     """Provide the state directory of a curator whose run has ended."""

@@ -173,6 +173,27 @@ SLOW: tuple[Job, ...] = (
         ports=(8000, 8001),
     ),
     sequence(
+        TOKENS,
+        KEY,
+        Step('export CONSUMER="$(tandem consumer-key)"'),
+        serving(
+            "curator serve model-agnostic-stream --seed 1 --consumer-key $CONSUMER", "consumers give --curator-key"
+        ),
+        serving("referee serve &"),
+        serving("local-agent host model-agnostic-stream --agents 5000 --seed 1 --state host", "hosts 5000 people"),
+        Step(
+            "referee run model-agnostic-stream --seed 1 --deployment http://127.0.0.1:8000",
+            ("status done: ", "at no further cost the curator's stream takes 2,000"),
+        ),
+        Step(
+            "tandem ask points.csv --curator-key KEY",
+            ("^0 .20 unstable answers and 1999 questions are left. 1 .20 unstable answers and 1998",),
+            {"KEY": around.key_for_consumers},
+        ),
+        prepare=around.points,
+        ports=(8000, 8001),
+    ),
+    sequence(
         Step(
             "referee certificates tls --host curator=203.0.113.1 --host referee=203.0.113.2 --host witness=203.0.113.3",
             ("made tls/authority/ca.pem, which holds until", "tls/authority stays here, with its key"),
@@ -323,6 +344,7 @@ SLOW: tuple[Job, ...] = (
         Step("referee plan portfolio --set curator.n=600000 --set agents.count=600000", ("curator.rounds=2",)),
     ),
     finished("referee run model-agnostic"),
+    finished("referee run model-agnostic-stream"),
     finished("referee run model-agnostic-transfer", status="(done|exhausted)", thorough=True),
     finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, thorough=True),
     finished("referee run model-agnostic-classes", thorough=True),

@@ -1,0 +1,127 @@
+"""The stream that a run has opened, as the ledger has it: what was answered, and what may still be asked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from common.core.arrays import AnyArray
+from common.core.errors import BrokenLedger, StreamUsedUp
+from common.crypto.identity import Signed
+from common.net.messages import PointAnswer, PointQuestion
+from common.operations.operation import Labelled
+from curator.engine import Engine, constant_failure, extended, silence
+from curator.learners.model_agnostic import ModelAgnostic
+from curator.learners.streams import StreamOfAnswers
+from curator.learners.teachers import BOTTOM
+from curator.ledger import ChargedOperation, Ledger
+
+
+class StreamPlace(NamedTuple):
+    """A stored answer: its label, its number, and how many unstable ones there may still be behind it."""
+
+    label: int | None
+    number: int
+    unstable_left: int
+
+
+class RunStream:
+    """Questions and answers of a run's stream; each answer is on disk before it is here.
+
+    The same point is the same question, by whomever it is asked: its answer is the stored one. Between a stored answer
+    and the next there is one state, whatever was asked in vain: a crash, a full disk or a refusal changes nothing.
+
+    Args:
+        charge: Of the operation that opened it.
+
+    Raises:
+        BrokenLedger: If more was answered than the stream takes.
+    """
+
+    def __init__(self, ledger: Ledger, charge: ChargedOperation, learner: ModelAgnostic, engine: Engine) -> None:
+        first = Labelled.parse({name: value for name, value in (charge.result or {}).items() if name != "event"})
+        if first.stream is None:
+            raise AssertionError("the operation has opened a stream")
+        self._ledger, self._charge, self._learner, self._engine = ledger, charge, learner, engine
+        self._first, self._opened = first, first.stream
+        self._left = self._opened.cutoff - min(first.unstable, self._opened.cutoff)
+        self._steps: list[tuple[str, bool]] = []  # the lineage of each question, and whether its answer was unstable
+        self._known: dict[bytes, StreamPlace] = {}
+        self._live: StreamOfAnswers | None = None
+        for stored in ledger.answers:
+            self._enter(self.point(stored.point), stored.label)
+
+    def point(self, values: tuple[float, ...]) -> AnyArray:
+        """Return a point as teachers look at it, shape (d,); BadInput if it is none."""
+        return self._learner.point(values, self._engine.workspace.sample)
+
+    def answer(self, signed: Signed, question: PointQuestion) -> StreamPlace:
+        """Answer a question, once: an answer is stored before it is returned, and returned again as it is stored.
+
+        Raises:
+            BadInput: If the point has another number of features than records, or is no point.
+            StreamUsedUp: If there may be no further unstable answer, or no further question.
+            OperationFailed: If the teachers' code failed.
+        """
+        point = self.point(question.point)
+        known = self._known.get(point.tobytes())
+        if known is not None:
+            return known
+        self._check_left()
+        live, lineage = self._taught(), self._lineage(point)
+        with constant_failure("point"), silence():
+            answer = live.answer(point, lineage)
+        label = self._learner.released(np.array([answer]))[0]
+        self._ledger.answer(signed, label)
+        live.advance(lineage, bottom=answer == BOTTOM)
+        return self._enter(point, label)
+
+    def reply(self, run: str, question: PointQuestion, place: StreamPlace) -> PointAnswer:
+        """Return what leaves for a question."""
+        return PointAnswer(
+            run=run,
+            question=question.fingerprint(),
+            number=place.number,
+            label=place.label,
+            unstable_left=place.unstable_left,
+            questions_left=self._opened.questions - place.number,
+            protects=self._first.protects,
+        )
+
+    def known(self, question: PointQuestion) -> bool:
+        """Tell whether a question's answer is stored."""
+        return self.point(question.point).tobytes() in self._known
+
+    def _check_left(self) -> None:
+        asked = len(self._steps)
+        if self._left > 0 and asked < self._opened.questions:
+            return
+        used = "all unstable answers were given" if self._left <= 0 else f"all {asked:,} questions were asked"
+        raise StreamUsedUp(
+            f"this stream is used up: {used}. Nothing was charged, and what was answered can be asked for again; "
+            "further labels take a run with new people or a new budget"
+        )
+
+    def _lineage(self, point: AnyArray) -> str:
+        before = self._steps[-1][0] if self._steps else self._engine.lineage(self._charge.operation_id)
+        return extended(before, str(len(self._steps) + 1), {"kind": PointQuestion.KIND, "point": point.tolist()})
+
+    def _enter(self, point: AnyArray, label: int | None) -> StreamPlace:
+        self._steps.append((self._lineage(point), label is None))
+        self._left -= label is None
+        if self._left < 0 or len(self._steps) > self._opened.questions:
+            raise BrokenLedger("the ledger holds more answers of a stream than it may have")
+        place = self._known[point.tobytes()] = StreamPlace(label, len(self._steps), self._left)
+        return place
+
+    def _taught(self) -> StreamOfAnswers:
+        if self._live is None:
+            with constant_failure("point"), silence():
+                access = self._engine.access(self._charge.operation_id, self._charge.event)
+                live = self._learner.streaming(access, self._opened, self._first)
+                access.close()
+            for lineage, bottom in self._steps:
+                live.advance(lineage, bottom=bottom)
+            self._live = live
+        return self._live

@@ -1,0 +1,132 @@
+"""Ask a curator's stream the classes of public points, one at a time, as a consumer that its operator has named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Self
+
+from common.core.durable import user_state
+from common.core.errors import BadData, PeerMisbehaved
+from common.crypto.identity import PROOF_HEADER, Identity, announce_body, check_public, verify
+from common.net.client import Client
+from common.net.edge import TINY
+from common.net.messages import PointAnswer, PointQuestion
+
+CONSUMER_KEY = "consumer.key"
+"""The file of a consumer's key, by default in this user's own state."""
+
+_WHOSE = "the curator that you named: copy its key as its operator has it, or ask whose service this is"
+
+
+class StreamedLabel(NamedTuple):
+    """A curator's answer about one point.
+
+    Attributes:
+        label: -1, +1 or the number of a class; None where the teachers do not agree enough.
+        number: The point was the stream's so many-th.
+        unstable_left: How many answers may be None behind this one, until the stream is used up.
+        questions_left: How many further points may be asked behind this one.
+        protects: Whether the curator protects whole ``records``, or their ``labels`` only.
+    """
+
+    label: int | None
+    number: int
+    unstable_left: int
+    questions_left: int
+    protects: str
+
+
+class _CuratorClient(Client):
+    """A curator as its consumers see it."""
+
+    party: ClassVar[str] = "curator"
+    works: ClassVar[float] = 3600.0
+
+
+class LabelStream:
+    """A stream of labels that a run has opened at a curator; a context manager.
+
+    Each answer is signed by the curator, stored before it leaves, and the same for the same point, whoever asks again.
+
+    >>> with LabelStream("http://127.0.0.1:8001", curator_key="...") as stream:  # doctest: +SKIP
+    ...     stream.ask([0.8, 0.71, 0.5, 0.29]).label
+    0
+
+    Args:
+        url: Address of the curator.
+        curator_key: The curator's public key, as its operator has it.
+        key: File of the consumer's own key, made if there is none (:func:`consumer_key`).
+        patience: Seconds to keep trying while the curator is away.
+
+    Raises:
+        BadInput: If an argument is not what it should be.
+    """
+
+    def __init__(self, url: str, *, curator_key: str, key: str | Path | None = None, patience: float = 60.0) -> None:
+        self._curator = check_public(curator_key, "curator_key")
+        self._identity = _identity(key)
+        self._client = _CuratorClient(url, patience=patience)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def ask(self, point: Sequence[float]) -> StreamedLabel:
+        """Ask the class of one public point, given by its features as the curator's records have them.
+
+        Raises:
+            StreamUsedUp: If no further unstable answer, or question, was paid for; nothing is charged.
+            PolicyRefused: If the curator's operator has not named this consumer's key.
+            NotFound: If the run has opened no stream.
+            BadInput: If it is no point, or one with another number of features.
+            PeerMisbehaved: If the answer is to another question; Forged, if another key signed it.
+        """
+        values = tuple(float(value) for value in point)
+        question = PointQuestion.parse({"curator": self._curator, "point": list(values)})
+        signed, path = self._identity.sign(question.KIND, question.wire()), "/v1/answer"
+        body, headers = signed.raw(), {}
+        if len(body) > TINY:  # what is longer is read only of somebody who is known
+            headers[PROOF_HEADER] = announce_body(self._identity, "PUT", path, body)
+        reply = self._client.signed("PUT", path, signed, headers=headers)
+        answer = PointAnswer.parse(verify(reply, PointAnswer.KIND, self._curator, _WHOSE))
+        if answer.question != question.fingerprint():
+            raise PeerMisbehaved("the curator answered another question than the one that was asked")
+        left = answer.unstable_left, answer.questions_left
+        return StreamedLabel(answer.label, answer.number, *left, answer.protects)
+
+
+def _identity(key: str | Path | None) -> Identity:
+    return Identity.load_or_create(Path(key) if key is not None else user_state() / CONSUMER_KEY)
+
+
+def consumer_key(key: str | Path | None = None) -> str:
+    """Return the public key of a consumer, which is made if there is none; a curator's operator names it.
+
+    ``key`` is the file of the private key; by default one in this user's own state.
+    """
+    return _identity(key).public
+
+
+def read_points(place: Path) -> list[list[float]]:
+    """Return the points of a CSV file, one a line; ``-`` is the standard input. BadData names a line that is none."""
+    if str(place) == "-":
+        lines = sys.stdin.read().splitlines()
+    else:
+        try:
+            lines = place.read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            raise BadData(f"{place} cannot be read as text") from None
+    points = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            points.append([float(cell) for cell in line.split(",")])
+        except ValueError:
+            raise BadData(f"line {number} of {place} is not a point: numbers with commas between are wanted") from None
+    return points
