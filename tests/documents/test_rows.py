@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from common.scenario.loading import shipped
 from tests.documents import table, unrun
 from tests.documents.jobs import BETA
 from tests.documents.parsing import examples, named_only, options, understood
@@ -164,3 +165,16 @@ def test_the_changelog_begins_with_this_version_and_its_day_or_what_came_after()
     released = rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)"
     assert re.fullmatch("Unreleased" if ".dev" in version else released, heads[0])
     assert len({head.split()[0] for head in heads}) == len(heads)
+
+
+def test_every_scenario_and_every_line_of_the_papers_says_what_runs_it_and_which_tests_hold_it() -> None:
+    text = (ROOT / "docs" / "papers.md").read_text("utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+    ]
+    rows = [row for row in rows if row[0] != "what"]
+    assert len(rows) > 40
+    for what, runs, held, differs in rows:
+        assert runs.startswith("not here") != bool(re.search(r"`tests/[\w/]+\.py`", held)), what
+        assert differs or runs.startswith("not here"), what
+    assert [name for name in shipped() if f"`{name}`" not in text] == []
