@@ -31,8 +31,7 @@ from curator.sample.base import LocalSample, Sample
 from curator.sample.placement import open_sample
 from curator.startup import check_room
 from local_agent.answers import answer_mass, answer_together
-from referee.collection.batches import form_mass
-from referee.collection.order import Order, commitment, public_randomness, simulated
+from referee.collection.order import Order, commitment, form_mass, public_randomness, simulated
 from referee.collection.roster import Roster
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import begun, drive

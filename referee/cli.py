@@ -458,8 +458,8 @@ def audit_privacy_command(
         raise typer.Exit(1)
 
 
-for name, further in (cli_results.COMMANDS | cli_services.COMMANDS).items():
-    app.command(name)(further)
+for further in (*cli_results.COMMANDS, *cli_services.COMMANDS):
+    app.command(further.__name__.removesuffix("_command"))(further)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -212,10 +211,4 @@ def audit_command(
         raise typer.Exit(3)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "audit": audit_command,
-    "model": model_command,
-    "predict": predict_command,
-    "export": export_command,
-    "report": report_command,
-}
+COMMANDS = (audit_command, model_command, predict_command, export_command, report_command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,8 +143,7 @@ class WitnessOptions:
     def clients(self) -> list[WitnessClient]:
         """Return a client of each witness.
 
-        Raises:
-            BadInput: If the beacon is asked for and no witness is named.
+        BadInput if the beacon is asked for and no witness is named.
         """
         from common.core.errors import BadInput
         from common.net.client import WITNESS_TOKEN, WitnessClient
@@ -220,8 +219,7 @@ def serve_command(
 def _tokens() -> dict[str, str]:
     """Return the tokens of the environment by what they admit to.
 
-    Raises:
-        BadInput: If one that is needed is missing, or one is too short.
+    BadInput if one that is needed is missing, or one is too short.
     """
     from common.core.errors import BadInput
     from common.net.app import metrics_token
@@ -405,10 +403,4 @@ def page_beside(url: str, token: str, port: int) -> Iterator[None]:
                 process.wait()
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "serve": serve_command,
-    "key": key_command,
-    "witness": witness_command,
-    "certificates": certificates_command,
-    "backup": backup_command,
-}
+COMMANDS = (serve_command, key_command, witness_command, certificates_command, backup_command)

@@ -60,17 +60,9 @@ class QuestionQueries(Tables):
     def open_question(self, question: StoredQuestion, entry: SignedEntry) -> None:
         """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
         with self._driving() as connection:
-            connection.execute(
-                insert(QUESTIONS).values(
-                    run=question.run,
-                    question=question.question,
-                    query=json.dumps(question.query),
-                    parts=_parts(question),
-                    asked=question.asked,
-                    open=question.open,
-                    answered=0,
-                )
-            )
+            row = {**asdict(question), "query": json.dumps(question.query), "parts": _parts(question), "answered": 0}
+            del row["key"], row["again"]  # the database counts; the parts say it
+            connection.execute(insert(QUESTIONS).values(row))
             for part in question.parts if question.again is None else ():
                 next_ones = (COHORTS.c.first == part.cohort) & (COHORTS.c.used == part.start)
                 if connection.execute(update(COHORTS).where(next_ones).values(used=part.stop)).rowcount != 1:
@@ -135,9 +127,7 @@ class QuestionQueries(Tables):
         return int(self._value(select(func.max(REPORTS.c.number))) or 0)
 
     def add_reports(
-        self,
-        newest: int,
-        choose: Callable[[Sequence[Taken], AbstractSet[int]], Sequence[tuple[int, StoredReport]]],
+        self, newest: int, choose: Callable[[Sequence[Taken], AbstractSet[int]], Sequence[tuple[int, StoredReport]]]
     ) -> None:
         """Store reports, in one transaction that no other process has at the same time, numbered without gaps.
 
@@ -331,15 +321,8 @@ class RunQueries(Tables):
 
 
 def _run(row: Row[Any]) -> StoredRun:
-    return StoredRun(
-        run=row.run,
-        request=row.request,
-        scenario=json.loads(row.scenario),
-        seed=row.seed,
-        status=row.status,
-        configuration=None if row.configuration is None else json.loads(row.configuration),
-        result=None if row.result is None else json.loads(row.result),
-    )
+    configuration, result = (None if text is None else json.loads(text) for text in (row.configuration, row.result))
+    return StoredRun(row.run, row.request, json.loads(row.scenario), row.seed, row.status, configuration, result)
 
 
 class AgentQueries(Tables):

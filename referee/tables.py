@@ -8,26 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Double,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Select,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    insert,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 
 from common.core.database import DatabaseSchema, alone, count_commits, database_bytes, open_database
 from common.core.errors import Superseded
@@ -120,71 +101,71 @@ class StoredRun:
 ENROLLING, REPORTING, LEASING = 1, 2, 3
 DRIVER = "driver"  # the name of the lease: its holder drives all runs
 
-TABLES = MetaData()
+TABLES = sa.MetaData()
 
 
-def _key(name: str, kind: Any = BigInteger, *constraints: Any) -> Column[Any]:
+def _key(name: str, kind: Any = sa.BigInteger, *constraints: Any) -> sa.Column[Any]:
     """Return a column of a primary key, which nothing counts up."""
-    return Column(name, kind, *constraints, primary_key=True, autoincrement=False)
+    return sa.Column(name, kind, *constraints, primary_key=True, autoincrement=False)
 
 
-def _table(name: str, *columns: Any, **required: Any) -> Table:
+def _table(name: str, *columns: Any, **required: Any) -> sa.Table:
     """Return a table of these columns, and of required ones by name and type."""
-    return Table(name, TABLES, *columns, *(Column(name, kind, nullable=False) for name, kind in required.items()))
+    return sa.Table(name, TABLES, *columns, *(sa.Column(name, kind, nullable=False) for name, kind in required.items()))
 
 
-TOKENS = _table("tokens", _key("purpose", String(16)), _key("sha256", String(64)))
-PARTICIPANTS = _table("participants", _key("first"), key=LargeBinary(32), agents=BigInteger)
-VOUCHERS = _table("vouchers", _key("first"), voucher=LargeBinary)
-POLICIES = _table("policies", _key("first"), policy=Text)
-COHORTS = _table("cohorts", _key("first"), agents=BigInteger, seed=Text, used=BigInteger)
+TOKENS = _table("tokens", _key("purpose", sa.String(16)), _key("sha256", sa.String(64)))
+PARTICIPANTS = _table("participants", _key("first"), key=sa.LargeBinary(32), agents=sa.BigInteger)
+VOUCHERS = _table("vouchers", _key("first"), voucher=sa.LargeBinary)
+POLICIES = _table("policies", _key("first"), policy=sa.Text)
+COHORTS = _table("cohorts", _key("first"), agents=sa.BigInteger, seed=sa.Text, used=sa.BigInteger)
 RUNS = _table(
     "runs",
-    _key("run", String(64)),
-    Column("position", Integer, nullable=False, unique=True),
-    Column("seed", BigInteger),
-    Column("configuration", Text),
-    Column("result", Text),
-    request=String(64),
-    scenario=Text,
-    status=String(16),
+    _key("run", sa.String(64)),
+    sa.Column("position", sa.Integer, nullable=False, unique=True),
+    sa.Column("seed", sa.BigInteger),
+    sa.Column("configuration", sa.Text),
+    sa.Column("result", sa.Text),
+    request=sa.String(64),
+    scenario=sa.Text,
+    status=sa.String(16),
 )
 QUESTIONS = _table(
     "questions",
-    Column("key", Integer, primary_key=True),
-    Column("run", String(64), ForeignKey("runs.run"), nullable=False),
-    Column("question", Integer, nullable=False),
-    Column("open", Boolean, nullable=False, index=True),
-    UniqueConstraint("run", "question"),
-    query=Text,
-    parts=Text,
-    asked=BigInteger,
-    answered=BigInteger,
+    sa.Column("key", sa.Integer, primary_key=True),
+    sa.Column("run", sa.String(64), sa.ForeignKey("runs.run"), nullable=False),
+    sa.Column("question", sa.Integer, nullable=False),
+    sa.Column("open", sa.Boolean, nullable=False, index=True),
+    sa.UniqueConstraint("run", "question"),
+    query=sa.Text,
+    parts=sa.Text,
+    asked=sa.BigInteger,
+    answered=sa.BigInteger,
 )
 REPORTS = _table(
     "reports",
-    _key("number", BigInteger().with_variant(Integer, "sqlite")),
-    Column("question", Integer, nullable=False, index=True),
-    slot=BigInteger,
-    individual=Boolean,
-    report_id=LargeBinary(16),
-    answered=BigInteger,
-    signature=LargeBinary(64),
-    body=LargeBinary,
-    message=LargeBinary,
+    _key("number", sa.BigInteger().with_variant(sa.Integer, "sqlite")),
+    sa.Column("question", sa.Integer, nullable=False, index=True),
+    slot=sa.BigInteger,
+    individual=sa.Boolean,
+    report_id=sa.LargeBinary(16),
+    answered=sa.BigInteger,
+    signature=sa.LargeBinary(64),
+    body=sa.LargeBinary,
+    message=sa.LargeBinary,
 )
 ENTRIES = _table(
     "entries",
-    _key("run", String(64), ForeignKey("runs.run")),
-    _key("index", Integer),
-    Column("step", Integer),
-    kind=String(32),
-    line=Text,
+    _key("run", sa.String(64), sa.ForeignKey("runs.run")),
+    _key("index", sa.Integer),
+    sa.Column("step", sa.Integer),
+    kind=sa.String(32),
+    line=sa.Text,
 )
-CHECKPOINTS = _table("checkpoints", _key("run", String(64)), _key("entries", Integer), kept=Text)
-IDENTITY = _table("identity", _key("name", String(16)), key=String(64))
-LEASES = _table("leases", _key("name", String(16)), holder=String(64), token=BigInteger, expires=Double)
-REJECTIONS = _table("rejections", _key("process", String(64)), _key("reason", String(32)), count=BigInteger)
+CHECKPOINTS = _table("checkpoints", _key("run", sa.String(64)), _key("entries", sa.Integer), kept=sa.Text)
+IDENTITY = _table("identity", _key("name", sa.String(16)), key=sa.String(64))
+LEASES = _table("leases", _key("name", sa.String(16)), holder=sa.String(64), token=sa.BigInteger, expires=sa.Double)
+REJECTIONS = _table("rejections", _key("process", sa.String(64)), _key("reason", sa.String(32)), count=sa.BigInteger)
 SCHEMA = DatabaseSchema(
     "the referee's database",
     TABLES,
@@ -195,8 +176,8 @@ SCHEMA = DatabaseSchema(
 
 # Made once: to make a statement takes longer than to carry it out. The shared lock on the row lets nobody take the
 # lease before the transaction of its holder has ended.
-_HELD = select(LEASES.c.token).where(LEASES.c.name == DRIVER).with_for_update(read=True)
-_ADD_ENTRY = insert(ENTRIES)
+_HELD = sa.select(LEASES.c.token).where(LEASES.c.name == DRIVER).with_for_update(read=True)
+_ADD_ENTRY = sa.insert(ENTRIES)
 _ROWS = 10_000  # rows that are read at a time
 
 
@@ -218,28 +199,28 @@ class Tables:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _all(self, query: Select[Any]) -> Sequence[Any]:
+    def _all(self, query: sa.Select[Any]) -> Sequence[Any]:
         with self._engine.connect() as connection:
             return connection.execute(query).all()
 
-    def _value(self, query: Select[Any], given: Mapping[str, Any] | None = None) -> Any:
+    def _value(self, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> Any:
         """Return the first value of the first row, None if there is none."""
         with self._engine.connect() as connection:
             return connection.execute(query, given).scalar()
 
-    def _each(self, query: Select[Any]) -> Iterator[Any]:
+    def _each(self, query: sa.Select[Any]) -> Iterator[Any]:
         """Go through rows that need not fit into memory."""
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
             yield from connection.execute(query)
 
     @contextmanager
-    def _alone(self, turn: int) -> Iterator[Connection]:
+    def _alone(self, turn: int) -> Iterator[sa.Connection]:
         with self._engine.begin() as connection:
             alone(connection, turn)
             yield connection
 
     @contextmanager
-    def _driving(self, turn: int = LEASING) -> Iterator[Connection]:
+    def _driving(self, turn: int = LEASING) -> Iterator[sa.Connection]:
         """Begin a transaction of the driver, which holds the lease until it has ended; else write nothing."""
         with self._engine.begin() as connection:
             if turn != LEASING or connection.dialect.name == "sqlite":
@@ -254,21 +235,21 @@ class Tables:
         if self.fence is None:
             raise Superseded("another process drives the runs of this referee: this one writes nothing")
 
-    def _now(self, connection: Connection) -> float:
+    def _now(self, connection: sa.Connection) -> float:
         if connection.dialect.name == "sqlite":
             return time.time()
-        return float(connection.execute(text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")).scalar_one())
+        return float(connection.execute(sa.text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")).scalar_one())
 
     def check_writable(self) -> None:
         """Begin to write, and take it back; raises SQLAlchemyError if the database cannot be written at present."""
         with self._engine.connect() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-            connection.execute(update(IDENTITY).values(key=IDENTITY.c.key))
+            connection.execute(sa.update(IDENTITY).values(key=IDENTITY.c.key))
             connection.rollback()
 
     def _insert_all(
-        self, connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+        self, connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
     ) -> None:
         """Insert many rows, without what SQLAlchemy does for each value."""
         if not rows:
@@ -284,6 +265,6 @@ class Tables:
         columnwise = tuple(list(column) for column in zip(*rows, strict=True))
         connection.exec_driver_sql(f"{into} SELECT * FROM unnest({arrays})", columnwise)  # noqa: S608 - our own names
 
-    def _insert_entry(self, connection: Connection, run: str, entry: SignedEntry, step: int | None = None) -> None:
+    def _insert_entry(self, connection: sa.Connection, run: str, entry: SignedEntry, step: int | None = None) -> None:
         row = {"run": run, "index": entry.index, "step": step, "kind": entry.kind, "line": entry.line()}
         connection.execute(_ADD_ENTRY, row)

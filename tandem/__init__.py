@@ -30,29 +30,9 @@ if TYPE_CHECKING:
     from tandem.runs import Audit, Run, audit, plan, run
     from tandem.stream import LabelStream, StreamedLabel, consumer_key
 
-__all__ = [
-    "Audit",
-    "DataNote",
-    "DomainAdapter",
-    "DomainAdapterRegressor",
-    "Guarantee",
-    "LabelStream",
-    "Model",
-    "Run",
-    "StreamedLabel",
-    "TransferClassifier",
-    "as_sklearn",
-    "audit",
-    "consumer_key",
-    "describe",
-    "export",
-    "load_model",
-    "plan",
-    "predict",
-    "predict_proba",
-    "record_of",
-    "run",
-]
+__all__ = ["Audit", "DataNote", "DomainAdapter", "DomainAdapterRegressor", "Guarantee", "LabelStream", "Model", "Run"]
+__all__ += ["StreamedLabel", "TransferClassifier", "as_sklearn", "audit", "consumer_key", "describe", "export"]
+__all__ += ["load_model", "plan", "predict", "predict_proba", "record_of", "run"]
 
 _RUNS = frozenset({"Audit", "Run", "audit", "plan", "run"})
 _STREAM = frozenset({"LabelStream", "StreamedLabel", "consumer_key"})

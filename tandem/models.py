@@ -112,16 +112,14 @@ def describe(place: Any) -> list[str]:
 def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return an individual's record as ``local-agent answer`` takes it: ``{"features": [...], "label": 1 or -1}``.
 
-    It is, to the bit, what the same fields would become as a row of the scenario's target table.
+    It is, to the bit, what the same fields would become as a row of the scenario's target table. BadScenario if the
+    scenario is not valid, or its target people are simulated. BadData if a field is missing, a number is none, the
+    label is none of the two, or ``where`` keeps other people.
 
     Args:
         scenario: A shipped name, a YAML file, or a tree of its keys.
         fields: By the names of the table's columns, the label's among them: numbers, texts, booleans; None where a
             value is not known. Further fields are left alone.
-
-    Raises:
-        BadScenario: If the scenario is not valid, or its target people are simulated.
-        BadData: If a field is missing, a number is none, the label is none of the two, or ``where`` keeps other people.
     """
     if isinstance(scenario, Mapping):
         table = parse(dict(scenario)).target.table

@@ -84,19 +84,6 @@ def view(folder: Path, result: dict[str, Any]) -> RunView:
     return run_view(read_run(folder)[0], result, result["rounds"])
 
 
-def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
-    """Draw a run: its rounds against the level, else its candidates, else its one estimate."""
-    found, name = view(folder, result), run_name(result)
-    if found.rounds:
-        return Drawing(str(pages.by_round(found, name)))
-    entries = found.candidates
-    if not entries and found.estimate is not None:
-        entries = (ChartEntry("this run's answer", found.estimate.value, "estimate", found.estimate),)
-    if not entries:
-        raise BadInput("this run estimated no loss, so that there is nothing to draw; its result has its answer")
-    return Drawing(compared(entries, found.level, found.measure, name=name))
-
-
 def _name(content: Any) -> str:
     return f"tandem-{canonical.digest(content)[:12]}"
 
@@ -106,8 +93,7 @@ def run_name(result: dict[str, Any]) -> str:
     return _name([result[key] for key in ("scenario", "answer", "estimate", "rounds")])
 
 
-AnyScenario = str | Path | Mapping[str, Any]
-"""The name of a shipped scenario, a YAML file, or a tree of the same keys."""
+AnyScenario = str | Path | Mapping[str, Any]  # the name of a shipped scenario, a YAML file, or a tree of the same keys
 
 
 @dataclass(frozen=True)
@@ -137,7 +123,15 @@ class Run:
 
         BadInput says that the run estimated no loss, NotFound that the run folder is gone, with the scenario in it.
         """
-        return drawn(self.folder, self.result)
+        found, name = view(self.folder, self.result), run_name(self.result)
+        if found.rounds:
+            return Drawing(str(pages.by_round(found, name)))
+        entries = found.candidates
+        if not entries and found.estimate is not None:
+            entries = (ChartEntry("this run's answer", found.estimate.value, "estimate", found.estimate),)
+        if not entries:
+            raise BadInput("this run estimated no loss, so that there is nothing to draw; its result has its answer")
+        return Drawing(compared(entries, found.level, found.measure, name=name))
 
     def _repr_html_(self) -> str | None:
         try:

@@ -1,7 +1,7 @@
 """An issuer beside a bench, and people who have its credentials: what tests of vouching begin with."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -80,10 +80,10 @@ def enrolment(agent: LightAgent | Identity, **shown: object) -> Signed:
     return Signed.model_validate_json(agent._signed(message.KIND, canonical.encode(message.wire())))
 
 
-def answer(bench: Bench, agents: Sequence[LightAgent]) -> None:
-    """Let individuals answer what they are asked."""
+def answer(bench: Bench, agents: Sequence[LightAgent], keep: Callable[[Signed], bool] = lambda report: True) -> None:
+    """Let individuals answer what they are asked; the reports that are not to be kept are lost."""
     found = bench.referee.collection.poll([Signed.model_validate_json(agent.poll()) for agent in agents])
     asked = zip(agents, found, strict=True)
     reports = [agent.answer(question) for agent, question in asked if isinstance(question, bytes)]
-    sent = [Sent(Signed.model_validate_json(report)) for report in reports]
+    sent = [Sent(report) for report in map(Signed.model_validate_json, reports) if keep(report)]
     assert not any(bench.referee.collection.accept(claims(sent)))

@@ -23,8 +23,7 @@ from referee.protocols.base import small_ball
 from referee.runfolder import pack_reports, write_run
 from referee.runs.curator import CuratorPort
 from referee.service.referee import Referee, public
-from referee.service.witness import witness_app
-from referee.witness_log import WitnessLog
+from referee.service.witness import WitnessLog, witness_app
 
 TOKEN = "enrolment-token"
 SEED = 1

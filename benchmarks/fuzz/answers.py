@@ -24,7 +24,7 @@ from issuer.issuer import Keys
 from local_agent.client import IssuerClient, RefereeClient
 from referee.runs.curator import check_release, check_terms
 from referee.service.referee import CuratorClient
-from referee.witness_log import WitnessLog
+from referee.service.witness import WitnessLog
 
 URL = "http://peer"
 

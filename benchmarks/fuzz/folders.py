@@ -34,8 +34,7 @@ from referee.service.referee import public
 from referee.view import models
 from referee.view.audited import audit_document, audit_lines
 from referee.view.pages import view_of, write_report
-from tandem.ui.folders import RunFolders
-from tandem.ui.transcripts import Transcript, checkpoint_row, history_checked, story
+from tandem.ui.folders import RunFolders, Transcript, checkpoint_row, history_checked, story
 
 OUTSIDE = "outside"
 """Beside the folder: what its links lead to."""

@@ -21,7 +21,7 @@ from common.net.oblivious.gateway import PURPOSE
 from common.scenario.scenario import ResolvedScenario
 from issuer.issuer import Keys
 from referee.runfolder import pack_reports
-from referee.witness_log import WitnessLog
+from referee.service.witness import WitnessLog
 
 AGENT = "agent-0"
 """Whose exchange with the referee is recorded."""

@@ -25,7 +25,7 @@ from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, Gatew
 from common.net.oblivious.gateway import PURPOSE
 from local_agent.client import RelayedClient
 from referee.service.referee import CuratorClient
-from referee.witness_log import WitnessLog
+from referee.service.witness import WitnessLog
 
 SEATS = ("curator", "witness", "relay")
 AGENT = "agent-0"

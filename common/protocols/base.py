@@ -157,8 +157,7 @@ class Problem(Value):
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
 
-        Raises:
-            BadScenario, BadInput: If there is no such number: says what would have to change.
+        BadScenario or BadInput if there is no such number: says what would have to change.
         """
 
 

@@ -24,7 +24,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import LEAST_EPSILON
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.protocols.blender import threshold
+from common.protocols.frequencies import threshold
 from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.selection import random_bits
 

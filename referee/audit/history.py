@@ -84,8 +84,7 @@ def kept_in(folder: Path) -> list[StoredCheckpoint]:
 def receipts_at(places: Iterable[Path]) -> list[Signed]:
     """Return the receipts in files, or in all files of directories.
 
-    Raises:
-        BadData: If a file is no receipt, or there is none in a place.
+    BadData if a file is no receipt, or there is none in a place.
     """
     where = "give a file of an agent's receipts, or their directory"
     return _documents_at(places, RECEIPT, "receipt", Signed.parse, where)

@@ -49,8 +49,7 @@ class Range(NamedTuple):
     def read(self, name: str, value: Any) -> float:
         """Return a value that is in range.
 
-        Raises:
-            AuditFailed: If it is none: no number, NaN, too small or too large.
+        AuditFailed if it is none: no number, NaN, too small or too large.
         """
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (number and self.low <= value <= self.high) or (self.integer and value != int(value)):

@@ -28,10 +28,9 @@ from common.privacy.events import Event, NoEvent
 from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.scenario import ResolvedScenario
 from referee.collection.aggregation import add_up
-from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import grant_of, unpacked, vouched
-from referee.collection.judging import Asked, Refusal, judge, payload, read, verified
-from referee.collection.order import public_randomness
+from referee.collection.judging import Asked, judge, payload, read, verified
+from referee.collection.order import AnyBatch, form_batch, public_randomness
 from referee.collection.roster import Roster, participants_root
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import begun, drive
@@ -457,10 +456,6 @@ def _judged(group: list[StoredReport], asked: Asked, place: Place) -> list[Store
                 f"transcript says, or its report was changed"
             )
         signed = signed_bytes(kind, what, key, report.signature.hex())
-        try:
-            accepted = judge(read(signed, what, None if report.individual else report.body), asked)
-        except Refusal as refusal:
-            raise place.failed(refusal.problem.detail) from None
-        if accepted != report:
+        if judge(read(signed, what, None if report.individual else report.body), asked) != report:
             raise place.failed(f"the report of {key[:16]}... is not stored as it was signed")
     return group

@@ -19,8 +19,8 @@ from common.log.merkle import RunningRoot, Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree
 from common.log.transcript import SignedEntry
 from common.net.messages import MAX_LISTED
-from referee.collection.batches import MassBatch
-from referee.collection.judging import Asked, Refusal, asked_slots
+from referee.collection.judging import Asked, asked_slots
+from referee.collection.order import MassBatch
 from referee.collection.questions import OpenQuestions
 from referee.store import RefereeStore
 from referee.tables import StoredReport
@@ -133,18 +133,14 @@ class Proofs:
     def prove(self, request: ProofRequest) -> Proof:
         """Return the proof for the participant that asks, who has signed that.
 
-        Raises:
-            NotFound: If there is no such question, no report of this participant on it, or no checkpoint behind it yet.
-            PatternViolation: If this participant was not asked, or the question is still open.
+        NotFound if there is no such question, no report of this participant on it, or no checkpoint behind it yet.
+        PatternViolation if this participant was not asked, or the question is still open.
         """
         run, number, since = request.run, request.question, request.since
         taking = self._questions.known(run, number)
         if taking.open:
             raise PatternViolation(f"question {number} of run {run!r} still takes answers: ask again once it is closed")
-        try:
-            asked_slots(request.participant, taking.asked)
-        except Refusal as refusal:
-            raise refusal.problem from None
+        asked_slots(request.participant, taking.asked)
         stored = taking.number_of(request.participant)
         if not stored:
             raise NotFound(f"no report of this participant on question {number} of run {run!r} is stored")

@@ -29,19 +29,17 @@ from common.log.transcript import append
 from common.net import messages
 from common.net.messages import AnySigned, field, parse_payload
 from referee.collection.aggregation import add_up
-from referee.collection.batches import passed_over, take
 from referee.collection.enrolment import Registrar
 from referee.collection.judging import (
     Claim,
-    Refusal,
     asked_slots,
     check_asked,
     check_configuration,
     closed,
     judge,
-    problem_of,
     verified_payload,
 )
+from referee.collection.order import passed_over, take
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.collection.roster import longest_pause
 from referee.store import RefereeStore
@@ -235,8 +233,7 @@ class ReportCollection:
             raise ConfigurationMismatch(f"this declines another assignment than that of question {parsed.question}")
         if not taking.open:
             raise closed(parsed.question)
-        if position not in taking.declined and not taking.number(position):
-            taking.decline(position, parsed.reason, len(slots))
+        taking.decline(position, parsed.reason, len(slots))
 
     def room(self, headers: Sequence[AnySigned]) -> list[int | TandemError]:
         """Return for the header of each hosted population's report how many bytes of answers may follow it.
@@ -298,8 +295,8 @@ class ReportCollection:
             if known is None and stored:
                 known = self._store.report(stored)
             accepted = judge(claim, taking.asked, known, taking.open)
-        except (Refusal, TandemError) as error:
-            return problem_of(error)
+        except TandemError as error:
+            return error
         return AcceptableReport(claim, taking, accepted, accepted is not known)
 
     def _keep(self, fresh: dict[int, AcceptableReport]) -> list[int]:
@@ -348,8 +345,8 @@ def _outcomes(
         try:
             verified_payload(signed, kind)
             found.append(judge(signed))
-        except (Refusal, TandemError) as error:
-            found.append(problem_of(error))
+        except TandemError as error:
+            found.append(error)
         except (SQLAlchemyError, OSError):
             found.append(CannotWrite(_LATER))
     return found

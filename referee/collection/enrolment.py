@@ -14,17 +14,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from common.core import canonical
-from common.core.errors import (
-    BadMessage,
-    CannotWrite,
-    Conflict,
-    NotVouched,
-    PolicyRefused,
-    Refused,
-    TandemError,
-    Unauthorized,
-)
+from common.core import canonical, errors
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import Credential, Grant, IssuerKey, check_credential, check_grant, read_voucher, stored
 from common.net import messages
@@ -82,7 +72,7 @@ class Registrar:
     def authorize(self, purpose: str, token: str) -> None:
         """Check a token for a purpose."""
         if (purpose, token_hash(token)) not in self._tokens:
-            raise Unauthorized(
+            raise errors.Unauthorized(
                 f"this needs a valid {purpose} token (Authorization: Bearer ...): it is missing, wrong, or was "
                 f"replaced by another; take the TANDEM_{purpose.upper()}_TOKEN with which the referee was last started"
             )
@@ -97,7 +87,7 @@ class Registrar:
         if ("metrics", token_hash(token)) not in self._tokens:
             self.authorize("operator", token)
 
-    def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | TandemError]:
+    def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | errors.TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
 
         What a participant says of its policy is kept; what it says later takes the place of that.
@@ -113,7 +103,7 @@ class Registrar:
                 allow.
             CannotWrite: If nothing can be stored at present; for all of them, then.
         """
-        outcomes: list[messages.Enrolment | TandemError] = []
+        outcomes: list[messages.Enrolment | errors.TandemError] = []
         vouchers: dict[str, bytes] = {}
         policies: dict[str, str] = {}
         for signed, token in requests:
@@ -126,15 +116,15 @@ class Registrar:
                 if wanted.policy is not None:
                     policies[signed.key] = canonical.encode(wanted.policy.wire()).decode()
                 outcomes.append(wanted)
-            except TandemError as error:
+            except errors.TandemError as error:
                 outcomes.append(error)
         keys = [signed.key for signed, _ in requests]
         try:
             self._number(keys, outcomes, vouchers, policies)
         except (SQLAlchemyError, OSError):
-            return [CannotWrite(_LATER) for _ in requests]
+            return [errors.CannotWrite(_LATER) for _ in requests]
         found = [
-            wish if isinstance(wish, TandemError) else self._confirmation(key, wish.agents)
+            wish if isinstance(wish, errors.TandemError) else self._confirmation(key, wish.agents)
             for key, wish in zip(keys, outcomes, strict=True)
         ]
         kind = messages.Enrolled.KIND
@@ -148,7 +138,7 @@ class Registrar:
     def _number(
         self,
         keys: Sequence[str],
-        outcomes: Sequence[messages.Enrolment | TandemError],
+        outcomes: Sequence[messages.Enrolment | errors.TandemError],
         vouchers: dict[str, bytes],
         policies: dict[str, str],
     ) -> None:
@@ -188,7 +178,7 @@ class Registrar:
                 self.roster.extend(fresh)
         self._store.renew_policies(renewed)
 
-    def _used_place(self, key: str, wish: messages.Enrolment | TandemError) -> int | None:
+    def _used_place(self, key: str, wish: messages.Enrolment | errors.TandemError) -> int | None:
         """Return the newest place of an individual that would be asked again, if it was asked there already.
 
         Only then it gets a further one: so no run finds two places of one key at which nobody was asked.
@@ -225,7 +215,13 @@ class Registrar:
 
     def vouched(self, agents: int) -> dict[str, Any] | None:
         """Return what a run's transcript says of who vouches for its first so many agents; None where nobody does."""
-        return announced(self._store.vouchers(agents), self.issuers)
+        digest, count = hashlib.sha256(), 0
+        for piece in packed(self._store.vouchers(agents)):
+            digest.update(piece)
+            count += 1
+        if not count and not self.issuers:
+            return None
+        return {"issuers": [issuer.wire() for issuer in self.issuers], "count": count, "sha256": digest.hexdigest()}
 
     def enrolled(self) -> dict[str, int]:
         """Return how many are enrolled, of each kind, beside the caps."""
@@ -238,16 +234,16 @@ class Registrar:
             "max_people_per_host": self.caps.people,
         }
 
-    def _confirmation(self, key: str, agents: int) -> bytes | TandemError:
+    def _confirmation(self, key: str, agents: int) -> bytes | errors.TandemError:
         """Return what a participant is told, in canonical JSON, or why it is not enrolled."""
         participant = self.roster.find(key)
         if participant is None:
             enrolled, hosts = self.roster.agents, self.roster.hosts
             beyond = self._beyond(agents, hosts, len(self.roster) - hosts)
             most = f"a referee numbers at most {messages.MAX_AGENTS} agents, {enrolled} are enrolled already"
-            return Refused(beyond or most)
+            return errors.Refused(beyond or most)
         if participant.agents != agents:
-            return Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
+            return errors.Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
         # In canonical JSON, of fields that are valid: this is said by the million.
         confirmation = f'{{"agents":{agents},"first":{participant.first},"participant":"{key}"}}'
         return confirmation.encode("ascii")
@@ -265,7 +261,7 @@ def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequen
     if isinstance(voucher, Signed):
         return check_grant(voucher, key, agents, issuers)[0]
     if agents != 1:
-        raise NotVouched(f"a credential is for one person, the host brings {agents:,}: it needs a grant")
+        raise errors.NotVouched(f"a credential is for one person, the host brings {agents:,}: it needs a grant")
     return check_credential(voucher, key, issuers)
 
 
@@ -274,13 +270,13 @@ def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes
     voucher = enrolment.credential if enrolment.credential is not None else enrolment.grant
     if voucher is None:
         what = "credential (local-agent credential)" if enrolment.agents == 1 else "grant (local-agent host --grant)"
-        raise NotVouched(
+        raise errors.NotVouched(
             f"an issuer must vouch for each participant of this referee: get a {what} of one of its issuers"
         )
     vouched(voucher, key, enrolment.agents, issuers)
     kept = stored(voucher)
     if len(kept) > MAX_VOUCHER:
-        raise BadMessage(f"a grant has at most {MAX_VOUCHER:,} bytes")
+        raise errors.BadMessage(f"a grant has at most {MAX_VOUCHER:,} bytes")
     return kept
 
 
@@ -300,24 +296,13 @@ def unpacked(file: BufferedIOBase) -> Iterator[tuple[int, Credential | Signed]]:
     last = -1
     while head := file.read(_HEAD.size):
         if len(head) < _HEAD.size:
-            raise BadMessage("the file of vouchers ends in the middle of one")
+            raise errors.BadMessage("the file of vouchers ends in the middle of one")
         first, length = _HEAD.unpack(head)
         voucher = file.read(length)
         if len(voucher) < length or first <= last:
-            raise BadMessage("the file of vouchers ends in the middle of one, or is not in the order of agents")
+            raise errors.BadMessage("the file of vouchers ends in the middle of one, or is not in the order of agents")
         last = first
         yield first, read_voucher(voucher)
-
-
-def announced(vouchers: Iterable[tuple[int, bytes]], issuers: Sequence[IssuerKey]) -> dict[str, Any] | None:
-    """Return what a transcript's first entry says of vouchers; None where nobody vouches for anybody."""
-    digest, count = hashlib.sha256(), 0
-    for piece in packed(vouchers):
-        digest.update(piece)
-        count += 1
-    if not count and not issuers:
-        return None
-    return {"issuers": [issuer.wire() for issuer in issuers], "count": count, "sha256": digest.hexdigest()}
 
 
 Policies = Sequence[tuple[AgentPolicy, int]]
@@ -339,7 +324,7 @@ def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Po
                 found[why] = found.get(why, 0) + agents
         refusing, reasons = sum(found.values()), ", ".join(f"{agents:,} {why}" for why, agents in found.items())
         if 0 < enrolled <= refusing:
-            raise PolicyRefused(
+            raise errors.PolicyRefused(
                 f"no enrolled agent accepts questions of kind {kind!r}, which this run asks: {reasons}; no agent was "
                 "asked, and nothing of the curator's budget is spent. Change the scenario, or have agents enrol that "
                 "accept it (local-agent answer --accept, --refuse, --epsilon)"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from nacl import bindings
@@ -35,7 +35,7 @@ from common.local.queries.query import Query
 from common.log.receipts import receipt_for
 from common.net import messages as signed_messages
 from common.net.messages import AnySigned, Assignment, MassAssignment, PackedReport, Report, pack_index, report_payload
-from referee.collection.batches import AnyBatch, MassBatch, assign
+from referee.collection.order import AnyBatch, MassBatch, assign
 from referee.tables import StoredReport
 
 MANY = 1024  # so many for each core are worth a thread on it: what an audit verifies, and no group of requests
@@ -73,32 +73,6 @@ def _verifies(key: bytes, payload: bytes, signature: bytes) -> bool:
     return True
 
 
-Reason = Literal[
-    "another body",
-    "another configuration",
-    "another question",
-    "already answered",
-    "closed",
-    "not asked",
-    "another number of agents",
-    "another assignment",
-]
-
-
-class Refusal(Exception):
-    """A report is not acceptable: why, and what a referee answers to whoever sent it."""
-
-    def __init__(self, reason: Reason, problem: TandemError) -> None:
-        super().__init__(problem.detail)
-        self.reason = reason
-        self.problem = problem
-
-
-def problem_of(error: Refusal | TandemError) -> TandemError:
-    """Return what a referee answers."""
-    return error.problem if isinstance(error, Refusal) else error
-
-
 @dataclass(frozen=True, eq=False)
 class Claim:
     """A report that its participant has signed; whether it answers anything is not known yet.
@@ -131,24 +105,22 @@ def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
     """Return what a message claims whose signature was verified (``payload`` is the message in canonical JSON).
 
     ``body`` has the packed answers of a hosted population; None of an individual. BadMessage says that it is no report,
-    Refusal that the body is another one than was signed.
+    or that the body is another one than was signed.
     """
     if body is None:
         return Claim(signed, payload, signed_messages.parse_payload(signed, Report), None)
     report = PackedReport.parse(signed.message)
     if hashlib.sha256(body).hexdigest() != report.body_sha256:
-        problem = BadMessage("the packed body does not match the SHA-256 in its signed header")
-        raise Refusal("another body", problem)
+        raise BadMessage("the packed body does not match the SHA-256 in its signed header")
     return Claim(signed, payload, report, body)
 
 
 def check_configuration(report: Report | PackedReport, digest: str) -> None:
     """Refuse a report under another configuration than its run's."""
     if report.digest != digest:
-        problem = ConfigurationMismatch(
+        raise ConfigurationMismatch(
             f"the report names configuration {report.digest[:12]}..., the run has {digest[:12]}..."
         )
-        raise Refusal("another configuration", problem)
 
 
 def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_open: bool = True) -> StoredReport:
@@ -156,29 +128,26 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
 
     ``known`` is what the participant has reported on it before, ``still_open`` whether the question takes answers.
 
-    Raises:
-        Refusal, BadMessage: For the first reason of these: it is under another configuration, on another question, none
-            of the answers that the mechanism gives; another one than before; too late; by somebody who was not asked,
-            for another number of agents, to another assignment; answers that are packed wrongly.
+    A problem is the first of these: it is under another configuration (ConfigurationMismatch), on another question
+    (NotFound), none of the answers that the mechanism gives (BadMessage); another one than before (AlreadyAnswered);
+    too late, or by somebody who was not asked (PatternViolation); for another number of agents (BadMessage), to another
+    assignment (ConfigurationMismatch); answers that are packed wrongly (BadMessage).
     """
     report, key, number = claim.report, claim.key, asked.number
     check_configuration(report, asked.digest)
     if (report.run, report.question) != (asked.run, number):
-        problem: TandemError = NotFound(f"this is question {number} of run {asked.run!r}, not {report.question}")
-        raise Refusal("another question", problem)
+        raise NotFound(f"this is question {number} of run {asked.run!r}, not {report.question}")
     body = claim.packed(asked.kind)
     if known is not None:
         if (known.signature.hex(), known.body, payload(known, asked)) != (claim.signed.signature, body, claim.payload):
-            problem = AlreadyAnswered(f"this agent has already answered question {number}")
-            raise Refusal("already answered", problem)
+            raise AlreadyAnswered(f"this agent has already answered question {number}")
         return known
     if not still_open:
-        raise Refusal("closed", closed(number))
+        raise closed(number)
     slots = check_asked(report, key, asked)
     fingerprint = asked.fingerprint(key, slots)
     if report.assignment != fingerprint:
-        problem = ConfigurationMismatch(f"the report answers another assignment than that of question {number}")
-        raise Refusal("another assignment", problem)
+        raise ConfigurationMismatch(f"the report answers another assignment than that of question {number}")
     individual = isinstance(report, Report)
     answered = 1 if individual else count_answers(body, len(slots), asked.kind)
     report_id, signature = bytes.fromhex(report.report_id), bytes.fromhex(claim.signed.signature)
@@ -188,20 +157,19 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
 
 
 def asked_slots(key: str, asked: Asked) -> Indices | range:
-    """Return the slots that a participant was asked about; Refusal if there are none."""
+    """Return the slots that a participant was asked about; PatternViolation if there are none."""
     slots = asked.slots(key)
     if len(slots) == 0:
-        raise Refusal("not asked", PatternViolation(f"this agent was not asked question {asked.number}"))
+        raise PatternViolation(f"this agent was not asked question {asked.number}")
     return slots
 
 
 def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices | range:
-    """Return the slots that a participant was asked about, if it reports on as many agents; else Refusal."""
+    """Return the slots that a participant was asked about, if it reports on as many agents; else BadMessage."""
     slots = asked_slots(key, asked)
     people = 1 if isinstance(report, Report) else report.people
     if people != len(slots):
-        problem = BadMessage(f"question {asked.number} asked {len(slots)} agents of this participant, found {people}")
-        raise Refusal("another number of agents", problem)
+        raise BadMessage(f"question {asked.number} asked {len(slots)} agents of this participant, found {people}")
     return slots
 
 
@@ -261,7 +229,7 @@ class Asked:
         return MassAssignment.KIND if mass else Assignment.KIND
 
     def assignment(self, key: str, slots: Indices | range | None = None) -> bytes:
-        """Return what a participant is asked (:func:`referee.collection.batches.assign`), in canonical JSON.
+        """Return what a participant is asked (:func:`referee.collection.order.assign`), in canonical JSON.
 
         ``slots`` are those of its agents, if they are known already.
         """
@@ -310,8 +278,8 @@ def claims(sent: Sequence[Sent]) -> list[Claim | TandemError]:
         try:
             kind = Report.KIND if body is None else PackedReport.KIND
             found.append(read(signed, verified_payload(signed, kind), body))
-        except (Refusal, TandemError) as error:
-            found.append(problem_of(error))
+        except TandemError as error:
+            found.append(error)
     return found
 
 

@@ -15,9 +15,9 @@ from common.local.mechanisms.mechanism import LocalRandomizer
 from common.local.queries.query import parse_query
 from common.net import messages
 from common.scenario.scenario import parse_resolved
-from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import Registrar
 from referee.collection.judging import Asked
+from referee.collection.order import AnyBatch, form_batch
 from referee.store import RefereeStore
 from referee.tables import StoredQuestion, Taken
 
@@ -53,7 +53,7 @@ class OpenQuestions:
         self._runs: dict[str, Agreed] = {}
         self.newest = store.last_report()
         self.open = list(store.open_questions().values())
-        self.on_question: Callable[[], None] = lambda: None
+        self.on_question: Callable[[], object] = lambda: None
 
     def find(self, run: str, number: int) -> OpenQuestion | None:
         """Return a question of a run, and who has reported on it; one thread at a time reads it from the store."""

@@ -32,10 +32,8 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
     """Run a protocol to its end.
 
     ``exchange`` is called with 0, 1, 2, ... and the message, only for legal messages, and returns the reply.
-
-    Raises:
-        PatternViolation: If the protocol sends, or ends, out of turn; nothing was sent then.
-        PeerMisbehaved: If the curator released something else than the result that was asked for.
+    PatternViolation if the protocol sends, or ends, out of turn; nothing was sent then. PeerMisbehaved if the curator
+    released something else than the result that was asked for.
     """
     number, reply = 0, None
     first: dict[int, int] = {}

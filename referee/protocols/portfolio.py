@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Floats
+from common.core.arrays import Floats
 from common.core.errors import BadMessage, BadScenario
 from common.local.hypotheses.composed import recalibrated
 from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
@@ -105,7 +105,7 @@ class PortfolioPlan:
 
     @property
     def pairs(self) -> bool:
-        return _compares_pairs(self.mechanism, self.settings, self.loss)
+        return compares(self.mechanism, self.settings) and self.loss == "zero-one"
 
     def deviation(self, reweighs: int) -> float:
         """Return about the standard deviation of the noise on a share that is counted after so many reweighs."""
@@ -113,10 +113,6 @@ class PortfolioPlan:
         if reweighs and self.kappa is not None:
             bound = sampling_schedule(self.n, self.kappa, self.eta, 1, reweighs)[0]
         return math.sqrt(2.0) * 2.0 * bound / self.margins
-
-
-def _compares_pairs(mechanism: BitMechanism, settings: Portfolio, loss: Loss) -> bool:
-    return compares(mechanism, settings) and loss == "zero-one"
 
 
 @PROTOCOLS.register("portfolio")
@@ -147,7 +143,7 @@ class PortfolioProtocol(Protocol):
             "loss": True,
             "moment": settings.alone > 0.0,
             "score": settings.recalibrates,
-            "sole-error": _compares_pairs(agents.bit_mechanism, settings, agents.loss),
+            "sole-error": compares(agents.bit_mechanism, settings) and agents.loss == "zero-one",
         }
         return frozenset(kind for kind in asked if asked[kind])
 
@@ -158,13 +154,17 @@ class PortfolioProtocol(Protocol):
         reports = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=plan.loss), plan.reporting)
         labels = _share(plan, reports)
         yield Progress(f"{plan.reporting:,} agents reported their label: a share of {labels[0]:.3f} has +1", {})
-        if plan.alone:
-            candidates.append(("agents alone", (yield from _learn_from_agents(plan))))
+        if plan.moments is not None:
+            answers = yield AskAgents(plan.moments, at_once(plan.alone))
+            yield Progress(f"{answers.asked:,} agents reported a moment of their record: a model of theirs alone", {})
+            alone = discriminant(*averages(plan.moments, answers, plan.mechanism))
+            candidates.append(("agents alone", alone))
         ratios = (1.0, 1.0)
         if settings.recalibrates or settings.raking:
             ratios = yield from _count_labels(plan, labels)
         if settings.raking:
-            yield from _rake_labels(plan, ratios)
+            parts = calibration.rake(np.array(ratios * 2), np.ones(4), plan.eta, TILT_PARTS)
+            yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
         beliefs: dict[int, tuple[float, float]] = {}
         for t in range(1, rounds + 1):
             hypothesis = (yield from ask(Learn(round=t))).hypothesis
@@ -219,19 +219,6 @@ def _count_labels(plan: PortfolioPlan, reports: tuple[float, float]) -> Generato
     return calibration.label_ratios(*reports, held, plan.deviation(0))
 
 
-def _learn_from_agents(plan: PortfolioPlan) -> Generator[Any, Any, Hypothesis]:
-    if plan.moments is None:
-        raise AssertionError("no agents learn alone")
-    answers = yield AskAgents(plan.moments, at_once(plan.alone))
-    yield Progress(f"{answers.asked:,} agents reported a moment of their record: a model of theirs alone", {})
-    return discriminant(*averages(plan.moments, answers, plan.mechanism))
-
-
-def _rake_labels(plan: PortfolioPlan, ratios: tuple[float, float]) -> Generator[Any, Any, None]:
-    parts = calibration.rake(np.array(ratios * 2), np.ones(4), plan.eta, TILT_PARTS)
-    yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
-
-
 @dataclass(frozen=True, eq=False)
 class _Found:
     """What agents and curator reported about a model's score."""
@@ -271,7 +258,8 @@ def _survey(
     summary = sum(len(answers.values) for _, answers in asked)
     precision = max(1.0, summary * clear)
     merged = np.diff([*within.starts, fine.bins])
-    held = CellShares(sample, _certainty(plan, sample, merged, reweighs), within)
+    variances = merged * plan.deviation(reweighs) ** 2 + np.maximum(sample, 0.0).mean(axis=(0, 2)) / plan.n
+    held = CellShares(sample, np.asarray(1.0 / variances), within)
     reported = CellShares(shares, np.full(len(within.starts), precision), within)
     prior = posterior(held, _MODEL).shifted(shift, _STEEP, _FAR)
     masses = reported.masses(held.together.sum(axis=1))
@@ -281,11 +269,6 @@ def _survey(
         cuts = (0.0, -fit.intercepts[0] / fit.slope)
         losses = forecast(reported, prior, ReportedShare(*labels), masses, cuts)
     return _Found(cells, shares, sample, within.middles, fit, precision, tuple(losses))
-
-
-def _certainty(plan: PortfolioPlan, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:
-    people = np.maximum(sample, 0.0).mean(axis=(0, 2)) / plan.n
-    return np.asarray(1.0 / (merged * plan.deviation(reweighs) ** 2 + people))
 
 
 def _judge(

@@ -64,10 +64,8 @@ CURATORS = (
 def check_release(signed: Signed, request: messages.Perform, key: str) -> messages.StoredRelease:
     """Return the release that a curator has sent if it signed it for exactly this request.
 
-    Raises:
-        Forged: If another key signed.
-        PeerMisbehaved: If it answers another request, its ledger does not hold what it showed before, or it declares no
-            privacy event: an audit could not read what the run has cost.
+    Forged if another key signed. PeerMisbehaved if it answers another request, its ledger does not hold what it showed
+    before, or it declares no privacy event: an audit could not read what the run has cost.
     """
     release = messages.StoredRelease.parse(verify(signed, messages.StoredRelease.KIND, key, CURATORS))
     expected = (request.run, request.digest, request.operation_id, request.fingerprint())

@@ -10,19 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
-from common.core.errors import (
-    BadMessage,
-    BadScenario,
-    CannotWrite,
-    PeerError,
-    PeerMisbehaved,
-    PeerUnavailable,
-    PolicyRefused,
-    Refused,
-    RunCancelled,
-    Superseded,
-    TandemError,
-)
+from common.core import errors
 from common.crypto.identity import Identity, Signed
 from common.local.queries.query import Answers, AskAgents
 from common.log.beacon import RevealRequest
@@ -131,13 +119,13 @@ class Execution:
             ended = drive(script, pattern, self._exchange, noticed)
             self._check_answered()
             outcome, status, reason = ended, ended.status, ended.reason
-        except RunCancelled:
+        except errors.RunCancelled:
             status, reason = "cancelled", self._cancellation_summary()
-        except Superseded:
+        except errors.Superseded:
             raise  # whoever drives now goes on where this one was
-        except (Refused, BadScenario, BadMessage) as error:
+        except (errors.Refused, errors.BadScenario, errors.BadMessage) as error:
             status, reason = "refused", error.detail
-        except TandemError as error:
+        except errors.TandemError as error:
             status, reason = "failed", error.detail
         self._acknowledge()
         self._seconds["total"] = time.monotonic() - began
@@ -157,7 +145,7 @@ class Execution:
         if time.monotonic() - self._looked >= LOOK:
             self._looked = time.monotonic()
             if self._store.cancelled(self._run):
-                raise RunCancelled("by the operator")
+                raise errors.RunCancelled("by the operator")
 
     def _wait(self, seconds: float) -> None:
         self._check_cancelled()
@@ -225,7 +213,7 @@ class Execution:
         asked, declined = self._store.asked(self._run), self._collection.declined(self._run)
         if 0 < asked <= sum(declined.values()):
             reasons = ", ".join(f"{reason} {agents:,}" for reason, agents in declined.items())
-            raise PolicyRefused(
+            raise errors.PolicyRefused(
                 f"all {asked:,} agents that were asked decline to answer: {reasons}; their own rules, or their "
                 "lifetime budgets, do not allow what the scenario asks"
             )
@@ -238,10 +226,10 @@ class Execution:
             try:
                 with time_limit(float("inf"), self._check_lease):
                     return ask()
-            except (PeerError, CannotWrite) as error:
-                doubts += isinstance(error, PeerMisbehaved)
+            except (errors.PeerError, errors.CannotWrite) as error:
+                doubts += isinstance(error, errors.PeerMisbehaved)
                 if doubts > DOUBTS:
-                    raise PeerMisbehaved(
+                    raise errors.PeerMisbehaved(
                         f"{error.words}. No agent is asked before every witness of this referee knows of the run: it "
                         "ends here: fix that witness, or start the referee without it"
                     ) from None
@@ -280,7 +268,7 @@ class Execution:
         self._check_cancelled()
         while (lacking := self.lacking()) is not None:
             if clock() >= deadline:
-                raise PeerUnavailable(
+                raise errors.PeerUnavailable(
                     f"the scenario wants {self._wanted} agents that were never asked, {self._available()} are enrolled "
                     f"(a run asks each once): start more, or lower agents.count"
                 )
@@ -312,7 +300,12 @@ class Execution:
             signed, terms = self._patiently(
                 self._curator.open_run, asked, lambda reported: check_terms(reported, self._configuration)
             )
-            self._check_known(signed.key, terms)
+            for run, seen in self._store.heads(signed.key):
+                if not terms.ledger.extends(seen):  # it has forgotten what it showed in an earlier run
+                    raise errors.PeerMisbehaved(
+                        f"{behind('the referee', seen, terms.ledger.head)} (run {run!r}). What was released there "
+                        "counts as spent: the curator must put its newest ledger back"
+                    )
             last = not self._configuration.beacon
             seeds = shares_in(self._configuration, self._store.cohorts(), OrderEntropy(terms.share)) if last else None
             self._record("terms", {"terms": signed.wire()}, _TERMS, seeds)
@@ -347,15 +340,6 @@ class Execution:
         if terms is None or drawn is None or agreed is None:
             return OrderEntropy(None if terms is None else terms.share)
         return check_beacon(drawn.body, configuration, terms, Signed.parse(agreed.body["terms"]).key)
-
-    def _check_known(self, key: str, terms: messages.Terms) -> None:
-        """Refuse a curator whose ledger has forgotten what it showed in an earlier run."""
-        for run, seen in self._store.heads(key):
-            if not terms.ledger.extends(seen):
-                raise PeerMisbehaved(
-                    f"{behind('the referee', seen, terms.ledger.head)} (run {run!r}). What was released there counts "
-                    f"as spent: the curator must put its newest ledger back"
-                )
 
     def _end(
         self,
@@ -413,7 +397,7 @@ class Execution:
             return
         try:
             problems = self._checkpoints.in_passing(self._run, self._fingerprint, self._witness_cost)
-        except Refused as error:
+        except errors.Refused as error:
             if not now:
                 raise
             self._say(f"the run's end is not witnessed: {error.words}")
@@ -454,10 +438,10 @@ class Execution:
         signed = self._identity.sign(received.KIND, received.wire())
         try:
             within(ACKNOWLEDGED, self._curator.acknowledge, signed, self._store.check_driving)
-        except Superseded:
+        except errors.Superseded:
             raise
-        except (TandemError, Overdue) as error:
-            why = error.detail if isinstance(error, TandemError) else f"no answer in {ACKNOWLEDGED:g} s"
+        except (errors.TandemError, Overdue) as error:
+            why = error.detail if isinstance(error, errors.TandemError) else f"no answer in {ACKNOWLEDGED:g} s"
             self._say(f"the curator's last release is not countersigned: {why}")
 
     def _patiently(

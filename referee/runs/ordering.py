@@ -130,9 +130,8 @@ def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:
 def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Terms, curator: str) -> OrderEntropy:
     """Return what others than the referee have given to a run's order, from the entry of its beacon.
 
-    Raises:
-        Forged, BadMessage: If a word of a witness, or the share, is not signed by who should have signed it.
-        PeerMisbehaved: If the share was opened to another beacon, or is not the one that the terms are bound to.
+    Forged or BadMessage if a word of a witness, or the share, is not signed by who should have signed it.
+    PeerMisbehaved if the share was opened to another beacon, or is not the one that the terms are bound to.
     """
     value = beacon_of(StoredCheckpoint.parse(body["words"]), configuration)
     if terms.share_sha256 is None:

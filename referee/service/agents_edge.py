@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from common.core.errors import BadMessage, TandemError
@@ -81,7 +82,9 @@ class AgentsEdge:
             finally:
                 self._held -= 1
         if found is None:
-            return Reply(204, headers=((b"retry-after", f"{self._pause(signed.key):.1f}".encode()),))
+            roster = self._referee.registrar.roster
+            pause = 0.0 if self._may_stay(signed.key) else random_pause(len(roster))
+            return Reply(204, headers=((b"retry-after", f"{pause:.1f}".encode()),))
         return _json(found)
 
     async def decline(self, call: Call) -> Reply:
@@ -116,11 +119,7 @@ class AgentsEdge:
         if self._news is None:
             loop = asyncio.get_running_loop()
             self._news = asyncio.Event()
-
-            def announce() -> None:
-                loop.call_soon_threadsafe(self._announce)
-
-            self._referee.collection.questions.on_question = announce
+            self._referee.collection.questions.on_question = partial(loop.call_soon_threadsafe, self._announce)
         return self._news
 
     def _announce(self) -> None:
@@ -130,9 +129,6 @@ class AgentsEdge:
 
     def _may_stay(self, key: str) -> bool:
         return self._held < HELD and may_hold(self._referee.registrar.roster, key)
-
-    def _pause(self, key: str) -> float:
-        return 0.0 if self._may_stay(key) else random_pause(len(self._referee.registrar.roster))
 
 
 def _read(raw: bytes, kind: str, report_id: str | None = None) -> AnySigned:

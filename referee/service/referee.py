@@ -66,6 +66,8 @@ DEFAULTS = RefereeSettings()
 class Referee:
     """One referee. Whoever names a run that it does not know gets ``NotFound``.
 
+    BadInput if another process works on the state directory, or the database cannot be opened or is another referee's.
+
     Args:
         folder: State directory: key and database.
         wait: How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work
@@ -74,10 +76,6 @@ class Referee:
         witnesses: Who keeps checkpoints of the runs' transcripts.
         beacon: Whether the words of these witnesses take part in the orders in which runs ask agents.
         issuers: Who must vouch for everybody that enrols; by default nobody need.
-
-    Raises:
-        BadInput: If another process works on the state directory, or the database cannot be opened or is another
-            referee's.
     """
 
     def __init__(
@@ -171,9 +169,8 @@ class Referee:
     def create(self, run: str, tree: Any, seed: int | None) -> StoredRun:
         """Create a run of a resolved scenario; the same request again returns it as it stands.
 
-        Raises:
-            BadScenario, BadInput: If the scenario is not valid, or a value is still at ``plan``.
-            Conflict: If the name is taken by another request.
+        BadScenario or BadInput if the scenario is not valid, or a value is still at ``plan``. Conflict if the name is
+        taken by another request.
         """
         chosen = parse_resolved(canonical.decode(canonical.encode(tree)))
         accepted(chosen)
@@ -306,14 +303,12 @@ class Referee:
         """Carry a run to its end, from wherever it stands; returns the result document.
 
         What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
+        Superseded if another process drives the runs, or began to while this one did: that one goes on.
 
         Args:
             patience: Seconds to wait for agents before it begins; by default
                 :data:`referee.runs.execution.ENROLMENT_PATIENCE`.
             wait: How to wait for agents, for a caller that drives the runs already.
-
-        Raises:
-            Superseded: If another process drives the runs, or began to while this one did: that one goes on.
         """
         state = self.store.run(run)
         if state.result is not None:

@@ -50,7 +50,8 @@ def by_round(
     )
     parts = [*_grid(top, y)]
     parts += [_text((_LEFT + plot / 2), _TOP + _PLOT + 40, "round", "middle")]
-    parts += [_text(x(n), _TOP + _PLOT + 20, str(n), "middle") for n in _ticks(first, last)]
+    ticks = range(first, last + 1, max(1, math.ceil((last - first + 1) / 12)))
+    parts += [_text(x(n), _TOP + _PLOT + 20, str(n), "middle") for n in ticks]
     for (label, value, kind), place in zip(lines, _apart([y(value) for _, value, _ in lines]), strict=True):
         colour, dash = _STYLE[kind]
         end = _WIDTH - _RIGHT
@@ -180,10 +181,6 @@ def _nice(value: float) -> float:
 def _steps(top: float) -> list[float]:
     parts = 5 if float(f"{top:.0e}"[0]) in (1.0, 5.0) else 4
     return [float(f"{top * k / parts:.12g}") for k in range(parts + 1)]
-
-
-def _ticks(first: int, last: int) -> range:
-    return range(first, last + 1, max(1, math.ceil((last - first + 1) / 12)))
 
 
 def _apart(places: Sequence[float]) -> list[float]:

@@ -22,15 +22,12 @@ from referee.view.wording import interval_in_words
 def open_model(place: str | Path, task: int | None = None) -> Model:
     """Return the model of a run folder, or of a JSON file that an export wrote.
 
-    What a run folder holds is taken as it stands: ``referee audit`` verifies it.
+    What a run folder holds is taken as it stands: ``referee audit`` verifies it. NotFound if it is neither. BadData if
+    the file is no model, or the folder's files are damaged. BadInput if the run has no answer, or one with which
+    nothing can be predicted.
 
     Args:
         task: Of a run that learned several things, which one, from 1.
-
-    Raises:
-        NotFound: If it is neither.
-        BadData: If the file is no model, or the folder's files are damaged.
-        BadInput: If the run has no answer, or one with which nothing can be predicted.
     """
     place = Path(place)
     if place.is_file():

@@ -64,14 +64,13 @@ def described(
 ) -> Start:
     """Return what options and answers say of two tables.
 
+    BadScenario if an option is wrong, or both files are the same. BadData if a file cannot be read, has no rows, or
+    holds what no table takes in a column that is used.
+
     Args:
         budgets: epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
         name: Of the scenario; empty: after the file.
         ask: Answers what no option says.
-
-    Raises:
-        BadScenario: If an option is wrong, or both files are the same.
-        BadData: If a file cannot be read, has no rows, or holds what no table takes in a column that is used.
     """
     layout, names = _common_columns(source, target, separator)
     n, agents = (_rows(file, layout) for file in (source, target))

@@ -79,9 +79,8 @@ def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[ChartEntry]]]
 def read_run(folder: Path) -> tuple[ResolvedScenario, dict[str, Any]]:
     """Return a finished run's scenario and result.
 
-    Raises:
-        NotFound: If the folder is none of a run, or the run has not ended.
-        BadData: If a file of it is damaged, or was written by another version.
+    NotFound if the folder is none of a run, or the run has not ended. BadData if a file of it is damaged, or was
+    written by another version.
     """
     if not folder.is_dir():
         raise NotFound(f"there is no run folder {folder}")

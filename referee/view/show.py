@@ -21,19 +21,8 @@ from common.scenario.fitting import Advice, advice, advice_of
 from common.scenario.plan import plan, planned_values, rows, rows_of
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
+from referee.view import wording
 from referee.view.audited import IF_NONE_LEFT_OUT
-from referee.view.wording import (
-    PROMISED,
-    SIMULATED,
-    TRUTHS,
-    about_a_loss,
-    agents_in_words,
-    interval_in_words,
-    judged_in_words,
-    lost,
-    over_all_runs,
-    silent_in_words,
-)
 
 _OUT = console()
 _ERR = console(stderr=True)
@@ -90,7 +79,7 @@ def _in_log(title: Sequence[Text]) -> Callable[[str, dict[str, float], str], Non
 def _line(text: str, numbers: dict[str, float]) -> str:
     if "value" not in numbers:
         return f"  {text}"
-    return f"  {text}: loss on T {interval_in_words(numbers)}, {int(numbers['asked']):,} agents asked"
+    return f"  {text}: loss on T {wording.interval_in_words(numbers)}, {int(numbers['asked']):,} agents asked"
 
 
 def _add_truth(table: Table, document: dict[str, Any]) -> None:
@@ -121,7 +110,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "", contra
     table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    silent = silent_in_words(document)
+    silent = wording.silent_in_words(document)
     table.add_row("status", f"{document['status']}: {document['reason']}{'; ' if silent else ''}{silent}")
     if shown and document["status"] == "done":
         table.add_row("what is shown", f"{shown}{IF_NONE_LEFT_OUT if silent else ''}")
@@ -132,29 +121,29 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "", contra
         verdict = "correct" if document["truth"]["correct"] else "wrong"
         table.add_row("in truth", f"{verdict}: {json.dumps(found)} (only an experiment can know)")
     if document["estimate"]:
-        e = document["estimate"]
+        e, among = document["estimate"], " among those who answer" if silent else ""
         table.add_row(
-            "loss on T, estimated" if about_a_loss(document) else "estimate of the agents",
-            f"{interval_in_words(e)}, at {certainty(e['confidence'])}{' among those who answer' if silent else ''}",
+            "loss on T, estimated" if wording.about_a_loss(document) else "estimate of the agents",
+            f"{wording.interval_in_words(e)}, at {certainty(e['confidence'])}{among}",
         )
     for judged in document.get("candidates", []):
-        table.add_row(f"  {judged['name']}", judged_in_words(judged))
+        table.add_row(f"  {judged['name']}", wording.judged_in_words(judged))
     for words in contradicted:
         table.add_row("assumption contradicted", words)
     _add_truth(table, document)
     for name, why in (document["truth"] or {}).get("left_out", {}).items():
-        table.add_row(f"  {TRUTHS.get(name, name)}", f"left out: {why}")
-    table.add_row("agents", agents_in_words(document["agents"]))
-    for words in lost(document):
+        table.add_row(f"  {wording.TRUTHS.get(name, name)}", f"left out: {why}")
+    table.add_row("agents", wording.agents_in_words(document["agents"]))
+    for words in wording.lost(document):
         table.add_row("  lost", words)
     privacy = dict(document["privacy"])
     privacy.pop("all_runs", None)
     for who, promised in privacy.items():
-        table.add_row(PROMISED[who], str(PrivacyGuarantee.parse(promised)))
-    for who, words in over_all_runs(document):
+        table.add_row(wording.PROMISED[who], str(PrivacyGuarantee.parse(promised)))
+    for who, words in wording.over_all_runs(document):
         table.add_row(f"OVER ALL RUNS, {who}", styled((words, "bold")))
     if simulated:
-        table.add_row("people", SIMULATED)
+        table.add_row("people", wording.SIMULATED)
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
     table.add_row("seconds", seconds)
     table.add_row("peak memory", f"{document['peak_memory_bytes'] / 2**20:,.0f} MiB (largest process)")
@@ -247,9 +236,9 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
         if row["paper_source"] != row["tight_source"]:
             _OUT.print(f"  {row['name']} (paper): {row['paper_source']}", style="dim", soft_wrap=True)
     for who, promised in document["privacy"].items():
-        _OUT.print(f"{PROMISED[who]}: {PrivacyGuarantee.parse(promised)}", soft_wrap=True)
+        _OUT.print(f"{wording.PROMISED[who]}: {PrivacyGuarantee.parse(promised)}", soft_wrap=True)
     if scenario.people == "simulated":
-        _OUT.print(f"people: {SIMULATED}", soft_wrap=True)
+        _OUT.print(f"people: {wording.SIMULATED}", soft_wrap=True)
     for violation in document["violations"]:
         _OUT.print(styled(("violated", "bold red"), (f" {violation}", "")), soft_wrap=True)
     if document.get("refused"):

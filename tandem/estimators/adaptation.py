@@ -129,11 +129,13 @@ class Adapter(HybridEstimator):
         """Return the learner's settings: of one run, or of a private choice among several."""
         given = self._settings()
         norm = given.setdefault("norm", 1.0 if self._by_public else 0.5 * math.sqrt(self._schema.dimension))
+        # A norm that is no number is refused with the scenario.
+        most = MAX_SCORES / math.hypot(norm, 1.0) if isinstance(norm, int | float) else MAX_RADIUS
         one = {
             "name": self._learner,
             **self._columns(),
             "alpha": 0.5,
-            "radius": self._radius(norm),
+            "radius": min(MAX_RADIUS, most),
             "iterations": 500,
             "start": "public",
             "whitening": "public" if self._by_public else "none",
@@ -146,10 +148,6 @@ class Adapter(HybridEstimator):
         grid = {name: list(values) for name, values in self.grid.items()}
         several = {"name": "chosen", "learner": one, "grid": grid, "loss": self._loss, "judges": judges}
         return {"mu": "plan", **several, **CHOICE, **(self._value("choice") or {})}
-
-    def _radius(self, norm: Any) -> float:
-        """Return the radius that is taken if none is given; a norm that is no number is refused with the scenario."""
-        return min(MAX_RADIUS, MAX_SCORES / math.hypot(norm, 1.0)) if isinstance(norm, int | float) else MAX_RADIUS
 
     def _assumptions(self) -> tuple[str, ...]:
         return (*super()._assumptions(), "every record of the public sample")

@@ -151,8 +151,7 @@ def _matrix(data: Any) -> AnyArray:
         ) from None
 
 
-LABEL = "__label__"
-"""Column in which the class of a person travels to the parties."""
+LABEL = "__label__"  # column in which the class of a person travels to the parties
 CLASSES = Label(column=LABEL, positive=("positive",), negative=("negative",))
 
 
@@ -213,8 +212,7 @@ def _pairs(bounds: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
     return [bounded(pair, f"bounds of column {name!r}") for pair, name in zip(bounds, columns, strict=True)]
 
 
-RESPONSE = "__response__"
-"""Column in which the number to predict travels to the parties."""
+RESPONSE = "__response__"  # column in which the number to predict travels to the parties
 FEW = 0.01
 """Share of values beyond the bounds up to which nothing is said, as tails may be cut off by intention; and share of the
 responses' variance that their clipping may cost.

@@ -81,7 +81,7 @@ class TransferClassifier(BinaryClassifier):
         candidates_: What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
         gap_: By how much the model's loss may exceed that of the best candidate, with probability 1 - beta; None where
             nothing was judged.
-        guarantee_: What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
+        guarantee_: What all fits of this object may have cost (:class:`~tandem.estimators.base.Guarantee`).
         result_: The run's result document.
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.
 

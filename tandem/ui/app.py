@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
 
-from fastapi import Path as PathParameter
 from fastapi import Response
 from fastapi.responses import HTMLResponse
 
@@ -14,13 +12,10 @@ from common.core.errors import BadInput
 from common.net.app import Service
 from common.net.pages import Rules, check_loopback, page_app, serve_page
 from deploy.remote import operating
-from tandem.ui.folders import RunFolders
+from tandem.ui.folders import Name, RunFolders, add_histories, add_transcripts
 from tandem.ui.live import RefereeWatch, add_live, standing
 from tandem.ui.pages import page, pages
 from tandem.ui.planning import Planner, add_plans
-from tandem.ui.transcripts import add_histories, add_transcripts
-
-Name = Annotated[str, PathParameter(max_length=255)]
 
 
 def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None) -> Service:
@@ -44,15 +39,13 @@ def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = Non
     return app
 
 
-TIMEOUT = 5.0
-"""Seconds that a page waits for the referee."""
+TIMEOUT = 5.0  # seconds that a page waits for the referee
 
 
 def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM; prints the address to open.
 
-    Raises:
-        BadInput: If the address is not this machine's alone, or is taken, or a referee is named without a token.
+    BadInput if the address is not this machine's alone, or is taken, or a referee is named without a token.
     """
     check_loopback(host, port)
     if referee and not token:

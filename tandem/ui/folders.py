@@ -1,4 +1,4 @@
-"""The run folders of a directory: which there are, how each stands, and what is shown of it.
+"""The run folders of a directory: how each stands, and its transcript and history before anything is verified.
 
 Nothing but a run folder's public files is opened (:mod:`referee.view.pages`); a folder is found by its name in
 the directory's own listing, never by a path that a request holds.
@@ -6,20 +6,45 @@ the directory's own listing, never by a path that a request holds.
 
 from __future__ import annotations
 
+import json
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
-from common.core.errors import AuditFailed, NotFound, TandemError
+from fastapi import Path as InPath
+from fastapi import Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse
+
+from common.core import canonical
+from common.core.errors import AuditFailed, BadData, BadMessage, NotFound, TandemError
 from common.core.folder import names, present
+from common.core.plain import plain
+from common.crypto.identity import Signed
+from common.local.mechanisms.mechanism import Warner
+from common.log.receipts import StoredCheckpoint
+from common.log.transcript import MOST_ENTRIES, AnyEntry, SignedEntry, StoredEntry
+from common.net.app import Service
+from common.net.messages import Configuration
+from common.net.pages import Rules
+from common.scenario.scenario import ResolvedScenario, parse_resolved
+from deploy.catalogue import explained
+from referee.audit.audit import audit
+from referee.audit.history import check_history, kept_in
+from referee.audit.replay import Place
+from referee.runfolder import read_file
+from referee.view.audited import UNSIGNED, audit_lines, clock, history_lines
+from referee.view.listing import in_words
 from referee.view.pages import view_of
-from referee.view.wording import RunView, Tone
+from referee.view.wording import PROMISED, SIMULATED, RunView, Tone, promise
+from tandem.ui.pages import fields_of, page
 
 T = TypeVar("T")
-MAX_KEPT = 500
-"""What is made of folders' files and kept, at most: the oldest is made again when it is asked for."""
+MAX_KEPT = 500  # what is made of folders' files and kept, at most: the oldest is made again when it is asked for
 PUBLIC = ("claim.json", "scenario.yaml", "result.json", "transcript.jsonl")
 """A folder with one of these is, or was to be, a run folder."""
 
@@ -115,3 +140,324 @@ def _stamp(path: Path) -> tuple[float, float]:
     except OSError:
         return 0.0, 0.0
     return found.st_mtime, float(found.st_size)
+
+
+ON_A_PAGE = 100  # entries in a page of the list
+LINES_ON_A_PAGE = 500  # lines of one entry in a page
+MAX_WIDTH = 1000  # characters of a line that are shown
+
+
+class Transcript:
+    """The lines of a transcript's file, without their newlines; a last line that was cut off is a line as well."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.lines = [line for line in raw.split(b"\n") if line]
+
+    def entry(self, index: int) -> SignedEntry | None:
+        """Return an entry; None if its line is none. ``NotFound`` if there is no such line."""
+        if not 0 <= index < len(self.lines):
+            raise NotFound(f"the transcript has {len(self.lines)} entries, from 0; there is no entry {index}")
+        try:
+            return SignedEntry.parse(canonical.decode(self.lines[index]))
+        except BadMessage:
+            return None
+
+    def entries(self) -> list[StoredEntry]:
+        """Return all entries, each in the bytes of its line; ``BadData`` if there is none, or a line is no entry."""
+        entries = []
+        for index, line in enumerate(self.lines or (b"",)):
+            entry = self.entry(index) if self.lines else None
+            if entry is None or index == MOST_ENTRIES:
+                raise BadData(f"line {index + 1} of the transcript is no entry: it was cut off or changed")
+            entries.append(StoredEntry(entry, line))
+        return entries
+
+    def listed(self, first: int, most: int = ON_A_PAGE) -> list[dict[str, Any]]:
+        """Return so many entries of the list.
+
+        The ``signers`` of each have signed it or something in it: the party and the beginning of its key.
+        """
+        names, rows = self._names(), list[dict[str, Any]]()
+        own = next((key for key, name in names.items() if name == "referee"), "")
+        for index in range(first, min(first + most, len(self.lines))):
+            entry, place = self.entry(index), {"index": index, "size": len(self.lines[index])}
+            if entry is None:
+                words = "the line is no entry: it was cut off or changed"
+                rows.append({**place, "kind": "cannot be read", "summary": words, "signers": (), "hash": ""})
+                continue
+            keys = (f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body))
+            signers = tuple(dict.fromkeys((f"referee {own[:8]}", *keys)))
+            found = {"kind": entry.kind, "summary": in_words(entry), "signers": signers, "hash": entry.hash}
+            rows.append({**place, **found})
+        return rows
+
+    def pretty(self, index: int) -> list[str]:
+        """Return an entry's JSON, line by line; if it is none, its characters."""
+        self.entry(index)
+        line = self.lines[index]
+        try:
+            text = json.dumps(canonical.decode(line), indent=2, ensure_ascii=False).split("\n")
+        except BadMessage:
+            text = [line.decode("utf-8", "backslashreplace")]
+        return [row if len(row) <= MAX_WIDTH else f"{row[:MAX_WIDTH]}... ({len(row):,} characters)" for row in text]
+
+    def _names(self) -> dict[str, str]:
+        """Return the parties by their keys: the configuration names the referee, the terms the curator."""
+        found: dict[str, str] = {}
+        for entry in map(self.entry, range(min(2, len(self.lines)))):
+            if entry is not None and entry.kind == "terms":
+                found |= dict.fromkeys(_keys(entry.body), "curator")
+            elif entry is not None and entry.kind == "configuration":
+                found[str(entry.body.get("referee", ""))] = "referee"
+        return found
+
+
+def pages_of(count: int, size: int = ON_A_PAGE) -> int:
+    """Return how many pages of a size so many lines fill."""
+    return max(1, -(-count // size))
+
+
+def _keys(body: Any) -> Iterator[str]:
+    for value in body.values() if isinstance(body, dict) else ():
+        if isinstance(value, dict) and isinstance(value.get("key"), str) and "signature" in value:
+            yield value["key"]
+
+
+Name = Annotated[str, InPath(max_length=255)]
+Page = Annotated[int, Query(ge=1, le=1 << 31)]
+FILE = "transcript.jsonl"
+MESSAGES_SHOWN, MESSAGE_LINES = 2, 120
+"""Messages of a step that are shown, and lines of each; all of them are in the transcript."""
+NEAR = 10  # steps before and after a step whose titles are listed
+
+
+def _transcript(folders: RunFolders, name: str) -> Transcript:
+    folder = folders.folder(name)
+    return folders.kept(FILE, folder, lambda: Transcript(read_file(folder, FILE)), alone=True)
+
+
+def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
+    """Give the page's service what it shows of a run folder's transcript."""
+    one_audit = threading.Lock()  # an audit takes a whole core: a second one waits
+
+    @app.get("/run/{name}/transcript")
+    def entries(name: Name, at: Page = 1) -> Response:
+        found = _transcript(folders, name)
+        count = len(found.lines)
+        shown = {"rows": found.listed((at - 1) * ON_A_PAGE), "at": at, "pages": pages_of(count), "count": count}
+        shown["token"] = rules.form_token
+        return HTMLResponse(page("transcript.html", here="runs", part="transcript", name=name, **shown))
+
+    @app.get("/run/{name}/parties")
+    def parties(name: Name, at: Page = 1) -> Response:
+        found, folder = _transcript(folders, name), folders.folder(name)
+        steps_of = folders.kept("parties", folder, lambda: story(found.entries()), alone=True)
+        if at > len(steps_of.steps):
+            raise NotFound(f"this run has {len(steps_of.steps)} steps, from 1; there is no step {at}")
+        step = steps_of.steps[at - 1]
+        messages = [(index, found.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
+        shown = {"step": step, "at": at, "count": len(steps_of.steps), "notice": steps_of.notice, "messages": messages}
+        first = max(0, at - 1 - NEAR)
+        shown["titles"] = [(n, each.title) for n, each in enumerate(steps_of.steps[first : at + NEAR], first + 1)]
+        return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **shown))
+
+    @app.get("/run/{name}/transcript.jsonl")
+    def raw(name: Name) -> Response:
+        return Response(read_file(folders.folder(name), FILE), media_type="text/plain; charset=utf-8")
+
+    @app.get("/run/{name}/transcript/{index}")
+    def entry(name: Name, index: Annotated[int, InPath(ge=0, lt=1 << 31)], at: Page = 1) -> Response:
+        found = _transcript(folders, name)
+        text = found.pretty(index)
+        (row,) = found.listed(index, 1)
+        shown = {
+            "row": row,
+            "list_page": index // ON_A_PAGE + 1,
+            "lines": text[(at - 1) * LINES_ON_A_PAGE : at * LINES_ON_A_PAGE],
+            "at": at,
+            "pages": pages_of(len(text), LINES_ON_A_PAGE),
+            "count": len(found.lines),
+        }
+        return HTMLResponse(page("entry.html", here="runs", part="transcript", name=name, **shown))
+
+    def audited(name: str) -> Response:
+        folder = folders.folder(name)
+        with one_audit:
+            try:
+                found, failure = list(audit_lines(audit(folder))), ""
+            except AuditFailed as error:
+                found, failure = [], error.detail
+        shown = {"found": found, "failure": plain(failure), "unsigned": UNSIGNED, "folder": folder}
+        return HTMLResponse(page("audited.html", here="runs", part="transcript", name=name, **shown))
+
+    @app.post("/run/{name}/audit")
+    async def verify(request: Request, name: Name) -> Response:
+        await fields_of(request, rules)
+        return await run_in_threadpool(audited, name)
+
+
+def checkpoint_row(kept: StoredCheckpoint) -> dict[str, Any]:
+    """Return a checkpoint as the page shows it, once its signatures are verified, with who keeps it since when."""
+    made, seen = kept.verified(), kept.seen()
+    witnesses = [(key[:16], clock(word.time)) for key, word in seen.items()]
+    return {"entries": made.entries, "hash": made.hash, "time": clock(made.time), "witnesses": witnesses}
+
+
+def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
+    """Check that checkpoints, witnesses, and a receipt if there is one, speak of this transcript; say what is known."""
+    with Place("the run's history").named_in_failures():
+        configuration = Configuration.parse(entries[0].body.get("configuration"))
+        given = () if receipt is None else (receipt,)
+        return list(history_lines(check_history(folder, entries, configuration, given, ())))
+
+
+def receipt_of(text: str) -> Signed:
+    """Return the receipt in a text (an agent's file, or the referee's message itself); ``BadMessage`` if it is none."""
+    try:
+        tree = canonical.decode(text.encode("utf-8"))
+        return Signed.parse(tree.get("receipt", tree))
+    except (UnicodeEncodeError, AttributeError, BadMessage):
+        raise BadMessage("this is no receipt: give the content of a file of an agent's directory receipts") from None
+
+
+def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
+    """Give the page's service what it shows of a run folder's history."""
+
+    def shown(name: str, at: int, receipt: Signed | None = None, problem: str = "") -> Response:
+        transcript, folder = _transcript(folders, name), folders.folder(name)
+        rows, sentences = [], []
+        try:
+            kept = kept_in(folder)
+            rows = [checkpoint_row(each) for each in kept[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]]
+            sentences = history_checked(folder, transcript.entries(), receipt)
+            count = len(kept)
+        except TandemError as error:
+            count, problem = len(rows), problem or error.detail
+        values = {"rows": rows, "at": at, "pages": pages_of(count), "count": count}
+        values |= {"sentences": sentences, "problem": plain(problem), "token": rules.form_token, "receipt": receipt}
+        return HTMLResponse(page("history.html", here="runs", part="history", name=name, **values))
+
+    @app.get("/run/{name}/history")
+    def history(name: Name, at: Page = 1) -> Response:
+        return shown(name, at)
+
+    def compared(name: str, text: str) -> Response:
+        try:
+            return shown(name, 1, receipt_of(text))
+        except BadMessage as error:
+            return shown(name, 1, problem=error.detail)
+
+    @app.post("/run/{name}/receipt")
+    async def compare(request: Request, name: Name) -> Response:
+        fields = await fields_of(request, rules)
+        return await run_in_threadpool(compared, name, fields.get("receipt", ""))
+
+
+@dataclass(frozen=True)
+class RunStep:
+    """One step of a run: from whom to whom it goes, its entries, and what the page says of it with its own words."""
+
+    kind: str
+    title: str
+    way: str
+    entries: tuple[int, ...]
+    says: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Story:
+    """All steps of a run, and what a reader must know before believing a promise in them (empty if nothing)."""
+
+    steps: tuple[RunStep, ...]
+    notice: str
+
+
+def story(entries: Sequence[AnyEntry]) -> Story:
+    """Return what each party sees of a run; ``BadData`` if the entries are none that an honest referee writes."""
+    try:
+        scenario = parse_resolved(Configuration.parse(entries[0].body["configuration"]).scenario)
+        notice = f"People are {SIMULATED}." if scenario.people == "simulated" else ""
+        return Story(tuple(_steps(entries, scenario)), notice)
+    except (TandemError, LookupError, TypeError, ValueError, AttributeError) as error:
+        sentence = error.detail if isinstance(error, TandemError) else repr(error)
+        raise BadData(f"the transcript is not one that an honest referee writes ({sentence}); verify it") from None
+
+
+def _steps(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> Iterator[RunStep]:
+    query, promised = "", ""
+    for asking, found in groupby(entries, lambda entry: entry.kind in ("question", "answers")):
+        if not asking:
+            for entry in found:
+                if entry.kind == "terms":
+                    promised = promise(PROMISED["curator"], entry.body["terms"]["message"]["guarantee"]).plain
+                if entry.kind != "beacon":
+                    yield _STEPS[entry.kind](entry, promised)
+            continue
+        batches: dict[str, list[AnyEntry]] = {}
+        for entry in found:
+            if entry.kind == "question":
+                query = canonical.encode(entry.body["query"]).decode()
+            batches.setdefault(query, []).append(entry)
+        for each in batches.values():
+            yield _question([entry for entry in each if entry.kind == "question"])
+            if answers := [entry for entry in each if entry.kind == "answers"]:
+                yield _answers(answers, scenario)
+
+
+def _configuration(entry: AnyEntry, promised: str) -> RunStep:
+    way = "from the referee to the curator and, with each question, to the agents"
+    agents = int(entry.body["participants"]["agents"])
+    return RunStep(entry.kind, "The rules of the run", way, (entry.index,), {"agents": agents})
+
+
+def _terms(entry: AnyEntry, promised: str) -> RunStep:
+    message = entry.body["terms"]["message"]
+    formula = promise(PROMISED["curator"], message["guarantee"]).formula
+    says = {"people": int(message["n"]), "formula": formula, "promise": promised}
+    return RunStep(entry.kind, "The curator's terms", "from the curator to the referee", (entry.index,), says)
+
+
+def _operation(entry: AnyEntry, promised: str) -> RunStep:
+    request, release = (entry.body[name]["message"] for name in ("request", "release"))
+    kind, cost = str(request["operation"]["kind"]), release["result"]["event"]["kind"]
+    released = [
+        f"a {name} of kind {value['kind']}" if isinstance(value, dict) and "kind" in value else name
+        for name, value in release["result"].items()
+        if name != "event"
+    ]
+    says = {"asked": explained("operations").get(kind, kind), "cost": cost, "result": ", ".join(released)}
+    says["promise"] = promised
+    way = "from the referee to the curator, and back"
+    return RunStep(entry.kind, f"The curator's work: {kind}", way, (entry.index,), says)
+
+
+def _question(entries: Sequence[AnyEntry]) -> RunStep:
+    asked = sum(int(stop) - int(start) for entry in entries for _, start, stop in entry.body["parts"])
+    kind = str(entries[0].body["query"]["kind"])
+    says = {"asked": asked, "batches": len(entries), "query": explained("queries").get(kind, kind)}
+    numbers = tuple(entry.index for entry in entries)
+    return RunStep("question", f"A question to {asked:,} agents", "from the referee to the agents", numbers, says)
+
+
+def _answers(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> RunStep:
+    asked, answered = (sum(int(entry.body[name]) for entry in entries) for name in ("asked", "answered"))
+    mechanism, guarantee = scenario.agents.mechanism, scenario.agents.guarantee
+    says = {
+        "answered": answered,
+        "missing": asked - answered,
+        "truth": mechanism.truth if isinstance(mechanism, Warner) else None,
+        "mechanism": mechanism.name,
+        "epsilon": guarantee.epsilon,
+        "promise": promise(PROMISED["agent"], guarantee.wire()).plain,
+    }
+    numbers = tuple(entry.index for entry in entries)
+    return RunStep("answers", f"The answers of {answered:,} agents", "from the agents to the referee", numbers, says)
+
+
+def _result(entry: AnyEntry, promised: str) -> RunStep:
+    found = entry.body["result"]
+    title, says = f"The result: {plain(str(found['status']))}", {"reason": plain(str(found["reason"]))}
+    return RunStep(entry.kind, title, "from the referee to everybody", (entry.index,), says)
+
+
+_STEPS = {"configuration": _configuration, "terms": _terms, "operation": _operation, "result": _result}

@@ -28,8 +28,7 @@ from referee.view.wording import RunView, lost, run_view, view_so_far
 from tandem.ui.pages import fields_of, page
 
 RunName = Annotated[str, Path(pattern=RUN)]
-ROUNDS_SHOWN = 12
-"""Newest rounds in the table of a run that goes on; its picture has all of them."""
+ROUNDS_SHOWN = 12  # newest rounds in the table of a run that goes on; its picture has all of them
 
 
 def standing(referee: RefereeWatch) -> dict[str, Any]:
@@ -43,12 +42,14 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
 
     def shown(run: str) -> dict[str, Any]:
         watched = referee.look(run)
+        view = watched.view()
+        verdict = "" if view is None else f" {view.verdict.title}."
         return {
             "run": watched,
-            "view": watched.view(),
+            "view": view,
             "tests": watched.tests,
             "left": watched.time_left(referee.now()),
-            "announcement": _announcement(watched),
+            "announcement": "The referee does not answer." if watched.away else f"{watched.status}.{verdict}",
             "referee": referee.url,
             "most": ROUNDS_SHOWN,
             "token": rules.form_token,
@@ -73,16 +74,8 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
         return RedirectResponse(f"/referee/{run}", 303)
 
 
-def _announcement(run: WatchedRun) -> str:
-    if run.away:
-        return "The referee does not answer."
-    view = run.view()
-    return f"{run.status}. {view.verdict.title}." if view is not None else f"{run.status}."
-
-
 Numbers = Mapping[str, float]
-_PLAIN = 20.0
-"""Log-evidence beyond which an e-value is shown as a power of ten."""
+_PLAIN = 20.0  # log-evidence beyond which an e-value is shown as a power of ten
 
 
 def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[dict[str, Any]]:
@@ -130,8 +123,7 @@ def e_value(log_value: float) -> str:
     return f"10^{log_value / math.log(10.0):.1f}"
 
 
-FRESH = 0.5
-"""Seconds for which an answer of the referee is new enough for a further page."""
+FRESH = 0.5  # seconds for which an answer of the referee is new enough for a further page
 ENDED = ("done", "exhausted", "refused", "failed", "cancelled")
 
 

@@ -24,8 +24,7 @@ from referee.view.show import MEANINGS, figure, plans
 from referee.view.wording import PROMISED, Tone
 from tandem.ui.pages import page
 
-MAX_KEPT = 64
-"""Plans that are kept, at most."""
+MAX_KEPT = 64  # plans that are kept, at most
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,12})?(e-?[0-9]{1,2})?|plan")
 
 
@@ -201,8 +200,7 @@ def _both(row: Mapping[str, Any]) -> tuple[str, str]:
     return figure(row["paper"]), figure(row["tight"])
 
 
-PATIENCE = 1.5
-"""Seconds that the page waits for its plan before it is shown without."""
+PATIENCE = 1.5  # seconds that the page waits for its plan before it is shown without
 
 
 def add_plans(app: Service, planner: Planner) -> None:

@@ -15,7 +15,7 @@ from common.core.errors import BadMessage, BadScenario, PatternViolation
 from common.local.mechanisms.mechanism import Laplace
 from common.numerics.randomness import RandomSource
 from common.protocols.base import PROBLEMS
-from common.protocols.coins import HypothesisTesting
+from common.protocols.frequencies import HypothesisTesting
 from common.protocols.patterns import END, NOTHING, Pattern, agents, curator, many, maybe, sequence, some
 from common.scenario.loading import load, shipped
 from common.scenario.plan import planned_values, resolve_problem

@@ -16,7 +16,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import LEAST_EPSILON, Margins
 from common.privacy.rounding import down
-from common.protocols.blender import SPURIOUS, threshold
+from common.protocols.frequencies import SPURIOUS, threshold
 from curator.engine import Workspace
 from curator.mechanisms import counts
 from curator.sample.base import LocalSample, Sample
@@ -30,7 +30,7 @@ CLOSE = Fraction(1, 1 << 200)
 
 @for_each("generous", [SPURIOUS, 3.0])
 def test_as_many_words_are_drawn_whatever_people_hold_and_whatever_the_noise(monkeypatch, generous):
-    monkeypatch.setattr("common.protocols.blender.SPURIOUS", generous)
+    monkeypatch.setattr("common.protocols.frequencies.SPURIOUS", generous)
     drawn = set()
     for values in (np.zeros(12), np.arange(12), np.repeat([3, 9, 15], 4)):
         for seed in range(30):
@@ -42,7 +42,7 @@ def test_as_many_words_are_drawn_whatever_people_hold_and_whatever_the_noise(mon
 
 def test_a_list_may_have_every_value_that_nobody_holds(monkeypatch):
     """The number is cut beyond what a list can hold only: all cells of a small domain may be spurious at once."""
-    monkeypatch.setattr("common.protocols.blender.SPURIOUS", 1.9)
+    monkeypatch.setattr("common.protocols.frequencies.SPURIOUS", 1.9)
     noise = Laplace(epsilon=0.01)
     lists = [counts.listed(np.zeros(1, dtype=np.uint64), 2, 4, noise, RandomSource.seeded(seed)) for seed in range(150)]
     assert max(len(items) for items in lists) == 4

@@ -19,7 +19,7 @@ from common.operations.operation import HeadList, LabelPoints
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, Release
 from common.privacy.rounding import down
-from common.protocols.blender import SPURIOUS, threshold
+from common.protocols.frequencies import SPURIOUS, threshold
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from curator.engine import Workspace
 from curator.mechanisms.counts import listed
@@ -35,7 +35,7 @@ MOST = 40
 @pytest.fixture
 def generous(monkeypatch):
     """A threshold that empty cells reach quite often."""
-    monkeypatch.setattr("common.protocols.blender.SPURIOUS", 0.8)
+    monkeypatch.setattr("common.protocols.frequencies.SPURIOUS", 0.8)
 
 
 @pytest.mark.usefixtures("generous")
@@ -61,7 +61,7 @@ def test_the_threshold_is_the_least_that_keeps_spurious_values_rare(bits, epsilo
 
 @pytest.mark.slow
 def test_spurious_values_are_uniform_among_those_that_nobody_holds(monkeypatch):
-    monkeypatch.setattr("common.protocols.blender.SPURIOUS", 3.0)
+    monkeypatch.setattr("common.protocols.frequencies.SPURIOUS", 3.0)
     noise, held = Laplace(epsilon=2.0), np.repeat(np.array([2, 9], dtype=np.uint64), 50)
     least = threshold(4, noise)
     chance = noise.ratio**least / (1.0 + noise.ratio)

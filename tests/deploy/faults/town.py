@@ -16,7 +16,7 @@ from common.scenario.scenario import ResolvedScenario
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
-from referee.witness_log import WitnessLog
+from referee.service.witness import WitnessLog
 from tests.common.data.test_people import TREE, own
 from tests.support import TOKEN, Bench, Halted
 

@@ -36,8 +36,8 @@ from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
-from referee.collection.batches import assign
 from referee.collection.enrolment import Registrar
+from referee.collection.order import assign
 from referee.collection.roster import participants_root
 from referee.protocols.base import protocol_of
 from referee.protocols.driver import check_beginning

@@ -18,8 +18,7 @@ from common.net import messages
 from common.numerics.randomness import RandomSource
 from referee.audit.audit import audit
 from referee.runs.ordering import ALL, beacon_of
-from referee.service.witness import witness_app
-from referee.witness_log import WitnessLog
+from referee.service.witness import WitnessLog, witness_app
 from tests.referee.audit.signing import Bodies, caught_of, entries_of, identity_of, keys, lie, resign, said
 from tests.referee.audit.test_order_nobody_chooses import RUN, carry, with_a_secret
 from tests.support import Bench, Curators, Halted, seal, served, tiny

@@ -15,8 +15,7 @@ from curator.curator import Curator
 from curator.sample.placement import open_sample
 from referee.audit.audit import audit
 from referee.collection import order
-from referee.collection.batches import Batch, form_batch
-from referee.collection.order import Order, commitment
+from referee.collection.order import Batch, Order, commitment, form_batch
 from referee.collection.roster import Roster
 from referee.runs import execution, ordering
 from referee.runs.ordering import BEFORE, BOTH

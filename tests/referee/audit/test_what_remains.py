@@ -33,7 +33,6 @@ from referee.audit.audit import audit
 from referee.audit.replay import GrantedHost
 from referee.cli import app
 from referee.collection.enrolment import packed, unpacked
-from referee.collection.judging import Sent, claims
 from referee.protocols import driver
 from referee.service.referee import Referee, RefereeSettings
 from referee.view import show
@@ -72,17 +71,8 @@ def without_ones(folder: Path) -> Path:
     """Leave a run whose referee has taken answers of individuals only, and dropped those that say 1."""
     with Bench(folder / "state", tiny(*CHOSEN), individuals=CROWD) as bench:
         agents = [LightAgent.fresh() for _ in range(CROWD)]
-        for agent in agents:
-            bench.referee.enrol(Signed.model_validate_json(agent.enrolment()), TOKEN)
-
-        def answer() -> None:
-            for agent in agents:
-                asked = bench.referee.poll(Signed.model_validate_json(agent.poll()))
-                report = Signed.model_validate_json(agent.answer(asked.model_dump_json().encode()))
-                if not report.message["answer"]:
-                    assert bench.referee.collection.accept(claims([Sent(report)])) == [None]
-
-        bench.meanwhile(answer)
+        bench.referee.registrar.enrol([(enrolment(agent), TOKEN) for agent in agents])
+        bench.meanwhile(lambda: answer(bench, agents, lambda report: not report.message["answer"]))
         setattr(bench.host, "step", lambda: False)  # noqa: B010 - they are left out as well
         bench.run()
         return bench.leave()

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deploy.simulation
-import referee.collection.batches
+import referee.collection.order
 from common.core.errors import AlreadyAnswered, BadMessage
-from common.crypto.identity import Signed
 from common.local import packing
 from common.local.packing import count_answers, pack_answers, unpack_answered, unpack_answers
 from common.local.queries.query import QUERIES, LossQuery
@@ -21,13 +20,13 @@ from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.collection import order as layers
 from referee.collection.aggregation import add_up, needed
-from referee.collection.batches import Batch, form_mass
-from referee.collection.judging import Asked, Sent, claims
-from referee.collection.order import Order, commitment
+from referee.collection.judging import Asked
+from referee.collection.order import Batch, Order, commitment, form_mass
 from referee.collection.roster import Roster, participants_root
 from referee.tables import Cohort, Part, Participant, StoredReport
 from tests.support import ONE_QUESTION, TOKEN, Bench, audited, tiny
 from tests.tiers import for_each
+from tests.vouched import answer, enrolment
 
 
 @settings(max_examples=100)
@@ -177,17 +176,6 @@ def test_an_individual_that_is_listed_again_is_asked_at_the_place_that_was_drawn
         roster.add(Participant(KEYS[2], len(again), 2))
 
 
-@for_each("raw", [b"\0" * 39, bytes(40), b"\1" * 80, b"\1" * 40, b"\1" * 32 + b"\xff" * 8])
-def test_a_file_that_is_no_list_is_refused(raw):
-    with pytest.raises(BadMessage, match="list of participants"):
-        Roster.decode(raw)
-
-
-def enrolled(sizes: list[int]) -> Roster:
-    starts = np.cumsum([0, *sizes])
-    return Roster(Participant(f"{number:064x}", int(starts[number]), size) for number, size in enumerate(sizes))
-
-
 @for_each("sizes", [[1] * 7, [1, 1, 3, 1, 2], [4], [1]])
 @for_each("share", [1.0, 0.6])
 def test_slots_belong_to_who_speaks_for_the_agent(sizes, share):
@@ -213,7 +201,7 @@ def test_slots_belong_to_who_speaks_for_the_agent(sizes, share):
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a question list at most 100 agents."""
-    monkeypatch.setattr(referee.collection.batches, "MAX_LISTED", 100)
+    monkeypatch.setattr(referee.collection.order, "MAX_LISTED", 100)
     monkeypatch.setattr(deploy.simulation, "MAX_LISTED", 100)
 
 
@@ -308,16 +296,8 @@ def test_hosts_and_individuals_are_asked_beside_each_other(tmp_path):
         for number, agent in enumerate(agents):
             if number == 20:
                 host.enrol(TOKEN)
-            bench.referee.enrol(Signed.model_validate_json(agent.enrolment()), TOKEN)
-
-        def all_answer() -> None:
-            assert host.step()
-            for agent in agents:
-                asked = bench.referee.poll(Signed.model_validate_json(agent.poll()))
-                report = agent.answer(asked.model_dump_json().encode())
-                assert bench.referee.collection.accept(claims([Sent(Signed.model_validate_json(report))])) == [None]
-
-        result = bench.during(all_answer)
+            bench.referee.enrol(enrolment(agent), TOKEN)
+        result = bench.during(lambda: host.step() and answer(bench, agents))
         second.close()
         assert result["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 0}
         assert audited(bench).answers == 600
@@ -380,6 +360,5 @@ def test_the_bound_on_memory_is_one(tmp_path):
     finally:
         tracemalloc.stop()
     assert len(answers.values) == batch.asked
-    assert peak + len(batch.mask) + len(body) < needed(people, batch.asked, mechanism) + (
-        32 << 20
-    )  # pieces of 2^20 bytes
+    pieces = 32 << 20  # of 2^20 bytes
+    assert peak + len(batch.mask) + len(body) < needed(people, batch.asked, mechanism) + pieces

@@ -32,8 +32,8 @@ from deploy.simulation import conduct
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, halts, level_of, shown_by
 from referee.protocols.driver import begun, drive
-from referee.protocols.learn_and_test import student
 from referee.protocols.local import MAX_STEPS, MIN_PER_COORDINATE, TESTED, averages, discriminant
+from referee.protocols.subsample_test_reweigh import student
 from referee.view import show
 from referee.view.pages import report
 from referee.view.wording import run_view, verdict

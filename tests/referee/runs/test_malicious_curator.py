@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from common.core.errors import AuditFailed, BadMessage, Conflict, PeerMisbehaved
+from common.core.errors import AuditFailed, BadMessage, Conflict
 from common.crypto.identity import Identity, Signed
 from common.net import transport
 from common.scenario.scenario import ResolvedScenario
@@ -268,35 +268,3 @@ def test_a_curator_that_stalls_ends_the_run_when_the_declared_patience_does(tmp_
         result = bench.run()
     assert (result["status"], result["answer"], result["agents"]["asked"]) == ("failed", None, 0)
     assert "has not answered for 0 s, the patience" in result["reason"]
-
-
-def test_a_run_whose_curator_stalls_is_cancelled_at_the_operators_word(tmp_path, monkeypatch):
-    monkeypatch.setattr(transport, "LOOK", 0.05)
-    with listening(at_work) as url, Bench(tmp_path) as bench, closing(CuratorClient(url, patience=600.0)) as client:
-        bench.referee._curator = client
-        bench.referee.create("run", bench.chosen.wire(), 1)
-        threading.Timer(0.3, lambda: bench.referee.store.cancel("run")).start()
-        result = bench.referee.execute("run")
-    assert result["status"] == "cancelled"
-    assert "no agent was asked" in result["reason"]
-
-
-def test_an_answer_larger_than_any_release_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(CuratorClient, "most", 1 << 16)
-    sent = 0
-
-    def endless(connection: socket.socket) -> None:
-        nonlocal sent
-        connection.recv(1 << 16)
-        connection.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-        while True:
-            connection.sendall(b"400\r\n" + b" " * 1024 + b"\r\n")
-            sent += 1024
-
-    with (
-        listening(endless) as url,
-        closing(CuratorClient(url, patience=5.0)) as client,
-        pytest.raises(PeerMisbehaved, match="with more than"),
-    ):
-        client.open_run(Identity.create().sign("configuration", {"run": "run"}))
-    assert sent < 64 << 20

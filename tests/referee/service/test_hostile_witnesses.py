@@ -28,8 +28,7 @@ from local_agent.person import checking
 from referee.runs import execution
 from referee.service import runner as running
 from referee.service.referee import CuratorClient
-from referee.service.witness import HEADS, witness_app
-from referee.witness_log import WitnessLog
+from referee.service.witness import HEADS, WitnessLog, witness_app
 from tests.referee.service.test_referee import driving, ended, until
 from tests.support import TOKEN, Bench, asking, tiny
 

@@ -22,8 +22,8 @@ from issuer.issuer import Keys
 from referee.audit.audit import audit
 from referee.audit.replay import Agents, Place
 from referee.cli import app
-from referee.collection.batches import passed_over
 from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
+from referee.collection.order import passed_over
 from referee.collection.roster import Roster
 from referee.service.app import referee_app
 from referee.service.runner import Runner, learn_words

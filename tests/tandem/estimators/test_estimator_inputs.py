@@ -10,12 +10,7 @@ import yaml
 
 from common.core.errors import BadFit
 from common.data.schema import parse_schema
-from tandem.estimators import (
-    DomainAdapter,
-    DomainAdapterRegressor,
-    TransferClassifier,
-    fitting,
-)
+from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
 from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, customers, made, square
 from tests.tiers import for_each
 
