@@ -37,8 +37,8 @@ from curator.learners.half_spaces import Sgd
 from curator.mechanisms.gaussian_noise import LANES, normals
 from curator.mechanisms.gradient_steps import coordinates, descend
 from curator.sample.base import LocalSample
-from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.reweighing import Reweighing
+from curator.sample.rows import FixedRows, Grid
 
 SECONDS = 3.0
 """How long each stage is repeated."""

@@ -34,8 +34,7 @@ from curator.learners.base import Learner, learn_from, parse_learner
 from curator.mechanisms import selection as exponential_mechanism
 from curator.mechanisms.selection import choose_level
 from curator.sample.base import LocalSample, Sample
-from curator.sample.reweighing import Reweighing
-from curator.sample.sampling import Sampler
+from curator.sample.reweighing import Reweighing, Sampler
 from deploy.auditing import Case
 
 AUDITED = {

@@ -33,8 +33,7 @@ from curator.learners.base import learn_from, parse_learner
 from curator.learners.rules import BOTTOM
 from curator.mechanisms import parities
 from curator.sample.base import LocalSample
-from curator.sample.reweighing import Reweighing
-from curator.sample.sampling import Sampler
+from curator.sample.reweighing import Reweighing, Sampler
 from deploy.auditing import Case, without
 
 AUDITED = {

@@ -16,7 +16,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import check_numbers
 from curator.mechanisms.access import Access
-from curator.sample.sampling import Sampler
+from curator.sample.reweighing import Sampler
 
 
 class CallSizes(NamedTuple):

@@ -17,8 +17,8 @@ from common.local.records import Records
 from common.numerics.kernels import WIDTH, dot, doubles, fma, load, load_some, njit, njit_inlined, store, total
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access
+from curator.sample.reweighing import Distinct
 from curator.sample.rows import GatheredRows, ask_ahead, feature, how_many, label, line_of, row_of
-from curator.sample.sampling import Distinct
 
 _TALL = 4  # rows of a tile; it is two vectors wide, so that eight sums wait for nothing but their own terms
 _WIDE = 2 * WIDTH

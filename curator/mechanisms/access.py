@@ -27,8 +27,7 @@ from curator.mechanisms.base import CENTRAL, CentralMechanism, NoValue, items_by
 from curator.mechanisms.counts import NoisyShares
 from curator.mechanisms.gradient_steps import ClippedSteps
 from curator.mechanisms.selection import choose
-from curator.sample.reweighing import Reweighing
-from curator.sample.sampling import Distinct, Sampler
+from curator.sample.reweighing import Distinct, Reweighing, Sampler
 
 
 class Overdrawn(RuntimeError):

@@ -31,6 +31,7 @@ from common.numerics.kernels import (
 from common.numerics.kernels import total as sum_of
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.gaussian_noise import FINE_GRID, GRID, fine_normals, normals
+from curator.sample.reweighing import Sampler
 from curator.sample.rows import (
     GatheredRows,
     ask_ahead,
@@ -41,7 +42,6 @@ from curator.sample.rows import (
     some_features,
     some_features_again,
 )
-from curator.sample.sampling import Sampler
 
 LOSSES = ("logistic", "hinge", "perceptron")
 _POWERS = 2.0 ** np.arange(-64, 65)

@@ -23,8 +23,7 @@ from common.data.population import PopulationSpec, RecordSource, open_records
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.scenario.scenario import ResolvedScenario, Storage
-from curator.sample.fixed_rows import FixedRows, Grid
-from curator.sample.rows import ShardRows, SingleRows
+from curator.sample.rows import FixedRows, Grid, ShardRows, SingleRows
 
 if TYPE_CHECKING:
     from common.data.examining import Notes

@@ -22,7 +22,7 @@ from curator import state
 from curator.ledger import Ledger
 from curator.sample.shard import Shard
 from curator.state import Checkpoints
-from tests.curator.requests import LEARN, SCRIPT, edited, ledger, no_space, perform_all, reopened, reweigh
+from tests.curator.given import LEARN, SCRIPT, edited, ledger, no_space, perform_all, reopened, reweigh
 from tests.support import Bench, seal, tiny
 from tests.tiers import thinned
 

@@ -18,7 +18,7 @@ from curator.learners.base import parse_learner
 from curator.operations import HANDLERS
 from curator.startup import open_curator
 from tests.common.core.test_values import Clock
-from tests.curator.requests import LEARN, ledger, no_space, perform_all, request, reweigh, sample
+from tests.curator.given import LEARN, ledger, no_space, perform_all, request, reweigh, sample
 from tests.support import Bench, tiny
 
 
@@ -234,10 +234,13 @@ def test_it_starts_only_with_what_its_policy_says(tmp_path):
     Curator(tiny(), sample(), tmp_path).close()  # nothing above left the directory locked
 
 
-def test_real_people_never_get_noise_from_a_seed(tmp_path):
+def test_real_people_never_get_noise_from_a_seed_and_are_not_met_without_a_budget(tmp_path):
     chosen = tiny().model_copy(update={"people": "real"})
     with pytest.raises(errors.BadScenario, match="must not come from a seed"):
         Curator(chosen, sample(), tmp_path, seed=1)
+    unbounded = tiny("curator.epsilon=null", "curator.delta=null").model_copy(update={"people": "real"})
+    with pytest.raises(errors.BadScenario, match="needs an epsilon and a delta"):
+        Curator(unbounded, sample(), tmp_path)
     Curator(chosen, sample(), tmp_path).close()
     for name in ("secret.key", "identity.key"):
         assert (tmp_path / name).stat().st_mode & 0o077 == 0
@@ -255,12 +258,6 @@ def test_real_losses_come_over_the_wire_and_survive_a_restart(bench):
     np.testing.assert_array_equal(np.concatenate(list(again._sample.cumulative_losses())), kept)
     assert again._engine.workspace.reweighing.density().cut == before.density().cut
     again.close()
-
-
-def test_a_release_holds_the_hypothesis_and_the_event_and_nothing_else(bench):
-    bench.open()
-    assert bench.perform(0, LEARN).result.keys() == {"hypothesis", "event"}
-    assert bench.perform(1, reweigh()).result.keys() == {"event"}
 
 
 def test_its_state_is_bound_to_policy_and_seed(tmp_path):

@@ -23,8 +23,8 @@ from curator.curator import Curator, SampleOrigin
 from curator.ledger import listed
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
+from tests.curator.given import LEARN, full_disk, ledger, reopened, request, sample
 from tests.curator.mechanisms.greedy import CHEATS
-from tests.curator.requests import LEARN, full_disk, ledger, reopened, request, sample
 from tests.support import Bench, served, tiny
 from tests.tiers import thinned
 
@@ -224,12 +224,6 @@ class Attending:
     def charge(self, party: str, digest: str) -> tuple[None, None]:
         self.charged.append(digest)
         return None, None
-
-
-def test_real_people_are_not_met_without_a_budget(tmp_path):
-    chosen = tiny("curator.epsilon=null", "curator.delta=null").model_copy(update={"people": "real"})
-    with pytest.raises(errors.BadScenario, match="needs an epsilon and a delta"):
-        Curator(chosen, sample(chosen.curator.n), tmp_path)
 
 
 def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_path):

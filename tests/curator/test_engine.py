@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from common.core.errors import BadData, BadScenario, BudgetExceeded, OperationFailed, PolicyRefused
+from common.core.errors import BadScenario, BudgetExceeded, OperationFailed, PolicyRefused
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation, parse_operation
@@ -156,11 +156,6 @@ def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
     np.testing.assert_array_equal(weights(again), np.concatenate(kept))
     assert again.workspace.reweighing.updates == 2
     assert again.workspace.previous == whole.workspace.previous
-
-
-def test_a_policy_is_for_its_sample():
-    with pytest.raises(BadData, match="n = 1199 records, found 1200"):
-        CuratorPolicy.of(tiny("curator.n=1199"), LocalSample.of(records()), None)
 
 
 def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is_not_missed():

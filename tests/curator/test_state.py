@@ -18,7 +18,7 @@ from common.net.messages import Perform
 from common.privacy.events import NoEvent, SubsampledSteps
 from curator.ledger import Holder, Ledger, backup, check_copy, listed, restore, verify_ledger
 from referee.service.witness import witness_app
-from tests.curator.requests import SCRIPT, edited, no_space, reopened
+from tests.curator.given import SCRIPT, edited, no_space, reopened
 from tests.support import TOKEN, Bench, served
 
 HOLDER = Holder(run="run", digest="a" * 64, policy="b" * 64, referee="c" * 64)

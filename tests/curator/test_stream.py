@@ -27,7 +27,7 @@ from curator.ledger import ANSWER, Ledger, listed, verify_ledger
 from curator.startup import open_curator
 from deploy.checking import checked
 from tandem.stream import LabelStream
-from tests.curator.requests import full_disk
+from tests.curator.given import full_disk
 from tests.support import Bench, audited, served
 from tests.tiers import for_each
 

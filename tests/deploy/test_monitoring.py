@@ -15,7 +15,7 @@ from curator.app import curator_app
 from local_agent.metrics import exposed
 from referee.service.app import referee_app
 from referee.service.runner import Runner
-from tests.curator.requests import LEARN, request
+from tests.curator.given import LEARN, request
 from tests.support import TOKEN, Bench, served
 
 pytestmark = pytest.mark.slow

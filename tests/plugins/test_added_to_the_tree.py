@@ -304,7 +304,7 @@ SUITES = (
     "tests/curator/learners/test_learner_contract.py::TestContract",
     "tests/curator/learners/test_learner_contract.py::test_draws_as_often_as_its_event_pays_for",
     "tests/curator/operations/test_operation_contract.py",
-    "tests/curator/operations/test_releases.py",
+    "tests/curator/operations/test_operation_contract.py",
     "tests/local_agent/test_policy.py",
     "tests/local_agent/hosted/test_population.py",
     "tests/referee/protocols/test_protocol_contract.py",

@@ -415,13 +415,6 @@ def test_what_is_no_record_is_refused_and_never_repeated(change, why):
     assert not any(str(value) in str(error.value) for value in change.values())
 
 
-def test_a_label_by_a_bound():
-    source = RECORD_SOURCE.model_copy(update={"label": RECORD_SOURCE.label.model_copy(update={"above": 2.0})})
-    assert [record_of({**PERSON, "renews": value}, source).labels[0] for value in (2, 2.5)] == [-1, 1]
-    with pytest.raises(BadData, match="the label is missing"):
-        record_of({**PERSON, "renews": None}, source)
-
-
 def test_the_face_gives_what_an_agent_takes():
     person = {"visits": 12, "months": 3, "plan": "pro", "renews": "yes"}
     found = tandem.record_of("examples/own_data/scenario.yaml", person)

@@ -26,7 +26,7 @@ from curator.app import curator_app
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.common.net.test_connections import answers
-from tests.curator.requests import full_disk
+from tests.curator.given import full_disk
 from tests.support import TOKEN, Bench, served
 from tests.tiers import for_each, thinned
 

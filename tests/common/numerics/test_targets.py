@@ -25,10 +25,8 @@ from curator.learners.noisy_descent import Forces, move_rows
 from curator.learners.svm import Svm
 from curator.mechanisms.gaussian_noise import normals
 from curator.sample.base import LocalSample
-from curator.sample.fixed_rows import FixedRows, Grid
-from curator.sample.reweighing import Reweighing
-from curator.sample.rows import SingleRows
-from curator.sample.sampling import Sampler
+from curator.sample.reweighing import Reweighing, Sampler
+from curator.sample.rows import FixedRows, Grid, SingleRows
 from deploy.simulation import conduct
 from tests.support import tiny
 

@@ -14,7 +14,7 @@ from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contribut
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import FILE, SHARED
 from tests.curator.contributions.given import CONTRIBUTED, TABLE, TOKEN, Direct, give, key_in, person, scenario
-from tests.curator.requests import full_disk
+from tests.curator.given import full_disk
 from tests.tiers import for_each
 
 ONE, OTHER = {"visits": 12, "plan": "family", "renews": "yes"}, {"visits": 1, "plan": None, "renews": "no"}

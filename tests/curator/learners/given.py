@@ -12,8 +12,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.domains import Domains, DomainSide
 from curator.sample.base import LocalSample
-from curator.sample.reweighing import Reweighing
-from curator.sample.sampling import Sampler
+from curator.sample.reweighing import Reweighing, Sampler
 
 
 def side(size: int, shift: float, seed: int, dimension: int = 4, labels: bool = False) -> DomainSide:

@@ -136,10 +136,6 @@ class TestContract:
         none = positive and learned == Constant(label=-1)  # no hypothesis of its class is +1 everywhere
         assert none or learned.mistakes(records).mean() < 0.1
 
-    def test_room_grows_with_the_people_if_at_all(self, learner):
-        few, many = (learner.room(CallSizes(n, 100, 3, 4)) for n in (1000, 1_000_000))
-        assert 0 <= few <= many
-
     def test_draws_no_more_numbers_of_noise_than_its_event_pays_for(self, learner, monkeypatch):
         """What is drawn is counted; and with one number less in a step or release, the call would be refused before."""
         drawn: list[int] = []

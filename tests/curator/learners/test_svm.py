@@ -19,9 +19,8 @@ from curator.learners import svm
 from curator.learners.base import learn_from
 from curator.learners.svm import ActiveSet, Svm, add_squares, factor, padded, solve
 from curator.sample.base import LocalSample
-from curator.sample.reweighing import Reweighing
+from curator.sample.reweighing import Distinct, Reweighing
 from curator.sample.rows import GatheredRows
-from curator.sample.sampling import Distinct
 from tests.tiers import for_each
 
 

@@ -31,8 +31,7 @@ from curator.mechanisms.counts import NoisyCount, NoisyHistogram
 from curator.mechanisms.selection import MostFrequent
 from curator.mechanisms.sums import ClassMoments, ClippedSum, LossSum
 from curator.sample.base import LocalSample
-from curator.sample.reweighing import Reweighing
-from curator.sample.sampling import Sampler
+from curator.sample.reweighing import Reweighing, Sampler
 from tests.curator.mechanisms.greedy import Homemade
 from tests.tiers import for_each
 

@@ -20,10 +20,8 @@ from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.sample.base import LocalSample
-from curator.sample.fixed_rows import FixedRows, Grid
-from curator.sample.reweighing import HEADROOM, Reweighing, project
-from curator.sample.rows import SingleRows
-from curator.sample.sampling import MIN_ACCEPTANCE, Density, Sampler
+from curator.sample.reweighing import HEADROOM, MIN_ACCEPTANCE, Density, Reweighing, Sampler, project
+from curator.sample.rows import FixedRows, Grid, SingleRows
 from curator.sample.shard import ScoreHistogram
 from tests.curator.given import cumulative_losses, hypothesis, law, losses_of, reweighed, split
 from tests.tiers import for_each

@@ -15,9 +15,8 @@ from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from curator.sample.base import LocalSample
-from curator.sample.fixed_rows import FixedRows, Grid, _mistakes
 from curator.sample.reweighing import Reweighing
-from curator.sample.rows import SingleRows, feature, how_many, label, row_of
+from curator.sample.rows import FixedRows, Grid, SingleRows, _mistakes, feature, how_many, label, row_of
 from tests.tiers import for_each
 
 N = 1000

@@ -39,7 +39,7 @@ from referee.service.witness import WitnessLog, witness_app
 from referee.store import FAR, RefereeStore, backup
 from tests import postgres, support
 from tests.clocks import Clock
-from tests.curator.requests import full_disk
+from tests.curator.given import full_disk
 from tests.referee.service.test_operating import enrol
 from tests.referee.service.test_referee import ONE_QUESTION, until
 from tests.support import TOKEN, Bench, asking, seal
