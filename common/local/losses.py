@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -39,22 +39,6 @@ def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records) -> Floats:
     return np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 1.0)
 
 
-class Weighing(Protocol):
-    """A public function of one record into [0, 1], on a public grid; a reweigh multiplies by ``exp(-eta (1 - value))``.
-
-    Whatever the function is, log-weights stay functions of the record and of public messages, and two of them differ by
-    ``eta t`` at most after t reweighs: this is all that the sampling bound rests on
-    (:meth:`curator.sample.reweighing.Reweighing.sampling_bound`).
-    """
-
-    @property
-    def grain(self) -> int:
-        """Into how many parts the unit is divided."""
-
-    def count(self, records: Records) -> AnyArray:
-        """Return each record's value in whole parts, shape (n,), unsigned, 0..grain."""
-
-
 @dataclass(frozen=True)
 class HypothesisLoss:
     """The loss of a hypothesis, in whole parts.
@@ -69,10 +53,11 @@ class HypothesisLoss:
 
     @property
     def grain(self) -> int:
+        """Into how many parts the unit is divided."""
         return grain(self.loss)
 
     def count(self, records: Records) -> AnyArray:
-        """As of any :class:`Weighing`: uint8 for mistakes, uint16 for others."""
+        """Return each record's loss in whole parts, shape (n,), 0..grain: uint8 for mistakes, uint16 for others."""
         if self.loss == "zero-one":
             return self.hypothesis.mistakes(records)
         losses = evaluate(self.loss, self.hypothesis, records)
@@ -140,7 +125,7 @@ class ScoreCells(Value):
 
 
 class Tilt(Value):
-    """A weight for every item, in 0..1024 parts of 1, as a :class:`Weighing`: what raking multiplies weights by."""
+    """A weight for every item, in 0..1024 parts of 1: what raking multiplies weights by."""
 
     cells: ScoreCells
     parts: tuple[Annotated[int, Field(strict=True, ge=0, le=TILT_PARTS)], ...] = Field(min_length=4)
@@ -157,3 +142,11 @@ class Tilt(Value):
 
     def count(self, records: Records) -> AnyArray:
         return np.array(self.parts, dtype=np.uint16)[self.cells.items_of(records)]
+
+
+Weighing = HypothesisLoss | Tilt
+"""A public function of one record into [0, 1], on a public grid; a reweigh multiplies by ``exp(-eta (1 - value))``.
+
+So log-weights stay functions of the record and of public messages, and two of them differ by ``eta t`` at most after t
+reweighs: all that the sampling bound rests on (:meth:`curator.sample.reweighing.Reweighing.sampling_bound`).
+"""

@@ -132,19 +132,6 @@ def test_whatever_is_admitted_costs_no_more_than_the_cap(counts: list[int], rati
     assert cost([(event, 1) for event in charged], DELTA) <= epsilon
 
 
-def test_a_run_without_privacy_admits_everything_and_promises_nothing() -> None:
-    budget = open_budget(None, None, [NonPrivate()] * 3)
-    assert budget.guarantee == (math.inf, 1.0)
-    budget.admit([NonPrivate()] * 100, STEPS)
-
-
-def test_a_private_run_of_nothing_admits_nothing() -> None:
-    budget = open_budget(1.0, DELTA, [NoEvent()])
-    budget.admit([NoEvent()] * 5, NoEvent())
-    for event in (STEPS, RELEASE, NonPrivate()):
-        refused(budget, [], event)
-
-
 def test_a_patient_accountant_is_asked_only_about_plans_that_all_others_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     plan: Plan = [(STEPS, 50)]
     needed, asked = cost(plan, DELTA), []

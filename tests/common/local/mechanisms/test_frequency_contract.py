@@ -163,17 +163,6 @@ def test_items_beyond_the_domain_are_taken_for_its_last(oracle: FrequencyOracle,
 
 
 @for_each(("oracle", "domain"), EACH)
-def test_answers_are_fresh_and_the_same_source_gives_the_same(oracle: FrequencyOracle, domain: int) -> None:
-    open_words = publics(2000)
-    items = np.arange(2000, dtype=np.uint64)
-    one, again, source = (RandomSource.seeded(seed) for seed in (1, 1, 2))
-    first = oracle.randomize(items, domain, open_words, one)
-    assert first.tolist() == oracle.randomize(items, domain, open_words, again).tolist()
-    fresh = [oracle.randomize(items, domain, open_words, source).tolist() for _ in range(2)]
-    assert fresh[0] != fresh[1]
-
-
-@for_each(("oracle", "domain"), EACH)
 def test_nobody_at_all(oracle: FrequencyOracle, domain: int) -> None:
     nobody = np.empty(0, dtype=np.uint64)
     answers = oracle.randomize(nobody, domain, nobody, RandomSource.seeded(1))

@@ -319,16 +319,6 @@ def test_k_ary_response_and_hadamard_response_have_exactly_the_stated_p_and_q(ep
                 assert abs(chance - q) <= q * Fraction(1, 2**52)
 
 
-@for_each("epsilon", [0.1, 0.5, 1.0, 2.0])
-def test_local_hashing_answers_truly_with_p(epsilon: float) -> None:
-    oracle, hashed = LocalHashing(epsilon=epsilon), np.empty(1, dtype=np.uint64)
-    p, g = Fraction(oracle.rates(1 << 64)[0]), oracle.buckets
-    told = law(oracle, 5, 1 << 64, 77)
-    _hash(words(5), words(77), g, hashed)
-    assert told[int(hashed[0])] == p
-    assert set(told.values()) == {p, (1 - p) / (g - 1)}
-
-
 def test_the_variances_of_rare_items_are_the_published_ones() -> None:
     """Wang et al. (2017), E = e^eps: 4 E/(E - 1)^2 for local hashing, (E + k - 2)/(E - 1)^2 for krr."""
     for epsilon in (0.1, 1.0, 3.0, 6.0):

@@ -107,13 +107,6 @@ def test_it_travels_and_takes_values_only(mechanism: Mechanism) -> None:
     assert len(draw(mechanism, np.empty(0))) == 0
 
 
-@for_each("mechanism", EACH)
-def test_each_answer_is_fresh(mechanism: Mechanism) -> None:
-    source = RandomSource.seeded(3)
-    values = np.full(2_000, 0.5)
-    assert (mechanism.randomize(values, source) != mechanism.randomize(values, source)).any()
-
-
 RATES = [-3.0, -0.1, 0.05, 0.4, 3.0]
 
 
