@@ -187,17 +187,13 @@ def test_chunks_of_a_sparse_vector_reach_its_margin():
     assert 0.4 * (chunks - 1) - 1 < margin <= 0.4 * chunks - 1
 
 
-def test_several_classes_cost_nothing_but_answers_that_go_wrong():
-    two, six = (plan(scenario(learner={"classes": classes})) for classes in (None, {"first": 3, "count": 6}))
-    for name in ("sigma", "chunks"):
-        assert six.settings[name].value == two.settings[name].value
-    assert six.sample.value == two.sample.value
-    assert two.settings["flips"].value < six.settings["flips"].value < 3 * two.settings["flips"].value
-
-
-def test_content_takes_twice_the_noise():
-    two = plan(scenario(learner={"by": "content"})).settings["sigma"].value
-    assert two == pytest.approx(2.0 * plan(scenario()).settings["sigma"].value)
+def test_content_takes_twice_the_noise_and_several_classes_cost_only_answers_that_go_wrong():
+    six = {"classes": {"first": 3, "count": 6}}
+    two, more, content = (plan(scenario(learner=learner)) for learner in ({}, six, {"by": "content"}))
+    assert content.settings["sigma"].value == pytest.approx(2.0 * two.settings["sigma"].value)
+    assert more.sample.value == two.sample.value
+    assert [more.settings[name] for name in ("sigma", "chunks")] == [two.settings[name] for name in ("sigma", "chunks")]
+    assert two.settings["flips"].value < more.settings["flips"].value < 3 * two.settings["flips"].value
 
 
 def test_what_is_given_is_kept():
@@ -241,4 +237,5 @@ def test_adaptation_refuses_what_has_no_noise(name: str) -> None:
     ):
         with pytest.raises(BadInput, match=said):
             resolve(scenario(name, **budget).model_copy(update={"bounds": bounds}))
-    assert resolve(scenario(name, epsilon=24.0)).curator.settings.mu > 2.0  # type: ignore[attr-defined]
+    for epsilon in (24.0, 250.0):  # of the latter delta pays for less
+        assert resolve(scenario(name, epsilon=epsilon)).curator.settings.mu > 2.0  # type: ignore[attr-defined]

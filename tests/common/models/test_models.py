@@ -344,14 +344,11 @@ class TestDocuments:
         with pytest.raises(BadMessage, match="needs 9 features, the table has 2"):
             parse_document(tree)
 
-    def test_other_suffixes_are_refused(self, tmp_path):
-        with pytest.raises(BadInput, match=r"written as \.json, \.onnx, \.joblib, found 'model\.pmml'"):
-            export(wide(), tmp_path / "model.pmml")
-
-    def test_onnx_that_is_not_installed_is_named(self, tmp_path, monkeypatch):
+    def test_other_suffixes_and_what_is_not_installed_are_named(self, tmp_path, monkeypatch):
         monkeypatch.setattr("common.models.export.find_spec", lambda name: None)
-        with pytest.raises(BadInput, match=r"pip install 'tandem-hybrid\[onnx\]'"):
-            export(wide(), tmp_path / "model.onnx")
+        for suffix, said in ("pmml", r"as \.json, \.onnx, \.joblib, found 'model\.pmml'"), ("onnx", r"hybrid\[onnx\]'"):
+            with pytest.raises(BadInput, match=said):
+                export(wide(), tmp_path / f"model.{suffix}")
 
 
 @for_each(

@@ -198,6 +198,7 @@ def test_gaussian_moments_are_their_integrals(order: float, target: float) -> No
         {"name": "gaussian-ball", "side": "source", "d": 2, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
     )
     assert gaussian_moment(2.0, 0.1, 0.07, 2) == pytest.approx(ball.chi_squared(), rel=1e-12)
+    assert math.isinf(gaussian_moment(6.0, 0.1, 0.11, 2))
 
 
 def test_chances_to_leave_a_subspace() -> None:

@@ -8,6 +8,7 @@ import pytest
 from common.local.mechanisms.mechanism import Warner
 from common.statistics.intervals import Matches, bounds
 from common.statistics.race import WIDER, Race
+from tests.common.statistics.test_means import bits
 from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
@@ -19,10 +20,6 @@ class Hasty(Race):
     def eliminate(self) -> list[int]:
         self.running = (min(self.running, key=lambda k: self.estimates[k].value),)
         return []
-
-
-def bits(rng: np.random.Generator, share: float, count: int) -> np.ndarray:
-    return (rng.random(count) < 1 - WARNER.truth + (2 * WARNER.truth - 1) * share).astype(np.uint8)
 
 
 def heats(

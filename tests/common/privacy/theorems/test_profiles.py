@@ -410,3 +410,10 @@ def test_the_bound_on_the_error_of_the_transform_is_small_and_not_zero() -> None
     floor = float(composed.masses.min())
     assert 0.0 < floor < 1e-7
     assert composed.delta(0.0) <= 1.0
+
+
+def test_a_grid_that_is_too_long_is_refused() -> None:
+    assert connect_dots(gaussian_profile(1.0), 1e-7, 1e-12) is None
+    grid = connect_dots(gaussian_profile(1e-3), 1e-5, 1e-12)
+    assert grid is not None
+    assert compose([(grid, 10**10)], 1e-5, DELTA) is None
