@@ -102,7 +102,8 @@ class CuratorPolicy:
         protocol, alone = scenario.protocol, scenario.alone
         operations = pattern_of(protocol, alone).kinds("curator")
         name = protocol if alone is None else f"{protocol}, {alone} alone"
-        return cls(n, kappa, eta, rounds, learner, name, operations, demands_of(protocol).further)
+        further = {**demands_of(protocol).further, "reweigh": len(scenario.handed_over)}
+        return cls(n, kappa, eta, rounds, learner, name, operations, further)
 
     def most(self, kind: str) -> int:
         """Return how many operations of a kind it carries out at most."""

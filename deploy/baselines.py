@@ -143,7 +143,7 @@ def run_baselines(
 def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     # A portfolio of one round is still repaired and judged by agents: here the curator learns, and that is all.
     once = {"protocol": "learn-and-test", "portfolio": None} if demands_of(asked.protocol).portfolio else {}
-    alone = resolve(_changed(asked, {"curator": {"rounds": 1}, **once}))
+    alone = resolve(_changed(asked, {"curator": {"rounds": 1}, "handed_over": [], **once}))
     note = "one round on the curator's sample, nothing reweighed"
     if asked.curator.epsilon is not None:
         note += "; planned noise spends the whole budget on it"
@@ -156,7 +156,8 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, pr
     learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1e5, "diameter": 1.0}
     # The curator stands by: it holds a sample too small to matter, is never asked, and its people are charged its cap.
     idle = {"n": 16, "epsilon": 1e-3, "delta": 1e-9, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
-    alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": {"count": count, "answers": 1}})
+    agents = {"count": count, "answers": 1}
+    alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": agents, "handed_over": []})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
     return _loss_of(settled(alone), seed, place), f"{words} with {count:,} agents ({privacy}), no curator"

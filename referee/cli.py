@@ -57,6 +57,10 @@ def run_command(
         Path | None, typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False)
     ] = None,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = "",
+    after: Annotated[
+        Path | None,
+        typer.Option(help="Folder of an earlier run: the curator begins with its last weights.", file_okay=False),
+    ] = None,
     charged: LedgerOptions,
     as_json: AsJson = False,
     tls_ca: TlsCa = None,
@@ -71,11 +75,14 @@ def run_command(
     from common.scenario import loading
     from common.scenario.plan import resolve
     from deploy.running import Charging, carry_out
+    from referee.audit.audit import reweighs_of
     from referee.protocols.base import shown_by
     from referee.view import show
     from referee.view.assumptions import contradictions
 
     asked = loading.load(scenario, sets)
+    if after is not None:
+        asked = loading.handed_over(asked, reweighs_of(after))
     result = carry_out(
         asked,
         deployment,

@@ -42,6 +42,7 @@ class Demands:
         further: Operations beyond one a round, by kind.
         several_tasks: It learns several things about the same people, if the scenario names them.
         alone: What remains of the pattern for a side whose other side is left out: by ``curator`` and ``agents``.
+        takes_over: It can begin with the weights of an earlier run (scenario key handed_over).
         repeats: It can ask an agent several times (agents.answers).
         answers: What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
     """
@@ -54,6 +55,7 @@ class Demands:
     further: Mapping[str, int] = field(default_factory=dict)
     several_tasks: bool = False
     alone: Mapping[str, Pattern] = field(default_factory=dict)
+    takes_over: bool = False
     repeats: bool = False
     answers: Literal["value", "bit"] | None = None
 
@@ -193,9 +195,10 @@ class Testing(Progress):
     """Say how far a test is between two of its questions: of interest until the next one, and part of no result."""
 
 
-PATTERN = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
-DEMANDS.register("subsample-test-reweigh")(Demands(PATTERN, transfers=True, answers="value"))
-DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, answers="value"))
+ROUNDS = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+PATTERN = sequence(many(curator("reweigh")), ROUNDS)  # beginning with the weights of an earlier run
+DEMANDS.register("subsample-test-reweigh")(Demands(PATTERN, transfers=True, takes_over=True, answers="value"))
+DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, takes_over=True, answers="value"))
 DEMANDS.register("learn-and-test")(
     Demands(sequence(curator("learn"), agents("loss")), reweighs=False, claims=False, transfers=True, answers="value")
 )

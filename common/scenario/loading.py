@@ -19,6 +19,7 @@ from common.data.population import locate
 from common.data.schema import described
 from common.data.tables import TableSource
 from common.net.cli import version
+from common.operations.operation import Reweigh
 from common.scenario.scenario import Scenario, parse
 
 _KINDS_OF_PEOPLE = {"distribution", "table"}  # people have one: a tree with it replaces another, whole
@@ -137,6 +138,12 @@ def altered(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
     for override in overrides:
         _override(tree, override)
     return parse(tree)
+
+
+def handed_over(scenario: Scenario, reweighs: Sequence[Reweigh]) -> Scenario:
+    """Return a scenario that begins with the weights which these reweighs have left, after those that it names."""
+    before = [reweigh.wire() for reweigh in (*scenario.handed_over, *reweighs)]
+    return parse({**scenario.wire(), "handed_over": before})
 
 
 def _override(tree: dict[str, Any], override: str) -> None:

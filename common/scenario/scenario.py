@@ -25,6 +25,7 @@ from common.local.losses import Loss
 from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
 from common.local.records import Records
 from common.numerics.randomness import subseed
+from common.operations.operation import Reweigh
 from common.privacy.events import Release
 from common.privacy.guarantee import PrivacyGuarantee, of_agent, of_curator, repeated
 from common.privacy.rounding import down
@@ -177,6 +178,7 @@ class AgentsSection(Value):
         return as_bits(self.mechanism)
 
 
+MAX_HANDED_OVER = 10_000  # reweighs of earlier runs that a run may begin with
 MOST_FOR_MARGINS = 30.0  # counts with so little noise are as good as counts without any
 
 
@@ -209,6 +211,7 @@ class Scenario(Value):
     vc_dimension: int | None = Field(default=None, ge=1)
     hypotheses: int | None = Field(default=None, ge=1)
     tasks: tuple[Task, ...] = ()
+    handed_over: tuple[Reweigh, ...] = Field(default=(), max_length=MAX_HANDED_OVER, exclude_if=lambda them: not them)
     problem: AnyProblem | None = None
     portfolio: Portfolio | None = None
     alone: Literal["curator", "agents"] | None = None
@@ -261,7 +264,8 @@ class Scenario(Value):
     @property
     def reweighs_before(self) -> int:
         """How often weights are changed before the first model is learned."""
-        return int(demands_of(self.protocol).portfolio and (self.portfolio or Portfolio()).raking)
+        raking = demands_of(self.protocol).portfolio and (self.portfolio or Portfolio()).raking
+        return len(self.handed_over) + int(raking)
 
     @property
     def shares_a_file(self) -> bool:
@@ -280,6 +284,8 @@ class Scenario(Value):
 
     @model_validator(mode="after")
     def _problem_fits(self) -> Self:
+        if self.handed_over and not demands_of(self.protocol).takes_over:
+            raise ValueError(f"handed_over: the protocol {self.protocol!r} begins with uniform weights: leave it out")
         if self.portfolio is not None and not demands_of(self.protocol).portfolio:
             raise ValueError(f"portfolio is for protocol portfolio, found {self.protocol!r}: leave it out")
         if self.problem is None:

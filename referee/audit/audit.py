@@ -28,6 +28,7 @@ from common.log.beacon import ROUND
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import StoredEntry
 from common.net.messages import Configuration, Terms
+from common.operations.operation import Reweigh, parse_operation
 from common.privacy.accountants import grouped
 from common.privacy.budget import Certificate, certify
 from common.privacy.events import Event
@@ -345,3 +346,11 @@ def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any
     for name, value in published.items():
         if canonical.encode(stored.get(name)) != canonical.encode(value):
             raise AuditFailed(f"result.json: {name} differs from the signed transcript")
+
+
+def reweighs_of(run: Path) -> list[Reweigh]:
+    """Return how a run has had its curator reweigh, in order; AuditFailed or BadData, if its folder passes no audit."""
+    audit(run)
+    bodies = [entry.body for entry in read_transcript(run) if entry.kind == "operation"]
+    operations = [parse_operation(body["request"]["message"]["operation"]) for body in bodies]
+    return [operation for operation in operations if isinstance(operation, Reweigh)]

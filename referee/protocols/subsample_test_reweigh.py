@@ -7,9 +7,9 @@ Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.learners.model_agnostic import ModelAgnosticSettings
@@ -18,7 +18,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import Loss
 from common.local.queries.query import LossQuery
 from common.operations.operation import Labelled, LabelPoints, Learn, Reweigh
-from common.protocols.base import Progress, pattern_of
+from common.protocols.base import AskCurator, Progress, pattern_of
 from common.scenario.scenario import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, JudgingScript, LevelTestPlan, ask, at_once, estimate_mean, test_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
@@ -47,7 +47,14 @@ class SubsampleTestReweigh(Protocol):
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = RoundsPlan.of(scenario)
+        yield from take_over(scenario)
         return (yield from run_rounds(plan, None, 1, plan.rounds))
+
+
+def take_over(scenario: ResolvedScenario) -> Generator[AskCurator, Any, None]:
+    """Begin with the weights of earlier runs: have the curator reweigh as they did (docs/hand-over.md)."""
+    for reweigh in scenario.handed_over:
+        yield from ask(reweigh)
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,7 @@ class HandOver(Protocol):
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan, tasks = RoundsPlan.of(scenario), scenario.tasks or (None,)
+        yield from take_over(scenario)
         rounds = plan.rounds
         ended: list[Outcome] = []
         used = 0

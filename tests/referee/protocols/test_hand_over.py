@@ -5,14 +5,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import PeerMisbehaved
+from common.core.errors import AuditFailed, BadMessage, BadScenario, PeerMisbehaved, PolicyRefused
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.operations.operation import Learn
+from common.privacy.budget import sampling_schedule
+from common.scenario.loading import handed_over
+from common.scenario.scenario import ResolvedScenario
+from curator.curator import planned_by
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
+from deploy.checking import checked
+from referee.audit.audit import reweighs_of
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, audited, tiny
 from tests.tiers import for_each
@@ -100,6 +106,60 @@ def test_a_run_is_charged_for_both_tasks_and_audited(tmp_path):
     assert result["answer"] == result["tasks"][1]["answer"]
     assert result["answer"]["kind"] == "relabelled"
     assert len(charged) == result["iterations"] == sum(task["iterations"] for task in result["tasks"])
+
+
+NEVER = "accuracy={reweigh_above: 0.001, halt_below: 0.002}"  # no round halts, so each reweighs
+
+
+def after(first: Bench, *overrides: str) -> ResolvedScenario:
+    """Return the scenario of a run about the second task that begins with the weights that a bench's run has left."""
+    second = two_tasks("tasks=[{features: 8, label: 8}]", *overrides)
+    return checked(handed_over(second, reweighs_of(first.folder / "left-run")))
+
+
+def log_weights(bench: Bench) -> list[np.ndarray]:
+    workspace = bench.curator._engine.workspace
+    assert workspace is not None
+    return list(workspace.sample.cumulative_losses())
+
+
+@for_each("seed", [1, 2])
+def test_a_run_begins_with_the_weights_of_an_earlier_one_also_on_other_people(tmp_path, seed):
+    """The curator of the second run reweighs as the first did: with the same people its weights are the same."""
+    with Bench(tmp_path / "one", two_tasks("tasks=[{features: 8}]", "curator.rounds=3", NEVER)) as one:
+        one.run()
+        audited(one)
+        with Bench(tmp_path / "two", chosen := after(one, NEVER, "curator.rounds=1"), seed=seed) as two:
+            two.run()
+            assert [entry.operation["kind"] for entry in two.curator._ledger] == ["reweigh", "reweigh", "learn"]
+            assert audited(two).operations == 3
+            same = all(map(np.array_equal, log_weights(one), log_weights(two)))
+            assert same == (seed == 1)
+            # The call is charged at the bound of two reweighs before it.
+            (event,), section = planned_by(chosen, two.curator._policy), chosen.curator
+            bounds = [sampling_schedule(section.n, section.kappa, section.eta, 1, before)[0] for before in (0, 2)]
+            assert getattr(event, "tv_bound") == bounds[1] > bounds[0]  # noqa: B009 - of sampled events alone
+            # One reweigh for each round, and those that were handed over.
+            two.perform(3, chosen.handed_over[0].wire())
+            with pytest.raises(PolicyRefused, match="reweigh"):
+                two.perform(4, chosen.handed_over[0].wire())
+
+
+def test_only_a_run_that_passes_its_audit_is_taken_over_and_only_by_a_protocol_that_reweighs(tmp_path):
+    with Bench(
+        tmp_path, two_tasks("tasks=[{features: 8}]", "accuracy={reweigh_above: 0.001, halt_below: 0.002}")
+    ) as one:
+        one.run()
+        audited(one)
+    reweighs = reweighs_of(tmp_path / "left-run")
+    assert len(reweighs) == 4
+    for protocol in ("learn-and-test", "local-averages"):
+        with pytest.raises(BadScenario, match=f"handed_over: the protocol '{protocol}' begins with uniform weights"):
+            handed_over(tiny(f"protocol={protocol}"), reweighs)
+    transcript = tmp_path / "left-run" / "transcript.jsonl"
+    transcript.write_text(transcript.read_text().replace('"kind":"reweigh"', '"kind":"reweigh" ', 1))
+    with pytest.raises((AuditFailed, BadMessage)):
+        reweighs_of(tmp_path / "left-run")
 
 
 def law(weights: Reweighing, sample: LocalSample):
