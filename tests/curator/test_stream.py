@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,8 @@ from curator.curator import Curator
 from curator.ledger import ANSWER, Ledger, listed, verify_ledger
 from curator.startup import open_curator
 from deploy.checking import checked
-from tandem.stream import LabelStream
+from deploy.processes import free_port
+from tandem.stream import LabelStream, StreamedLabel
 from tests.curator.given import full_disk
 from tests.support import Bench, audited, served
 from tests.tiers import for_each
@@ -210,6 +214,45 @@ def test_more_answers_than_the_stream_has_are_no_ledger_of_ours(curator: Curator
         curator._ledger.answer(question(curator, [0.8, 0.71, 0.5, 0.001 * number]), 0)
     with pytest.raises(errors.BrokenLedger, match="more answers of a stream"):
         ask(curator, CENTRES[0])
+
+
+@contextmanager
+def serving(state: Path, port: int, consumer: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Serve the curator of a state directory by its command; it is killed at the end."""
+    sizes = [word for size in SIZES for word in ("--set", size)]
+    options = ["--seed", "1", "--state", str(state), "--port", str(port), "--consumer-key", consumer]
+    command = [sys.executable, "-m", "curator.cli", "serve", "model-agnostic-stream", *sizes, *options]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@SLOW
+def test_a_curator_that_is_killed_gives_the_answers_that_it_would_have_given(
+    state: Path, undisturbed: list[PointAnswer], tmp_path: Path
+) -> None:
+    """``kill -9`` while questions are under way: no answer differs, none is lost, and none is counted twice."""
+    path, key = tmp_path / "consumer.key", Identity.load_or_create(state / "identity.key").public
+    consumer = Identity.load_or_create(path).public
+    port = free_port()
+    found: list[StreamedLabel] = []
+
+    def asking() -> None:
+        with LabelStream(f"http://127.0.0.1:{port}", curator_key=key, key=path, patience=300) as stream:
+            found.extend(map(stream.ask, POINTS))
+
+    asker = threading.Thread(target=asking)
+    asker.start()
+    with serving(state, port, consumer):
+        while len(found) < 2:
+            time.sleep(0.005)
+    with serving(state, port, consumer):
+        asker.join()
+    assert [(one.label, one.number) for one in found] == [(one.label, one.number) for one in undisturbed]
+    assert sum(entry["kind"] == "answer" for entry in listed(state)) == len(POINTS) - 1
 
 
 # Over HTTP ------------------------------------------------------------------------------------------------------------
