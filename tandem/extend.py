@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from curator.mechanisms.counts import NoisyCount, NoisyHistogram
     from curator.mechanisms.gradient_steps import ClippedSteps
     from curator.mechanisms.selection import MostFrequent
+    from curator.mechanisms.stability import ExactQuantile, MostCommon, OfChunks, StableRelease
     from curator.mechanisms.sums import ClippedSum
     from curator.operations import HANDLERS, OperationHandler, Standing
     from referee.protocols.asking import (
@@ -65,7 +66,7 @@ __all__ += ["SETTINGS", "SIDES", "Query", "RandomSource", "Records", "Release", 
 __all__ += ["Script", "Singles", "Standing", "SubsampledRelease", "SubsampledSteps", "Together", "Whole", "Words"]
 __all__ += ["agents", "ask", "ask_together", "bounded", "curator", "down", "estimate_mean", "fill_normals"]
 __all__ += ["fill_words", "fixed", "follow", "many", "maybe", "parse", "sequence", "some", "stream", "test_mean"]
-__all__ += ["together", "up", "within"]
+__all__ += ["ExactQuantile", "MostCommon", "OfChunks", "StableRelease", "together", "up", "within"]
 
 
 @cache

@@ -34,11 +34,12 @@ from common.privacy.budget import cost
 from common.privacy.theorems.randomized_response import rates
 from curator.engine import Workspace
 from curator.mechanisms import counts as counting
-from curator.mechanisms import parities, selection, sums
+from curator.mechanisms import parities, selection, stability, sums
 from curator.mechanisms.counts import NoisyHead, NoisyHistogram
 from curator.mechanisms.gaussian_noise import fine_normals, whole_normals
 from curator.mechanisms.parities import RankParities
 from curator.mechanisms.selection import choose_level
+from curator.mechanisms.stability import MostCommon, StableRelease
 from curator.mechanisms.sums import ClassMoments, ClippedSum, Moments
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
@@ -52,6 +53,7 @@ AUDITED = {
     "access NoisyHead": ("a head list",),
     "access NoisyHistogram": ("a noisy histogram",),
     "access NoisyShares": ("weighted shares by score and label",),
+    "access StableRelease": ("a stable value",),
     "access RankParities": ("parities of a block", "parities by blocks"),
     "operations count": ("a count",),
     "operations head": ("a head list",),
@@ -116,6 +118,20 @@ def select_case() -> Case:
     )
     twins = {"half the sensitivity": halved}
     return Case("a selection", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=1.0)
+
+
+def stable_case() -> Case:
+    """Twelve people of one mind against one: five could change theirs; then one does, and four could."""
+    mechanism = StableRelease(MostCommon(), 1.0, 0.01)
+    inputs = np.repeat([7, 3], (12, 1)), np.repeat([7, 3], (11, 2))
+
+    def subject(values: AnyArray, runs: int, source: RandomSource) -> AnyArray:
+        said = (mechanism.apply(iter([values]), source.derive(run)) for run in range(runs))
+        return np.array([0.0 if one is None else 1.0 for one in said])
+
+    quiet = without((stability, "geometric_noise"), lambda count, *_: np.zeros(count, dtype=np.int64), subject)
+    twins = {"the distance without noise": quiet}
+    return Case("a stable value", 1.0, inputs, subject, 20_000, 0.01, twins, least=0.5)
 
 
 def count_case() -> Case:
@@ -311,5 +327,5 @@ def cases() -> list[Case]:
     """Return every case of a release."""
     return [
         select_case(), count_case(), margins_case(), histogram_case(), sum_case(), moments_case(),
-        block_case(), blocks_case(), head_case(),
+        block_case(), blocks_case(), head_case(), stable_case(),
     ]  # fmt: skip

@@ -1,0 +1,206 @@
+"""A_stab: the exact value of a function that few records could change, and nothing where they could.
+
+Smith and Thakurta (2013); Algorithm 1 of Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS
+2018). It takes a function f of a data set and the *distance to instability* that belongs to it: dist_f(D) is the
+greatest k for which no k records that are replaced change f(D). That is a whole number, it changes by at most 1 when a
+record is replaced, and where it is at least 1 no neighbour has another value: all that the theorem needs.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from common.core import canonical
+from common.core.arrays import Indices
+from common.core.errors import BadInput
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.privacy.events import Release
+from common.privacy.theorems.votes import stability_level
+from curator.mechanisms.base import HOME, CentralMechanism, central
+from curator.mechanisms.counts import geometric_noise
+
+T = TypeVar("T")
+A = TypeVar("A")
+FARTHEST = 1 << 38  # more people than there are: distances are cut to it
+
+
+def a_stab(value: A, distance: float, epsilon: float, delta: float, source: RandomSource) -> A | None:
+    """Return the value of a function on a data set, or None if its distance to instability seems too small.
+
+    ::
+
+        value if floor(distance) + Z > Gamma,   Z two-sided geometric noise of epsilon,   P(Z > Gamma) <= delta
+
+    *Theorem 2.4.* (epsilon, delta)-DP, if the distance changes by at most 1 when a record is replaced, and is 0 where a
+    neighbour has another value. *Proof.* Rounding down keeps both. If both neighbours have one value, it is
+    post-processing of a number of sensitivity 1; else both distances are 0, and a value is released with probability
+    P(Z > Gamma) <= delta. As printed, Gamma is ln(1/delta)/epsilon, for Laplace noise: the least that is enough for
+    geometric noise is never more (:func:`~common.privacy.theorems.votes.stability_level`).
+
+    *Theorem 2.5.* The value is released with probability 1 - beta from the distance
+    :func:`~common.privacy.theorems.votes.stability_margin` on.
+
+    Args:
+        value: f(D), anything.
+        distance: dist_f(D), at least 0; the two properties above are whoever calls this to prove.
+        epsilon: From 0.001 to 30.
+        delta: In (0, 1).
+
+    Raises:
+        BadInput: If a number is outside its range.
+    """
+    if not (0.001 <= epsilon <= 30.0 and 0.0 < delta < 1.0 and distance >= 0.0):
+        raise BadInput(
+            f"A_stab wants epsilon from 0.001 to 30, 0 < delta < 1 and a distance of at least 0, found {epsilon:g}, "
+            f"{delta:g} and {distance:g}"
+        )
+    noise = int(geometric_noise(1, epsilon, source)[0])
+    return value if math.floor(min(distance, FARTHEST)) + noise > stability_level(epsilon, delta) else None
+
+
+class StableFunction(ABC, Generic[T, A]):
+    """A function of everybody's values with its distance to instability, both in one go; part of the curator.
+
+    The contract suite tries every data set of a few people, and every neighbour of each.
+    """
+
+    @abstractmethod
+    def of(self, values: list[T]) -> tuple[A, int]:
+        """Return f and dist_f of values that come in blocks, at least one."""
+
+    def person(self, value: Any) -> T:
+        """Return one person's value, of what a function of another package made: ValueError if it is none."""
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+
+    @property
+    def neutral(self) -> T:
+        """The value of a person of whom nothing usable was made."""
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+
+
+def plurality(counts: list[int]) -> tuple[int, int]:
+    """Return the place of the largest count, the first of several, and its distance to instability.
+
+    ::
+
+        dist = max(0, ceil((c1 - c2)/2) - 1),   c1 the largest count, c2 the second largest
+
+    A record that is replaced lowers one count by 1 and raises another: c1 - c2 changes by at most 2, and the first
+    place stays the largest, whatever ties are broken by, while 2 k < c1 - c2.
+    """
+    best = max(range(len(counts)), key=lambda place: (counts[place], -place))
+    second = max((count for place, count in enumerate(counts) if place != best), default=0)
+    return best, max(0, (counts[best] - second + 1) // 2 - 1)
+
+
+class _OfNumbers(StableFunction[Indices, int]):
+    """A function of one whole number a person."""
+
+    def person(self, value: Any) -> Indices:
+        found = np.asarray(value, dtype=np.float64).reshape(-1)
+        if found.shape != (1,) or not abs(found[0]) < 2.0**53 or found[0] != np.floor(found[0]):
+            raise ValueError(f"one whole number is wanted, found shape {np.shape(value)}")
+        return found.astype(np.int64)
+
+    @property
+    def neutral(self) -> Indices:
+        return np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class MostCommon(_OfNumbers):
+    """The number that most people have, the smallest of several."""
+
+    def of(self, values: list[Indices]) -> tuple[int, int]:
+        found, counts = np.unique(np.concatenate(values), return_counts=True)
+        place, distance = plurality(counts.tolist())
+        return int(found[place]), distance
+
+
+@dataclass(frozen=True)
+class ExactQuantile(_OfNumbers):
+    """The number of rank ceil(share n) among all: the median for a share of 1/2.
+
+    With x sorted, k replaced records move the number at rank r to any place from r - k to r + k, or beyond everybody's,
+    where that is none. So dist = max{k: x[r-k] = x[r] = x[r+k]}, both places there.
+    """
+
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share <= 1.0:
+            raise BadInput(f"a quantile's share must be above 0 and at most 1, found {self.share:g}")
+
+    def of(self, values: list[Indices]) -> tuple[int, int]:
+        ordered = np.sort(np.concatenate(values))
+        rank = max(0, math.ceil(self.share * len(ordered)) - 1)
+        alike = np.flatnonzero(ordered == ordered[rank])
+        return int(ordered[rank]), int(min(rank - alike[0], alike[-1] - rank))
+
+
+@dataclass(frozen=True)
+class OfChunks(StableFunction[Records, Any]):
+    """Any function at all, by subsample and aggregate: what most of k disjoint chunks say.
+
+    A record is in one chunk, place i in chunk i mod k, so replacing it changes what one chunk says at most, and the
+    distance of :func:`plurality` is one in records. What a chunk says is a JSON value: values are alike if their
+    canonical texts are, of which what is released is read again. Where the function fails, or returns anything else,
+    its chunk says null. It is called with a copy of each chunk, and must keep nothing from one call to the next.
+    """
+
+    function: Callable[[Records], Any]
+    chunks: int
+
+    def of(self, values: list[Records]) -> tuple[Any, int]:
+        records, said = Records.joined(values), Counter[bytes]()
+        for chunk in range(self.chunks):
+            said[self._one(records.take(np.arange(chunk, len(records), self.chunks)))] += 1
+        found = sorted(said)
+        place, distance = plurality([said[text] for text in found])
+        return canonical.decode(found[place]), distance
+
+    def _one(self, records: Records) -> bytes:
+        try:
+            return canonical.encode(self.function(records))
+        except Exception:  # noqa: BLE001 - whatever it is, a failure would say something about this chunk
+            return canonical.encode(None)
+
+
+@central
+@dataclass(frozen=True)
+class StableRelease(CentralMechanism[T, A | None], Generic[T, A]):
+    """A function's value where it is stable, else None: (epsilon, delta)-DP by :func:`a_stab`.
+
+    Values are what the function takes: one whole number a person (:class:`MostCommon`, :class:`ExactQuantile`), or
+    records (:class:`OfChunks`).
+    """
+
+    function: StableFunction[T, A]
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not type(self.function).__module__.startswith(f"{HOME}."):
+            raise TypeError(f"{type(self.function).__qualname__}: functions with a distance are part of {HOME}")
+
+    @property
+    def price(self) -> Release:
+        return Release(epsilon=self.epsilon, delta=self.delta)
+
+    def person(self, value: Any) -> T:
+        return self.function.person(value)
+
+    @property
+    def neutral(self) -> T:
+        return self.function.neutral
+
+    def apply(self, values: Iterator[T], source: RandomSource) -> A | None:
+        return a_stab(*self.function.of(list(values)), self.epsilon, self.delta, source)
