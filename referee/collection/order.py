@@ -170,11 +170,6 @@ def join_share(seed: str, share: str | None) -> str:
     return seed if share is None else f"{seed}+{share}"
 
 
-def newest_start(seed: str) -> int:
-    """Return where the newest layer begins."""
-    return read_layers(seed)[-1].start
-
-
 _PIECE = 1 << 20  # agents of an order that are worked out at a time
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,20 +159,14 @@ class LocalGradientDescent(Protocol):
         stride = 4.0 / (plan.norm**2 + 1.0)
         for step in range(1, steps + 1):
             query = GradientQuery(hypothesis=_linear(iterate), bound=bound)
-            asked = AskAgents(query, at_once(plan.learning // groups), group=step % groups)
-            gradient = yield from _gradient(asked, query, plan.answering.mechanism)
-            iterate = iterate - stride * gradient
+            answers = yield AskAgents(query, at_once(plan.learning // groups), group=step % groups)
+            # A coordinate about which nobody answered stays where it is: its slope is taken as 0.
+            means, _ = means_by_slot(answers, plan.answering.mechanism, width, 0.5)
+            iterate = iterate - stride * ((2.0 * means - 1.0) * bound)
             if 2 * step > steps:
                 total += iterate
             yield Progress(f"step {step}", {"round": step, "rounds": steps})
         return (yield from plan.tested(_linear(total), steps, f"all {steps} steps were used"))
-
-
-def _gradient(asked: AskAgents, query: GradientQuery, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:
-    answers = yield asked
-    # A coordinate about which nobody answered stays where it is: its slope is taken as 0.
-    means, _ = means_by_slot(answers, mechanism, query.min_features + 1, 0.5)
-    return np.asarray((2.0 * means - 1.0) * query.bound)
 
 
 def _linear(parameters: Floats) -> Linear:

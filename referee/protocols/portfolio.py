@@ -161,7 +161,9 @@ class PortfolioProtocol(Protocol):
             candidates.append(("agents alone", alone))
         ratios = (1.0, 1.0)
         if settings.recalibrates or settings.raking:
-            ratios = yield from _count_labels(plan, labels)
+            shares = (yield from ask(Margins(cells=_BY_LABEL, epsilon=plan.margins))).fractions.tolist()
+            held = 0.5 * (shares[1] + shares[3] + 1.0 - shares[0] - shares[2])
+            ratios = calibration.label_ratios(*labels, held, plan.deviation(0))
         if settings.raking:
             parts = calibration.rake(np.array(ratios * 2), np.ones(4), plan.eta, TILT_PARTS)
             yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
@@ -211,12 +213,6 @@ def _share(plan: PortfolioPlan, reports: Answers) -> tuple[float, float]:
 
 _BY_LABEL = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
 """Everybody's score is on one side of 0, so that the items are the labels."""
-
-
-def _count_labels(plan: PortfolioPlan, reports: tuple[float, float]) -> Generator[Any, Any, tuple[float, float]]:
-    shares = (yield from ask(Margins(cells=_BY_LABEL, epsilon=plan.margins))).fractions.tolist()
-    held = 0.5 * (shares[1] + shares[3] + 1.0 - shares[0] - shares[2])
-    return calibration.label_ratios(*reports, held, plan.deviation(0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,7 +101,7 @@ def checked(promised: OrderCommitment, published: str, given: OrderEntropy) -> t
     if commitment(published) != promised.sha256:
         raise AuditFailed(f"the seed of {named} is not the one committed to")
     try:
-        begins = order.newest_start(published)
+        begins = order.read_layers(published)[-1].start
     except ValueError as error:
         raise AuditFailed(f"the seed of {named}: {error}") from None
     if promised.shared or begins != promised.used:

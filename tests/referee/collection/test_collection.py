@@ -20,7 +20,6 @@ from common.core.errors import (
     AlreadyAnswered,
     BadMessage,
     CannotWrite,
-    ConfigurationMismatch,
     Forged,
     NotFound,
     PatternViolation,
@@ -85,12 +84,7 @@ def report(signer: Identity, run: str, digest: str = "0" * 64, answer: float = 1
 BAD_PACKED: dict[str, tuple[type[TandemError], dict[str, Any] | Callable[[int], bytes]]] = {
     "another run": (NotFound, {"run": "other"}),
     "a question not asked": (NotFound, {"question": 77}),
-    "another digest": (ConfigurationMismatch, {"digest": "0" * 64}),
-    "fewer people": (BadMessage, {"people": 1}),
-    "more people": (BadMessage, {"people": 401}),
     "too many people": (BadMessage, {"people": 1 << 23}),
-    "another assignment": (ConfigurationMismatch, {"assignment": "0" * 64}),
-    "a body that was not signed": (BadMessage, {"body_sha256": "0" * 64}),
     "an unknown field": (BadMessage, {"epsilon": 100}),
     "a negative question": (BadMessage, {"question": -1}),
     "a huge question": (BadMessage, {"question": 10**17}),
@@ -153,24 +147,6 @@ def test_a_replayed_report_counts_once_and_a_fresh_id_makes_no_second_answer(ben
     result = bench.during(attack)
     assert result["agents"] == {**undisturbed[1].result["agents"], "rejected": 2}
     assert result["answer"] == undisturbed[1].result["answer"]
-
-
-def test_who_was_not_asked_is_refused_and_an_individual_answers_a_bit_and_for_nobody_else(bench):
-    stranger = Identity.create()
-
-    def attack() -> None:
-        attacker = Attacker(bench)
-        for _ in range(2):
-            with pytest.raises(PatternViolation, match="was not asked"):
-                bench.referee.report(attacker.report(stranger))
-            bench.enrol(stranger)
-        for answer in (0.5, 2.0, -1.0, 1e300):
-            with pytest.raises(BadMessage, match="one of 0 to 1 under"):
-                bench.referee.report(attacker.report(answer=answer))
-        with pytest.raises(BadMessage, match="asked 400 agents"):
-            bench.referee.report(attacker.report())
-
-    bench.during(attack)
 
 
 def test_forged_envelopes_of_every_kind_are_refused(bench):
@@ -282,22 +258,6 @@ def test_waiting_ends_with_the_deadline_when_only_some_report(tmp_path):
         digest = messages.Configuration.parse(bench.referee.configuration("run").message).fingerprint()
         with pytest.raises(PatternViolation, match="is closed"):
             bench.referee.report(report(silent, "run", digest))
-
-
-def test_a_report_that_arrives_twice_at_the_same_moment_is_one_report(bench, monkeypatch):
-    """Both copies see no stored report; the database decides, and the second is the first one repeated."""
-
-    def attack() -> None:
-        twice = Attacker(bench).packed()
-        bench.referee.report_packed(*twice)
-        store = bench.referee.store
-        look, looks = store.report, iter([None])
-        with monkeypatch.context() as patched:
-            patched.setattr(store, "report", lambda *key: next(looks, look(*key)))
-            bench.referee.report_packed(*twice)
-        assert next(looks, "looked") == "looked"
-
-    assert bench.during(attack)["agents"]["rejected"] == 0
 
 
 PEOPLE = [Identity.create() for _ in range(5)]
