@@ -160,11 +160,11 @@ class OfChunks(StableFunction[Records, Any]):
     chunks: int
 
     def of(self, values: list[Records]) -> tuple[Any, int]:
-        records, said = Records.joined(values), Counter[bytes]()
+        records, votes = Records.joined(values), Counter[bytes]()
         for chunk in range(self.chunks):
-            said[self._one(records.take(np.arange(chunk, len(records), self.chunks)))] += 1
-        found = sorted(said)
-        place, distance = plurality([said[text] for text in found])
+            votes[self._one(records.take(np.arange(chunk, len(records), self.chunks)))] += 1
+        found = sorted(votes)
+        place, distance = plurality([votes[text] for text in found])
         return canonical.decode(found[place]), distance
 
     def _one(self, records: Records) -> bytes:
