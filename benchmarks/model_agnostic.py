@@ -39,8 +39,15 @@ from common.core.arrays import Floats, Indices
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.votes import answer_mu, answers_sigma, calibrated, stability_margin, stability_share
-from curator.learners.teachers import distances, enough_bottoms, release_if_stable, release_until_cutoff, winners
+from common.privacy.theorems.votes import (
+    answer_mu,
+    answers_sigma,
+    calibrated,
+    enough_bottoms,
+    stability_margin,
+    stability_share,
+)
+from curator.learners.teachers import distances, release_if_stable, release_until_cutoff, winners
 from curator.mechanisms.sums import noisy_winners
 
 V, EPSILON, DELTA, BETA = 10, 1.0, 1e-6, 0.05

@@ -41,6 +41,7 @@ class PlanRequest:
         epsilon, delta: The curator's whole budget; None for none.
         other_epsilon: What is spent beside the learner's calls, out of the same budget.
         given_n, given_rounds: n and T as the scenario has them.
+        agnostic: Whether nothing is assumed of the best hypothesis' loss.
     """
 
     paper: bool
@@ -57,6 +58,7 @@ class PlanRequest:
     other_epsilon: float
     given_n: int | Literal["plan"]
     given_rounds: int | Literal["plan"]
+    agnostic: bool
 
     @property
     def dimension(self) -> int:

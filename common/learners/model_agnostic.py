@@ -14,7 +14,7 @@ from common.core.values import PLAN, FromPlan, Value, anything_open, explain, le
 from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.learners.scikit import Classifier
 from common.local.hypotheses.composed import MAX_CLASSES
-from common.numerics.bisection import largest
+from common.numerics.bisection import largest, least
 from common.privacy.accountants import grouped
 from common.privacy.budget import cost
 from common.privacy.events import Event, Gaussian, Release, SubsampledRelease
@@ -22,7 +22,7 @@ from common.privacy.guarantee import Protected
 from common.privacy.rounding import down, up
 from common.privacy.theorems import votes
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.statistics.formulas import PlannedValue, fixed, follow
+from common.statistics.formulas import PlannedValue, agnostic_sample, consistent_sample, fixed, follow
 
 MIN_EPSILON, MAX_EPSILON = 0.001, 30.0  # geometric noise can be drawn for these
 
@@ -199,10 +199,12 @@ _CERTAINTY = 3.0  # how many standard deviations of the noise such an agreement 
 _WEAKEST = 32.0  # epsilon of a call beyond which none is looked for
 
 SOURCE = "Bassily, Thakkar and Thakurta 2018; docs/model-agnostic.md"
+_THEOREMS = "Bassily, Thakkar and Thakurta 2018, Theorems 3.2, 4.2 and 4.3"
 MAX_STREAM = 1 << 16  # questions of a stream: each is an entry of the curator's ledger, which is kept in memory
 
 Identity = Literal["slot", "content"]
 Chunks = Annotated[int, Field(ge=1, le=1 << 20)]
+Queries = Annotated[int, Field(ge=1, le=1 << 20)]
 
 TOUCHED: dict[Identity, int] = {"slot": 1, "content": 2}  # chunks that change when a record is replaced in its slot
 
@@ -223,7 +225,8 @@ class OpenModelAgnostic(OpenSettings):
             target accuracy 1/m); the noise wants k well above sigma, or the sparse vector's level.
         by: ``slot`` or ``content``: what identifies a record (:mod:`curator.learners.teachers`). The latter costs twice
             as much.
-        queries: m, the public points that are labelled: the first so many.
+        queries: m, the public points that are labelled: the first so many. At ``plan`` it is what Theorems 4.2 and 4.3
+            want for the student (:func:`theorem_sizes`).
         stream: How many further points may be asked afterwards, one at a time; null: none. They belong to the one
             sequence that is paid for: with a ``sparse-vector`` its unstable answers are used up by all together.
         draws: m', or null.
@@ -242,7 +245,7 @@ class OpenModelAgnostic(OpenSettings):
     teacher: Classifier
     student: Classifier
     aggregation: AnyOpenAggregation
-    queries: int = Field(ge=1, le=1 << 20)
+    queries: Queries | FromPlan
     stream: int | None = Field(default=None, ge=1, le=MAX_STREAM, exclude_if=lambda stream: stream is None)
     draws: int | None = Field(default=None, ge=2, le=10**7)
     protects: Protected = "records"
@@ -269,7 +272,7 @@ class OpenModelAgnostic(OpenSettings):
     @property
     def sequence(self) -> int:
         """How many questions there may be in all: those of the run, and those of its stream."""
-        return self.queries + (self.stream or 0)
+        return int(self.queries) + (self.stream or 0)
 
     @property
     def class_count(self) -> int:
@@ -286,8 +289,9 @@ class OpenModelAgnostic(OpenSettings):
             return None
         rounds = request.given_rounds
         learner = self._completed(request, 1 if rounds == PLAN else rounds, ())
-        each = math.ceil((request.vc_dimension or 1) / request.alpha)
-        return fixed(learner.chunks * each, "k V/alpha: teachers that err on about alpha", SOURCE)
+        power, text = (2, "k V/alpha^2") if request.agnostic else (1, "k V/alpha")
+        each = math.ceil((request.vc_dimension or 1) / request.alpha**power)
+        return fixed(learner.chunks * each, f"{text}: teachers that err on about alpha", SOURCE)
 
     def complete(self, task: PlanTask, n: int | None) -> ModelAgnosticSettings:
         """Fill in the aggregation (``noise`` on the sample itself, or ``epsilon`` and ``delta``), then ``chunks`` k.
@@ -299,6 +303,9 @@ class OpenModelAgnostic(OpenSettings):
         return self._completed(task, task.rounds, task.calls(n or 1).schedule if known else ())
 
     def _completed(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> ModelAgnosticSettings:
+        if self.queries == PLAN:
+            asked = self.model_copy(update={"queries": _student_size(request)[0]})
+            return asked._completed(request, rounds, schedule)
         planned = self.aggregation.wire() | self._planned(request, rounds, schedule)
         try:
             aggregation = _ADAPTER.validate_python(planned)
@@ -318,7 +325,7 @@ class OpenModelAgnostic(OpenSettings):
             if self.draws is not None:
                 raise BadScenario("curator.learner.aggregation: with draws, leave epsilon and delta at plan, not noise")
             mu = down(mu_allowed(epsilon, delta) / math.sqrt(rounds))
-            return {"noise": up(math.sqrt(2.0 * self.queries) * self.touched / mu, 64.0)}
+            return {"noise": up(math.sqrt(2.0 * int(self.queries)) * self.touched / mu, 64.0)}
         if (aggregation.epsilon, aggregation.delta) != (PLAN, PLAN):
             raise BadScenario("curator.learner.aggregation: leave both epsilon and delta at plan, or neither")
         if self.draws is not None:
@@ -335,6 +342,7 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
     """Settled settings of A_priv."""
 
     chunks: Chunks
+    queries: Queries
     aggregation: AnyAggregation
 
     @model_validator(mode="after")
@@ -385,13 +393,16 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         aggregation = self.aggregation
         text = f"least k at which {AGREEMENT:.0%} agreement is seen through the noise"
         chunks = follow(asked.given("chunks"), lambda: _enough(self, aggregation), text, SOURCE)
+        found = {"chunks": chunks}
+        if self.draws is None and (task.vc_dimension or task.hypotheses or 0) > 1:
+            found |= theorem_sizes(self, aggregation, task)
         if not isinstance(aggregation, GnMax):
             text = "distance to instability from which all points are answered with probability 95%"
-            return {"chunks": chunks, "margin": fixed(_margin(self, aggregation), text, SOURCE)}
+            return {**found, "margin": fixed(_margin(self, aggregation), text, SOURCE)}
         sigma = aggregation.sigma(self.queries, self.touched)
         flipped = votes.flips(AGREEMENT, self.chunks, sigma, self.class_count)
         return {
-            "chunks": chunks,
+            **found,
             "sigma": fixed(sigma, "sigma of a count: sqrt(2 m T)/mu*(eps, delta)", SOURCE),
             "flips": fixed(flipped, f"share of answers against {AGREEMENT:.0%} of the teachers", SOURCE),
         }
@@ -416,10 +427,59 @@ def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -
     return private, own_delta(private)
 
 
+def _student_size(request: PlanRequest) -> tuple[int, int]:
+    """Return m, for a student that is an (alpha, beta, m)-agnostic learner, and V of its class."""
+    dimension = request.vc_dimension or (math.ceil(math.log2(request.hypotheses)) if request.hypotheses else 0)
+    if dimension < 1:
+        raise BadScenario("curator.learner.queries: planning it needs vc_dimension, or hypotheses")
+    return agnostic_sample(request.alpha, request.beta, dimension), dimension
+
+
+def theorem_sizes(
+    learner: ModelAgnosticSettings, aggregation: GnMax | Stability | SparseVector, task: PlanTask
+) -> dict[str, PlannedValue]:
+    """Return what the theorems want, with the constants of the bounds that they rest on: m, T, k and n.
+
+    *Theorems 4.2 and 4.3.* The student is an (alpha, beta, m)-agnostic learner. Teachers are (alpha, beta/k, n/k)-
+    learners, agnostic ones where the run is (``mode: agnostic``). Then no teacher errs on more than T/3 of the points,
+    T of Theorem 3.2 for gamma + alpha, and on all but T of them more than two thirds of k agree (Lemma 3.3); k is the
+    least at which all these points are answered so, whatever the noise. Each of the three fails with probability beta
+    at most; the student's loss is O(gamma + alpha). Gamma, the best's loss, is taken to be alpha in the agnostic case.
+    k and n are left out where no noise is wide enough for T bottoms.
+    """
+    m, dimension = _student_size(task)
+    bottoms = min(m, votes.enough_bottoms((1 + task.agnostic) * task.alpha, m, task.beta))
+    each = task.beta / m
+    found = {"theorem_queries": fixed(m, "(32/alpha^2)(V ln(2em/V) + ln(4/beta)): an agnostic student", _THEOREMS)}
+    text = "3 (e m + sqrt(e m ln(m/beta)/2)), e = " + ("2 alpha, for gamma = alpha" if task.agnostic else "alpha")
+    try:
+        if isinstance(aggregation, GnMax):
+            sigma = aggregation.sigma(learner.queries, learner.touched) * math.sqrt(m / learner.queries)
+            chunks = least(lambda k: votes.flips(2.0 / 3.0, k, sigma, learner.class_count) <= each, 1)
+        elif isinstance(aggregation, SparseVector):
+            found["theorem_cutoff"] = fixed(bottoms, text, _THEOREMS)
+            margin = aggregation.thresholds(m + (learner.stream or 0), bottoms).margin(each)
+            chunks = 6 * learner.touched * (margin + 1)
+        else:
+            share = votes.stability_share(m, aggregation.epsilon, aggregation.delta)
+            chunks = 6 * learner.touched * (votes.stability_margin(each, *share) + 1)
+    except BadInput:  # the noise cannot be drawn
+        return {
+            name: fixed(one.value, f"{one.formula}; too many for this budget", _THEOREMS) for name, one in found.items()
+        }
+    size = (agnostic_sample if task.agnostic else consistent_sample)(task.alpha, task.beta / chunks, dimension)
+    text = f"k {size:,}: {'agnostic' if task.agnostic else 'consistent'} teachers for alpha and beta/k"
+    return {
+        **found,
+        "theorem_chunks": fixed(chunks, "two thirds of k outweigh the noise on all m points", _THEOREMS),
+        "theorem_people": fixed(chunks * size, text, _THEOREMS),
+    }
+
+
 def _enough(learner: OpenModelAgnostic, aggregation: GnMax | Stability | SparseVector) -> int:
     ahead = 2.0 * AGREEMENT - 1.0
     if isinstance(aggregation, GnMax):
-        sigma = aggregation.sigma(learner.queries, learner.touched)
+        sigma = aggregation.sigma(int(learner.queries), learner.touched)
         return max(1, math.ceil(_CERTAINTY * math.sqrt(2.0) * sigma / ahead))
     return math.ceil(2.0 * (learner.touched * (_margin(learner, aggregation) + 1)) / ahead)
 

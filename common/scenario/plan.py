@@ -187,6 +187,7 @@ def _request(scenario: Scenario, paper: bool) -> PlanRequest:
         other_epsilon=scenario.margins_epsilon,
         given_n=curator.n,
         given_rounds=curator.rounds,
+        agnostic=scenario.mode == "agnostic",
     )
 
 

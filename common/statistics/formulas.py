@@ -19,7 +19,7 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadInput, BudgetExceeded
 from common.core.values import PLAN, Value
-from common.numerics.bisection import between
+from common.numerics.bisection import between, least
 from common.numerics.kernels import njit
 
 PAPER_NOISE = math.sqrt(20.0)  # sigma / L of Algorithm 4 for large kappa n, and of Appendix D
@@ -207,6 +207,29 @@ def sample_uniform(alpha: float, beta: float, chi_squared: float, dimension: int
     for _ in range(200):
         n = max(needed(n), float(dimension))
     return math.ceil(n * (1.0 + 1e-9))
+
+
+def consistent_sample(alpha: float, beta: float, dimension: int) -> int:
+    """Return max((4/alpha) log_2(2/beta), (8 V/alpha) log_2(13/alpha)), rounded up: realizable PAC learning.
+
+    So many draws, and every hypothesis of a class of VC dimension V that errs on none of them has loss alpha at most,
+    with probability 1 - beta (Blumer, Ehrenfeucht, Haussler and Warmuth 1989, Theorem 2.1).
+    """
+    return math.ceil(max(4.0 * math.log2(2.0 / beta), 8.0 * dimension * math.log2(13.0 / alpha)) / alpha)
+
+
+def agnostic_sample(alpha: float, beta: float, dimension: int) -> int:
+    """Return the least n >= V with n >= (32/alpha^2)(V ln(2 e n/V) + ln(4/beta)): agnostic PAC learning.
+
+    So many draws, and no loss in the class is misjudged by more than alpha/2 with probability 1 - beta: the one that
+    errs least on them has loss alpha above the best's at most. Vapnik and Chervonenkis (1971): 4 S(2n) e^{-n e^2/8} for
+    e = alpha/2, and Sauer's S(2n) <= (2 e n/V)^V.
+    """
+    return least(
+        lambda n: n >= 32.0 / alpha**2 * (dimension * math.log(2.0 * math.e * n / dimension) + math.log(4.0 / beta)),
+        max(dimension, 1),
+        1 << 62,
+    )
 
 
 def steps(alpha: float, beta: float, rounds: int, clip: float, noise: float, diameter: float, dimension: int) -> int:

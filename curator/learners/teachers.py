@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, pla
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate, Release
-from common.privacy.theorems.votes import Thresholds, stability_level, stability_share
+from common.privacy.theorems.votes import Thresholds, enough_bottoms, stability_level, stability_share
 from curator.learners.scikit import Trainable, build
 from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.counts import geometric_noise
@@ -341,20 +340,6 @@ def aggregate(
         cutoff = min(cutoff, enough_bottoms(mistakes, queries, aggregation.beta))
     law = aggregation.thresholds(queries, cutoff)
     return release_until_cutoff(winners(counts), distances(counts, touched), law, source)
-
-
-def enough_bottoms(mistakes: float, queries: int, beta: float) -> int:
-    """Return Theorem 3.2's T for teachers that make this share of mistakes, at least 1.
-
-    ::
-
-        T = 3 (e m + sqrt(e m ln(m/beta)/2)),   e = gamma + alpha
-
-    None of k teachers errs on more than T/3 of m queries, so (Lemma 3.3) on all but T of them more than two thirds
-    agree.
-    """
-    expected = mistakes * queries
-    return max(1, math.ceil(3.0 * (expected + math.sqrt(expected * math.log(queries / beta) / 2.0))))
 
 
 BOTTOM = -1  # said in the place of a class where the votes do not agree

@@ -218,6 +218,10 @@ MEANINGS = {
     "answers": "N0, agents a round at most",
     "answers_clear": "  if the loss on T is 1/2",
     "agents": "agents in all at most",
+    "theorem_queries": "m by the theorems",
+    "theorem_cutoff": "T by the theorems",
+    "theorem_chunks": "k by the theorems",
+    "theorem_people": "n by the theorems",
 }
 """What the numbers of a plan are, by their names."""
 

@@ -115,6 +115,20 @@ def printed(cutoff: int, queries: int, epsilon: float, delta: float, beta: float
     return thresholds, chunks
 
 
+def enough_bottoms(mistakes: float, queries: int, beta: float) -> int:
+    """Return Theorem 3.2's T for teachers that make this share of mistakes, at least 1.
+
+    ::
+
+        T = 3 (e m + sqrt(e m ln(m/beta)/2)),   e = gamma + alpha
+
+    None of k teachers errs on more than T/3 of m queries, so (Lemma 3.3) on all but T of them more than two thirds
+    agree.
+    """
+    expected = mistakes * queries
+    return max(1, math.ceil(3.0 * (expected + math.sqrt(expected * math.log(queries / beta) / 2.0))))
+
+
 def stability_level(epsilon: float, delta: float) -> int:
     """Return the least whole threshold of A_stab (Algorithm 1): P(Z > threshold) <= delta for Z of ``epsilon``.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
@@ -14,10 +16,12 @@ from common.learners.half_spaces import MIN_NOISE, SgdSettings, _least_noise
 from common.learners.rules import OpenParity, ParitySettings
 from common.privacy.budget import PRECISION
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.privacy.theorems.votes import answers_sigma, calibrated, enough_bottoms, flips
 from common.scenario.accepting import violations
 from common.scenario.loading import load, shipped
 from common.scenario.plan import plan, resolve
 from common.scenario.scenario import Scenario, parse
+from common.statistics.formulas import agnostic_sample, consistent_sample
 from curator.learners.base import LEARNERS, Learner, parse_learner
 from deploy.checking import checked
 from tests.tiers import for_each, thinned
@@ -130,6 +134,7 @@ def test_where_the_slow_accountants_show_nothing_nearby_but_a_little_further_dow
     assert 1.5 <= found < 1.52
 
 
+MODES = ("realizable", "agnostic")
 SPARSE = {"name": "sparse-vector", "cutoff": 30, "epsilon": "plan", "delta": "plan"}
 
 
@@ -196,6 +201,71 @@ def test_content_takes_twice_the_noise_and_several_classes_cost_only_answers_tha
     assert two.settings["flips"].value < more.settings["flips"].value < 3 * two.settings["flips"].value
 
 
+def sized(learner: dict[str, Any] | None = None, epsilon: float = 1.0, **top: Any) -> Scenario:
+    return parse({**scenario(learner=learner, epsilon=epsilon).wire(), **top})
+
+
+def test_agnostic_teachers_need_more_people_and_more_public_points():
+    """Definition 2.1: V/alpha draws of a learner become V/alpha^2 where nothing is assumed of the best."""
+    one, other = plan(sized()), plan(sized(mode="agnostic"))
+    assert (one.sample.value, other.sample.value) == (1002 * 50, 1002 * 500)
+    assert other.settings["theorem_people"].value > 50 * one.settings["theorem_people"].value
+    cutoffs = [plan(sized({"aggregation": SPARSE}, mode=mode)).settings["theorem_cutoff"] for mode in MODES]
+    assert ["gamma = alpha" in cutoff.formula for cutoff in cutoffs] == [False, True]
+    assert cutoffs[1].value > 1.9 * cutoffs[0].value
+
+
+def test_m_t_k_and_n_are_those_of_the_theorems():
+    """Theorems 3.2, 4.2 and 4.3: m of the student, T, then k for the noise of m answers, then n of k teachers."""
+    m = agnostic_sample(0.3, 0.05, 5)
+    for aggregation in ({}, {"aggregation": SPARSE}):
+        found = plan(sized(aggregation, 30.0, alpha=0.3))
+        sizes = {name: row.value for name, row in found.settings.items()}
+        k = int(sizes["theorem_chunks"])
+        assert sizes["theorem_queries"] == m
+        assert sizes["theorem_people"] == k * consistent_sample(0.3, 0.05 / k, 5)
+        if aggregation:
+            bottoms = enough_bottoms(0.3, m, 0.05)
+            assert sizes["theorem_cutoff"] == min(m, bottoms)
+            law = calibrated(min(m, bottoms), m, 30.0, 1e-6)
+            # Two thirds of k against one third are this far from instability, and answered surely.
+            assert law.margin(0.05 / m) == -(-(k // 3) // 2) - 1
+            assert law.failure(30.0) <= 1e-6
+        else:
+            sigma = answers_sigma(m, 30.0, 1e-6)
+            assert flips(2 / 3, k, sigma) <= 0.05 / m < flips(2 / 3, k - 1, sigma * (1 - 1e-9))
+    wide = plan(sized({"aggregation": SPARSE}))
+    assert "too many for this budget" in wide.settings["theorem_cutoff"].formula
+    assert "theorem_chunks" not in wide.settings
+
+
+def test_queries_at_plan_are_those_that_the_student_needs():
+    settings: Any = resolve(sized({"queries": "plan"}, alpha=0.3)).curator.settings
+    assert settings.queries == agnostic_sample(0.3, 0.05, 5)
+    assert settings.aggregation.noise == pytest.approx(answers_sigma(settings.queries, 1.0, 1e-6))
+    with pytest.raises(BadScenario, match="needs vc_dimension, or hypotheses"):
+        resolve(sized({"queries": "plan"}, vc_dimension=None))
+
+
+@for_each(("alpha", "beta", "dimension"), [(0.1, 0.05, 5), (0.3, 1e-6, 1), (0.01, 0.5, 100)])
+def test_samples_of_learners_are_the_least_of_their_bounds(alpha, beta, dimension):
+    def missed(n):  # 4 S(2n) exp(-n (alpha/2)^2/8), S by Sauer's lemma
+        return math.log(4) + dimension * math.log(2 * math.e * n / dimension) - n * alpha**2 / 32
+
+    n = agnostic_sample(alpha, beta, dimension)
+    assert missed(n) <= math.log(beta) < missed(n - 1)
+    least = consistent_sample(alpha, beta, dimension)
+    assert least >= max(4 / alpha * math.log2(2 / beta), 8 * dimension / alpha * math.log2(13 / alpha)) > least - 1
+
+
+def test_consistent_thresholds_on_so_many_draws_err_on_alpha_at_most():
+    """Realizable PAC learning, V = 1: of 4000 learners not more than beta err on more than alpha."""
+    alpha, beta = 0.2, 0.1
+    draws = np.random.default_rng(1).random((4000, consistent_sample(alpha, beta, 1)))
+    worst = np.where(draws > 0.5, draws, 1.0).min(axis=1) - 0.5  # the highest threshold that errs on no draw
+    assert np.mean(worst > alpha) <= beta
+
+
 def test_what_is_given_is_kept():
     settings: Any = resolve(scenario(learner={"chunks": 77, "aggregation": {"name": "gnmax", "noise": 500.0}})).curator
     assert (settings.settings.chunks, settings.settings.aggregation.noise) == (77, 500.0)
@@ -207,7 +277,7 @@ def test_what_is_given_is_kept():
         ("model-agnostic", {}, {"delta": 0.0}, "positive delta"),
         ("model-agnostic", {"aggregation": {"name": "majority"}}, {}, "gnmax', 'stability', 'sparse-vector'"),
         ("model-agnostic", {"aggregation": {**SPARSE, "delta": 1e-9}}, {}, "leave both epsilon and delta"),
-        ("model-agnostic", {"queries": "plan"}, {}, "cannot be left at plan"),
+        ("model-agnostic", {"draws": "plan"}, {}, "cannot be left at plan"),
         ("model-agnostic-transfer", {"aggregation": {"name": "gnmax", "noise": "plan"}}, {}, "not noise"),
         ("model-agnostic-transfer", {}, {"kappa": None}, r"needs curator\.n and curator\.kappa"),
     ],

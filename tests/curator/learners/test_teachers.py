@@ -12,7 +12,7 @@ from common.learners.model_agnostic import TOUCHED, GnMax, SparseVector, Stabili
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release
-from common.privacy.theorems.votes import Thresholds, calibrated, printed, stability_level
+from common.privacy.theorems.votes import Thresholds, calibrated, enough_bottoms, printed, stability_level
 from curator.learners import teachers as voting
 from curator.learners.scikit import Trainable
 from curator.learners.teachers import BOTTOM, UNANSWERED, ColumnClasses, LabelClasses
@@ -308,7 +308,7 @@ def test_printed_constants_are_those_of_the_paper_and_want_their_chunks() -> Non
     ("mistakes", "queries", "beta", "bottoms"), [(0.0, 100, 0.05, 1), (0.01, 200, 0.05, 15), (0.1, 1000, 0.01, 372)]
 )
 def test_as_many_bottoms_as_theorem_3_2_wants(mistakes: float, queries: int, beta: float, bottoms: int) -> None:
-    assert voting.enough_bottoms(mistakes, queries, beta) == bottoms
+    assert enough_bottoms(mistakes, queries, beta) == bottoms
 
 
 def test_many_mistakes_leave_the_cutoff_as_it_is_and_few_lower_it() -> None:
@@ -385,7 +385,7 @@ def test_on_all_but_so_many_queries_two_thirds_agree():
     for row in wrong:
         row[draw.permutation(hard)[:most]] = True
     assert np.count_nonzero(wrong.sum(axis=0) > teachers / 3) < 3 * most
-    assert voting.enough_bottoms(most / queries, queries, 0.05) >= 3 * most
+    assert enough_bottoms(most / queries, queries, 0.05) >= 3 * most
 
 
 @for_each(("wrong", "told"), [(0.0, (0.0, 0.1)), (0.7, (0.6, 0.8)), (1.0, (0.97, 1.0))])
