@@ -19,7 +19,7 @@ from benchmarks.audits.subjects import Office, office, policy
 from common.core.arrays import AnyArray
 from common.crypto.identity import Signed
 from common.local.hypotheses.composed import Relabelled, Task
-from common.local.hypotheses.hypothesis import Hypothesis, Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.hypotheses.rules import Conjunction, Stump
 from common.local.losses import TILT_PARTS, HypothesisLoss, ScoreCells, Tilt, Weighing
 from common.local.records import Records
@@ -39,10 +39,10 @@ from deploy.auditing import Case
 
 AUDITED = {
     "access FewestMistakes": ("exponential",),
-    "access ClippedSteps": ("sgd", "sgd, single precision"),
+    "access ClippedSteps": ("sgd", "sgd, single precision", "sgd, squared"),
     "operations learn": ("a repeated request", "a whole run"),
     "operations rake": ("a draw, raked",),
-    "operations reweigh": ("a draw, capped", "a whole run"),
+    "operations reweigh": ("a draw, capped", "a draw, convex loss", "a whole run"),
 }
 """The cases here of each way to use people, and of each operation."""
 
@@ -129,6 +129,34 @@ def raking_case() -> Case:
     return Case("a draw, raked", 0.0, BOOLEANS, raked(KAPPA), 100_000, delta=claimed_sampling(), twins=twins)
 
 
+BOUND = 4.0
+
+
+def by_hinge(eta: float) -> Subject:
+    """One draw a run after a reweigh by a part of the hinge loss: 1 on the one replaced record, else 0."""
+    plane = Linear(weights=(4.0, 0.0), threshold=0.0)
+
+    def subject(side: int, runs: int, source: RandomSource) -> AnyArray:
+        features = np.zeros((N, 2), dtype=np.float32)
+        features[:, 0], features[-1] = 1.0, (side, 1.0)
+        records = Records(features, np.ones(N, dtype=np.int8))
+        weights, sample = Reweighing(N, KAPPA, eta), LocalSample.of(records)
+        weights.update(sample, HypothesisLoss(plane, "hinge", BOUND))
+        return np.asarray(weights.sampler(sample).draws(runs, source).features[:, 1])
+
+    return subject
+
+
+def convex_case() -> Case:
+    """A convex loss as a part of its bound moves weights no further than a mistake does.
+
+    The twin's step is that many times as long as its price, as in Algorithm 4's exp(-alpha/(8LD) (LD - L)), where the
+    analysis has the alpha of losses in [0, 1] (docs/corrections.md, K1).
+    """
+    s, twins = sampling_schedule(N, KAPPA, ETA, 2)[-1], {"the printed step": by_hinge(BOUND * ETA)}
+    return Case("a draw, convex loss", 0.0, (-1, 1), by_hinge(ETA), 100_000, delta=s, twins=twins)
+
+
 class Overwritten(Reweighing):
     """Multiplies the weights that it projected, and forgets the ones it had."""
 
@@ -194,7 +222,7 @@ def learned(learner: Learner, sampler: Callable[[Any], Sampler]) -> Subject:
     """One call of the learner a run; the first weight, or whether the first feature was chosen."""
 
     def number(hypothesis: Hypothesis) -> float:
-        return hypothesis.weights[0] if isinstance(hypothesis, Linear) else float(hypothesis == FIRST)
+        return hypothesis.weights[0] if isinstance(hypothesis, Linear | Regressor) else float(hypothesis == FIRST)
 
     def subject(replaced: Any, runs: int, source: RandomSource) -> AnyArray:
         drawn = sampler(replaced)
@@ -247,6 +275,21 @@ def single_case() -> Case:
     return Case(
         "sgd, single precision", claim, (1, -1), learned(learner, sampler), 6000, delta=DELTA, twins=twins, least=0.5
     )
+
+
+def squared_case() -> Case:
+    """SGD of one step on the squared loss of one record, whose response is on either side of what is predicted."""
+    settings = {"name": "sgd", "steps": 1, "clip": 1.0, "noise": 3.0, "diameter": 1e3, "intercept": 0.0}
+    learner = parse_learner({**settings, "loss": "squared", "output": "last"})
+    longer = learner.model_copy(update={"clip": 4.0, "noise": 0.75})
+
+    def sampler(response: int) -> Sampler:
+        features = np.array([[500.0, response]], dtype=np.float32)
+        return Reweighing(1, None, ETA).sampler(Records(features, np.ones(1, dtype=np.int8)))
+
+    claim = cost([(learner.event(1.0), 1)], DELTA)
+    twins = {"gradients four times as long": learned(longer, sampler)}
+    return Case("sgd, squared", claim, (1, -1), learned(learner, sampler), 6000, delta=DELTA, twins=twins, least=0.5)
 
 
 def exponential(epsilon: float) -> Learner:
@@ -362,6 +405,6 @@ def run_case() -> Case:
 def cases() -> list[Case]:
     """Return every case of the curator's side."""
     return [
-        projection_case(), raking_case(), lazy_case(), second_task_case(), sgd_case(), single_case(),
-        exponential_case(), retry_case(), run_case(),
+        projection_case(), raking_case(), convex_case(), lazy_case(), second_task_case(), sgd_case(), single_case(),
+        squared_case(), exponential_case(), retry_case(), run_case(),
     ]  # fmt: skip

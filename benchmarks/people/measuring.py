@@ -52,7 +52,7 @@ def summary(point: str, rows: list[Row]) -> dict[str, Any]:
     ``halt_below * alpha``. The interval for the chance of a good run is Clopper and Pearson's.
     """
     scenario = ready(point)
-    level = scenario.accuracy.halt_below * scenario.alpha
+    level = scenario.levels[1]
     halted = [row.measured for row in rows if row.measured["status"] == "done"]
     good = sum(found["loss"] <= level for found in halted)
     low, high = clopper_pearson(good, len(rows), CONFIDENCE)

@@ -217,6 +217,19 @@ class LearnerSettings(OpenSettings):
         """Tell whether it can have released a hypothesis; by default, any that all accept, and those ``by_choice``."""
         return hypothesis.kind in ordinary_kinds() | self.by_choice
 
+    def greatest_loss(self, norm: float, dimension: int) -> float:
+        """Return a bound on its surrogate loss, for all that it can give, on records of a norm; infinite if none."""
+        return math.inf
+
+    def steepest(self, norm: float, dimension: int) -> float:
+        """Return a bound on how long a gradient of that loss is; infinite if none is known."""
+        return math.inf
+
+    @property
+    def clipped(self) -> float:
+        """The length to which it clips gradients, infinite where it does not."""
+        return math.inf
+
     @property
     def shown_features(self) -> int | None:
         """How many features, from the first on, are taken for public; None: all.

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan
 from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanRequest, PlanTask
-from common.local.hypotheses.hypothesis import Hypothesis, Linear
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.numerics.bisection import largest
 from common.privacy.budget import PRECISION
 from common.privacy.events import Event, Gaussian, NonPrivate, SubsampledSteps
@@ -31,7 +32,8 @@ class OpenSgd(OpenSettings):
 
     Attributes:
         loss: ``logistic`` ln(1 + e^{-lm}); ``hinge`` max(0, 1 - lm); ``perceptron`` max(0, -lm), which is the paper's
-            with the sign put right (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck).
+            with the sign put right (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck). ``squared``
+            (m - r)^2: a regression of the last feature r in [0, 1] on those before it.
         steps: R.
         clip: L, public: gradients lie in a ball of this radius around 0.
         noise: sigma / L, up to 2^17; 0 is not private.
@@ -49,7 +51,7 @@ class OpenSgd(OpenSettings):
 
     least: ClassVar[tuple[str, ...]] = ("steps",)
     name: Literal["sgd"] = "sgd"
-    loss: Literal["logistic", "hinge", "perceptron"] = "logistic"
+    loss: Literal["logistic", "hinge", "perceptron", "squared"] = "logistic"
     steps: Steps | FromPlan
     clip: float = Field(default=1.0, gt=0)
     noise: Noise | FromPlan
@@ -69,6 +71,10 @@ class OpenSgd(OpenSettings):
     @property
     def reach(self) -> float:
         return self.clip * self.diameter / 2.0
+
+    def width(self, dimension: int) -> int:
+        """Return how many numbers it learns from records of so many features."""
+        return dimension - (self.loss == "squared") + (self.intercept != 0.0)
 
     def plan(self, task: PlanTask) -> tuple[SgdSettings, PlannedValue]:
         given = task.given_n
@@ -114,10 +120,13 @@ class OpenSgd(OpenSettings):
 
     def enough(self, task: PlanTask, noise: float) -> int:
         """Return R for which every round reaches the loss ``task.accuracy`` on mu."""
-        width = task.dimension + (self.intercept != 0.0)
+        width, bend = self.width(task.dimension), self.regularization
         if task.paper:
-            return formulas.paper_steps(task.accuracy, task.beta, self.clip, noise, self.diameter, width)
-        return formulas.steps(task.accuracy, task.beta, task.rounds, self.clip, noise, self.diameter, width)
+            return formulas.paper_steps(task.accuracy, task.beta, self.clip, noise, self.diameter, width, bend)
+        if bend == 0.0:
+            return formulas.steps(task.accuracy, task.beta, task.rounds, self.clip, noise, self.diameter, width)
+        diameter = self.diameter if self.domain == "ball" else 2.0 * math.sqrt(width)
+        return formulas.steps_strong(task.accuracy, task.beta, task.rounds, self.clip, noise, diameter, width, bend)
 
 
 @SETTINGS.register("sgd")
@@ -130,7 +139,25 @@ class SgdSettings(OpenSgd, LearnerSettings):
     noise: Noise
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
-        return isinstance(hypothesis, Linear)
+        return isinstance(hypothesis, Regressor if self.loss == "squared" else Linear)
+
+    def _margin(self, norm: float, dimension: int) -> float:
+        corner = math.sqrt(self.width(dimension))
+        reach = corner if self.domain == "box" else self.diameter / 2.0 + abs(self.start) * corner
+        return math.hypot(norm, self.intercept) * reach
+
+    def greatest_loss(self, norm: float, dimension: int) -> float:
+        margin = self._margin(norm, dimension)
+        of = {"hinge": 1.0 + margin, "perceptron": margin, "squared": 1.0, "logistic": float(np.logaddexp(0.0, margin))}
+        return of[self.loss]
+
+    def steepest(self, norm: float, dimension: int) -> float:
+        slope = 2.0 * (self._margin(norm, dimension) + 1.0) if self.loss == "squared" else 1.0
+        return slope * math.hypot(norm, self.intercept)
+
+    @property
+    def clipped(self) -> float:
+        return self.clip
 
     def event(self, tv_bound: float) -> Event:
         if self.noise == 0.0:
@@ -146,6 +173,10 @@ class SgdSettings(OpenSgd, LearnerSettings):
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
         tail = "8 D^2 L^2 ln(2/beta)" if task.paper else "32 D^2 L^2 ln(2T/beta)"
         text = f"max(9 D^2 (L^2 + sigma^2 d), {tail})/alpha^2"
+        if self.regularization and task.paper:
+            text = f"max(4 A ln(A), {tail}/alpha^2), A = (L^2 + sigma^2 d)/(lambda alpha)"
+        elif self.regularization:
+            text = "the least with (L'^2 + sigma^2 d) (1 + ln R)/(2 lambda R) + tails <= alpha - lambda D^2/8"
         source = PAPER + "Algorithm 3" if task.paper else CORRECTIONS + "K4"
         noise = "sigma/L: sqrt(20), or the least that the accountant admits for a given n"
         noise_source = PAPER + "Algorithm 4" if task.paper else CORRECTIONS + "curator, SGD steps"

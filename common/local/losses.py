@@ -13,43 +13,66 @@ from common.core.values import Value
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, PlainHypothesis
 from common.local.records import Groups, Records, group_of, number_of
 
-Loss = Literal["zero-one", "hinge", "perceptron", "squared"]
+Loss = Literal["zero-one", "hinge", "perceptron", "logistic", "squared"]
 """The losses, with l the label and m the hypothesis's margin.
 
-``zero-one``: 1 for a mistake, else 0. ``hinge``: ``min(1, max(0, 1 - l m(x)))``. ``perceptron``: ``min(1, max(0, -l
-m(x)))``, which is the hinge loss of Kohen & Sheffet, Appendix D, with its sign put right. ``squared``: ``(v(x) -
-r)^2`` for the value v(x) that the hypothesis predicts and the response r, both in [0, 1].
+``zero-one``: 1 for a mistake, else 0. The others are convex: ``hinge``: ``max(0, 1 - l m(x))``. ``perceptron``:
+``max(0, -l m(x))``, which is the hinge loss of Kohen & Sheffet, Appendix D, with its sign put right. ``logistic``:
+``ln(1 + e^(-l m(x)))``. ``squared``: ``(v(x) - r)^2`` for the value v(x) that the hypothesis predicts and the response
+r, both in [0, 1].
 """
+
+Bound = Annotated[float, Field(ge=2.0**-20, le=1e6)]
+"""B, public: a convex loss L is asked for, and reweighed by, as min(L, B)/B in [0, 1] (docs/corrections.md, K1).
+
+Kohen & Sheffet's Algorithm 4 has B = LD, of which a loss that begins at 0 and has slope L stays below on a class of
+diameter D.
+"""
+UNIT = 1.0
+
+
+def no_bound(bound: float) -> bool:
+    """Tell whether B is 1: messages leave it out then."""
+    return bound == UNIT
+
+
+PARTS = 1024
+ROUNDING = 1.0 / PARTS  # what a round of reweighing by losses in whole parts can cost
 
 
 def grain(loss: Loss) -> int:
     """Return into how many parts the unit of a loss is divided: 1 where all losses are 0 or 1, else 1024."""
-    return 1 if loss == "zero-one" else 1024
+    return 1 if loss == "zero-one" else PARTS
 
 
-def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records) -> Floats:
-    """Return each record's loss, shape (n,), float64 in [0, 1]. A margin that is not a number has loss 0."""
+def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records, bound: float = UNIT) -> Floats:
+    """Return min(L, B)/B of each record's loss, shape (n,), float64 in [0, 1]; mistakes are 0 or 1 whatever B is.
+
+    A margin that is not a number has loss 0.
+    """
     if loss == "zero-one":
         return hypothesis.mistakes(records).astype(np.float64)
     if loss == "squared":
-        return np.square(hypothesis.values(records.features) - hypothesis.responses(records))
+        losses = np.square(hypothesis.values(records.features) - hypothesis.responses(records))
+        return losses if bound == UNIT else np.minimum(losses / bound, 1.0)
     with np.errstate(all="ignore"):
         margins = hypothesis.labels(records) * hypothesis.margins(records.features).astype(np.float64)
-        losses = 1.0 - margins if loss == "hinge" else -margins
-    return np.clip(np.nan_to_num(losses, nan=0.0), 0.0, 1.0)
+        losses = np.logaddexp(0.0, -margins) if loss == "logistic" else 1.0 - margins if loss == "hinge" else -margins
+        return np.clip(np.nan_to_num(losses / bound, nan=0.0), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class HypothesisLoss:
-    """The loss of a hypothesis, in whole parts.
+    """The loss of a hypothesis as a part of its bound, in whole parts.
 
     Real losses are rounded to the nearest multiple of 2^-10, record by record and by a public rule, so it costs no
     privacy: a rounded loss is a loss in [0, 1] like any other. It costs at most 2^-10 of regret a round against any
-    fixed distribution on the records: <mu - mu*, e> <= 2 max |e| for errors |e| <= 2^-11.
+    fixed distribution on the records (:data:`ROUNDING`): <mu - mu*, e> <= 2 max |e| for errors |e| <= 2^-11.
     """
 
     hypothesis: Hypothesis
     loss: Loss = "zero-one"
+    bound: float = UNIT
 
     @property
     def grain(self) -> int:
@@ -60,7 +83,7 @@ class HypothesisLoss:
         """Return each record's loss in whole parts, shape (n,), 0..grain: uint8 for mistakes, uint16 for others."""
         if self.loss == "zero-one":
             return self.hypothesis.mistakes(records)
-        losses = evaluate(self.loss, self.hypothesis, records)
+        losses = evaluate(self.loss, self.hypothesis, records, self.bound)
         return np.asarray(np.rint(losses * self.grain), dtype=np.uint16)
 
 

@@ -15,7 +15,7 @@ from common.core.values import Value, Word
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis
 from common.local.hypotheses.rules import FeatureSet
-from common.local.losses import HypothesisLoss, Loss, ScoreCells, Tilt, Weighing
+from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, ScoreCells, Tilt, Weighing, no_bound
 from common.privacy.events import Event, parse_event
 from common.privacy.theorems.randomized_response import Rule
 
@@ -321,13 +321,22 @@ class Reweighed(Result):
 
 @OPERATIONS.register("reweigh")
 class Reweigh(Operation[Reweighed]):
-    """Multiply every record's weight by exp(-eta (1 - loss of any hypothesis)). Releases nothing."""
+    """Multiply every record's weight by exp(-eta (1 - loss of any hypothesis)). Releases nothing.
+
+    The loss is in [0, 1]: a convex one is divided by its public ``bound``, and counts as that where it is above. Kohen
+    & Sheffet's Algorithm 4 prints exp(-alpha/(8LD) (LD - L)): a step of LD times alpha'/8, alpha' = alpha/(LD), on that
+    scale; its analysis is of alpha'/8 (docs/corrections.md, K1).
+    """
 
     result: ClassVar = Reweighed
     kind: Literal["reweigh"] = "reweigh"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
-    examples: ClassVar = ({"hypothesis": {"kind": "conjunction", "features": [1, 3]}},)
+    bound: Bound = Field(default=UNIT, exclude_if=no_bound)
+    examples: ClassVar = (
+        {"hypothesis": {"kind": "conjunction", "features": [1, 3]}},
+        {"hypothesis": PLANE, "loss": "hinge", "bound": 4.0},
+    )
 
     @property
     def min_features(self) -> int:
@@ -335,7 +344,7 @@ class Reweigh(Operation[Reweighed]):
 
     @property
     def reweighs_by(self) -> HypothesisLoss:
-        return HypothesisLoss(self.hypothesis, self.loss)
+        return HypothesisLoss(self.hypothesis, self.loss, self.bound)
 
 
 @OPERATIONS.register("rake")

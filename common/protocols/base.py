@@ -45,6 +45,7 @@ class Demands:
         takes_over: It can begin with the weights of an earlier run (scenario key handed_over).
         repeats: It can ask an agent several times (agents.answers).
         answers: What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
+        bounded: It tests a convex loss as a part of a bound.
     """
 
     pattern: Pattern
@@ -58,6 +59,7 @@ class Demands:
     takes_over: bool = False
     repeats: bool = False
     answers: Literal["value", "bit"] | None = None
+    bounded: bool = False
 
 
 SYNERGY = CORRECTIONS + "synergy"
@@ -197,10 +199,19 @@ class Testing(Progress):
 
 ROUNDS = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
 PATTERN = sequence(many(curator("reweigh")), ROUNDS)  # beginning with the weights of an earlier run
-DEMANDS.register("subsample-test-reweigh")(Demands(PATTERN, transfers=True, takes_over=True, answers="value"))
-DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, takes_over=True, answers="value"))
+DEMANDS.register("subsample-test-reweigh")(
+    Demands(PATTERN, transfers=True, takes_over=True, answers="value", bounded=True)
+)
+DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, takes_over=True, answers="value", bounded=True))
 DEMANDS.register("learn-and-test")(
-    Demands(sequence(curator("learn"), agents("loss")), reweighs=False, claims=False, transfers=True, answers="value")
+    Demands(
+        sequence(curator("learn"), agents("loss")),
+        reweighs=False,
+        claims=False,
+        transfers=True,
+        answers="value",
+        bounded=True,
+    )
 )
 DEMANDS.register("model-agnostic")(Demands(sequence(curator("label"), agents("loss")), reweighs=False, answers="value"))
 DEMANDS.register("local-averages")(Demands(sequence(agents("moment"), agents("loss")), claims=False, answers="value"))

@@ -86,7 +86,7 @@ def violations(scenario: Scenario) -> list[str]:
         return [f"accuracy: {error.detail}"]
     claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"
     theorem = _theorem(scenario, found) if claimed else []
-    return [*_privacy(resolved), *theorem, *_agents(scenario, found), *_losses(scenario), *_range(scenario, found)]
+    return [*_privacy(resolved), *theorem, *_agents(scenario, found), *_losses(resolved), *_range(scenario, found)]
 
 
 def _privacy(scenario: ResolvedScenario) -> list[str]:
@@ -162,7 +162,7 @@ def _agents(scenario: Scenario, found: Plan) -> list[str]:
         wanted = "bring the stated gap to alpha whatever the losses are: the run may end exhausted, with a wider gap"
     elif not demands.reweighs:
         wanted = "tell a loss to within alpha: its interval is wider"
-    elif scenario.mode == "agnostic":
+    elif not scenario.halts:
         wanted = "tell every round's loss to within alpha/2: their intervals are wider"
     else:
         wanted = "all rounds may ask in the worst case: the run may end exhausted"
@@ -172,13 +172,30 @@ def _agents(scenario: Scenario, found: Plan) -> list[str]:
     ]
 
 
-def _losses(scenario: Scenario) -> list[str]:
-    if scenario.agents.loss == "zero-one" or not demands_of(scenario.protocol).reweighs:
+def _losses(scenario: ResolvedScenario) -> list[str]:
+    agents, learner, demands = scenario.agents, scenario.curator.settings, demands_of(scenario.protocol)
+    if agents.loss == "zero-one" or not demands.reweighs or demands.portfolio:
         return []
+    if not agents.tests_convex:
+        return [
+            f"accuracy: agents test the {agents.loss} loss, reweighing goes by mistakes (zero-one), and alpha, "
+            "rounds and halt_below are about mistakes: no bound speaks of what is tested; take agents.loss: zero-one, "
+            "or agents.reweigh: tested"
+        ]
+    if learner.surrogate_loss != agents.loss:
+        other = learner.surrogate_loss or "no loss that is known"
+        return [
+            f"accuracy: agents test the {agents.loss} loss, the learner {learner.name} minimises {other}: no bound "
+            f"says that it reaches alpha of what is tested; take a learner of the {agents.loss} loss"
+        ]
+    norm = scenario.source.norm
+    steepest = learner.steepest(norm, scenario.source.dimension)
+    if steepest <= learner.clipped * (1.0 + 1e-12):
+        return []
+    long = f"up to {math.ceil(steepest * 1e3) / 1e3:g}" if math.isfinite(steepest) else "any length"
     return [
-        f"accuracy: agents test the {scenario.agents.loss} loss, reweighing goes by mistakes (zero-one), and alpha, "
-        "rounds and halt_below are about mistakes: no bound speaks of what is tested; take agents.loss: zero-one, or a "
-        "protocol that learns once"
+        f"accuracy: gradients on records of norm {norm:g} are {long} long and clipped to {learner.clipped:g}: the "
+        "bound on the learner's loss is for gradients that are not; raise clip"
     ]
 
 

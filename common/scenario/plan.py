@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
 from common.core.values import PLAN, Value
-from common.learners.base import PlanRequest, PlanTask
+from common.learners.base import LearnerSettings, PlanRequest, PlanTask
 from common.operations.operation import LEAST_EPSILON
 from common.protocols import portfolio
 from common.protocols.base import Problem, demands_of
@@ -143,6 +143,8 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     )
     learner, n = asked.plan(task)
     settings = learner.planned_values(task, asked)
+    if scenario.agents.tests_convex:
+        settings["bound"] = _bound(scenario, learner)
     if demands.portfolio:
         _check_portfolio(scenario, calls)
         answers, agents, settings["gap"] = _judging(scenario, calls)
@@ -170,13 +172,22 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     )
 
 
+def _bound(scenario: Scenario, learner: LearnerSettings) -> PlannedValue:
+    """Return the bound of the tested loss, beside the least that no loss of the learner's class is above."""
+    norm = max(scenario.source.norm, scenario.target.norm)
+    least = learner.greatest_loss(norm, scenario.source.dimension)
+    known = least if math.isfinite(least) else None
+    text = f"given; losses of the learner's class on records of norm {norm:g}, what is above counts as the bound"
+    return PlannedValue(value=scenario.agents.bound, rule=known, formula=text, source=CORRECTIONS + "K1")
+
+
 def _request(scenario: Scenario, paper: bool) -> PlanRequest:
-    curator, divergence = scenario.curator, scenario.divergence
+    curator, divergence, convex = scenario.curator, scenario.divergence, scenario.agents.tests_convex
     return PlanRequest(
         paper=paper,
         alpha=scenario.alpha,
         beta=scenario.beta,
-        accuracy=scenario.accuracy.learner * scenario.alpha,
+        accuracy=scenario.accuracy.learner * scenario.alpha * (scenario.agents.bound if convex else 1.0),
         source=scenario.source,
         chi_squared=divergence.chi_squared,
         supremum=divergence.supremum,
@@ -243,10 +254,11 @@ def _rounds(scenario: Scenario, paper: bool) -> PlannedValue:
         text, source = "128 log_2(8 X/alpha)/alpha^2", PAPER + "Algorithm 2"
         return follow(scenario.curator.rounds, lambda: formulas.paper_rounds(alpha, x) + further, text, source)
     entropy = formulas.entropy(alpha, *scenario.divergence.known)
+    rounded = " - 1/1024, as losses are rounded" if scenario.rounding else ""
     return follow(
         scenario.curator.rounds,
         lambda: formulas.rounds(entropy, _gap(scenario)) + further,
-        f"floor(K/(2 g^2)) + {1 + further}, g = (reweigh_above - learner) alpha - slack",
+        f"floor(K/(2 g^2)) + {1 + further}, g = (reweigh_above - learner) alpha - slack{rounded}",
         CORRECTIONS + "multiplicative weights",
     )
 
@@ -254,7 +266,7 @@ def _rounds(scenario: Scenario, paper: bool) -> PlannedValue:
 def _gap(scenario: Scenario) -> float:
     alpha, accuracy = scenario.alpha, scenario.accuracy
     truncated = formulas.density(alpha, *scenario.divergence.known).truncated
-    return formulas.gap(alpha, accuracy.learner, accuracy.reweigh_above, truncated)
+    return formulas.gap(alpha, accuracy.learner, accuracy.reweigh_above, truncated) - scenario.rounding
 
 
 def _kappa(scenario: Scenario, paper: bool) -> PlannedValue:
@@ -274,7 +286,7 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
     if paper:
         return follow(given, lambda: alpha / 8.0, "alpha/8", PAPER + "Algorithm 2")
     source = CORRECTIONS + "multiplicative weights"
-    if scenario.mode == "agnostic" and scenario.curator.rounds != PLAN:
+    if not scenario.halts and scenario.curator.rounds != PLAN:
         entropy = formulas.entropy(alpha, *scenario.divergence.known)
         return follow(given, lambda: math.sqrt(8.0 * entropy / rounds), "sqrt(8 K/T), best for T rounds", source)
 
@@ -290,7 +302,7 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee
     delta = mechanism_delta or scenario.curator.delta
-    if scenario.mode == "agnostic" or once:
+    if not scenario.halts or once:
         error, text = (alpha, "alpha") if once else (alpha / 2.0, "alpha/2")
         rate = evidence.best_rate(mechanism, error)
         gain = rate * error - mechanism.log_mgf(rate)
@@ -300,7 +312,7 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
         n0 = formulas.paper_answers(alpha, scenario.beta, rounds, epsilon, delta)
         figure = fixed(n0, "4 ln(2/delta) ln(8T/beta)/(eps alpha)^2", PAPER + "Algorithm 2")
         return figure, figure
-    low, high = scenario.accuracy.reweigh_above * alpha, scenario.accuracy.halt_below * alpha
+    low, high = scenario.levels
     if scenario.agents.test == "fixed":
         size = evidence.fixed_size(mechanism, low, high, beta)
         figure = fixed(size, "ln(T/beta)/kl(m, q_low)", "Chernoff")

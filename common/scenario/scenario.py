@@ -21,7 +21,7 @@ from common.data.population import PopulationSpec, PublicPopulationSpec, locate,
 from common.data.tables import disjoint
 from common.learners.base import AnyLearner, AnyOpenLearner, LearnerSettings, OpenSettings, parse_settings
 from common.local.hypotheses.composed import Task
-from common.local.losses import Loss
+from common.local.losses import ROUNDING, UNIT, Bound, Loss, no_bound
 from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
 from common.local.records import Records
 from common.numerics.randomness import subseed
@@ -68,12 +68,14 @@ class Accuracy(Value):
     """How the target accuracy is split, in units of alpha; the defaults are those of Theorem 4.3.
 
     ``learner`` bounds the learner's loss on its reweighed distribution. The run halts when the loss on T is shown to be
-    below ``halt_below``, and reweighs when it is shown to be above ``reweigh_above``.
+    below ``halt_below``, and reweighs when it is shown to be above ``reweigh_above``. All three are beyond ``best``,
+    alpha_H, the loss that the best of the class is said to have; with it, an agnostic run halts, too.
     """
 
     learner: float = Field(default=1.0, gt=0)
     halt_below: float = Field(default=4.0, gt=0)
     reweigh_above: float = Field(default=2.0, gt=0)
+    best: float | None = Field(default=None, ge=0, lt=1, exclude_if=lambda best: best is None)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -137,7 +139,9 @@ class CuratorSection(Value):
 class AgentsSection(Value):
     """The agents' side: how many are enrolled, how they randomize, how the referee tests with their answers.
 
-    All accuracies are about the ``zero-one`` loss; another one bounds nothing but itself. Batches of a sequential test
+    Accuracies are about the ``loss`` that is tested: a convex one as a part of its ``bound``, above which losses count
+    as that. The curator reweighs by the same, or by ``mistakes``: no theorem then speaks of what is tested, unless it
+    is mistakes. Batches of a sequential test
     grow by half of what was already asked. Tests and intervals hold although, for every n at which they are looked at,
     at most the share ``liars`` of the first n answers about a loss are lies (:mod:`common.statistics.robustness`).
 
@@ -147,6 +151,8 @@ class AgentsSection(Value):
     count: AgentCount | FromPlan = PLAN
     mechanism: AnyMechanism
     loss: Loss = "zero-one"
+    bound: Bound = Field(default=UNIT, exclude_if=no_bound)
+    reweigh: Literal["tested", "mistakes"] = Field(default="tested", exclude_if=lambda by: by == "tested")
     test: Literal["sequential", "fixed"] = "sequential"
     batch: int = Field(default=1000, ge=1, le=10_000_000)
     dropout: float = Field(default=0.0, ge=0, lt=1)
@@ -154,6 +160,17 @@ class AgentsSection(Value):
     answers: int = Field(default=1, ge=1, le=100, exclude_if=lambda answers: answers == 1)
     deadline: float = Field(default=60.0, gt=0)
     lifetime: Lifetime | None = Field(default=None, exclude_if=lambda lifetime: lifetime is None)
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.loss == "zero-one" and self.bound != UNIT:
+            raise ValueError("bound is for a convex loss, and mistakes are 0 or 1: leave it out, or set loss")
+        return self
+
+    @property
+    def tests_convex(self) -> bool:
+        """Whether a convex loss is tested, and reweighed by."""
+        return self.loss != "zero-one" and self.reweigh == "tested"
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -268,6 +285,22 @@ class Scenario(Value):
         return len(self.handed_over) + int(raking)
 
     @property
+    def halts(self) -> bool:
+        """Whether a run that tests levels may halt before its last round: not an agnostic one without alpha_H."""
+        return self.mode == "realizable" or self.accuracy.best is not None
+
+    @property
+    def levels(self) -> tuple[float, float]:
+        """The loss on T above which a run reweighs, and that below which it halts: alpha_H and so many alpha."""
+        best, accuracy = self.accuracy.best or 0.0, self.accuracy
+        return best + accuracy.reweigh_above * self.alpha, best + accuracy.halt_below * self.alpha
+
+    @property
+    def rounding(self) -> float:
+        """What a round of reweighing can lose where losses are rounded."""
+        return ROUNDING if self.agents.tests_convex else 0.0
+
+    @property
     def shares_a_file(self) -> bool:
         """Whether a row that changes may leave one side and join the other."""
         source, target = self.source.table, self.target.table
@@ -286,6 +319,12 @@ class Scenario(Value):
     def _problem_fits(self) -> Self:
         if self.handed_over and not demands_of(self.protocol).takes_over:
             raise ValueError(f"handed_over: the protocol {self.protocol!r} begins with uniform weights: leave it out")
+        agents = self.agents
+        if (agents.loss == "logistic" or agents.bound != UNIT) and not demands_of(self.protocol).bounded:
+            raise ValueError(
+                f"agents.loss: {agents.loss} of bound {agents.bound:g} is for protocols that test one hypothesis after "
+                f"another, found {self.protocol!r}: take another loss, without a bound"
+            )
         if self.portfolio is not None and not demands_of(self.protocol).portfolio:
             raise ValueError(f"portfolio is for protocol portfolio, found {self.protocol!r}: leave it out")
         if self.problem is None:

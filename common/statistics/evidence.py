@@ -101,7 +101,7 @@ def gather(mechanism: Mechanism, low: float, high: float) -> EProcesses:
     if not 0.0 < low < high < 1.0:
         raise BadInput(
             f"a test needs 0 < low < high < 1, found low = {low:g} and high = {high:g}; these are "
-            "reweigh_above * alpha and halt_below * alpha: choose a smaller alpha or smaller factors"
+            "reweigh_above * alpha and halt_below * alpha, each beyond best: choose a smaller alpha or smaller factors"
         )
     return _for_bits(mechanism, low, high) if isinstance(mechanism, BitMechanism) else _for_reals(mechanism, low, high)
 

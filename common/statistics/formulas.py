@@ -68,10 +68,21 @@ def paper_noise(epsilon: float, delta: float, support: float) -> float:
     return math.sqrt(max(20.0, (16.0 * math.log(1.0 / delta) / epsilon + 8.0) / math.log(support)))
 
 
-def paper_steps(alpha: float, beta: float, clip: float, noise: float, diameter: float, dimension: int) -> int:
-    """Return R = max(9 D^2 (L^2 + sigma^2 d), 8 D^2 L^2 ln(2/beta)) / alpha^2 (Algorithm 3), rounded up."""
-    moves = 9.0 * diameter**2 * clip**2 * (1.0 + noise**2 * dimension)
-    return math.ceil(max(moves, 8.0 * (diameter * clip) ** 2 * math.log(2.0 / beta)) / alpha**2)
+def paper_steps(
+    alpha: float, beta: float, clip: float, noise: float, diameter: float, dimension: int, convexity: float = 0.0
+) -> int:
+    """Return R = max(9 D^2 (L^2 + sigma^2 d), 8 D^2 L^2 ln(2/beta)) / alpha^2 (Algorithm 3), rounded up.
+
+    Its second line where the loss is lambda-strongly convex, lambda = ``convexity`` > 0: max(4 A ln A, 8 D^2 L^2
+    ln(2/beta)/alpha^2) with A = (L^2 + sigma^2 d)/(lambda alpha). The second n of Theorem A.4 is :func:`paper_n_sgd` of
+    that.
+    """
+    force = clip**2 * (1.0 + noise**2 * dimension)
+    moves = 9.0 * diameter**2 * force / alpha**2
+    if convexity > 0.0:
+        share = force / (convexity * alpha)
+        moves = 4.0 * share * math.log(max(share, 1.0))
+    return max(1, math.ceil(max(moves, 8.0 * (diameter * clip) ** 2 * math.log(2.0 / beta) / alpha**2)))
 
 
 def _positive(delta: float) -> None:
@@ -236,10 +247,63 @@ def steps(alpha: float, beta: float, rounds: int, clip: float, noise: float, dia
     """Return R = max(9 D^2 (L^2 + sigma^2 d), 32 D^2 L^2 ln(2T/beta)) / alpha^2, rounded up (docs/corrections.md, K4).
 
     Online-to-batch for the averaged iterate: loss <= best + 3 D sqrt(L^2 + sigma^2 d)/(2 sqrt R) + L D sqrt(8
-    ln(2T/beta)/R), each half of alpha, in all T calls with probability 1 - beta. L = ``clip``, sigma = ``noise`` L.
+    ln(2T/beta)/R), each half of alpha, in all T calls with probability 1 - beta; as in Theorem A.1, in expectation of
+    the noise. L = ``clip``, sigma = ``noise`` L.
     """
     moves = 9.0 * diameter**2 * clip**2 * (1.0 + noise**2 * dimension)
     return math.ceil(max(moves, 32.0 * (diameter * clip) ** 2 * math.log(2.0 * rounds / beta)) / alpha**2)
+
+
+def strong_excess(
+    count: float, chance: float, clip: float, noise: float, diameter: float, dimension: int, convexity: float
+) -> float:
+    """Return by how much the mean of R = ``count`` iterates exceeds the least of a lambda-strongly convex objective.
+
+    The objective is F(h) = E loss(h) + lambda/2 |h - start|^2 on the ball of radius D/2 around the start, the gradient
+    of a loss at most L = ``clip`` long, sigma = ``noise`` L, steps 1/(lambda r). With probability 1 - 3 ``chance``, x =
+    ln(1/chance), z = pi^2/6 >= sum 1/r^2, and L' = L + lambda D/2:
+
+        ((L'^2 + sigma^2 d)(1 + ln R) + sigma^2 (2 sqrt(z d x) + 2x) + 2 L' sigma sqrt(2 z x))/(2 lambda R)
+            + L D sqrt((8 + 2 (sigma/L)^2) x/R)
+
+    Hazan (2016), Theorem 3.3: the sum over r of <g_r + v_r, h_r - h*> - lambda/2 |h_r - h*|^2 is at most that of
+    |g_r + v_r|^2/(2 lambda r), for gradients g_r of F at a draw and noise v_r. The latter sum has a mean, a weighted
+    sum of chi-squares (Laurent & Massart 2000, Lemma 1) and one of normals. What is left between F's own gradient and
+    g_r + v_r is a martingale: its increments are at most 2LD, and normal ones of deviation sigma D at most. Theorem A.1
+    takes the noise in expectation.
+    """
+    x, z = -math.log(chance), math.pi**2 / 6.0
+    sigma, slope = noise * clip, clip + convexity * diameter / 2.0
+    moves = (slope**2 + sigma**2 * dimension) * (1.0 + math.log(count))
+    moves += sigma**2 * (2.0 * math.sqrt(z * dimension * x) + 2.0 * x) + 2.0 * slope * sigma * math.sqrt(2.0 * z * x)
+    return moves / (2.0 * convexity * count) + clip * diameter * math.sqrt((8.0 + 2.0 * noise**2) * x / count)
+
+
+def steps_strong(
+    alpha: float, beta: float, rounds: int, clip: float, noise: float, diameter: float, dimension: int, convexity: float
+) -> int:
+    """Return the least R with :func:`strong_excess` at most alpha - lambda D^2/8, for chance = beta/(3T).
+
+    F is at most lambda D^2/8 above the loss on the ball, and never below it: so the loss is at most the least one and
+    alpha, in all T calls with probability 1 - beta.
+    """
+    left = alpha - convexity * diameter**2 / 8.0
+    if not left > 0.0:
+        raise BadInput(
+            f"regularization * diameter^2/8 must be below the learner's accuracy {alpha:g}, found "
+            f"{convexity * diameter**2 / 8.0:g}: lower regularization or diameter"
+        )
+
+    def excess(count: float) -> float:
+        return strong_excess(count, beta / (3.0 * rounds), clip, noise, diameter, dimension, convexity)
+
+    low, high = 1.0, 2.0
+    while excess(high) > left:
+        low, high = high, 2.0 * high
+    while high - low > 1.0 and high > low * (1.0 + 1e-12):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if excess(middle) <= left else (middle, high)
+    return math.ceil(high)
 
 
 def draws(alpha: float, beta: float, rounds: int, epsilon: float, hypotheses: int) -> int:

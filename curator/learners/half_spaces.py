@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from common.core.arrays import Floats
+from common.core.errors import BadScenario
 from common.learners.half_spaces import DiscriminantSettings, SgdSettings
-from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear
+from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access
@@ -22,7 +23,8 @@ from curator.mechanisms.sums import ClassMoments, Moments
 class Sgd(SgdSettings, Learner):
     """Projected SGD, one fresh draw and one Gaussian vector a step (Algorithm 3 of Kohen & Sheffet).
 
-    With y = (x, intercept), margin m = <h, y>, g the gradient of the loss at the draw, clipped to L2 norm L = ``clip``:
+    With y = (x, intercept), margin m = <h, y>, g the gradient of the loss at the draw, clipped to L2 norm L = ``clip``
+    (the squared loss is of the last feature, which is then none of x):
 
         h_{r+1} = project(soft_r(h_r - step_r (clip_L(g) + sigma N(0, I) + lambda (h_r - start)))),  sigma = noise * L
         step_r  = D / (sqrt(L^2 + sigma^2 dim) sqrt(r)),   or 1 / (lambda r) if lambda = ``regularization`` > 0
@@ -39,10 +41,17 @@ class Sgd(SgdSettings, Learner):
         return (cls(steps=20_000, noise=1.0, diameter=20.0),)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        width = access.dimension + (self.intercept != 0.0)
+        width = self.width(access.dimension)
         answer = access.descend(self.descent, self._first(np.full(width, self.start), previous))
         threshold = -self.intercept * answer[-1] if self.intercept != 0.0 else 0.0
+        if self.loss == "squared":
+            response = access.dimension - 1
+            return Regressor(weights=tuple(answer[:response].tolist()), intercept=float(-threshold), response=response)
         return Linear(weights=tuple(answer[: access.dimension].tolist()), threshold=float(threshold))
+
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        if self.width(dimension) < 1 or (self.loss == "squared" and dimension < 2):
+            raise BadScenario("sgd: loss squared is of the last feature on those before it: one feature is too few")
 
     @property
     def descent(self) -> ClippedSteps:
@@ -50,9 +59,10 @@ class Sgd(SgdSettings, Learner):
         return ClippedSteps(**{part.name: getattr(self, part.name) for part in fields(ClippedSteps)})
 
     def _first(self, start: Floats, previous: Hypothesis | None) -> Floats:
-        if not (self.warm and isinstance(previous, Linear)):
+        if not (self.warm and isinstance(previous, Linear | Regressor)):
             return start.copy()
-        known = [*previous.weights, -previous.threshold / self.intercept] if self.intercept != 0.0 else previous.weights
+        constant = -previous.threshold if isinstance(previous, Linear) else previous.intercept
+        known = [*previous.weights, constant / self.intercept] if self.intercept != 0.0 else previous.weights
         if len(known) != len(start):
             return start.copy()
         if self.domain == "box":

@@ -35,6 +35,7 @@ from curator.sample.reweighing import Sampler
 from curator.sample.rows import (
     GatheredRows,
     ask_ahead,
+    feature,
     how_many,
     label,
     line_of,
@@ -43,7 +44,8 @@ from curator.sample.rows import (
     some_features_again,
 )
 
-LOSSES = ("logistic", "hinge", "perceptron")
+LOSSES = ("logistic", "hinge", "perceptron", "squared")
+SQUARED = 3
 _POWERS = 2.0 ** np.arange(-64, 65)
 _ONES = np.ones(WIDTH)
 _LEAST = 2.0**-100
@@ -114,14 +116,15 @@ def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray,
     processor.
 
     Args:
-        draws: k :class:`~curator.sample.rows.GatheredRows` of d features.
+        draws: k :class:`~curator.sample.rows.GatheredRows` of d features, the last of which is the response where the
+            loss is the squared one, and then no feature of the margin.
         noise: Shape (k, width), integers in units; None without noise.
         away: Shape (width,), float64 or float32: the iterate less the start; best made by :func:`coordinates`.
         total: Shape (width,), the same: sum of the iterates less the start.
         rule: A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
     """
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
-    count, dimension = how_many(matrix, rows), matrix.shape[1]
+    count, dimension = how_many(matrix, rows), matrix.shape[1] - (rule.loss == SQUARED)
     intercept, origin, last = _opened(away, dimension, rule.intercept, rule.start, rule.radius)
     last_summed, many, shrink, rank = 0.0, 0.0, 1.0, np.float64(done)
     left, line = dimension % WIDTH, line_of(matrix)
@@ -138,10 +141,10 @@ def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray,
         for j in range(0, dimension, line):
             ask_ahead(matrix, labels, rows, k, j)
         row, following = following, row_of(rows, min(k + 1, count - 1))
-        sign, rank = label(matrix, labels, row), rank + 1.0
+        sign, rank = _wanted(draws, rule.loss, row), rank + 1.0
         margin = shrink * fma(intercept, last, product)
         if rule.start != origin:
-            margin += rule.start * (intercept + _entire(matrix, codes, row, k))
+            margin += rule.start * (intercept + _entire(matrix, codes, row, k, dimension))
         step = _step(rule, sign, margin, square, intercept, rank, origin, shrink, _kept(k, done + k, rule.burn, shrink))
         many += step.kept
         last_summed = fma(last, step.kept, last_summed)
@@ -161,11 +164,24 @@ def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray,
 
 
 @njit_inlined
+def _wanted(draws: Any, loss: int, row: int) -> float:
+    """Return the label of a row, or what is to be predicted: its last feature."""
+    if loss == SQUARED:
+        return np.float64(feature(draws.matrix, draws.codes, row, draws.matrix.shape[1] - 1))
+    return label(draws.matrix, draws.labels, row)
+
+
+@njit_inlined
 def _step(
     rule: Any, sign: float, margin: float, square: float, intercept: float, rank: float, origin: float, shrink: float,
     kept: float,
 ) -> Any:  # fmt: skip
-    slope, counts = _slope(rule.loss, sign * margin)
+    if rule.loss == SQUARED:
+        # 2 |m - r| as a loss that falls in the response's direction, so that the clip below bounds it on either side.
+        away = margin - sign if margin == margin else 0.0
+        slope, counts, sign = 2.0 * abs(away), 1.0, -1.0 if away > 0.0 else 1.0
+    else:
+        slope, counts = _slope(rule.loss, sign * margin)
     slope = -sign * min(slope / rule.unit, rule.clip / np.sqrt(fma(intercept, intercept, square + _LEAST)))
     if rule.regularization > 0.0:
         size = 1.0 / (rule.regularization * rank)
@@ -304,10 +320,10 @@ def _buffer(size: int, away: AnyArray) -> AnyArray:
 
 
 @njit_inlined
-def _entire(matrix: AnyArray, codes: Any, row: int, k: int) -> float:
+def _entire(matrix: AnyArray, codes: Any, row: int, k: int, dimension: int) -> float:
     sums = alike(0.0, _ONES)
-    for j in range(0, matrix.shape[1], WIDTH):
-        sums = sums + alike(some_features_again(matrix, codes, row, k, j, min(matrix.shape[1] - j, WIDTH)), _ONES)
+    for j in range(0, dimension, WIDTH):
+        sums = sums + alike(some_features_again(matrix, codes, row, k, j, min(dimension - j, WIDTH)), _ONES)
     return float(sum_of(sums))
 
 
@@ -370,7 +386,7 @@ class ClippedSteps:
     :class:`common.learners.half_spaces.OpenSgd`.
     """
 
-    loss: Literal["logistic", "hinge", "perceptron"]
+    loss: Literal["logistic", "hinge", "perceptron", "squared"]
     steps: int
     clip: float
     noise: float
@@ -393,7 +409,7 @@ class ClippedSteps:
 
     def run(self, sampler: Sampler, source: RandomSource, first: Floats) -> Floats:
         """Return what ``output`` asks for of the iterates from ``first`` on, public, shape (width,)."""
-        width = sampler.dimension + (self.intercept != 0.0)
+        width = sampler.dimension - (self.loss == "squared") + (self.intercept != 0.0)
         start = np.full(width, self.start)
         rule = self.rule(width)
         away, part = (coordinates(width, np.float32 if self.single(width) else np.float64) for _ in range(2))

@@ -115,7 +115,7 @@ class LevelTestPlan(EstimatePlan):
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> LevelTestPlan:
         """Return the scenario's; BadScenario if answers have no mean, or a test of fixed size cannot bear lies."""
-        agents, accuracy, paper = scenario.agents, scenario.accuracy, scenario.bounds == "paper"
+        agents, (low, high), paper = scenario.agents, scenario.levels, scenario.bounds == "paper"
         fixed = None
         if paper or agents.test == "fixed":
             if agents.liars:
@@ -127,8 +127,8 @@ class LevelTestPlan(EstimatePlan):
             agents.value_mechanism,
             scenario.beta,
             agents.liars,
-            low=accuracy.reweigh_above * scenario.alpha,
-            high=accuracy.halt_below * scenario.alpha,
+            low=low,
+            high=high,
             batch=agents.batch,
             fixed=fixed,
         )

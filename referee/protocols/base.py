@@ -17,6 +17,7 @@ from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.losses import UNIT
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
 from common.local.queries.query import AskAgents
@@ -274,13 +275,19 @@ class Ablation(Protocol):
 
 def halts(scenario: Scenario) -> bool:
     """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
-    searches = scenario.mode == "realizable" and scenario.problem is None
+    searches = scenario.halts and scenario.problem is None
     return searches and scenario.protocol in PROTOCOLS and PROTOCOLS[scenario.protocol].tests_level
 
 
 def level_of(scenario: Scenario) -> float | None:
     """Return the level below which the loss is to be shown; None where a run has no such level."""
-    return scenario.accuracy.halt_below * scenario.alpha if halts(scenario) else None
+    return scenario.levels[1] if halts(scenario) else None
+
+
+def tested_loss(scenario: Scenario) -> str:
+    """Return the name of the loss that agents test, with its bound if it is counted as a part of that."""
+    agents = scenario.agents
+    return f"{agents.loss} loss" + ("" if agents.bound == UNIT else f" (as a part of {agents.bound:g})")
 
 
 def shown_by(scenario: Scenario) -> str:
@@ -290,7 +297,7 @@ def shown_by(scenario: Scenario) -> str:
         alpha=f"{scenario.alpha:g}",
         beta=f"{scenario.beta:g}",
         sure=f"{1.0 - scenario.beta:.4g}",
-        level=f"{scenario.accuracy.halt_below * scenario.alpha:g}",
+        level=f"{scenario.levels[1]:g}" + (f", {tested_loss(scenario)}," if scenario.agents.bound != UNIT else ""),
     )
     liars = scenario.agents.liars
     return shown + (f"; if of the first n answers, for every n, at most {liars:g} n are lies" if liars else "")

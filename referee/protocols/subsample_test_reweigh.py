@@ -34,6 +34,16 @@ class SubsampleTestReweigh(Protocol):
     its upper confidence limit, which holds for all rounds together. Out of rounds or agents: ``exhausted``, and the
     best. With mechanism ``none`` and kappa null it is Algorithm 1: the agents' test is the SQ oracle, and its tolerance
     tau is half the distance of the two levels.
+
+    *Convex losses* (Algorithm 4, Theorem A.4): tested, and reweighed by, as l = min(L, B)/B for a public bound B. The
+    proof needs a loss in [0, 1] and nothing else of it, so T, kappa and eta are those of alpha in units of B; a learner
+    that reaches B alpha of its own loss L reaches alpha of l, since l <= L/B.
+
+    *alpha_H* (``accuracy.best``): both levels are that much higher. If on every kappa-dense mu over the sample some
+    hypothesis has a loss of alpha_H at most (one suffices whose mean loss over its worst kappa n records is that), then
+    E_mu[1 - l] >= 1 - alpha_H - alpha in every round and E_u[1 - l] <= 1 - (alpha_H + reweigh_above alpha - slack):
+    alpha_H cancels, and T is as before. ``mode: realizable`` says that this holds. Without it, halting is no worse
+    founded, as the test alone decides it, but no theorem says that it ever comes.
     """
 
     title = "Subsample-Test-Reweigh"
@@ -61,24 +71,26 @@ def take_over(scenario: ResolvedScenario) -> Generator[AskCurator, Any, None]:
 class RoundsPlan:
     """The numbers of a resolved scenario that Algorithm 2 uses.
 
-    At most T, ``rounds``, learner calls; agents test ``loss`` by ``judging``: levels where the run halts at the first
-    good hypothesis (realizable), else an estimate a round, of ``share`` agents each.
+    At most T, ``rounds``, learner calls; agents test ``loss``, as a part of ``bound``, by ``judging``: levels where the
+    run halts at the first good hypothesis, else an estimate a round, of ``share`` agents each. The curator reweighs by
+    the same loss, or by ``mistakes``.
     """
 
     rounds: int
     loss: Loss
+    bound: float
+    mistakes: bool
     judging: LevelTestPlan | EstimatePlan
     share: int
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> RoundsPlan:
         """Return the scenario's; BadScenario if agents are too few for its rounds, or cannot be asked so."""
-        rounds, count = scenario.curator.rounds, scenario.agents.count
-        realizable = scenario.mode == "realizable"
-        if not realizable and count < rounds:
-            raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {count}")
-        judging = LevelTestPlan.of(scenario) if realizable else EstimatePlan.of(scenario)
-        return cls(rounds, scenario.agents.loss, judging, count // rounds)
+        rounds, agents = scenario.curator.rounds, scenario.agents
+        if not scenario.halts and agents.count < rounds:
+            raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {agents.count}")
+        judging = LevelTestPlan.of(scenario) if scenario.halts else EstimatePlan.of(scenario)
+        return cls(rounds, agents.loss, agents.bound, agents.reweigh == "mistakes", judging, agents.count // rounds)
 
     @property
     def halts(self) -> bool:
@@ -86,10 +98,15 @@ class RoundsPlan:
 
     def judge(self, hypothesis: Hypothesis) -> JudgingScript:
         """Ask fresh agents about a hypothesis's loss, in one of ``rounds`` tests or estimates."""
-        query = LossQuery(hypothesis=hypothesis, loss=self.loss)
+        query = LossQuery(hypothesis=hypothesis, loss=self.loss, bound=self.bound)
         if isinstance(self.judging, LevelTestPlan):
             return test_mean(query, self.judging, self.rounds)
         return estimate_mean(query, self.judging, self.share, self.rounds)
+
+    def reweigh(self, hypothesis: Hypothesis) -> Reweigh:
+        if self.mistakes:
+            return Reweigh(hypothesis=hypothesis)
+        return Reweigh(hypothesis=hypothesis, loss=self.loss, bound=self.bound)
 
 
 def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Script:
@@ -114,7 +131,7 @@ def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Sc
         if plan.halts and found.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}{_of_first(best, t)}")
         if t < last:
-            yield from ask(Reweigh(hypothesis=hypothesis))
+            yield from ask(plan.reweigh(hypothesis))
     if best is None:
         raise AssertionError("there is at least one round")
     return best.ended(last, best.reason + _of_first(best, last))
@@ -184,19 +201,20 @@ class SingleTest:
     answering: EstimatePlan
     count: int
     loss: Loss
+    bound: float
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> SingleTest:
         """Return the scenario's; BadScenario if one question does not reach so many agents."""
         agents = scenario.agents
-        return cls(EstimatePlan.of(scenario), at_once(agents.count, alike=True), agents.loss)
+        return cls(EstimatePlan.of(scenario), at_once(agents.count, alike=True), agents.loss, agents.bound)
 
     def test(self, hypothesis: Hypothesis, reason: Callable[[int], str]) -> Script:
         """Ask all agents about a hypothesis that was chosen before any of them answered, and end.
 
         ``exhausted`` if fewer than ``count`` were there to be asked. ``reason`` says why it ended, of how many.
         """
-        loss = LossQuery(hypothesis=hypothesis, loss=self.loss)
+        loss = LossQuery(hypothesis=hypothesis, loss=self.loss, bound=self.bound)
         found = yield from estimate_mean(loss, self.answering, self.count, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         status: Literal["done", "exhausted"] = "done" if found.asked == self.count else "exhausted"

@@ -41,7 +41,8 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
 
 
 def _first_round(scenario: ResolvedScenario, low: float) -> str:
-    assumed, x = scenario.accuracy.learner * scenario.alpha, scenario.divergence.chi_squared
+    accuracy, x = scenario.accuracy, scenario.divergence.chi_squared
+    assumed = (accuracy.best or 0.0) + accuracy.learner * scenario.alpha
     supremum = scenario.divergence.supremum or math.inf
     by_ratio, by_spread = min(1.0, supremum * assumed), largest_loss_on_target(assumed, x)
     if low <= min(by_ratio, by_spread):

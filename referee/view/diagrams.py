@@ -78,7 +78,7 @@ def page() -> str:
         "the driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
         "changes nothing. Names are those of the curator's operations (`common/operations`) and of the "
         "agents' queries (`common/local/queries`). In what `done` states, `alpha` and `beta` are the scenario's, "
-        "`sure` is 1 - beta and `level` is accuracy.halt_below times alpha.",
+        "`sure` is 1 - beta and `level` is accuracy.halt_below times alpha, beyond accuracy.best.",
     ]
     for name in PROTOCOLS.shipped():
         parts += [f"## {name}", *_described(name, PROTOCOLS[name])]

@@ -90,6 +90,8 @@ def _add_truth(table: Table, document: dict[str, Any]) -> None:
     table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
     if "mean_squared_error" in truth:
         table.add_row("squared loss on T, true", f"{document['truth']['mean_squared_error']:.5f}")
+    if "tested_loss" in truth:
+        table.add_row("what agents tested, true", f"{document['truth']['tested_loss']:.4f}")
     for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
         if truth.get(key) is not None:
             table.add_row(f"  people labelled {label}", f"{document['truth'][key]:.4f}")
@@ -211,6 +213,7 @@ MEANINGS = {
     "eta": "eta, learning rate",
     "sample": "n for the statistics alone",
     "n": "n, people of the curator",
+    "bound": "B, the loss that counts as 1",
     "steps": "R, SGD steps a round",
     "noise": "sigma/L, noise of a step",
     "draws": "m, draws a round",

@@ -19,7 +19,7 @@ from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
 from common.scenario.fitting import advice_of
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import certainty
-from referee.protocols.base import VAGUE, halts, level_of, shown_by
+from referee.protocols.base import VAGUE, halts, level_of, shown_by, tested_loss
 from referee.view.assumptions import contradictions
 
 Tone = Literal["good", "open", "bad"]
@@ -215,7 +215,7 @@ def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str,
     if found is None or not about_a_loss(result):
         return Verdict("The run has an answer", detail, "good" if result["status"] == "done" else "open")
     level, per_cent = level_of(scenario), scenario.agents.loss in LOSSES
-    what = "Error" if per_cent else f"{scenario.agents.loss} loss".capitalize()
+    what = "Error" if per_cent else tested_loss(scenario).capitalize()
     sure = f"with {certainty(found['confidence'])} confidence{people}"
     if level is not None and result["status"] == "done" and (not people or found["high"] < level):
         return Verdict(f"{what} below {_number(level, per_cent, True)} {sure}", detail, "good")
@@ -305,7 +305,7 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         protocol=plain(scenario.protocol),
         folder=Path(str(result.get("run", ""))),
         verdict=verdict(scenario, result),
-        measure=LOSSES.get(scenario.agents.loss, f"{scenario.agents.loss} loss on the population"),
+        measure=LOSSES.get(scenario.agents.loss, f"{tested_loss(scenario)} on the population"),
         promises=tuple(promise(n, result["privacy"][who]) for who, n in PROMISED.items() if who in result["privacy"]),
         gauges=tuple(_gauges(scenario, result)),
         notice=f"People are {SIMULATED}." if scenario.people == "simulated" else "",
@@ -433,6 +433,7 @@ def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
         for name, key, note in (
             ("this run's answer", "loss_on_target", "true loss on the population"),
             ("this run's answer, squared", "mean_squared_error", "true squared loss"),
+            ("this run's answer, tested", "tested_loss", "true loss of the kind that agents tested"),
             ("people labelled -1", "loss_on_negative", "true loss of the answer on them"),
             ("people labelled +1", "loss_on_positive", "true loss of the answer on them"),
         ):

@@ -84,7 +84,7 @@ def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbe
     Each has ``sides`` ("below" first, then "above"), the e-value that decides (``needed``), the ``most`` answers by
     which it has decided, and a ``verdict``: "not yet" or "undecided" (the agents ran out) where nothing is shown.
     """
-    low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
+    low, high = scenario.levels
     under_test = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in ended if "round" in numbers]
     under_test += [] if now is None else [("round under way", now, "not yet")]
     found = []

@@ -60,6 +60,8 @@ SMALL: dict[str, tuple[str, ...]] = {
     "ball-nonprivate": LEARNING,
     "ball-paper-nonprivate": LEARNING,
     "ball-paper-size": PRIVATELY,
+    "convex-hinge": PRIVATELY,
+    "convex-squared": PRIVATELY,
     "blender": small_of("blender", LOUD, "beta=0.45"),
     "domain-adaptation": FEW,
     "domain-adaptation-nonconvex": FEW,

@@ -355,6 +355,8 @@ SLOW: tuple[Job, ...] = (
     finished("referee run parity-chooses-secret --seed 2 --set alone=agents", "in truth wrong", thorough=True),
     finished("referee run parity", "loss on T, true 0.0000"),
     finished("referee run ball-lasso", thorough=True),
+    finished("referee run convex-hinge --seed 2", "done", thorough=True),
+    finished("referee run convex-squared --seed 2", "done", thorough=True),
     *(
         job(f"referee run {words}", status=status, varies=r"[\d.]+ [GMT]iB are available")
         for words, status in (

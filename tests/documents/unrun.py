@@ -68,6 +68,7 @@ NO_CODE = {
     ),
     "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine.py        the way of"),
     "docs/audit-evidence.md": ("=== ",),
+    "docs/convex.md": ("agents:\n  loss: hinge", "((L'^2 + sigma^2 d)"),
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/extending.md": ("[build-system]",),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),

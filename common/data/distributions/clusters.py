@@ -129,6 +129,19 @@ class DriftingLine(UnitDistribution):
     def dimension(self) -> int:
         return self.d + 1
 
+    def chi_squared(self) -> float:
+        """Return X = chi^2(T||S) + 1, for k = ``skew`` (k^2/(2k - 1)) to the power of the inputs that are shifted.
+
+        dT/dS = k u^(1 - 1/k) in each of them. Infinite if the two sides' labelling differs, or k <= 1/2.
+        """
+        if self.drift or self.skew <= 0.5:
+            return math.inf
+        return float((self.skew**2 / (2.0 * self.skew - 1.0)) ** ((self.d + 1) // 2))
+
+    def supremum(self) -> float:
+        """Return D_inf = sup dT/dS, infinite if the two sides' labelling differs, or the source's inputs are higher."""
+        return math.inf if self.drift or self.skew < 1.0 else float(self.skew ** ((self.d + 1) // 2))
+
     @cached_property
     def weights(self) -> Floats:
         """The side's w, shape (d,)."""

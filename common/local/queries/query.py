@@ -15,7 +15,7 @@ from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Word
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
 from common.local.hypotheses.rules import Constant
-from common.local.losses import Loss, evaluate
+from common.local.losses import UNIT, Bound, Loss, evaluate, no_bound
 from common.local.naming import Names
 from common.local.records import Records
 
@@ -179,27 +179,36 @@ _CONSTANT: dict[str, Any] = {"kind": "constant", "label": 1}
 
 @QUERIES.register("loss")
 class LossQuery(AlikeQuery):
-    """L(h(x), l), in [0, 1], one of :data:`common.local.losses.Loss`: the test of Kohen & Sheffet's algorithms."""
+    """L(h(x), l), in [0, 1], one of :data:`common.local.losses.Loss`: the test of Kohen & Sheffet's algorithms.
+
+    A convex loss is asked for as a part of its public ``bound``, and counts as that where it is above.
+    """
 
     kind: Literal["loss"] = "loss"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
-    examples: ClassVar = ({"hypothesis": PLANE}, {"hypothesis": PLANE, "loss": "hinge"})
+    bound: Bound = Field(default=UNIT, exclude_if=no_bound)
+    examples: ClassVar = (
+        {"hypothesis": PLANE},
+        {"hypothesis": PLANE, "loss": "hinge"},
+        {"hypothesis": PLANE, "loss": "logistic", "bound": 4.0},
+    )
 
     def asks(self, names: Names, slot: int) -> str:
-        if isinstance(self.hypothesis, Constant):  # each of the losses is then 0 or 1
+        if isinstance(self.hypothesis, Constant) and self.loss != "logistic" and self.bound <= UNIT:
             return f"whether {names.labelled(-self.hypothesis.label)}: the value is 1 if so, else 0"
         rule = self.hypothesis.rule(names)
         if self.loss == "zero-one":
             return f"whether {rule} is wrong about you: the value is 1 if so, else 0"
-        return f"how far {rule} is from right about you: a number from 0 to 1 ({self.loss} loss)"
+        of = "" if self.bound == UNIT else f", of which {self.bound:g} and more count as 1"
+        return f"how far {rule} is from right about you: a number from 0 to 1 ({self.loss} loss{of})"
 
     @property
     def min_features(self) -> int:
         return self.hypothesis.min_features
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        return evaluate(self.loss, self.hypothesis, records)
+        return evaluate(self.loss, self.hypothesis, records, self.bound)
 
 
 @QUERIES.register("sole-error")

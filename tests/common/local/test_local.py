@@ -1,5 +1,6 @@
 """Cells of scores, groups and labels: every record has one item, and a tilt is a public function of it."""
 
+import math
 import re
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from common.local.packing import mask_bytes, pack_answers, pack_one, unpack_answ
 from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ScoreQuery
 from common.local.queries.query import LossQuery, SoleErrorQuery
 from common.local.records import Records
+from common.operations.operation import Reweigh
 from common.scenario.loading import target_table
 from tests.tiers import for_each
 
@@ -91,12 +93,35 @@ EXPECTED = {
     "perceptron": [0.0, 0.5, 0.5, 0.0, 1.0, 0.0],
     "squared": [0.0625, 0.5625, 0.5625, 0.0, 1.0, 0.25],
 }
+BOUNDED = {
+    "hinge": (4.0, [0.125, 0.375, 0.375, 0.0, 1.0, 0.25]),
+    "perceptron": (4.0, [0.0, 0.125, 0.125, 0.0, 1.0, 0.0]),
+    "logistic": (2.0, [math.log1p(math.exp(-m)) / 2.0 if m > -2.0 else 1.0 for m in (0.5, -0.5, -0.5, 4, -4, 0)]),
+    "squared": (0.25, [0.25, 1.0, 1.0, 0.0, 1.0, 1.0]),
+}
+"""Bounds, and the losses as parts of them."""
 
 
 @for_each("loss", EXPECTED)
 def test_losses_are_as_defined(loss):
     assert losses.evaluate(loss, PLANE, RECORDS).tolist() == EXPECTED[loss]
     assert LossQuery(hypothesis=PLANE, loss=loss).evaluate(RECORDS, np.arange(6)).tolist() == EXPECTED[loss]
+
+
+@for_each("loss", BOUNDED)
+def test_a_convex_loss_is_a_part_of_its_bound_for_agents_and_curator_and_of_one_its_messages_say_nothing(loss):
+    bound, expected = BOUNDED[loss]
+    query = LossQuery(hypothesis=PLANE, loss=loss, bound=bound)
+    np.testing.assert_allclose(query.evaluate(RECORDS, np.arange(6)), expected, rtol=1e-12)
+    request = Reweigh(hypothesis=PLANE, loss=loss, bound=bound)
+    assert np.abs(request.reweighs_by.count(RECORDS) / 1024 - expected).max() <= 2.0**-11
+    assert f"of which {bound:g} and more count as 1" in query.asks(UNNAMED, 0)
+    for message in (query, request):
+        assert message.wire()["bound"] == bound
+        assert "bound" not in message.model_copy(update={"bound": 1.0}).wire()
+    for wrong in (0.0, -1.0, 1e7, math.inf, math.nan):
+        with pytest.raises(BadMessage):
+            LossQuery.parse({**query.wire(), "bound": wrong})
 
 
 @for_each("loss", EXPECTED)
@@ -110,7 +135,7 @@ def test_counts_are_the_nearest_parts(loss):
     assert np.abs(counted / parts - losses.evaluate(loss, PLANE, records)).max() <= 0.5 / parts
 
 
-@pytest.mark.parametrize("loss", ["hinge", "perceptron"])
+@pytest.mark.parametrize("loss", ["hinge", "perceptron", "logistic"])
 def test_an_overflowing_margin_without_a_value_has_loss_0(loss):
     mad = Linear(weights=(1e30, -1e30), threshold=0.0)
     records = Records(np.full((1, 2), 3e38, dtype=np.float32), np.array([1], dtype=np.int8))

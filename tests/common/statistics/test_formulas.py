@@ -35,6 +35,11 @@ X = 1.3515339910798754
         (formulas.paper_noise(0.5, 1e-4, 1e100), math.sqrt(20)),
         (formulas.paper_noise(0.5, 1e-4, 1e6) ** 2, (32 * math.log(1e4) + 8) / math.log(1e6)),
         (formulas.paper_steps(0.1, 0.05, 0.5, 2.0, 3.0, 7), math.ceil(9 * 9 * 0.25 * 29 / 0.01)),
+        (
+            formulas.paper_steps(0.1, 0.05, 0.5, 2.0, 0.1, 7, 0.01),
+            math.ceil(4 * 0.25 * 29 / 0.001 * math.log(0.25 * 29 / 0.001)),
+        ),
+        (formulas.paper_steps(0.1, 0.05, 0.5, 0.0, 9.0, 7, 1e6), math.ceil(8 * 81 * 0.25 * math.log(40) / 0.01)),
         (formulas.steps(0.1, 1e-9, 1000, 0.5, 0.0, 3.0, 7), math.ceil(32 * 9 * 0.25 * math.log(2e12) / 0.01)),
         (formulas.sample_finite(0.1, 0.05, 2.0, 1000), math.ceil(6400 * math.log(40_000))),
         (formulas.sample_finite(0.1, 0.05, 2.0, 10**400), 6400 * (400 * math.log(10) + math.log(40))),  # no double

@@ -144,7 +144,7 @@ def test_a_run_says_before_it_spends_anything_that_its_agents_cannot_help(tmp_pa
 
 @pytest.mark.usefixtures("wide")
 def test_a_plan_says_that_reweighing_does_not_use_the_loss_that_agents_test():
-    output = said("plan", "ball", "--set", "agents.loss=hinge")
+    output = said("plan", "ball", "--set", "agents.loss=hinge", "--set", "agents.reweigh=mistakes")
     assert "violated accuracy: agents test the hinge loss, reweighing goes by mistakes" in output
 
 
