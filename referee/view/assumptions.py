@@ -20,8 +20,9 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
         min(D a, a + sqrt((X - 1) a (1 - a)))
 
     of T: the first by the densities' ratio, the second by Cauchy and Schwarz on (dT/dS - 1)(mistake - a) under S. The
-    first round's model was learned on S as it is. So where the agents show that it errs on more of T, either it errs on
-    more than a of S, or D and X are larger than assumed.
+    first round's model was learned on S as it is. The same holds of a loss in [0, 1] with mean a on S, whose variance
+    is a (1 - a) at most; alpha_H is added to what the learner's is assumed to be. So where the agents show that it errs
+    on more of T, either it errs on more than a of S, or D and X are larger than assumed.
 
     Where no bound is violated in the plan, all rounds are used with probability 3 beta at most (Theorem 4.3 with the
     rules of docs/corrections.md): a run in which they are contradicts the assumptions together.
@@ -29,13 +30,17 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
     rounds, demands = result.get("rounds") or [], demands_of(scenario.protocol)
     if not rounds or not demands.reweighs or not demands.claims or scenario.mode != "realizable":
         return []
+    if scenario.agents.loss != "zero-one" and not scenario.agents.tests_convex:
+        return []  # the assumptions are about mistakes, the answers are not
     found = [_first_round(scenario, float(rounds[0]["low"]))] if rounds[0]["round"] == 1.0 else []
     last = scenario.curator.rounds
+    best = scenario.accuracy.best
+    perfect = f"that loses {best:g} at most on any dense part of S" if best else "without any mistake"
     used_up = result["status"] == "exhausted" and result["iterations"] == last and len(rounds) == last
     if used_up and not any(each.startswith("accuracy") for each in violations(scenario)):
         found.append(
             f"all {last} rounds were used, which happens with probability {3.0 * scenario.beta:g} at most if the "
-            "divergence, accuracy.learner and a model without any mistake are as assumed"
+            f"divergence, accuracy.learner and a model {perfect} are as assumed"
         )
     return [each for each in found if each]
 

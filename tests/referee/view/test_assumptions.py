@@ -51,6 +51,15 @@ def test_a_first_model_that_errs_more_than_the_divergence_admits_is_told(low, wo
     assert not found([0.01, low])  # later models are not learned on S as it is
 
 
+def test_alpha_h_is_part_of_what_a_model_may_lose_and_nothing_is_said_where_mistakes_are_not_tested():
+    assert found([0.3])
+    assert not found([0.3], "done", None, "accuracy.best=0.1")
+    assert found([0.31], "done", None, "accuracy.best=0.1")
+    hinge = "agents.loss=hinge"
+    assert found([0.3], "done", None, hinge)
+    assert not found([0.3], "done", None, hinge, "agents.reweigh=mistakes")
+
+
 def test_all_rounds_used_up_contradict_the_assumptions_together_unless_the_plan_is_violated():
     planned = checked(load("parity"))
     rounds = [{"round": float(n), "low": 0.0} for n in range(1, planned.curator.rounds + 1)]
