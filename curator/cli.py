@@ -89,7 +89,7 @@ FIRST_CONTACT = (
 
 @dataclass(frozen=True)
 class CuratorStateOptions:
-    """Where a curator's state lies, the seed it is bound to, and where its ledger's head goes."""
+    """Where a curator's state lies, the seed it is bound to, where its ledger's head goes, and classes of one's own."""
 
     state: Annotated[
         Path | None,
@@ -100,6 +100,14 @@ class CuratorStateOptions:
     ] = None
     seed: Annotated[int | None, typer.Option(help="Seed of simulated people and their noise.", min=0)] = None
     witness: Witnesses = None
+    classifier: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE.py:CLASS",
+            help="A teacher's class of your own, own:NAME in the scenario. Its code sees records, and runs as the "
+            "curator does. Repeatable; also in TANDEM_CLASSIFIERS, separated by spaces.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -137,11 +145,14 @@ def serve_command(
     from common.scenario.accepting import accepted
     from curator.app import curator_app
     from curator.contributions.collection import after_the_beginning
+    from curator.learners.own import name_classifier
     from curator.startup import open_curator, referee_of
 
     end_with_stdin()
     context = serving("curator", tls.tls_cert, tls.tls_key, tls.tls_client_ca)
     state = (place.state or user_state() / "curator").absolute()
+    for named in place.classifier or ():
+        name_classifier(named)
     chosen = accepted(loading.load(scenario, sets))
     referee = referee_of(state, obeyed.referee_key, trust_first_contact=obeyed.trust_first_contact)
     consumers = frozenset(check_public(key, "--consumer-key") for key in obeyed.consumer_key or ())

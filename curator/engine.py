@@ -70,7 +70,10 @@ class CuratorPolicy:
         if len(sample) != scenario.curator.n:
             raise BadData(f"the curator's policy is for n = {scenario.curator.n} records, found {len(sample)}")
         sample.check()
-        return cls.agreed(scenario, sample.dtype, sample.dimension, public)
+        policy = cls.agreed(scenario, sample.dtype, sample.dimension, public)
+        if policy.learner is not None:
+            policy.learner.check_here()
+        return policy
 
     @classmethod
     def agreed(

@@ -252,6 +252,12 @@ class OpenModelAgnostic(OpenSettings):
     public_features: bool = False
     classes: ClassColumns | None = None
 
+    @model_validator(mode="after")
+    def _student_leaves(self) -> Self:
+        if self.student.own:
+            raise ValueError(f"{self.student.classifier}: a student leaves as data, so it is one of scikit-learn's")
+        return self
+
     @property
     def protected(self) -> Protected:
         return self.protects

@@ -19,7 +19,10 @@ def _read(value: Any) -> Any:
     if not (isinstance(value, dict) and "classifier" in value):
         return value
     try:
-        return Classifier.parse(value)
+        inner = Classifier.parse(value)
+        if inner.own:
+            raise ValueError(f"{inner.classifier} is none of scikit-learn's: it cannot stand inside another classifier")
+        return inner
     except BadMessage as error:
         raise ValueError(error.detail) from None
 
@@ -29,6 +32,9 @@ Argument = Annotated[
 ]
 
 
+OWN = "own:"
+
+
 class Classifier(Value):
     """A classifier of scikit-learn with its constructor's arguments.
 
@@ -36,14 +42,24 @@ class Classifier(Value):
         parameters: Numbers, strings, booleans, null; a classifier ({"classifier": ..., "parameters": ...}); lists of
             numbers, or of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as
             ``estimators``). ``random_state`` comes from the curator's source wherever it is not given. What a
-            classifier may be given is in :data:`common.learners.scikit.ALLOWED`.
+            classifier may be given is in :data:`common.learners.scikit.ALLOWED`. ``own:NAME`` is a class of the
+            curator's operator (:mod:`curator.learners.own`), for teachers alone; others know its name only.
     """
 
     classifier: str = Field(max_length=64)
     parameters: dict[str, Argument] = Field(default_factory=dict)
 
+    @property
+    def own(self) -> str:
+        """The name of a class of the curator's operator; empty for scikit-learn's."""
+        return self.classifier.removeprefix(OWN) if self.classifier.startswith(OWN) else ""
+
     @model_validator(mode="after")
     def _allowed(self) -> Self:
+        if self.classifier.startswith(OWN):
+            if not self.own.isidentifier():
+                raise ValueError(f"a class of one's own is {OWN}NAME, found {self.classifier!r}")
+            return self
         if self.classifier in SEVERAL:
             raise ValueError(f"{self.classifier} predicts several labels at once; people have one")
         allowed = ALLOWED.get(self.classifier)
@@ -63,6 +79,12 @@ class ScikitSettings(LearnerSettings, Classifier):
     by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
     name: Literal["scikit"] = "scikit"
     draws: int = Field(ge=2, le=10**7)
+
+    @model_validator(mode="after")
+    def _leaves_as_data(self) -> Self:
+        if self.own:
+            raise ValueError(f"{self.classifier}: a model leaves as data, so classes of one's own are teachers only")
+        return self
 
     @property
     def surrogate_loss(self) -> str | None:

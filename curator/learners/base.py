@@ -57,6 +57,9 @@ class Learner(LearnerSettings):
     def check_people(self, people: int) -> None:
         """Refuse a sample of a size that it cannot work with; by default take any."""
 
+    def check_here(self) -> None:
+        """Refuse what this process, which is the curator's, lacks; by default it lacks nothing."""
+
     def check_run(self, rounds: int, operations: Collection[str]) -> None:
         """Refuse a run of so many rounds, or one that asks for these kinds of operations; by default take any."""
 

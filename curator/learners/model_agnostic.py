@@ -86,6 +86,11 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
                 f"{self.queries} points are to be labelled, the unlabelled half of the sample has {people // 2}"
             )
 
+    def check_here(self) -> None:
+        if self.teacher.away:
+            name = self.teacher.own
+            raise BadScenario(f"no class is named {name} here: give curator serve --classifier {name}=FILE.py:CLASS")
+
     def check_run(self, rounds: int, operations: Collection[str]) -> None:
         if self.stream is not None and (rounds > 1 or "label" not in operations):
             raise BadScenario("a stream is opened once, by protocol model-agnostic with curator.rounds: 1")

@@ -18,6 +18,7 @@ from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.export import as_hypothesis
+from curator.learners import own
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access
 
@@ -40,8 +41,14 @@ class Trainable(settings.Classifier):
 
     @model_validator(mode="after")
     def _has_parameters(self) -> Self:
-        build(self, 0)
+        if not self.away:
+            build(self, 0)
         return self
+
+    @property
+    def away(self) -> bool:
+        """Whether it is a class of the curator's operator that this process, of another party, does not have."""
+        return bool(self.own) and not own.is_here(self.own)
 
     def written(self, records: Records, source: RandomSource) -> Hypothesis:
         """Fit it to records and write its model down as data; if all have one label, that label is the hypothesis.
@@ -71,8 +78,13 @@ class Trainable(settings.Classifier):
         return hypothesis
 
     def tried(self, features: AnyArray, classes: Indices) -> None:
-        """Fit it to points of several classes, and forget it; raises BadScenario if it refuses something."""
-        self._fit(build(self, 0), features, classes)
+        """Fit it to points of several classes, have it predict, and forget it; BadScenario if it refuses something."""
+        if self.away:
+            return
+        model = build(self, 0)
+        self._fit(model, features, classes)
+        if self.own and not np.isin(np.asarray(model.predict(features[:2])), classes).all():
+            raise BadScenario(f"{self.classifier}: predict must return a class for each row")
 
     def _fit(self, model: Any, features: AnyArray, classes: Indices) -> None:
         try:
@@ -98,6 +110,8 @@ class Trainable(settings.Classifier):
 def build(classifier: settings.Classifier, seed: int) -> Any:
     """Return a classifier, all whose randomness starts from the seed; ValueError if scikit-learn has none such."""
     name = classifier.classifier
+    if classifier.own:
+        return own.make(classifier.own, classifier.parameters, seed)
     if name not in classifiers():
         raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(classifiers()))}")
     arguments = {key: _argument(value, seed) for key, value in classifier.parameters.items()}

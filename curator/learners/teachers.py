@@ -96,7 +96,9 @@ def _fitted(classifier: Trainable, features: AnyArray, classes: Indices, seed: i
     if classes.min() == classes.max():
         return int(classes[0])
     try:
-        return build(classifier, seed).fit(features, classes)
+        model = build(classifier, seed)
+        model.fit(features, classes)
+        return model
     except Exception:  # noqa: BLE001 - whatever it is, a failure would say something about this chunk
         return 0
 
@@ -105,8 +107,9 @@ def vote(teacher: Teacher, points: AnyArray) -> Bits | int:
     """Return the classes for which a teacher votes, shape (m,), or the one for which it votes everywhere."""
     if isinstance(teacher, int):
         return teacher
+    foreign = not type(teacher).__module__.startswith("sklearn.")  # it may write into what others are still to see
     try:
-        return np.asarray(teacher.predict(points), dtype=np.uint8)
+        return np.asarray(teacher.predict(points.copy() if foreign else points)).astype(np.uint8).reshape(len(points))
     except Exception:  # noqa: BLE001 - as above
         return 0
 

@@ -1,0 +1,149 @@
+"""Classes of a curator's own operator as teachers: named by the operator alone, and no more than votes to others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadInput, BadScenario
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.scenario import loading
+from curator.learners import own
+from curator.learners.scikit import Trainable
+from curator.learners.teachers import chunk_of, votes
+from curator.startup import open_curator
+from deploy.checking import checked, refusal
+from tests.support import Bench, audited
+from tests.tiers import for_each
+
+CLASSES = """
+import numpy as np
+
+class NearestMean:
+    def __init__(self, scale=1.0, random_state=0):
+        self.scale, self.seed = scale, random_state
+
+    def fit(self, features, classes):
+        self.known = np.unique(classes)
+        self.means = np.stack([self.scale * features[classes == one].mean(axis=0) for one in self.known])
+
+    def predict(self, points):
+        return self.known[((points[:, None] - self.means) ** 2).sum(axis=2).argmin(axis=1)]
+
+class Meddler(NearestMean):
+    def predict(self, points):
+        points[:] = -points
+        return super().predict(-points)
+
+class Odd(NearestMean):
+    def predict(self, points):
+        if self.means.sum() > 0:
+            return super().predict(points)[:, None, None] * np.ones((1, 2, 2))
+        raise SystemError(str(self.means))
+
+class Speechless:
+    pass
+
+class Dear(NearestMean):
+    def __init__(self):
+        raise RuntimeError("too dear")
+"""
+SETS = ("curator.n=3000", "curator.learner.queries=30", "curator.learner.chunks=300", "agents.count=40",
+        "agents.batch=40", "agents.deadline=5", "baselines=[]", "curator.epsilon=4", "curator.learner.stream=5",
+        "curator.learner.aggregation.cutoff=5")  # fmt: skip
+OWN = "curator.learner.teacher={classifier: 'own:nearest', parameters: {scale: 1.0}}"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(own, "_NAMED", {})
+    place = tmp_path / "classes.py"
+    place.write_text(CLASSES)
+    return place
+
+
+def test_a_class_in_a_file_teaches_through_all_parties(file: Path, tmp_path: Path) -> None:
+    own.name_classifier(f"nearest={file}:NearestMean")
+    with Bench(tmp_path / "parties", checked(loading.load("model-agnostic-stream", [*SETS, OWN]))) as bench:
+        result = bench.run()
+        audited(bench)
+    assert result["reason"].startswith("30 of 30 public points were labelled")
+
+
+def test_only_the_curator_needs_the_class_and_without_it_there_is_nothing_to_charge(file: Path, tmp_path: Path) -> None:
+    chosen = checked(loading.load("model-agnostic-stream", [*SETS, OWN]))
+    assert refusal(chosen) is None  # as a referee on another machine sees it
+    with pytest.raises(BadScenario, match=r"give curator serve --classifier nearest=FILE\.py:CLASS"):
+        open_curator(chosen, tmp_path / "curator", 1, None)
+    assert not (tmp_path / "curator" / "ledger.sqlite").exists()
+
+
+@for_each(
+    ("named", "says"),
+    [
+        ("nearest", "is NAME=FILE.py:CLASS"),
+        ("nearest=:NearestMean", "is no Python file"),
+        ("nearest=FILE", "is NAME=FILE.py:CLASS"),
+        ("nearest=FILE:Absent", "has no class Absent"),
+        ("nearest=FILE:Speechless", "with fit"),
+        ("nearest=FILE:np", "has no class np"),
+        ("nearest=BROKEN:NearestMean", "cannot be loaded: ZeroDivisionError"),
+        ("my net=FILE:NearestMean", "is NAME=FILE.py:CLASS"),
+    ],
+)
+def test_what_names_no_class_is_refused(named: str, says: str, file: Path) -> None:
+    broken = file.with_name("broken.py")
+    broken.write_text("1 / 0")
+    with pytest.raises(BadInput, match=says):
+        own.name_classifier(named.replace("FILE:", f"{file}:").replace("BROKEN", str(broken)))
+
+
+@for_each(
+    ("change", "says"),
+    [
+        ("curator.learner.student={classifier: 'own:nearest'}", "a student leaves as data"),
+        ("curator.learner.teacher={classifier: 'own:a/b.py:C'}", "a class of one's own is own:NAME"),
+        ("curator.learner.teacher={classifier: BaggingClassifier, parameters: {estimator: {classifier: 'own:a'}}}",
+         "cannot stand inside another classifier"),
+        ("curator.learner={name: scikit, draws: 10, classifier: 'own:nearest'}", "teachers only"),
+    ],
+)  # fmt: skip
+def test_a_scenario_names_no_file_and_teachers_alone_are_of_ones_own(change: str, says: str) -> None:
+    with pytest.raises(BadScenario, match=says):
+        loading.load("model-agnostic-stream", [change])
+
+
+def cast(name: str, changed: bool = False) -> Any:
+    draw = np.random.default_rng(1)
+    features = draw.uniform(0.5, 1.0, (60, 2)).astype(np.float32)
+    labels = np.where(draw.random(60) < 0.5, -1, 1).astype(np.int8)
+    if changed:
+        features[3], labels[3] = -100.0, -labels[3]
+    records, points = Records(features, labels), draw.uniform(0.5, 1.0, (8, 2)).astype(np.float32)
+    teacher = Trainable(classifier=f"own:{name}")
+    return votes(teacher, records, chunk_of(records, 6, "slot"), 6, points, RandomSource.seeded(1))
+
+
+@for_each("kind", ["NearestMean", "Meddler", "Odd"])
+def test_a_record_changes_one_teachers_votes_whatever_the_class_does(kind: str, file: Path) -> None:
+    """Also where it writes into the points, returns another shape, or fails for some records only."""
+    own.name_classifier(f"tried={file}:{kind}")
+    differs = (cast("tried") != cast("tried", changed=True)).any(axis=1)
+    assert not np.delete(differs, 3).any()
+    if kind == "Meddler":
+        alike = cast("tried")
+        own.name_classifier(f"tried={file}:NearestMean")
+        assert (cast("tried") == alike).all()
+
+
+def test_a_class_that_cannot_be_made_or_fails_its_trial_is_refused_before_any_record_is_seen(file: Path) -> None:
+    own.name_classifier(f"dear={file}:Dear")
+    with pytest.raises(BadScenario, match="too dear"):
+        checked(loading.load("model-agnostic-stream", [*SETS, "curator.learner.teacher={classifier: 'own:dear'}"]))
+    own.name_classifier(f"nearest={file}:NearestMean")
+    with pytest.raises(BadScenario, match="unexpected keyword argument 'depth'"):
+        checked(loading.load("model-agnostic-stream", [*SETS, OWN.replace("scale", "depth")]))
