@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from common.core.arrays import AnyArray
+from common.core.arrays import AnyArray, Floats
 from common.learners.adaptation import Private
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_noise
-from curator.learners import adaptation, noisy_descent
+from curator.learners import adaptation, networks, noisy_descent
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
 from curator.learners.domains import Domains, DomainSide, private_discrepancy, sensitivity
-from curator.learners.noisy_descent import Found, descend
+from curator.learners.networks import NetworkSettings
+from curator.learners.noisy_descent import Found, Rows, descend
 from deploy.auditing import Case, Safeguard, without
 
 AUDITED = {
-    "access Adaptation": ("CnvxAdap", "CnvxAdap, private source", "NCnvxAdap", "the discrepancy"),
+    "access Adaptation": (
+        *("CnvxAdap", "CnvxAdap, private source", "NCnvxAdap", "NCnvxAdap, a network", "the discrepancy"),
+    ),
 }
 """The cases here of each way to use people, and of each operation."""
 
@@ -120,6 +123,33 @@ def public_clip_case() -> Case:
     )
 
 
+def network_case() -> Case:
+    """A person of either class, whose gradient is seven times the clip; released is the last layer's constant."""
+    common = {"alpha": 0.5, "radius": 1.0, "iterations": 4, "output": "last", "scales_share": 0.1, "start": "zero"}
+    settings = NetworkSettings(**common, hidden=1, gradient_clip=0.1, step=1e-3)
+    inputs = [person(1.0, code / 64.0) for code in (0, 1)]
+
+    def shipped(given: Domains, runs: int, source: RandomSource) -> AnyArray:
+        found = [solve(given, settings, MU, source.derive(run)).weights for run in range(runs)]
+        return np.array([weights[4] - weights[2] for weights in found])
+
+    move = networks.move_network_rows
+
+    def unclipped(side: Rows, weights: Floats, shape: networks.Shape, clip: float, *rest: Any) -> None:
+        move(side, weights, shape, 1e3 * clip, *rest)
+
+    return Case(
+        "NCnvxAdap, a network",
+        epsilon_of(MU, DELTA),
+        (inputs[0], inputs[1]),
+        shipped,
+        800,
+        delta=DELTA,
+        twins={"gradients as long as they are": without((networks, "move_network_rows"), unclipped, shipped)},
+        least=0.1,
+    )
+
+
 def discrepancy_case() -> Case:
     """One of a thousand people decides where DCA ends."""
 
@@ -161,4 +191,4 @@ def by_dca(given: Domains, start: float = 0.4995) -> float:
 
 def cases() -> list[Case]:
     """Return every case of adaptation."""
-    return [*algorithm_cases(), clipping_case(), public_clip_case(), discrepancy_case()]
+    return [*algorithm_cases(), clipping_case(), public_clip_case(), network_case(), discrepancy_case()]

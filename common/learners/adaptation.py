@@ -10,7 +10,9 @@ from pydantic import Field, model_validator
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan, Value
 from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
+from common.learners.model_agnostic import ClassColumns
 from common.local.hypotheses.hypothesis import MAX_WEIGHTS
+from common.local.hypotheses.networks import MAX_HIDDEN
 from common.privacy.events import Event, Gaussian, NonPrivate, delta_left, error_paid, payable
 from common.privacy.rounding import MAX_EPSILON, down, up
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed, paper_mu
@@ -225,6 +227,74 @@ class OpenNcnvxAdap(OpenAdaptation, NonconvexFields):
 @SETTINGS.register("ncnvx-adap")
 class NcnvxAdapSettings(OpenNcnvxAdap, AdaptationSettings):
     """Settled settings of adaptation by the logistic loss."""
+
+    calibration: Calibration = _CALIBRATION
+    mu: Mu | None = None
+
+
+class NetworkFields(NonconvexFields):
+    """Settings of NCnvxAdap for the softmax of several classes, and for networks with one hidden layer.
+
+    Attributes:
+        hidden: k, units of the hidden layer; 0 for the softmax of linear scores.
+        kappa_1: As before; rows whose loss (of the source, with the discrepancy) is above it lose their weight.
+        gradient_clip: C: a row's gradient is shortened to this length at most, and all noise of the gradients is
+            proportional to it. None: G of Section 5, which none exceeds.
+        loss_clip: B: a row's loss counts as this at most where it moves a scale. None: the greatest that there can be.
+        step: Of w, with ``scaled`` steps; so an iteration without noise moves w by step times C at most. The paper's,
+            1/beta_bar, is by the worst curvature in the ball.
+        start: ``zero``: output weights 0, hidden ones small and random. ``public``: the public side's own fit.
+    """
+
+    hidden: int = Field(default=16, ge=0, le=MAX_HIDDEN)
+    kappa_1: float = Field(default=3.0, ge=0, le=1e9)
+    gradient_clip: float | None = Field(default=1.0, gt=0, le=1e6)
+    loss_clip: float | None = Field(default=2.0, gt=0, le=1e6)
+    step: float = Field(default=2.0, gt=0, le=1e6)
+    start: Literal["zero", "public"] = "public"
+
+
+class OpenNetworkAdap(NetworkFields, OpenAdaptation):
+    """Settings of adaptation of a softmax or a network (:class:`curator.learners.networks.NetworkAdap`).
+
+    Attributes:
+        classes: Columns in which the class stands, behind those that are looked at; null: the label.
+    """
+
+    name: Literal["network-adap"] = "network-adap"
+    classes: ClassColumns | None = None
+
+    @property
+    def class_columns(self) -> tuple[int, int]:
+        return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
+
+    @property
+    def outputs(self) -> int:
+        """C, how many classes there are."""
+        return 2 if self.classes is None else self.classes.count
+
+    @property
+    def surrogate_loss(self) -> str:
+        return "logistic"  # the softmax of two classes
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.classes is not None and self.classes.first < self.features:
+            raise ValueError(
+                f"classes.first = {self.classes.first} is among the {self.features} features that are looked at"
+            )
+        numbers = (self.hidden or self.outputs) * (self.features + 1) + self.outputs * (self.hidden + 1)
+        if numbers > MAX_WEIGHTS:
+            raise ValueError(
+                f"a network of {self.features} features, {self.hidden} hidden units and {self.outputs} classes has "
+                f"{numbers} numbers, more than {MAX_WEIGHTS}: take fewer hidden units"
+            )
+        return self
+
+
+@SETTINGS.register("network-adap")
+class NetworkAdapSettings(OpenNetworkAdap, AdaptationSettings):
+    """Settled settings of adaptation of a softmax or a network."""
 
     calibration: Calibration = _CALIBRATION
     mu: Mu | None = None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from common.data.tables import Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
+from common.local.hypotheses.networks import Network
 from common.local.hypotheses.rules import LEAF, Conjunction, Constant, Parity, Stump, Trees
 from common.models.model import Model, feature_at, feature_names, target_of
 
@@ -98,6 +99,13 @@ def _lines(hypothesis: Hypothesis, model: Model) -> list[str]:
         case Regressor():
             total = _regression(hypothesis, model)
             return [f"{outcome.column} is this sum, clipped to {outcome.low:g} .. {outcome.high:g}:", *_table(total)]
+        case Network():
+            activations = [(f"unit {number + 1}", weight) for number, weight in enumerate(hypothesis.output)]
+            shown = [f"{positive} where this sum of hidden units' z/(1 + |z|) is above 0, else {negative}:"]
+            shown += [f"  {name}  {value:+.4g}" for name, value in [("intercept", -hypothesis.threshold), *activations]]
+            for number, (weights, threshold) in enumerate(zip(hypothesis.hidden, hypothesis.thresholds, strict=True)):
+                shown += [f"z of unit {number + 1}:", *_table(sum_over_columns(model, weights, -threshold))]
+            return shown[: 10 * MAX_LINES]
         case Relabelled():
             return _lines(hypothesis.hypothesis, model)
         case Recalibrated():

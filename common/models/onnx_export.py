@@ -20,6 +20,7 @@ from common.data.loading import numbers_of, rows_of
 from common.data.tables import Category, Number, longest
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
+from common.local.hypotheses.networks import Network
 from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, OPSETS, TEXT, GraphBuilder, Onnx, ensemble, read_graph
 from common.local.hypotheses.onnx_operators import ML
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump, Trees
@@ -230,15 +231,25 @@ def _of_sign(graph: RowsWriter, positive: str) -> Written:
     return Written(positive, graph("Where", positive, np.float64(1.0), np.float64(-1.0)))
 
 
-def _products(graph: RowsWriter, weights: AnyArray) -> str:
+def _products(graph: RowsWriter, weights: AnyArray, matrix: str | None = None) -> str:
     """Return <w, x> as :class:`common.local.hypotheses.hypothesis.Linear` adds it up: a column, float32."""
-    products = graph("Mul", graph.columns(graph.features, np.arange(len(weights))), weights)
+    products = graph("Mul", graph.columns(matrix or graph.features, np.arange(len(weights))), weights)
     return graph.added(products, len(weights), (0, 4, 2, 6, 1, 5, 3, 7))
 
 
 @write.register
 def _(hypothesis: Linear, graph: RowsWriter) -> Written:
     margin = graph("Sub", _products(graph, hypothesis.vector), np.float32(hypothesis.threshold))
+    return Written(graph("Greater", margin, np.float32(0.0)), graph("Cast", margin, to=DOUBLE), margin)
+
+
+@write.register
+def _(hypothesis: Network, graph: RowsWriter) -> Written:
+    hidden, thresholds, output = hypothesis.layers
+    units = [graph("Sub", _products(graph, unit), low) for unit, low in zip(hidden, thresholds, strict=True)]
+    before = graph("Concat", *units, axis=1)
+    activations = graph("Div", before, graph("Add", graph("Abs", before), np.float32(1.0)))
+    margin = graph("Sub", _products(graph, output, activations), np.float32(hypothesis.threshold))
     return Written(graph("Greater", margin, np.float32(0.0)), graph("Cast", margin, to=DOUBLE), margin)
 
 

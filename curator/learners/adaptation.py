@@ -31,10 +31,8 @@ from curator.learners.domains import (
     Domains,
     DomainSide,
     Loss,
-    PublicFit,
     Whitening,
     fit_public,
-    private_discrepancy,
     whitening,
 )
 from curator.learners.noisy_descent import Bounds, DescentSettings, Found, Prepared, Steps, descend
@@ -58,7 +56,8 @@ class ConvexSettings(ConvexFields, DescentSettings):
         """Return the same settings with the number that ``residual_clip: public`` stands for, read from there only."""
         if self.residual_clip != "public":
             return self
-        return self.model_copy(update={"residual_clip": _public_fit(domains, self).residual_clip})
+        known = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
+        return self.model_copy(update={"residual_clip": known.residual_clip})
 
     def iterates(self, source: RandomSource) -> tuple[int, int]:
         burn = {"average": 0, "suffix": self.iterations // 2, "last": self.iterations - 1}[self.output]
@@ -140,17 +139,9 @@ def prepare(domains: Domains, settings: DescentSettings, mu: float | None, sourc
         first, rest = split(settings, mu)
         noise = settings.noise(domains, rest)
     domains = domains.bounded(settings.norm)
-    found = private_discrepancy(
-        domains, settings.radius, settings.norm, first, source.derive("discrepancy"), settings.loss
-    )
-    if settings.start == "zero":
-        return Prepared(domains, found, noise, None, settings.radius)
-    known = _public_fit(domains, settings)
-    return Prepared(domains, found, noise, known.weights, known.reach)
-
-
-def _public_fit(domains: Domains, settings: DescentSettings) -> PublicFit:
-    return fit_public(domains.public.bounded(settings.norm), settings.loss, settings.radius, settings.norm)
+    opening = settings.opening(domains, source)
+    found = settings.discrepancy(domains, opening, first, source.derive("discrepancy"))
+    return Prepared(domains, found, noise, opening)
 
 
 def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
@@ -165,9 +156,9 @@ def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
     domains, root = prepared.domains, math.sqrt(settings.iterations)
     first, second = prepared.noise
     force = settings.bounds.greatest + prepared.discrepancy + (0.0 if settings.convex else settings.kappa_1)
-    weights = 1.0 / settings.bounds.smoothness
+    weights, dimension = 1.0 / prepared.opening.smoothness, settings.bounds.parameters(domains.dimension)
     if first > 0.0:
-        weights = min(weights, prepared.reach / (first * root * math.sqrt(domains.dimension)))
+        weights = min(weights, prepared.opening.reach / (first * root * math.sqrt(dimension)))
     sizes, shares = domains.sizes, domains.shares(settings.alpha)
     norm = math.sqrt(sum(size * share**2 for size, share in zip(sizes, shares, strict=True)))
     sides = []
@@ -208,7 +199,7 @@ class Adaptation(CentralMechanism[DomainSide, Floats]):
     calibrate their noise from mu; without a mu there is no privacy at all.
     """
 
-    settings: ConvexSettings | NonconvexSettings
+    settings: DescentSettings
     public: DomainSide
     private: Private
     mu: float | None
@@ -218,8 +209,6 @@ class Adaptation(CentralMechanism[DomainSide, Floats]):
         return NonPrivate() if self.mu is None else Gaussian(mu=self.mu)
 
     def apply(self, values: Iterator[DomainSide], source: RandomSource) -> Floats:
-        if type(self.settings) not in (ConvexSettings, NonconvexSettings):
-            raise TypeError(f"no algorithm has settings of type {type(self.settings).__name__}")
         sides = list(values)
         own = DomainSide(
             np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
@@ -264,22 +253,30 @@ class AdaptationLearner(PublicSettings, Learner):
             )
         return public
 
-    def adapted(
-        self, access: Access, public: Records | None, kind: type[ConvexSettings] | type[NonconvexSettings]
-    ) -> Floats:
-        """Return w: private for the sample, which is one side, ||x - center|| <= ``norm`` on both."""
+    def adapted(self, access: Access, public: Records | None, kind: type[DescentSettings], **more: Any) -> Floats:
+        """Return w, of x - center: private for the sample, which is one side, ||x - center|| <= ``norm`` on both."""
+        found, scaling = self.released(access, public, kind, **more)
+        return self.unscaled(found, scaling)
+
+    def released(
+        self, access: Access, public: Records | None, kind: type[DescentSettings], **more: Any
+    ) -> tuple[Floats, Whitening | None]:
+        """Return w as it is released, and what its x' were made by; ``more`` are settings that only this class has."""
         own_settings = self.model_dump(include=set(kind.model_fields))
         # ``norm`` is of x - center, and the algorithm's of x'.
-        settings = kind(**{**own_settings, "norm": math.hypot(self.norm, 1.0) if self.intercept else self.norm})
+        norm = math.hypot(self.norm, 1.0) if self.intercept else self.norm
+        settings = kind(**{**own_settings, **more, "norm": norm})
         given = self._fitting(public)
         scaling = self._scaling(given)
         side = partial(self._side, scaling=scaling)
-        found = access.release(Adaptation(settings, side(given), self.private, self.mu), side)
+        return access.release(Adaptation(settings, side(given), self.private, self.mu), side), scaling
+
+    def unscaled(self, weights: Floats, scaling: Whitening | None) -> Floats:
+        """Return weights of x' as those of (x - center, 1), which :meth:`affine` starts from."""
         if scaling is None:
-            return found
-        own, constant = scaling.pulled_back(found[: self.features])
-        # The same prediction as of x - center, which :meth:`affine` starts from.
-        return np.append(own, constant + self.center * float(own.sum()) + (found[-1] if self.intercept else 0.0))
+            return weights
+        own, constant = scaling.pulled_back(weights[: self.features])
+        return np.append(own, constant + self.center * float(own.sum()) + (weights[-1] if self.intercept else 0.0))
 
     def _scaling(self, public: Records) -> Whitening | None:
         if self.whitening == "none":

@@ -17,7 +17,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from curator.mechanisms.gaussian_noise import whole_normals
 
-Loss = Literal["squared", "logistic"]
+Loss = Literal["squared", "logistic", "cross-entropy"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -360,10 +360,14 @@ def private_discrepancy(
     Gaussian noise of deviation sensitivity/mu on a public grid, then clipped (post-processing).
     Without a mu it is the exact value: not private.
     """
-    greatest = greatest_loss(loss, radius, norm)
     value = discrepancy(domains, radius, norm, loss).value
+    moved = 0.0 if mu is None else sensitivity(domains, radius, norm, loss)
+    return private_value(value, greatest_loss(loss, radius, norm), moved, mu, source)
+
+
+def private_value(value: float, greatest: float, moved: float, mu: float | None, source: RandomSource) -> float:
+    """Return a number that a replaced record moves by ``moved`` at most: mu-GDP, in [0, greatest]; None: as it is."""
     if mu is not None:
-        moved = sensitivity(domains, radius, norm, loss)
         unit = max(_GRID * greatest, moved / mu * 2.0**-48)  # noise in units is exact in a double
         deviation = (moved + unit) / mu
         noise = float(whole_normals(up(deviation / unit), 1, source)[0])

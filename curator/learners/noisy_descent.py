@@ -21,7 +21,7 @@ from common.numerics.loops import exp, log
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import scales_share, step_noise
-from curator.learners.domains import Domains, Loss
+from curator.learners.domains import Domains, Loss, fit_public, private_discrepancy
 from curator.mechanisms.gaussian_noise import whole_normals
 
 _ROUNDED = 1.0 + 2.0**-12  # records and slopes are kept in single precision: so much longer may a row's part be
@@ -40,6 +40,10 @@ class Bounds:
     radius: float
     norm: float
     residual_clip: float | None = None
+
+    def parameters(self, features: int) -> int:
+        """D, the length of w: here one weight a feature."""
+        return features
 
     @property
     def most(self) -> float:
@@ -79,17 +83,33 @@ class Steps(NamedTuple):
     target: float
 
 
+class Opening(NamedTuple):
+    """Where w begins (None: at 0), how far noise may take it in all, and the loss' smoothness there."""
+
+    start: Floats | None
+    reach: float
+    smoothness: float
+
+
 class Prepared(NamedTuple):
     """What is settled before the first iteration: domains within public bounds, their discrepancy, private or exact.
 
-    ``noise`` is sigma_1 and sigma_2, 0 without privacy; ``start`` is where w begins, None for 0.
+    ``noise`` is sigma_1 and sigma_2, 0 without privacy.
     """
 
     domains: Domains
     discrepancy: float
     noise: tuple[float, float]
-    start: Floats | None
-    reach: float
+    opening: Opening
+
+
+class Rows(NamedTuple):
+    """One side in the loop: features in single precision, responses; noise and scales, one number a row."""
+
+    features: Singles
+    responses: Floats
+    noise: Floats
+    scales: Floats
 
 
 class DescentSettings(AlgorithmSettings):
@@ -106,6 +126,24 @@ class DescentSettings(AlgorithmSettings):
     def clipped(self, domains: Domains) -> Self:
         """Return the same settings with the numbers that the public side decides: a function of no private record."""
         return self
+
+    def discrepancy(self, domains: Domains, opening: Opening, mu: float | None, source: RandomSource) -> float:
+        """Return the estimate of the discrepancy that the source's rows bear: mu-GDP for the private side."""
+        return private_discrepancy(domains, self.radius, self.norm, mu, source, self.loss)
+
+    def opening(self, domains: Domains, source: RandomSource) -> Opening:
+        """Return where w begins: a function of the public side alone."""
+        if self.start == "zero":
+            return Opening(None, self.radius, self.bounds.smoothness)
+        known = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
+        return Opening(known.weights, known.reach, self.bounds.smoothness)
+
+    def pass_over(self, rows: list[Rows], weights: Floats, forces: list[Forces]) -> Floats:
+        """Move the scales of both sides by one step; return the gradient in w, whole numbers of its unit's grid."""
+        sums, single = np.zeros(len(weights), dtype=np.int32), weights.astype(np.float32)
+        for side, force in zip(rows, forces, strict=True):
+            move_rows(side.features, side.responses, single, side.noise, side.scales, sums, force)
+        return whole_sums(sums, sum(len(side.scales) for side in rows))
 
     def softmax(self, records: int) -> float:
         """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself.
@@ -125,7 +163,7 @@ class DescentSettings(AlgorithmSettings):
             share, joint = 0.5, False
         elif share is None:
             # In the paper's variables: s_2 = p^2 B, and U = 1.
-            weights = self.radius * math.sqrt(domains.dimension) * first
+            weights = self.radius * math.sqrt(self.bounds.parameters(domains.dimension)) * first
             scales = math.sqrt(domains.people) * domains.private_share(self.alpha) ** 2 * second
             share = scales_share(weights, scales)
         found = step_noise(mu, self.iterations, min(max(share, MIN_SHARE), MAX_SHARE), joint=joint)
@@ -166,7 +204,7 @@ def sensitivities(bounds: Bounds, domains: Domains, alpha: float) -> tuple[float
     sensitivities grow by more than this share.
     """
     share = domains.private_share(alpha)
-    rounding = math.sqrt(domains.dimension) * unit_of(bounds, domains.shares(alpha))
+    rounding = math.sqrt(bounds.parameters(domains.dimension)) * unit_of(bounds, domains.shares(alpha))
     slack = 1.0 + 2.0 * bounds.greatest / CELLS / bounds.width
     return 2.0 * (share * bounds.slope * _ROUNDED + rounding) * slack, bounds.width * slack
 
@@ -184,21 +222,17 @@ def descend(
     domains = prepared.domains.bounded(bounds.norm)
     sizes, private = domains.sizes, int(domains.private == "target")
     unit, cell = unit_of(bounds, domains.shares(settings.alpha)), bounds.greatest / CELLS
+    scales, start = np.ones(sum(sizes)), prepared.opening.start
     rows = [
-        (side.features.astype(np.float32), np.ascontiguousarray(side.responses))
-        for side in (domains.source, domains.target)
+        Rows(side.features.astype(np.float32), np.ascontiguousarray(side.responses), np.zeros(len(side)), part)
+        for side, part in zip((domains.source, domains.target), np.split(scales, sizes[:1]), strict=True)
     ]
-    scales, noises = np.ones(sum(sizes)), [np.zeros(size) for size in sizes]
-    weights = np.zeros(domains.dimension) if prepared.start is None else prepared.start.copy()
-    parts = np.split(scales, sizes[:1])
+    weights = np.zeros(bounds.parameters(domains.dimension)) if start is None else start.copy()
     average, average_scales = np.zeros_like(weights), np.zeros_like(scales)
     for iteration in range(iterations):
         if prepared.noise[1] > 0.0:
-            noises[private][:] = whole_normals(up(prepared.noise[1] / cell), sizes[private], source)
-        sums, single = np.zeros(domains.dimension, dtype=np.int32), weights.astype(np.float32)
-        for side, forces in enumerate(_forces(settings, prepared, steps, scales)):
-            move_rows(*rows[side], single, noises[side], parts[side], sums, forces)
-        gradient = whole_sums(sums, sum(sizes))
+            rows[private].noise[:] = whole_normals(up(prepared.noise[1] / cell), sizes[private], source)
+        gradient = settings.pass_over(rows, weights, public_forces(settings, prepared, steps, scales))
         if prepared.noise[0] > 0.0:
             gradient += whole_normals(up(prepared.noise[0] / unit), len(weights), source)
         weights -= steps.weights * unit * gradient
@@ -212,7 +246,7 @@ def descend(
     return Found(average / count, average_scales / count)
 
 
-def _forces(settings: DescentSettings, prepared: Prepared, steps: Steps, scales: Floats) -> list[Forces]:
+def public_forces(settings: DescentSettings, prepared: Prepared, steps: Steps, scales: Floats) -> list[Forces]:
     """Return the public numbers of source and target; of the norms' parts, those that all rows have in common."""
     sizes, bounds = prepared.domains.sizes, settings.bounds
     shares, sharpness = prepared.domains.shares(settings.alpha), settings.softmax(sum(sizes))
@@ -242,7 +276,7 @@ def _forces(settings: DescentSettings, prepared: Prepared, steps: Steps, scales:
     ]
 
 
-LOSSES = ("squared", "logistic")
+LOSSES = ("squared", "logistic", "cross-entropy")
 LARGEST = 1 << 22  # greatest whole number that one row may add to a coordinate
 CELLS = 1 << 20  # cells of the grid on which a row's force lies, from 0 to the greatest loss
 _EVEN = np.float32(3 << 22)  # added to a single up to 2^22, it leaves the nearest integer in the lowest bits
@@ -307,13 +341,19 @@ def move_rows(
         coefficient = np.float32(slope * weight * forces.units)
         for j in range(features.shape[1]):
             sums[j] += bits_of(fma(coefficient, features[i, j], _EVEN))
-        shrink = 1.0 / (scales[i] * scales[i])
-        force = (np.rint(loss * shrink * forces.cells) + noise[i]) / forces.cells
-        force += shrink * (forces.addend + forces.euclidean * weight)
-        if forces.greatest > 0.0:
-            force += shrink * forces.greatest * exp(forces.sharpness * (weight - forces.level))
-        pull = forces.pull if forces.constant else forces.pull * shrink
-        scales[i] = max(1.0, scales[i] + forces.step * (force - pull))
+        scales[i] = moved_scale(scales[i], weight, loss, noise[i], forces)
+
+
+@njit_inlined
+def moved_scale(scale: Any, weight: Any, loss: Any, noise: Any, forces: Forces) -> Any:
+    """Return a row's scale after one step."""
+    shrink = 1.0 / (scale * scale)
+    force = (np.rint(loss * shrink * forces.cells) + noise) / forces.cells
+    force += shrink * (forces.addend + forces.euclidean * weight)
+    if forces.greatest > 0.0:
+        force += shrink * forces.greatest * exp(forces.sharpness * (weight - forces.level))
+    pull = forces.pull if forces.constant else forces.pull * shrink
+    return max(1.0, scale + forces.step * (force - pull))
 
 
 @njit_inlined

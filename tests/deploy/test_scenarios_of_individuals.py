@@ -64,6 +64,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "convex-squared": PRIVATELY,
     "blender": small_of("blender", LOUD, "beta=0.45"),
     "domain-adaptation": FEW,
+    "domain-adaptation-network": ("curator.learner.iterations=20", *FEW),
     "domain-adaptation-nonconvex": FEW,
     "flights": FEW,
     "halfspace": FEW,
@@ -95,7 +96,8 @@ SMALL: dict[str, tuple[str, ...]] = {
 """What makes each shipped scenario small."""
 VARIANTS = {
     *("adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
-    *("domain-adaptation-nonconvex", "flights", "model-agnostic-transfer", "parity-and-threshold", "two-laws"),
+    *("domain-adaptation", "domain-adaptation-nonconvex", "flights", "model-agnostic-transfer"),
+    *("parity-and-threshold", "two-laws"),
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
 SAME = set(SMALL) - {"adult", "adult-biased", "blender", "flights", "local-gradient", "portfolio"}

@@ -268,6 +268,7 @@ SLOW: tuple[Job, ...] = (
     ),
     finished("referee run domain-adaptation", "squared loss on T, true 0.0"),
     finished("referee run domain-adaptation-nonconvex", thorough=True),
+    finished("referee run domain-adaptation-network", thorough=True),
     finished("referee run reverse-adaptation", thorough=True),
     finished("referee run domain-adaptation --set data=DIRECTORY", values={"DIRECTORY": data("wind")}),
     sequence(

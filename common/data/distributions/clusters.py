@@ -173,3 +173,60 @@ def _draw(
             response += weights[j] * (x - 0.5)
         row[d] = min(max(response, 0.0), 1.0)
         labels[i] = 1 if row[d] > 0.5 else -1
+
+
+@DISTRIBUTIONS.register("class-rings")
+class ClassRings(UnitDistribution):
+    """C classes in rings around a centre, d inputs in [0, 1]; the class stands in C one-hot features behind them.
+
+    ::
+
+        class = number of the radii sqrt(c/(pi C)), c = 1 .. C - 1, that |(x_1, x_2) - centre| exceeds
+
+    On the target side inputs are uniform and the centre is (1/2, 1/2): the first classes have the share 1/C each. On
+    the source side inputs are ``u^skew``, and the centre is (1/2 + shift, 1/2 - shift). No half-space tells a ring from
+    what is around it, nor do scores that are linear, however many. The label is +1 for class 0, else -1.
+    """
+
+    name: Literal["class-rings"] = "class-rings"
+    side: Literal["source", "target"]
+    d: int = Field(default=2, ge=2, lt=1 << 15)
+    classes: int = Field(default=3, ge=2, le=64)
+    shift: float = Field(default=0.1, ge=-0.5, le=0.5)
+    skew: float = Field(default=1.5, gt=0, le=100)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return tuple(cls(side=side, d=3) for side in SIDES)
+
+    @property
+    def dimension(self) -> int:
+        return self.d + self.classes
+
+    @property
+    def norm_bound(self) -> float:
+        return math.sqrt(self.d + 1)
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        features = np.zeros((len(people), self.dimension), dtype=np.float32)
+        labels = np.empty(len(people), dtype=np.int8)
+        source = self.side == "source"
+        key = counter.stream(seed, 0 if source else 1)
+        moved = (self.shift, self.skew) if source else (0.0, 1.0)
+        _draw_rings(key, people, self.d, self.classes, *moved, features, labels)
+        return Records(features, labels)
+
+
+@njit
+def _draw_rings(
+    key: np.uint64, people: Indices, d: int, classes: int, shift: float, skew: float, features: Singles, labels: Labels
+) -> None:
+    for i in range(len(people)):
+        begin, row, own = counter.start(key, people[i]), features[i], 0
+        for j in range(d):
+            row[j] = counter.uniform(begin, j) ** skew
+        squared = (row[0] - 0.5 - shift) ** 2 + (row[1] - 0.5 + shift) ** 2
+        while own < classes - 1 and squared * math.pi * classes > own + 1:
+            own += 1
+        row[d + own] = 1.0
+        labels[i] = 1 if own == 0 else -1

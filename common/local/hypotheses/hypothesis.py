@@ -212,7 +212,7 @@ class Linear(Hypothesis):
 
 
 @njit
-def _product(features: AnyArray, row: int, weights: Singles) -> Any:
+def row_product(features: AnyArray, row: int, weights: Singles) -> Any:
     """Return <w, x> in float32: eight sums at once, always in this order, and every product rounded."""
     whole = len(weights) // 8 * 8
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
@@ -234,13 +234,13 @@ def _product(features: AnyArray, row: int, weights: Singles) -> Any:
 @njit
 def _margins(features: AnyArray, weights: Singles, threshold: Any, margins: Singles) -> None:
     for i in range(len(features)):
-        margins[i] = _product(features, i, weights) - threshold
+        margins[i] = row_product(features, i, weights) - threshold
 
 
 @njit
 def _mistakes(features: AnyArray, labels: Labels, weights: Singles, threshold: Any, wrong: Bits) -> None:
     for i in range(len(features)):
-        wrong[i] = (_product(features, i, weights) - threshold > 0.0) != (labels[i] > 0)
+        wrong[i] = (row_product(features, i, weights) - threshold > 0.0) != (labels[i] > 0)
 
 
 @njit
@@ -262,15 +262,15 @@ def _share(weights: Singles) -> Any:
 
 @njit_inlined
 def _gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: Any) -> Any:
-    """Return <w, x> - b, summed in vectors; where that is too near to 0 to tell, as in :func:`_product`.
+    """Return <w, x> - b, summed in vectors; where that is too near to 0 to tell, as in :func:`row_product`.
 
-    So the sign is that of :func:`_product`, in half the time. What underflows is below 2^-100.
+    So the sign is that of :func:`row_product`, in half the time. What underflows is below 2^-100.
     """
     found, size = _sum_and_size(features, row, weights)
     gap = found - threshold
     if fma(share, size, np.float32(2.0**-100)) < abs(gap) < np.inf:
         return gap
-    return _product(features, row, weights) - threshold
+    return row_product(features, row, weights) - threshold
 
 
 @njit_inlined

@@ -37,6 +37,7 @@ from common.privacy.events import (
     parse_event,
 )
 from curator.engine import Workspace
+from curator.learners import networks
 from curator.learners.base import LEARNERS, CallSizes, Learner, learn_from, parse_learner
 from curator.learners.scikit import classifiers
 from curator.mechanisms import gaussian_noise
@@ -365,6 +366,7 @@ CASES: dict[str, dict[str, Any]] = {
     "labels": {**MANY_CHUNKS, "queries": 1000, "protects": "labels"},
     "cnvx": {"name": "cnvx-adap", **ADAPTING},
     "ncnvx": {"name": "ncnvx-adap", **ADAPTING},
+    "network": {"name": "network-adap", **ADAPTING, "hidden": 32},
     "chosen": {
         "name": "chosen",
         "learner": {"name": "cnvx-adap", "features": D, "alpha": 0.5, "iterations": 2, "norm": 5.0},
@@ -390,17 +392,22 @@ def room_people(count: int, bits: bool) -> Records:
     ("case", "public"),
     [
         *thinned(((case, N // 2) for case in CASES), 1, several=True),
-        *((case, 4 * N) for case in ("cnvx", "ncnvx", "chosen")),
+        *((case, 4 * N) for case in ("cnvx", "ncnvx", "network", "chosen")),
     ],
 )
-def test_no_call_takes_more_than_it_says(case, public):
+def test_no_call_takes_more_than_it_says(case, public, monkeypatch):
+    monkeypatch.setattr(networks, "FIT_STEPS", 2)  # each of them takes the same memory
     learner = parse_learner(CASES[case])
     bits = case in ("parity", "conjunctions")
     size = 4 << 16 if case in OTHERS else N
     sample, others = LocalSample.of(room_people(size, bits)), room_people(public, bits)
     sampler = Reweighing(size, None, 1.0).sampler(sample)
-    if case == "sgd":  # its loops are compiled before, which takes ten times as long while it is traced
+    # Loops are compiled before, which takes ten times as long while it is traced.
+    if case == "sgd":
         learn_from(parse_learner(CASES[case] | {"steps": 100}), sampler, RandomSource.seeded(1), None, others)
+    elif case == "network":
+        few = Reweighing(9, None, 1.0).sampler(LocalSample.of(room_people(9, bits)))
+        learn_from(learner, few, RandomSource.seeded(1), None, room_people(9, bits))
     tracemalloc.start()
     try:
         learn_from(learner, sampler, RandomSource.seeded(1), None, others)

@@ -143,6 +143,11 @@ def one_by_one(wire, row):
             return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) + moved > threshold else -1
         case "regressor":
             return 1 if sum(w * x for w, x in zip(wire["weights"], row, strict=False)) + wire["intercept"] > 0.5 else -1
+        case "network":
+            units = zip(wire["hidden"], wire["thresholds"], strict=True)
+            sums = [sum(w * x for w, x in zip(weights, row, strict=False)) - low for weights, low in units]
+            margin = sum(v * z / (1 + abs(z)) for v, z in zip(wire["output"], sums, strict=True))
+            return 1 if margin > wire["threshold"] else -1
         case "parity":
             return 1 if sum(row[j] > 0.5 for j in wire["features"]) % 2 else -1
         case "stump":

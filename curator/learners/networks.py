@@ -1,0 +1,346 @@
+"""NCnvxAdap for losses that are not convex: the softmax of several classes, and networks with one hidden layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from common.core.arrays import AnyArray, Floats
+from common.learners.adaptation import NetworkAdapSettings, NetworkFields
+from common.local.hypotheses.composed import MAX_CLASSES, Argmax, column_classes
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.networks import Network
+from common.local.records import Records
+from common.numerics.kernels import njit
+from common.numerics.loops import exp, log
+from common.numerics.randomness import RandomSource
+from curator.learners.adaptation import AdaptationLearner, NonconvexSettings
+from curator.learners.base import LEARNERS, CallSizes
+from curator.learners.domains import TOLERANCE, Domains, DomainSide, Loss, Whitening, private_value
+from curator.learners.noisy_descent import Bounds, Forces, Opening, Rows, moved_scale
+from curator.mechanisms.access import Access
+
+_CODES = float(MAX_CLASSES)  # class c is the response c/64, which is exact and within [-1, 1]; none is -1/64
+FIT_STEPS = 200  # of L-BFGS on the public side
+_RIDGE = 1e-4  # of the public fit, on all parameters
+_TRIED, _AROUND = 16, 0.1  # public points over which the local discrepancy is taken; how far away, in radii
+
+
+@dataclass(frozen=True)
+class NetworkBounds(Bounds):
+    """Public bounds on a record's loss and gradient, for any parameters with ||w|| <= Lambda and any ||x|| <= r.
+
+    With k hidden units of activation z/(1 + |z|), the last layer V sees h = (a, 1), of length H = sqrt(k + 1) at most;
+    without, h = x and H = r. The gradient in the scores, p - e_y, is at most sqrt(2) long, the activation's slope is at
+    most 1 and 2-Lipschitz. So a gradient is the pair ((p - e_y) h', rho x') with ||rho|| <= sqrt(2) Lambda, and
+
+        G = sqrt(2 (H^2 + Lambda^2 r^2)),   the loss is at most ln(1 + (C - 1) e^(sqrt(2) Lambda H)),
+        beta = (H^2 + Lambda^2 r^2)/2 + sqrt(2) r (1 + 2 Lambda r),
+
+    beta by the scores' Jacobian, the cross-entropy's curvature of at most 1/2, and the scores' own second derivatives.
+    """
+
+    hidden: int = 0
+    outputs: int = 2
+    gradient_clip: float | None = None
+    loss_clip: float | None = None
+
+    @property
+    def _before(self) -> float:
+        return math.sqrt(self.hidden + 1.0) if self.hidden else self.norm
+
+    @property
+    def _behind(self) -> float:
+        return self.radius * self.norm if self.hidden else 0.0
+
+    def parameters(self, features: int) -> int:
+        if not self.hidden:
+            return self.outputs * features
+        return self.hidden * features + self.outputs * (self.hidden + 1)
+
+    @property
+    def most(self) -> float:
+        return math.sqrt(2.0) * self.radius * self._before
+
+    @property
+    def greatest(self) -> float:
+        whole = float(np.logaddexp(0.0, math.log(self.outputs - 1.0) + self.most))
+        return whole if self.loss_clip is None else min(whole, self.loss_clip)
+
+    @property
+    def width(self) -> float:
+        return self.greatest
+
+    @property
+    def slope(self) -> float:
+        whole = math.sqrt(2.0) * math.hypot(self._before, self._behind)
+        return whole if self.gradient_clip is None else min(whole, self.gradient_clip)
+
+    @property
+    def smoothness(self) -> float:
+        inner = math.sqrt(2.0) * self.norm * (1.0 + 2.0 * self._behind) if self.hidden else 0.0
+        return (self._before**2 + self._behind**2) / 2.0 + inner
+
+
+class NetworkSettings(NetworkFields, NonconvexSettings):
+    """NCnvxAdap (Algorithm 2) with the cross-entropy of a softmax, linear or behind a hidden layer.
+
+    **Theorem.** Let every record's gradient be g' = g min(1, C/||g||) and its loss l' = min(l, B) where it moves its
+    own scale, C and B public. Replace one private record in its place. Then at any parameters and scales v >= 1 the sum
+    of p g'/v moves by at most 2 p C, p the record's reference weight, and the scales' gradient by at most B in the unit
+    of :func:`curator.learners.noisy_descent.sensitivities`. So T iterations with the noise of
+    :func:`common.privacy.theorems.gaussian_dp.step_noise` and the estimate of the discrepancy are mu-GDP together.
+
+    *Proof.* g' is a function of one record and of what was released before, and no longer than C; v >= 1, so p g'/v is
+    no longer than p C, and two of them differ by 2 p C at most. l' is within [0, B], and only the record's own entry
+    moves. Nowhere is the loss convex, smooth, or even differentiable: Lemma 4.2 (ii) and (iii) hold with C for G, and
+    Gaussian mechanisms compose as before.
+
+    Without clips (``gradient_clip`` and ``loss_clip`` null) C and B are G and the greatest loss of
+    :class:`NetworkBounds`, nothing is shortened, and Theorem 5.2 speaks of a stationary point of J itself. With clips
+    it does not: privacy stays, the point is one at which the shortened gradients balance.
+
+    **Discrepancy.** The greatest |L_target(w) - L_source(w)| over all w of a network is out of reach. It is taken over
+    a public finite set of parameters, the start and 15 random points at a tenth of Lambda: the *local* discrepancy of
+    the paper's Section 2, a lower bound of the discrepancy. Losses are within [0, B], so replacing a record moves each
+    difference, and their maximum, by B/n at most.
+    """
+
+    loss: ClassVar[Loss] = "cross-entropy"
+    outputs: int = 2
+
+    @property
+    def bounds(self) -> Bounds:
+        clips = {"gradient_clip": self.gradient_clip, "loss_clip": self.loss_clip}
+        return NetworkBounds(self.loss, self.radius, self.norm, hidden=self.hidden, outputs=self.outputs, **clips)
+
+    def shape(self, features: int) -> Shape:
+        """Return the network's sizes for so many features."""
+        return Shape(features, self.hidden, self.outputs)
+
+    def pass_over(self, rows: list[Rows], weights: Floats, forces: list[Forces]) -> Floats:
+        sums = np.zeros(len(weights), dtype=np.int64)
+        shape, bounds = self.shape(rows[0].features.shape[1]), self.bounds
+        for side, force in zip(rows, forces, strict=True):
+            move_network_rows(side, weights, shape, bounds.slope, bounds.greatest, sums, force)
+        return sums.astype(np.float64)
+
+    def opening(self, domains: Domains, source: RandomSource) -> Opening:
+        shape, public = self.shape(domains.dimension), domains.public
+        weights = shape.random(self.norm, source.derive("start"))
+        if self.start == "public":
+            weights = _public_fit(public, shape, weights)
+        return Opening(self._inside(weights), math.inf, 1.0 / self.step)
+
+    def discrepancy(self, domains: Domains, opening: Opening, mu: float | None, source: RandomSource) -> float:
+        greatest, found = self.bounds.greatest, 0.0
+        for weights in self._tried(opening, source.derive("tried")):
+            source_loss, target_loss = (self.mean_loss(weights, side) for side in (domains.source, domains.target))
+            found = max(found, abs(target_loss - source_loss))
+        moved = greatest / domains.people + 2.0 * TOLERANCE * greatest  # a mean of doubles loses less than eta
+        return private_value(found, greatest, moved, mu, source)
+
+    def _tried(self, opening: Opening, source: RandomSource) -> list[Floats]:
+        centre = np.asarray(opening.start)
+        around = source.normals(_TRIED * len(centre)).reshape(_TRIED, -1)
+        around *= _AROUND * self.radius / np.linalg.norm(around, axis=1)[:, None]
+        around[0] = 0.0
+        return [self._inside(centre + step) for step in around]
+
+    def _inside(self, weights: Floats) -> Floats:
+        return weights * min(1.0, self.radius / max(float(np.linalg.norm(weights)), self.radius))
+
+    def mean_loss(self, weights: Floats, side: DomainSide) -> float:
+        """Return the mean of a side's losses, each clipped to B."""
+        scores = self.shape(side.dimension).forward(weights, side.features).scores
+        return float(np.minimum(_losses(scores, side.responses), self.bounds.greatest).mean())
+
+
+class Layers(NamedTuple):
+    """The parameters as matrices: ``hidden`` (k, d), ``output`` (C, k + 1), its last column a constant's; or (C, d)."""
+
+    hidden: Floats
+    output: Floats
+
+
+class Passed(NamedTuple):
+    """What a network computes of n rows: what is ``before`` the last layer, (n, k + 1) or (n, d), and scores (n, C)."""
+
+    before: Floats
+    scores: Floats
+
+
+class Shape(NamedTuple):
+    """Sizes of a network whose parameters are one vector: hidden weights first, unit by unit, then output weights."""
+
+    features: int
+    hidden: int
+    outputs: int
+
+    def layers(self, weights: Floats) -> Layers:
+        split = self.hidden * self.features
+        return Layers(weights[:split].reshape(self.hidden, self.features), weights[split:].reshape(self.outputs, -1))
+
+    def forward(self, weights: Floats, features: Floats) -> Passed:
+        hidden, output = self.layers(weights)
+        before = features
+        if self.hidden:
+            sums = features @ hidden.T
+            before = np.column_stack([sums / (1.0 + np.abs(sums)), np.ones(len(features))])
+        return Passed(before, before @ output.T)
+
+    def random(self, norm: float, source: RandomSource) -> Floats:
+        """Return small random hidden weights, sums of about 1 for a row of the norm, and output weights 0."""
+        hidden = source.normals(self.hidden * self.features) / norm
+        return np.append(hidden, np.zeros(self.outputs * (self.hidden + 1 if self.hidden else self.features)))
+
+    def gradient(self, weights: Floats, features: Floats, wanted: Floats) -> tuple[float, Floats]:
+        """Return the mean cross-entropy of rows whose classes are ``wanted``, one-hot (n, C), and its gradient."""
+        before, scores = self.forward(weights, features)
+        totals = logsumexp(scores, axis=1)
+        known = wanted.sum(axis=1)  # 0 for a row without a class
+        wrong = (np.exp(scores - totals[:, None]) * known[:, None] - wanted) / len(features)
+        loss = float((known * totals - (scores * wanted).sum(axis=1)).mean())
+        output = wrong.T @ before
+        if not self.hidden:
+            return loss, output.ravel()
+        sums = wrong @ self.layers(weights).output[:, :-1] * (1.0 - np.abs(before[:, :-1])) ** 2
+        return loss, np.concatenate([(sums.T @ features).ravel(), output.ravel()])
+
+
+def _losses(scores: Floats, responses: Floats) -> Floats:
+    """Return the cross-entropies of rows, shape (n,); 0 for a row without a class."""
+    classes = np.rint(responses * _CODES).astype(np.int64)
+    known = (classes >= 0) & (classes < scores.shape[1])
+    own = np.take_along_axis(scores, np.where(known, classes, 0)[:, None], axis=1)[:, 0]
+    return np.where(known, logsumexp(scores, axis=1) - own, 0.0)
+
+
+def _public_fit(side: DomainSide, shape: Shape, start: Floats) -> Floats:
+    """Return where L-BFGS ends from ``start``, on the public side's mean cross-entropy with a small ridge."""
+    from scipy.optimize import minimize  # here, since it takes a fifth of a second to load
+
+    wanted = (np.rint(side.responses * _CODES)[:, None] == np.arange(shape.outputs)).astype(np.float64)
+
+    def penalized(weights: Floats) -> tuple[float, Floats]:
+        loss, slope = shape.gradient(weights, side.features, wanted)
+        return loss + 0.5 * _RIDGE * float(weights @ weights), slope + _RIDGE * weights
+
+    return np.asarray(minimize(penalized, start, jac=True, method="L-BFGS-B", options={"maxiter": FIT_STEPS}).x)
+
+
+@njit
+def move_network_rows(
+    rows: Rows, weights: Floats, shape: Shape, clip: float, greatest: float, sums: AnyArray, forces: Forces
+) -> None:
+    """As :func:`curator.learners.noisy_descent.move_rows`, by a network: rows' gradients are clipped to ``clip``.
+
+    A gradient is a product of vectors in either layer, so its length is known before one coordinate is computed.
+    """
+    features, responses, noise, scales = rows
+    d, k, outputs = shape
+    width = k + 1 if k else d
+    before, slopes, wrong, behind = np.ones(width), np.empty(k), np.empty(outputs), np.empty(k)
+    for i in range(len(features)):
+        length = 0.0  # of the row, squared
+        for m in range(d):
+            length += np.float64(features[i, m]) ** 2
+            if k == 0:
+                before[m] = features[i, m]
+        for j in range(k):
+            z = 0.0
+            for m in range(d):
+                z += weights[j * d + m] * features[i, m]
+            shrink = 1.0 / (1.0 + abs(z))
+            before[j], slopes[j] = z * shrink, shrink * shrink
+        own, top = int(np.rint(responses[i] * _CODES)), -np.inf
+        for c in range(outputs):
+            wrong[c] = 0.0
+            for j in range(width):
+                wrong[c] += weights[k * d + c * width + j] * before[j]
+            top = max(top, wrong[c])
+        known = 1.0 if 0 <= own < outputs else 0.0
+        total, score = 0.0, wrong[own if known else 0]
+        for c in range(outputs):
+            wrong[c] = exp(wrong[c] - top)
+            total += wrong[c]
+        loss = min(max(known * (log(total) + top - score), 0.0), greatest)
+        error = 0.0  # length of the gradient in the scores, squared
+        for c in range(outputs):
+            wrong[c] = known * (wrong[c] / total - (1.0 if c == own else 0.0))
+            error += wrong[c] * wrong[c]
+        size, inner = 0.0, 0.0
+        for j in range(width):
+            size += before[j] * before[j]
+        for j in range(k):
+            behind[j] = 0.0
+            for c in range(outputs):
+                behind[j] += slopes[j] * weights[k * d + c * width + j] * wrong[c]
+            inner += behind[j] * behind[j]
+        whole = math.sqrt(error * size + inner * length)
+        weight = forces.share / scales[i]
+        coefficient = weight * forces.units * (clip / whole if whole > clip else 1.0)
+        for j in range(k):
+            for m in range(d):
+                sums[j * d + m] += int(np.rint(coefficient * behind[j] * features[i, m]))
+        for c in range(outputs):
+            for j in range(width):
+                sums[k * d + c * width + j] += int(np.rint(coefficient * wrong[c] * before[j]))
+        scales[i] = moved_scale(scales[i], weight, loss, noise[i], forces)
+
+
+@LEARNERS.register("network-adap")
+class NetworkAdap(NetworkAdapSettings, AdaptationLearner):
+    """Classes by the curator's sample and a public one of another domain, with a softmax or a small network."""
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        common = {"alpha": 0.3, "mu": 2.0, "iterations": 300, "output": "last", "features": 3, "norm": 1.8}
+        return tuple(cls(**common, radius=20.0, hidden=hidden) for hidden in (4, 0))
+
+    @property
+    def wanted(self) -> int:
+        return self.features if self.classes is None else self.classes.first + self.classes.count
+
+    def parameters(self) -> int:
+        return NetworkBounds("cross-entropy", 1.0, 1.0, hidden=self.hidden, outputs=self.outputs).parameters(
+            self.features + self.intercept
+        )
+
+    def noise_numbers(self, sizes: CallSizes) -> int:
+        return self.iterations * (sizes.people + sizes.public + self.parameters()) + 1
+
+    def room(self, sizes: CallSizes) -> int:
+        """Return the bytes of both samples, of all units' values of every row, and of L-BFGS' memory of parameters."""
+        rows = sizes.people + sizes.public
+        return super().room(sizes) + 8 * (rows * 5 * (self.hidden + self.outputs + 1) + 40 * self.parameters())
+
+    def responses(self, records: Records) -> Floats:
+        if self.classes is None:
+            return np.where(records.labels > 0, 1.0, 0.0) / _CODES
+        return column_classes(records.features, self.classes.first, self.classes.count) / _CODES
+
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
+        found, scaling = self.released(access, public, NetworkSettings, outputs=self.outputs)
+        shape = Shape(self.features + self.intercept, self.hidden, self.outputs)
+        hidden, output = shape.layers(found)
+        if self.classes is None:
+            return self._scored(hidden, output[1] - output[0], scaling)
+        scored = tuple(self._scored(hidden, row, scaling) for row in output)
+        return Argmax(first=self.classes.first, hypotheses=scored)
+
+    def _scored(self, hidden: Floats, output: Floats, scaling: Whitening | None) -> Hypothesis:
+        """Return one score as a hypothesis about features as they are."""
+        if not self.hidden:
+            return self.half_space(self.unscaled(output, scaling))
+        units = [self.affine(self.unscaled(row, scaling)) for row in hidden]
+        return Network(
+            hidden=tuple(tuple(own.tolist()) for own, _ in units),
+            thresholds=tuple(-constant for _, constant in units),
+            output=tuple(output[:-1].tolist()),
+            threshold=-float(output[-1]),
+        )
