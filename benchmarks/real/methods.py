@@ -205,7 +205,7 @@ _IDLE: dict[str, Any] = {
 }
 """A curator that stands by with a sample too small to matter, and is never asked."""
 
-_STEPS: dict[str, Any] = {
+STEPS: dict[str, Any] = {
     "name": "sgd",
     "loss": "logistic",
     "steps": 300_000,
@@ -223,15 +223,15 @@ METHODS: dict[str, Method] = {
     "curator-alone": Served("the curator's private model of the volunteers", "learn-and-test", _ONE_MODEL),
     "agents-alone": Served("a model learned from the agents' answers only", "local-averages", {"curator": _IDLE}, _few),
     "str": Served(
-        "Subsample-Test-Reweigh as in the paper, four rounds",
+        "Subsample-Test-Reweigh, four rounds",
         "subsample-test-reweigh",
-        {"curator": {"rounds": 4, "kappa": 0.25, "eta": 0.5, "learner": _STEPS}},
+        {"curator": {"rounds": 4, "kappa": 0.25, "eta": 0.5, "learner": STEPS}},
     ),
     "portfolio": Served("models, their repairs and constants, judged by agents", "portfolio"),
     "portfolio-raking": Served(
         "the same, of volunteers raked to the agents' labels",
         "portfolio",
-        {"portfolio": {"raking": True}, "curator": {"learner": _STEPS}},
+        {"portfolio": {"raking": True}, "curator": {"learner": STEPS}},
     ),
     "private-optimum": Served(
         "the curator's learner and budget, on as many people of T", "learn-and-test", _ONE_MODEL, _of_target
