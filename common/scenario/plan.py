@@ -145,6 +145,8 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     settings = learner.planned_values(task, asked)
     if scenario.agents.tests_convex:
         settings["bound"] = _bound(scenario, learner)
+    if (alone := _alone(scenario, paper)) is not None:
+        settings["alone"] = alone
     if demands.portfolio:
         _check_portfolio(scenario, calls)
         answers, agents, settings["gap"] = _judging(scenario, calls)
@@ -179,6 +181,28 @@ def _bound(scenario: Scenario, learner: LearnerSettings) -> PlannedValue:
     known = least if math.isfinite(least) else None
     text = f"given; losses of the learner's class on records of norm {norm:g}, what is above counts as the bound"
     return PlannedValue(value=scenario.agents.bound, rule=known, formula=text, source=CORRECTIONS + "K1")
+
+
+def _alone(scenario: Scenario, paper: bool) -> PlannedValue | None:
+    """Return how many people the curator alone takes for the same accuracy on T; None where no class is known.
+
+    What errs on at most a of S errs on at most :func:`common.statistics.formulas.largest_loss_on_target` of T; without
+    privacy so many people of S suffice to learn within a, if some hypothesis of the class never errs on S.
+    """
+    demands, known = demands_of(scenario.protocol), scenario.vc_dimension or scenario.hypotheses
+    if not (demands.reweighs and demands.claims) or scenario.mode != "realizable" or not known:
+        return None
+    x, supremum = scenario.divergence.chi_squared, scenario.divergence.supremum or math.inf
+    level = scenario.alpha * (1.0 if paper else scenario.accuracy.halt_below)
+    if paper:
+        error, text = max(level / supremum, level**2 / x), "max(alpha/D_inf, alpha^2/X)"
+    else:
+        error, text = formulas.loss_on_source(level, x, supremum), "the largest that is below the level on T"
+    if scenario.vc_dimension:
+        people = formulas.consistent_sample(error, scenario.beta, scenario.vc_dimension)
+    else:
+        people = math.ceil(math.log(known / scenario.beta) / error)
+    return fixed(people, f"err_S <= {error:.3g} = {text}; realizable, without privacy", PAPER + "Section 1")
 
 
 def _request(scenario: Scenario, paper: bool) -> PlanRequest:

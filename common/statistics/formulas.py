@@ -170,6 +170,17 @@ def largest_loss_on_target(source: float, x: float, supremum: float = math.inf) 
     return min(1.0, by_spread, supremum * source if source else 0.0)
 
 
+def loss_on_source(target: float, x: float, supremum: float = math.inf) -> float:
+    """Return the largest share a of S, rounded down, with :func:`largest_loss_on_target` at most ``target``.
+
+    a + sqrt((X - 1) a (1 - a)) = t has the smaller root of X a^2 - (2 t + X - 1) a + t^2 = 0: at least t^2/X, the
+    paper's, since E_T[f]^2 <= X E_S[f]; t/D_inf where that is larger.
+    """
+    half = target + 0.5 * (x - 1.0)
+    root = target * target / (half + math.sqrt(max(0.0, half * half - x * target * target)))
+    return max(root, target / supremum) * (1.0 - 1e-12)
+
+
 def rounds(entropy: float, gap: float) -> int:
     """Return T = floor(K/(2 g^2)) + 1 learner calls, with the best step eta = 4 g (docs/corrections.md, K6).
 

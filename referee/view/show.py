@@ -218,6 +218,7 @@ MEANINGS = {
     "noise": "sigma/L, noise of a step",
     "draws": "m, draws a round",
     "blocks": "R, blocks of the curator's people",
+    "alone": "n, the curator alone, not private",
     "answers": "N0, agents a round at most",
     "answers_clear": "  if the loss on T is 1/2",
     "agents": "agents in all at most",

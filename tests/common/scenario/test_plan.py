@@ -77,7 +77,7 @@ def test_known_answers() -> None:
     ]
     assert tight.kappa.value == pytest.approx(0.0574177, rel=1e-4)
     found = {row.name: row for row in rows(paper, tight)}
-    names = ["rounds", "kappa", "eta", "sample", "n", "steps", "noise", "answers", "answers_clear", "agents"]
+    names = ["rounds", "kappa", "eta", "sample", "n", "steps", "noise", "alone", "answers", "answers_clear", "agents"]
     assert list(found) == names
     assert found["rounds"].tight == 265
     assert "Algorithm 2" in found["rounds"].paper_source

@@ -3,7 +3,7 @@
 import numpy as np
 
 from common.scenario.loading import load
-from common.statistics.formulas import largest_loss_on_target
+from common.statistics.formulas import largest_loss_on_target, loss_on_source
 from deploy.checking import checked
 from referee.view.assumptions import contradictions
 from tests.support import tiny
@@ -34,6 +34,18 @@ def test_no_event_is_more_frequent_in_t_than_the_bound_says_and_some_are_as_freq
     assert closest > 0.999
     # Two points: the spread's bound is reached.
     assert abs(largest_loss_on_target(0.2, 0.5**2 / 0.2 + 0.5**2 / 0.8) - 0.5) < 1e-12
+
+
+def test_the_loss_on_s_that_suffices_is_the_largest_one():
+    random = np.random.default_rng(2)
+    for x, supremum, target in zip(
+        random.uniform(1, 50, 200), random.uniform(1, 99, 200), random.uniform(1e-4, 0.5, 200), strict=True
+    ):
+        for known in (supremum, np.inf):
+            source = loss_on_source(target, x, known)
+            assert largest_loss_on_target(source, x, known) <= target
+            assert largest_loss_on_target(source * 1.001, x, known) > target
+            assert source >= max(target / known, target**2 / x) * (1 - 1e-9)
 
 
 @for_each(
