@@ -269,7 +269,8 @@ class HeadShares(Value):
 class Blender(Problem):
     """List every item that at least the share ``heavy`` of people holds, and each listed share to within ``precise``.
 
-    Items are strings of so many ``bits``; ``most`` are listed at most.
+    Items are strings of so many ``bits``; ``most`` are listed at most. If they are pairs, the first ``query`` bits are
+    the query and the others a URL.
     """
 
     name: Literal["blender"] = "blender"
@@ -277,10 +278,36 @@ class Blender(Problem):
     most: int = Field(ge=1, le=1 << 12)
     heavy: float = Field(gt=0, lt=1)
     precise: float = Field(gt=0, lt=1)
+    query: int | None = Field(default=None, ge=1, lt=64, exclude_if=lambda query: query is None)
+
+    @model_validator(mode="after")
+    def _has_urls(self) -> Self:
+        if self.query is not None and self.query >= self.bits:
+            raise ValueError(f"query = {self.query} bits leave none of {self.bits} for a URL")
+        return self
 
     @property
     def dimension(self) -> int:
         return self.bits
+
+    def ndcg(self, listed: Mapping[int, float], truth: Mapping[int, float]) -> float:
+        """Return how well items are ranked by their listed shares, from 0 to 1 (Jaervelin and Kekaelaeinen 2002).
+
+        The gain of an item is its true share: DCG = sum of gain_i/log_2(i + 1) over the ranks i, divided by that of the
+        best list of the same length. Of pairs, as in BLENDER: queries are ranked by what is listed of them, and the
+        gain of each is multiplied by the NDCG of its own URLs.
+        """
+        if self.query is None:
+            return _ndcg(listed, truth)
+        behind = self.bits - self.query
+        lists: dict[int, dict[int, float]] = {}
+        truths: dict[int, dict[int, float]] = {}
+        for whole, parts in ((listed, lists), (truth, truths)):
+            for item, share in whole.items():
+                parts.setdefault(item >> behind, {})[item] = share
+        urls = {query: _ndcg(found, truths.get(query, {})) for query, found in lists.items()}
+        shares = {query: sum(found.values()) for query, found in truths.items()}
+        return _ndcg({query: sum(found.values()) for query, found in lists.items()}, shares, urls)
 
     def noise(self, epsilon: float) -> Laplace:
         """Return the noise in each cell of the curator's histograms: replacing a record changes two of them."""
@@ -308,6 +335,7 @@ class Blender(Problem):
             "worst_error": worst,
             "root_mean_square_error": math.sqrt(sum(error**2 for error in errors) / max(1, len(errors))),
             "listed": len(head.items),
+            "ndcg": self.ndcg(dict(zip(head.items, head.shares, strict=True)), truth),
         }
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
@@ -342,6 +370,14 @@ class Blender(Problem):
             "n": inputs.people(people, "n h/2 - z sqrt(n h/2 + Var Z) >= threshold, Phi(-z) = beta h/2"),
             "agents": inputs.agents(answers, "Var (z/precise)^2, Phi(-z) = beta/(4 most)"),
         }
+
+
+def _ndcg(listed: Mapping[int, float], truth: Mapping[int, float], worth: Mapping[int, float] | None = None) -> float:
+    ranked = sorted(listed, key=lambda item: (-listed[item], item))
+    gains = [truth.get(item, 0.0) * (1.0 if worth is None else worth[item]) for item in ranked]
+    best = sorted(truth.values(), reverse=True)[: len(ranked)]
+    ideal, found = (math.fsum(g / math.log2(i + 2.0) for i, g in enumerate(each)) for each in (best, gains))
+    return found / ideal if ideal > 0.0 else 0.0
 
 
 DEMANDS.register("blender")(

@@ -63,6 +63,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "convex-hinge": PRIVATELY,
     "convex-squared": PRIVATELY,
     "blender": small_of("blender", LOUD, "beta=0.45"),
+    "blender-pairs": small_of("blender", LOUD, "beta=0.45", "problem.query=4"),
     "domain-adaptation": FEW,
     "domain-adaptation-network": ("curator.learner.iterations=20", *FEW),
     "domain-adaptation-nonconvex": FEW,
@@ -97,10 +98,10 @@ SMALL: dict[str, tuple[str, ...]] = {
 VARIANTS = {
     *("adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
     *("domain-adaptation", "domain-adaptation-nonconvex", "flights", "model-agnostic-transfer"),
-    *("parity-and-threshold", "two-laws"),
+    *("blender-pairs", "parity-and-threshold", "two-laws"),
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
-SAME = set(SMALL) - {"adult", "adult-biased", "blender", "flights", "local-gradient", "portfolio"}
+SAME = set(SMALL) - {"adult", "adult-biased", "blender", "blender-pairs", "flights", "local-gradient", "portfolio"}
 """The others' answers depend on the agents' noise, of which each individual has its own."""
 
 

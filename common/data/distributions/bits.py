@@ -167,6 +167,9 @@ class ZipfItems(UnitDistribution):
     """People who each hold one of ``items`` strings of b bits, the r-th with probability proportional to r^-power.
 
     The strings are a hash of the seed. Features are the bits, most significant first; all labels are +1.
+
+    With ``pairs`` = (p, u) a string is a query, its first p bits, and a URL, and each query has u URLs: the u-th of the
+    q-th query is held with probability proportional to (q u)^-power.
     """
 
     name: Literal["zipf-items"] = "zipf-items"
@@ -174,10 +177,19 @@ class ZipfItems(UnitDistribution):
     items: int = Field(ge=1, le=1 << 20)
     power: float = Field(default=1.0, gt=0, le=8)
     seed: Word = Field(default=0, ge=0, lt=1 << 62)
+    pairs: tuple[int, int] | None = Field(default=None, exclude_if=lambda pairs: pairs is None)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        return (cls(b=64, items=50),)
+        return cls(b=64, items=50), cls(b=40, items=20, pairs=(16, 4))
+
+    @model_validator(mode="after")
+    def _whole_queries(self) -> Self:
+        if self.pairs and not (0 < self.pairs[0] < self.b and self.pairs[1] > 0 and self.items % self.pairs[1] == 0):
+            raise ValueError(
+                f"pairs are bits of the query, below {self.b}, and the URLs of each, of {self.items} pairs"
+            )
+        return self
 
     @property
     def dimension(self) -> int:
@@ -185,7 +197,11 @@ class ZipfItems(UnitDistribution):
 
     @cached_property
     def shares(self) -> Floats:
-        weights = np.arange(1, self.items + 1) ** -self.power
+        ranks = np.arange(self.items)
+        weights = (ranks + 1.0) ** -self.power
+        if self.pairs is not None:
+            urls = self.pairs[1]
+            weights = ((ranks // urls + 1.0) * (ranks % urls + 1.0)) ** -self.power
         return np.asarray(weights / weights.sum())
 
     @cached_property
@@ -193,7 +209,12 @@ class ZipfItems(UnitDistribution):
         """The strings as integers, the most frequent first, shape (items,). By chance some may be the same."""
         words = np.empty((self.items, 1), dtype=np.uint64)
         counter.fill_words(counter.stream(self.seed, 1), np.arange(self.items), words)
-        return words[:, 0] >> np.uint64(64 - self.b)
+        strings = words[:, 0] >> np.uint64(64 - self.b)
+        if self.pairs is None:
+            return strings
+        behind = np.uint64(self.b - self.pairs[0])
+        first = strings[np.arange(self.items) // self.pairs[1] * self.pairs[1]]  # whose query all of its URLs share
+        return first >> behind << behind | strings & (np.uint64(1) << behind) - np.uint64(1)
 
     def draw(self, seed: int, people: Indices) -> Records:
         ranks = drawn(self.shares, seed, people)

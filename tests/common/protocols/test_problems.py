@@ -15,7 +15,7 @@ from common.core.errors import BadMessage, BadScenario, PatternViolation
 from common.local.mechanisms.mechanism import Laplace
 from common.numerics.randomness import RandomSource
 from common.protocols.base import PROBLEMS
-from common.protocols.frequencies import HypothesisTesting
+from common.protocols.frequencies import Blender, HypothesisTesting
 from common.protocols.patterns import END, NOTHING, Pattern, agents, curator, many, maybe, sequence, some
 from common.scenario.loading import load, shipped
 from common.scenario.plan import planned_values, resolve_problem
@@ -463,3 +463,21 @@ def test_two_laws_are_told_apart_as_often_as_planned(world):
     ]
     # By the normal law beta = .05, with the larger variance of both laws; four standard errors.
     assert np.mean((np.array(scores) > 0) != world) < 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs) + 0.01
+
+
+def test_a_ranking_is_worth_what_its_gains_say_and_a_query_what_its_urls_do():
+    truth = {1: 0.5, 2: 0.3, 3: 0.2}
+    plain = Blender(bits=8, most=4, heavy=0.1, precise=0.1)
+    assert plain.ndcg({1: 0.6, 2: 0.3}, truth) == 1.0
+    half = 1.0 / math.log2(3.0)
+    assert plain.ndcg({1: 0.1, 2: 0.3}, truth) == pytest.approx((0.3 + 0.5 * half) / (0.5 + 0.3 * half), rel=1e-12)
+    assert (plain.ndcg({7: 1.0}, truth), plain.ndcg({}, truth)) == (0.0, 0.0)
+    pairs = Blender(bits=8, most=4, heavy=0.1, precise=0.1, query=4)
+    of_pairs = {0x11: 0.4, 0x12: 0.2, 0x21: 0.25, 0x22: 0.15}
+    assert pairs.ndcg({0x11: 0.4, 0x12: 0.2, 0x21: 0.2}, of_pairs) == 1.0
+    # The URLs of the first query stand in the wrong order, the queries in the right one.
+    wrong = (0.2 + 0.4 * half) / (0.4 + 0.2 * half)
+    told = pairs.ndcg({0x11: 0.1, 0x12: 0.5, 0x21: 0.2}, of_pairs)
+    assert told == pytest.approx((0.6 * wrong + 0.4 * half) / (0.6 + 0.4 * half), rel=1e-12)
+    with pytest.raises(ValueError, match="leave none of 8 for a URL"):
+        Blender(bits=8, most=4, heavy=0.1, precise=0.1, query=8)

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from common.core.errors import BadMessage
 from common.data.distributions.base import DISTRIBUTIONS, parse_distribution
-from common.data.distributions.bits import SparseConjunction
+from common.data.distributions.bits import SparseConjunction, ZipfItems
 from common.data.distributions.clusters import ClassClusters, DriftingLine
 from common.data.distributions.gaussians import GaussianHalfSpace
 from common.data.distributions.parities import BiasedParity
@@ -249,3 +249,15 @@ def test_equal_sides_have_no_divergence():
 def test_what_makes_no_sense_is_refused(make, wrong, says):
     with pytest.raises(BadMessage, match=says):
         make(side="source", **wrong)
+
+
+def test_pairs_are_queries_with_urls_of_their_own():
+    people = ZipfItems(b=40, items=12, pairs=(16, 3), power=1.0)
+    queries, urls = people.strings >> np.uint64(24), people.strings & np.uint64((1 << 24) - 1)
+    assert [len(set(queries[3 * q : 3 * q + 3].tolist())) for q in range(4)] == [1] * 4
+    assert (len(set(queries.tolist())), len(set(urls.tolist()))) == (4, 12)
+    shares = people.shares.reshape(4, 3)
+    np.testing.assert_allclose(shares, np.outer(1.0 / np.arange(1, 5), 1.0 / np.arange(1, 4)) * shares[0, 0])
+    for wrong in ((16, 5), (40, 3), (0, 3)):
+        with pytest.raises(ValueError, match="pairs are bits of the query"):
+            ZipfItems(b=40, items=12, pairs=wrong)
