@@ -19,8 +19,8 @@ from common.core.errors import BadMessage, Busy, TandemError, Unauthorized
 from common.core.threads import Worker
 from common.core.values import RUN, Value
 from common.crypto.identity import PROOF_HEADER, Signed, check_announcement
-from common.log import beacon
 from common.log.ledger import LEDGER
+from common.log.receipts import RevealRequest
 from common.net import app as web
 from common.net import messages
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
@@ -116,7 +116,7 @@ def _add_runs(app: web.Service, curator: Curator) -> None:
         openapi_extra=web.signed_body("open-share"),
     )
     async def open_share(run: RunName, request: Request) -> Signed:
-        return await run_in_threadpool(curator.open_share, await _read_of(run, request, beacon.RevealRequest.KIND))
+        return await run_in_threadpool(curator.open_share, await _read_of(run, request, RevealRequest.KIND))
 
     @app.put(
         "/v1/runs/{run}/acknowledgement",

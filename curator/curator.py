@@ -26,9 +26,9 @@ from common.core.threads import Supervised
 from common.crypto.identity import Signed, verify
 from common.lifetime.account import Account
 from common.local.records import Records
-from common.log import beacon
 from common.log.entries import Head
 from common.log.ledger import REMEDY, Journal
+from common.log.receipts import RevealedShare, RevealRequest, beacon_value, commitment_to
 from common.log.witness import Witness, behind
 from common.net import messages
 from common.net.messages import Spent
@@ -259,7 +259,7 @@ class Curator:
                 all_runs=None if self._ledger.holder is None else self._ledger.holder.spent,
                 ledger=self._ledger.opening(),
                 share=None if configuration.beacon else share,
-                share_sha256=beacon.commitment_to(share) if configuration.beacon and share is not None else None,
+                share_sha256=commitment_to(share) if configuration.beacon and share is not None else None,
             )
         return self._journal.identity.sign(terms.KIND, terms.wire())
 
@@ -285,9 +285,9 @@ class Curator:
             ConfigurationMismatch: If it names another run or configuration, or this curator has no share.
             Conflict: If the share was opened to another beacon: who knows it could choose among them.
         """
-        asked = beacon.RevealRequest.parse(verify(signed, beacon.RevealRequest.KIND, self.referee, _OBEYED))
+        asked = RevealRequest.parse(verify(signed, RevealRequest.KIND, self.referee, _OBEYED))
         shown = {"referee": signed.key, "run": asked.run, "digest": asked.digest}
-        share, value = self._share(asked.digest), beacon.beacon_value(asked.words, **shown, witnesses=None)
+        share, value = self._share(asked.digest), beacon_value(asked.words, **shown, witnesses=None)
         with self._lock:
             self._check_holder(asked.run, asked.digest)
             if share is None:
@@ -299,7 +299,7 @@ class Curator:
             elif self._ledger.beacon != value:
                 raise errors.Conflict("the share of the order was opened to another beacon: a curator opens it to one")
             self._journal.publish()
-        reveal = beacon.RevealedShare(run=asked.run, digest=asked.digest, beacon=value, share=share)
+        reveal = RevealedShare(run=asked.run, digest=asked.digest, beacon=value, share=share)
         return self._journal.identity.sign(reveal.KIND, reveal.wire())
 
     def _share(self, digest: str) -> str | None:

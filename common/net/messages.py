@@ -47,7 +47,7 @@ class OrderCommitment(Value):
 class Configuration(Value):
     """A run's immutable configuration: ``scenario`` is the resolved public one as JSON, without local paths.
 
-    ``beacon`` has the keys of the witnesses whose words take part in the order (:mod:`common.log.beacon`).
+    ``beacon`` has the keys of the witnesses whose words take part in the order (:mod:`common.log.receipts`).
     """
 
     KIND: ClassVar[str] = "configuration"
@@ -106,7 +106,7 @@ class Terms(RunMessage):
     ``n`` is the public number of its people, ``ledger`` the head of its ledger with the links from its beginning,
     ``all_runs`` null where nobody counts over runs. ``share`` is the curator's part in the seed of the agents' order
     (:mod:`referee.collection.order`), 32 bytes in hex, left out where its randomness is a public seed; with a beacon
-    its hash ``share_sha256`` stands in its place (:mod:`common.log.beacon`).
+    its hash ``share_sha256`` stands in its place (:mod:`common.log.receipts`).
     """
 
     KIND: ClassVar[str] = "terms"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ from local_agent.person.credential import held_grant
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from common.lifetime.account import Account
     from common.log.witness import Witness
@@ -144,42 +145,27 @@ class Population:
         if self._account is not None and not self._charged:
             self.spent, _ = self._account.charge(self.identity.public, asked.digest)
             self._charged = True
-        if isinstance(asked, messages.MassAssignment):
-            return self._answer_mass(question, asked, stored)
-        people, slots = self._asked(asked)
-        recorded = people.astype("<u4").tobytes()
-        resumed = self._check_fresh(question, people, stored.with_suffix(questions.PEOPLE), recorded)
-        answers = answer_together(
-            question.query, question.mechanism, self._population, people, slots, self._source, self._values
-        )
-        signed, body = self._packed(question, len(people), self._speaks(people), answers)
-        # The people first: once their answers exist anywhere, they count.
-        questions.keep_asked(stored.with_suffix(questions.PEOPLE), recorded)
-        self._count(people, resumed)
-        questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
-        return signed, body
-
-    def _answer_mass(
-        self, question: CheckedQuestion, asked: messages.MassAssignment, stored: Path
-    ) -> tuple[Signed, bytes]:
-        mask = packing.decode_mask(asked.people, len(self))
-        count = packing.count_ones(mask)
-        if count == 0 or asked.slot + count > messages.MAX_AGENTS:
-            raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
-        people = np.unpackbits(mask, count=len(self)).view(np.bool_)
-        resumed = self._check_fresh(question, people, stored.with_suffix(questions.MASK), mask.tobytes())
         what = question.query, question.mechanism, self._population
-        answers = answer_mass(*what, mask, asked.slot, self._source, self._values)
-        speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
-        signed, body = self._packed(question, count, speaks, answers)
-        questions.keep_asked(stored.with_suffix(questions.MASK), mask.tobytes())
+        draw: Callable[[RandomSource, Values], AnyArray]
+        people: AnyArray
+        if isinstance(asked, messages.MassAssignment):
+            mask = self._mask(asked)
+            people, recorded = np.unpackbits(mask, count=len(self)).view(np.bool_), mask.tobytes()
+            file, draw = stored.with_suffix(questions.MASK), partial(answer_mass, *what, mask, asked.slot)
+            speaks = np.concatenate([self._speaks(block) for block, _ in blocks(mask, asked.slot)])
+        else:
+            people, slots = self._asked(asked)
+            recorded, speaks = people.astype("<u4").tobytes(), self._speaks(people)
+            file, draw = stored.with_suffix(questions.PEOPLE), partial(answer_together, *what, people, slots)
+        resumed = self._check_fresh(question, people, file, recorded)
+        signed, body = self._packed(question, speaks, draw(self._source, self._values))
+        # The people first: once their answers exist anywhere, they count.
+        questions.keep_asked(file, recorded)
         self._count(people, resumed)
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
-    def _packed(
-        self, question: CheckedQuestion, people: int, speaks: NDArray[np.bool_], answers: AnyArray
-    ) -> tuple[Signed, bytes]:
+    def _packed(self, question: CheckedQuestion, speaks: NDArray[np.bool_], answers: AnyArray) -> tuple[Signed, bytes]:
         asked, body = question.assignment, pack_answers(speaks, answers, question.answer_kind)
         report = messages.PackedReport(
             report_id=secrets.token_hex(16),
@@ -187,7 +173,7 @@ class Population:
             digest=asked.digest,
             question=asked.question,
             assignment=asked.fingerprint(),
-            people=people,
+            people=len(speaks),
             body_sha256=hashlib.sha256(body).hexdigest(),
         )
         return self.identity.sign(report.KIND, report.wire()), body
@@ -199,6 +185,13 @@ class Population:
         if np.unique(people).size != people.size:
             raise BadMessage("an assignment may name each person only once")
         return people, slots
+
+    def _mask(self, asked: messages.MassAssignment) -> packing.Mask:
+        mask = packing.decode_mask(asked.people, len(self))
+        count = packing.count_ones(mask)
+        if count == 0 or asked.slot + count > messages.MAX_AGENTS:
+            raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
+        return mask
 
     def _check_fresh(self, question: CheckedQuestion, people: AnyArray, own: Path, recorded: bytes) -> bool:
         """Refuse people of whom some have answered as often as they may; show the question to the witnesses.

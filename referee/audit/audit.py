@@ -24,8 +24,7 @@ from common.core import canonical
 from common.core.errors import AuditFailed
 from common.crypto.identity import Signed
 from common.crypto.vouching import IssuerKey
-from common.log.beacon import ROUND
-from common.log.receipts import StoredCheckpoint
+from common.log.receipts import ROUND, StoredCheckpoint
 from common.log.transcript import StoredEntry
 from common.net.messages import Configuration, Terms
 from common.operations.operation import Reweigh, parse_operation

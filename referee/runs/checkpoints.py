@@ -57,7 +57,7 @@ class WitnessStatus:
 class RunCheckpoints:
     """Makes the checkpoints of one referee's runs, and has them witnessed.
 
-    With ``beacon`` the witnesses' words take part in the orders of runs (:mod:`common.log.beacon`). ``clock`` has
+    With ``beacon`` the witnesses' words take part in the orders of runs (:mod:`common.log.receipts`). ``clock`` has
     seconds since 1970. Where a witness does not answer as one does, PeerUnavailable, CannotWrite, PeerMisbehaved,
     Unauthorized or VersionSkew is raised; RolledBack where it has seen another transcript of the run; and what the
     caller's own time limit raises (:func:`common.net.transport.time_limit`).

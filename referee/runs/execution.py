@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from common.core import errors
 from common.crypto.identity import Identity, Signed
 from common.local.queries.query import Answers, AskAgents
-from common.log.beacon import RevealRequest
 from common.log.entries import Head
+from common.log.receipts import RevealRequest
 from common.log.transcript import SignedEntry, append
 from common.log.witness import behind
 from common.net import messages

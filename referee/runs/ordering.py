@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from common.core.errors import AuditFailed, BadMessage, PeerMisbehaved
 from common.crypto.identity import Signed, verify
-from common.log import beacon
-from common.log.receipts import StoredCheckpoint
+from common.log.receipts import RevealedShare, StoredCheckpoint, beacon_value, commitment_to
 from common.net.messages import Configuration, OrderCommitment, Terms
 from referee.collection import order
 from referee.collection.order import commitment, simulated
@@ -117,8 +116,8 @@ BEFORE = "an earlier run"  # who chose an order, in words
 
 
 def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:
-    """Return the beacon of the run with a configuration, as :func:`common.log.beacon.beacon_value` says."""
-    return beacon.beacon_value(
+    """Return the beacon of the run with a configuration, as :func:`common.log.receipts.beacon_value` says."""
+    return beacon_value(
         words,
         referee=configuration.referee,
         run=configuration.run,
@@ -141,9 +140,9 @@ def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Term
     if "share" not in body:
         raise BadMessage("the curator's share is not opened")
     signed = Signed.parse(body["share"])
-    share = beacon.RevealedShare.parse(verify(signed, beacon.RevealedShare.KIND, curator, CURATORS))
+    share = RevealedShare.parse(verify(signed, RevealedShare.KIND, curator, CURATORS))
     if (share.run, share.digest, share.beacon) != (configuration.run, configuration.fingerprint(), value):
         raise PeerMisbehaved("the curator's share was opened for another beacon or configuration")
-    if beacon.commitment_to(share.share) != terms.share_sha256:
+    if commitment_to(share.share) != terms.share_sha256:
         raise PeerMisbehaved("the curator opens another share than its terms are bound to")
     return OrderEntropy(share.share, value)

@@ -11,8 +11,7 @@ import pytest
 
 from common.core.errors import AuditFailed, ConfigurationMismatch, Conflict, Forged, PolicyRefused, RolledBack
 from common.crypto.identity import Identity, Signed
-from common.log import beacon
-from common.log.receipts import StoredCheckpoint, signed_checkpoint
+from common.log.receipts import RevealedShare, RevealRequest, StoredCheckpoint, commitment_to, signed_checkpoint
 from common.log.transcript import SignedEntry, append
 from common.net import messages
 from common.numerics.randomness import RandomSource
@@ -86,8 +85,8 @@ def run(honest, tmp_path) -> Path:
 def test_an_honest_run_is_ordered_by_all_three(run):
     assert [entry.kind for entry in entries_of(run)][:3] == ["configuration", "terms", "beacon"]
     terms = messages.Terms.parse(Signed.parse(entries_of(run)[1].body["terms"]).message)
-    share = beacon.RevealedShare.parse(Signed.parse(entries_of(run)[2].body["share"]).message)
-    assert (terms.share, terms.share_sha256) == (None, beacon.commitment_to(share.share))
+    share = RevealedShare.parse(Signed.parse(entries_of(run)[2].body["share"]).message)
+    assert (terms.share, terms.share_sha256) == (None, commitment_to(share.share))
     assert share.beacon == beacon_of(words_of(run), configuration_of(run))
     assert audit(run).choosers == (ALL,)
     code, output = said(run, "--strict", *keys(run.parent, run))
@@ -184,7 +183,7 @@ def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
         run = carry(bench)
         agreed, kept = configuration_of(run), words_of(run)
         curator, signer = bench._gate.curator, bench.referee.identity
-        again = beacon.RevealRequest(run="run", digest=agreed.fingerprint(), words=kept)
+        again = RevealRequest(run="run", digest=agreed.fingerprint(), words=kept)
         assert curator.open_share(seal(signer, again)).wire() == entries_of(run)[2].body["share"]
         liar = Near(tmp_path / "all" / "witness0")
         for number in range(5):
@@ -207,7 +206,7 @@ def test_a_curator_opens_nothing_without_words_or_to_strangers_and_shows_a_hash_
 
         def tried(signed: Signed) -> Signed:
             asked.append(signed)
-            opening, signer = beacon.RevealRequest.parse(signed.message), bench.referee.identity
+            opening, signer = RevealRequest.parse(signed.message), bench.referee.identity
             words = opening.words
             for witnessed in ((), words.witnessed * 2):
                 other = opening.model_copy(update={"words": words.model_copy(update={"witnessed": witnessed})})
@@ -226,7 +225,7 @@ def test_a_curator_opens_nothing_without_words_or_to_strangers_and_shows_a_hash_
 def test_a_curator_with_a_public_seed_has_no_share_to_open(tmp_path, monkeypatch):
     with drawn(tmp_path / "all", count=1) as bench:
         run = carry(bench)
-        opening = beacon.RevealRequest(run="run", digest=configuration_of(run).fingerprint(), words=words_of(run))
+        opening = RevealRequest(run="run", digest=configuration_of(run).fingerprint(), words=words_of(run))
         curator = bench._gate.curator.of["run"]  # type: ignore[attr-defined]
         monkeypatch.setattr(curator, "_randomness", RandomSource.seeded(1))
         with pytest.raises(ConfigurationMismatch, match="has no share of the order"):
