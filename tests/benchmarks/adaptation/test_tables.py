@@ -25,7 +25,7 @@ from benchmarks.adaptation.paper import ACCURACY, RELATIVE_ERROR
 from benchmarks.adaptation.points import Point, points
 from benchmarks.adaptation.splits import resampled, split
 from benchmarks.adaptation.tables import scores, table
-from benchmarks.adaptation.unconverged import descend
+from benchmarks.adaptation.unconverged import as_printed, descend
 from benchmarks.figures.store import Row
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
@@ -358,6 +358,13 @@ def test_gradient_descent_is_least_squares_in_the_end_and_not_before(generator):
     few, many = (descend(features, responses, np.full(200, 1.0 / 200), steps) for steps in (10, 20_000))
     np.testing.assert_allclose(many, exact, atol=1e-8)
     assert np.linalg.norm(few - exact) > 0.5
+    shares = np.full(200, 1.0 / 200)
+    averages = [as_printed(features, responses, shares, 2.0, steps) for steps in (100, 10_000)]
+    errors = [float(np.mean((features @ weights - responses) ** 2)) for weights in (*averages, exact)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[1] - errors[2] < 0.1 * (errors[0] - errors[2])
+    inside = as_printed(features, responses, shares, 0.5, 10_000)
+    assert 0.45 < np.linalg.norm(inside) <= 0.5
 
 
 @for_each("task", ["regression", "classification"])
