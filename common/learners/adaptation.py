@@ -41,6 +41,11 @@ class AlgorithmFields(Value):
 
     Attributes:
         alpha: In (0, 1): what the source weighs in the reference p = (alpha/m, (1 - alpha)/n).
+        alpha_from: ``given``, or ``discrepancy``: the weight of the source is then what minimises the part of Theorem
+            B.1 that depends on it, for the private estimate of the discrepancy, and ``alpha`` at most.
+        one_sided: Whether the discrepancy is sup_w L(target, w) - L(source, w), which is all that Theorem B.1's proof
+            needs, in the place of its absolute value.
+        local: The discrepancy is over the w within this distance of the public side's own fit; null: over the ball.
         kappa_1, kappa_2, kappa_inf: At least 0 (lambda in problem (7)): against weights away from p, against few
             effective records, against single large weights.
         iterations: T.
@@ -58,6 +63,9 @@ class AlgorithmFields(Value):
     """
 
     alpha: float = Field(gt=0, lt=1)
+    alpha_from: Literal["given", "discrepancy"] = "given"
+    one_sided: bool = False
+    local: float | None = Field(default=None, gt=0, le=1e6)
     kappa_1: float = Field(default=1.0, ge=0, le=1e9)
     kappa_2: float = Field(default=1.0, ge=0, le=1e9)
     kappa_inf: float = Field(default=0.0, ge=0, le=1e9)
@@ -70,6 +78,12 @@ class AlgorithmFields(Value):
     spread: float = Field(default=0.25, gt=0, le=1e6)
     sharpness: float | None = Field(default=None, gt=0)
     start: Literal["zero", "public"] = "zero"
+
+    @model_validator(mode="after")
+    def _local_is_inside(self) -> Self:
+        if self.local is not None and self.local > self.radius:
+            raise ValueError(f"local = {self.local:g} must be at most radius = {self.radius:g}")
+        return self
 
 
 class ConvexFields(AlgorithmFields):

@@ -128,20 +128,21 @@ def solve(domains: Domains, settings: DescentSettings, mu: float | None, source:
     with threadpool_limits(1, "blas"):  # products of matrices depend on the number of threads in their last digits
         settings = settings.clipped(domains)
         prepared = prepare(domains, settings, mu, source)
+        settings = settings.weighted(domains.sizes, prepared.discrepancy)
         steps = settings.printed_steps(prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
         return descend(settings, prepared, steps, *settings.iterates(source), source.derive("noise"))
 
 
 def prepare(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Prepared:
     """Calibrate the noise, bring records within public bounds, and estimate the discrepancy with its part of mu."""
-    first, noise = None, (0.0, 0.0)
-    if mu is not None:
-        first, rest = split(settings, mu)
-        noise = settings.noise(domains, rest)
+    first, rest = (None, None) if mu is None else split(settings, mu)
+    if rest is not None:
+        settings.check_mu(rest)
     domains = domains.bounded(settings.norm)
     opening = settings.opening(domains, source)
     found = settings.discrepancy(domains, opening, first, source.derive("discrepancy"))
-    return Prepared(domains, found, noise, opening)
+    settings = settings.weighted(domains.sizes, found)
+    return Prepared(domains, found, (0.0, 0.0) if rest is None else settings.noise(domains, rest), opening)
 
 
 def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:

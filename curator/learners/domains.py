@@ -297,10 +297,19 @@ def greatest_loss(loss: Loss, radius: float, norm: float) -> float:
     return (scores + 1.0) ** 2 if loss == "squared" else scores
 
 
-def discrepancy(domains: Domains, radius: float, norm: float, loss: Loss = "squared") -> Greatest:
+def discrepancy(
+    domains: Domains,
+    radius: float,
+    norm: float,
+    loss: Loss = "squared",
+    *,
+    one_sided: bool = False,
+    around: Floats | None = None,
+) -> Greatest:
     """Return sup_w |L(target, w) - L(source, w)| over ||w|| <= ``radius``, certified; an upper bound for logistic loss.
 
-    The domains are within public bounds, ||x|| <= ``norm`` and |y| <= 1.
+    The domains are within public bounds, ||x|| <= ``norm`` and |y| <= 1. ``one_sided``: without the absolute value.
+    ``around``: the *local* discrepancy, over ||w - around|| <= ``radius``: the same quadratic functions of w - around.
 
     *Squared loss.* The difference of two mean squared losses of w.x is quadratic in w, so both signs are trust-region
     problems, solved to their global greatest value. The paper solves them by DCA, which stops at points that are only
@@ -315,13 +324,16 @@ def discrepancy(domains: Domains, radius: float, norm: float, loss: Loss = "squa
         ArithmeticError: If the certificate is wider than :data:`TOLERANCE` of the greatest loss. No input within the
             bounds does that (sums of N d products lose less than N d 2^-53).
     """
-    greatest = greatest_loss(loss, radius, norm)
+    reach = _reach(radius, around)
+    greatest = greatest_loss(loss, reach, norm)
     source, target = (_moments(side, loss) for side in (domains.source, domains.target))
-    first, second = (1.0, 1.0) if loss == "squared" else curvatures(radius * norm)
+    first, second = (1.0, 1.0) if loss == "squared" else curvatures(reach * norm)
     found = max(
         (
-            greatest_on_ball(first * upper[0] - second * lower[0], upper[1] - lower[1], upper[2] - lower[2], radius)
-            for upper, lower in ((target, source), (source, target))
+            _greatest_around(
+                first * upper[0] - second * lower[0], upper[1] - lower[1], upper[2] - lower[2], radius, around
+            )
+            for upper, lower in ((target, source), (source, target))[: 1 if one_sided else 2]
         ),
         key=lambda side: side.value,
     )
@@ -353,16 +365,41 @@ def sensitivity(domains: Domains, radius: float, norm: float, loss: Loss = "squa
 
 
 def private_discrepancy(
-    domains: Domains, radius: float, norm: float, mu: float | None, source: RandomSource, loss: Loss = "squared"
+    domains: Domains,
+    radius: float,
+    norm: float,
+    mu: float | None,
+    source: RandomSource,
+    loss: Loss = "squared",
+    *,
+    one_sided: bool = False,
+    around: Floats | None = None,
 ) -> float:
     """Estimate the discrepancy: mu-GDP for the private side (replace one), in [0, B].
 
     Gaussian noise of deviation sensitivity/mu on a public grid, then clipped (post-processing).
     Without a mu it is the exact value: not private.
     """
-    value = discrepancy(domains, radius, norm, loss).value
-    moved = 0.0 if mu is None else sensitivity(domains, radius, norm, loss)
-    return private_value(value, greatest_loss(loss, radius, norm), moved, mu, source)
+    value = discrepancy(domains, radius, norm, loss, one_sided=one_sided, around=around).value
+    reach = _reach(radius, around)
+    moved = 0.0 if mu is None else sensitivity(domains, reach, norm, loss)
+    return private_value(value, greatest_loss(loss, reach, norm), moved, mu, source)
+
+
+def _reach(radius: float, around: Floats | None) -> float:
+    """Return a bound on ||w|| over the ball: public where its centre is."""
+    return radius if around is None else (radius + float(np.linalg.norm(around))) * (1.0 + 2.0**-40)
+
+
+def _greatest_around(
+    quadratic: Floats, linear: Floats, constant: float, radius: float, around: Floats | None
+) -> Greatest:
+    if around is None:
+        return greatest_on_ball(quadratic, linear, constant, radius)
+    bent = quadratic @ around
+    constant += float(around @ bent - 2.0 * (linear @ around))
+    found = greatest_on_ball(quadratic, linear - bent, constant, radius)
+    return found._replace(point=found.point + around)
 
 
 def private_value(value: float, greatest: float, moved: float, mu: float | None, source: RandomSource) -> float:

@@ -76,6 +76,10 @@ class NetworkBounds(Bounds):
         return self.greatest
 
     @property
+    def complexity(self) -> float:
+        return 0.0  # no bound of a network's complexity is used: alpha is chosen without that term
+
+    @property
     def slope(self) -> float:
         whole = math.sqrt(2.0) * math.hypot(self._before, self._behind)
         return whole if self.gradient_clip is None else min(whole, self.gradient_clip)
@@ -105,9 +109,9 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
     it does not: privacy stays, the point is one at which the shortened gradients balance.
 
     **Discrepancy.** The greatest |L_target(w) - L_source(w)| over all w of a network is out of reach. It is taken over
-    a public finite set of parameters, the start and 15 random points at a tenth of Lambda: the *local* discrepancy of
-    the paper's Section 2, a lower bound of the discrepancy. Losses are within [0, B], so replacing a record moves each
-    difference, and their maximum, by B/n at most.
+    a public finite set of parameters, the start and 15 random points at a tenth of Lambda, or ``local``: the *local*
+    discrepancy of the paper's Section 2, a lower bound of the discrepancy. Losses are within [0, B], so replacing a
+    record moves each difference, and their maximum, by B/n at most.
     """
 
     loss: ClassVar[Loss] = "cross-entropy"
@@ -140,14 +144,15 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
         greatest, found = self.bounds.greatest, 0.0
         for weights in self._tried(opening, source.derive("tried")):
             source_loss, target_loss = (self.mean_loss(weights, side) for side in (domains.source, domains.target))
-            found = max(found, abs(target_loss - source_loss))
+            found = max(found, target_loss - source_loss, 0.0 if self.one_sided else source_loss - target_loss)
         moved = greatest / domains.people + 2.0 * TOLERANCE * greatest  # a mean of doubles loses less than eta
         return private_value(found, greatest, moved, mu, source)
 
     def _tried(self, opening: Opening, source: RandomSource) -> list[Floats]:
         centre = np.asarray(opening.start)
         around = source.normals(_TRIED * len(centre)).reshape(_TRIED, -1)
-        around *= _AROUND * self.radius / np.linalg.norm(around, axis=1)[:, None]
+        distance = _AROUND * self.radius if self.local is None else self.local
+        around *= distance / np.linalg.norm(around, axis=1)[:, None]
         around[0] = 0.0
         return [self._inside(centre + step) for step in around]
 

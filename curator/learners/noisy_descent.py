@@ -25,6 +25,8 @@ from curator.learners.domains import Domains, Loss, fit_public, private_discrepa
 from curator.mechanisms.gaussian_noise import whole_normals
 
 _ROUNDED = 1.0 + 2.0**-12  # records and slopes are kept in single precision: so much longer may a row's part be
+_ETA = 0.05  # with what probability Theorem B.1 may fail, where it decides alpha
+MIN_ALPHA = 2.0**-20  # least weight of the source that is chosen
 HARD = 1e300  # A softmax so sharp that it is the maximum
 
 
@@ -68,6 +70,11 @@ class Bounds:
         """G: greatest norm of a record's gradient; the logistic slope is 1/(1 + e^-most) at most."""
         slope = 2.0 * self.most if self.loss == "squared" else 1.0 / (1.0 + math.exp(-self.most))
         return slope * self.norm
+
+    @property
+    def complexity(self) -> float:
+        """Of the losses of all w, over the Euclidean length of the weights (see :meth:`DescentSettings.weighted`)."""
+        return self.slope * self.radius
 
     @property
     def smoothness(self) -> float:
@@ -129,7 +136,35 @@ class DescentSettings(AlgorithmSettings):
 
     def discrepancy(self, domains: Domains, opening: Opening, mu: float | None, source: RandomSource) -> float:
         """Return the estimate of the discrepancy that the source's rows bear: mu-GDP for the private side."""
-        return private_discrepancy(domains, self.radius, self.norm, mu, source, self.loss)
+        radius, around = self.radius, None
+        if self.local is not None:
+            radius = self.local
+            around = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm).weights
+        side = self.one_sided
+        return private_discrepancy(domains, radius, self.norm, mu, source, self.loss, one_sided=side, around=around)
+
+    def weighted(self, sizes: tuple[int, int], discrepancy: float) -> Self:
+        """Return the same settings with the source's weight that ``alpha_from: discrepancy`` stands for.
+
+        Theorem B.1 with q = p holds with probability 1 - eta for all w, and what of its right side depends on alpha,
+        beside the mean losses, is
+
+            alpha d + ||p|| (2 c + B sqrt(ln(2/eta)/2)),   ||p||^2 = alpha^2/m + (1 - alpha)^2/n,
+
+        c ||p|| a bound on the weighted Rademacher complexity (Talagrand: G Lambda for w.x). It is convex in alpha. Its
+        minimum, by bisection of its slope, is a function of public numbers and of the released d: post-processing. The
+        noise is calibrated for it afterwards, so every later release is as private as for an alpha that was given.
+        """
+        if self.alpha_from == "given":
+            return self
+        (m, n), width = sizes, self.bounds.width * math.sqrt(math.log(2.0 / _ETA) / 2.0)
+        factor, low, high = 2.0 * self.bounds.complexity + width, MIN_ALPHA, self.alpha
+        for _ in range(60):
+            alpha = (low + high) / 2.0
+            length = math.hypot(alpha / math.sqrt(m), (1.0 - alpha) / math.sqrt(n))
+            falls = discrepancy + factor * (alpha / m - (1.0 - alpha) / n) / length < 0.0
+            low, high = (alpha, high) if falls else (low, alpha)
+        return self.model_copy(update={"alpha": high})
 
     def opening(self, domains: Domains, source: RandomSource) -> Opening:
         """Return where w begins: a function of the public side alone."""

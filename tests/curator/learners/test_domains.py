@@ -387,3 +387,78 @@ def test_whitening_takes_nothing_from_the_private_side():
     alone = learner._side(own.take(np.array([0])), scaling=scaling)
     assert alone.features[0] == pytest.approx(moved[0], rel=1e-12)  # each row by itself
     assert np.mean(np.linalg.norm(learner._side(public, scaling=scaling).features[:, :3], axis=1) < 1.0) > 0.7
+
+
+@for_each("loss", ["squared", "logistic"])
+def test_the_one_sided_discrepancy_is_one_of_the_two_signs(loss):
+    given = domains(m=40, n=30, labels=loss == "logistic")
+    swapped = Domains(given.target, given.source)
+    one, other = (discrepancy(pair, 1.0, 1.0, loss, one_sided=True).value for pair in (given, swapped))
+    assert max(one, other) == discrepancy(given, 1.0, 1.0, loss).value
+    assert one != other
+    draw, found = np.random.default_rng(1), -np.inf
+    for _ in range(2000):
+        weights = draw.normal(size=4)
+        weights *= draw.uniform() ** 0.25 / np.linalg.norm(weights)
+        losses = [mean_loss(side, weights, loss) for side in (given.source, given.target)]
+        found = max(found, losses[1] - losses[0])
+    assert found <= one
+    if loss == "squared":
+        assert found > 0.9 * one
+
+
+def test_alpha_from_the_discrepancy_minimises_theorem_b_1_s_bound_and_is_at_most_the_one_given():
+    chosen = ConvexSettings(alpha=0.9, alpha_from="discrepancy")
+    bounds, sizes = chosen.bounds, (300, 200)
+    factor = 2.0 * bounds.slope * chosen.radius + bounds.width * np.sqrt(np.log(40.0) / 2.0)
+
+    def bound(alpha, d):
+        return alpha * d + factor * np.hypot(alpha / np.sqrt(sizes[0]), (1.0 - alpha) / np.sqrt(sizes[1]))
+
+    grid = np.linspace(1e-6, 0.9, 20_001)
+    found = [chosen.weighted(sizes, d).alpha for d in (0.0, 0.2, 0.5, 1.0, 4.0)]
+    for d, alpha in zip((0.0, 0.2, 0.5, 1.0, 4.0), found, strict=True):
+        assert bound(alpha, d) <= bound(grid, d).min() + 1e-9
+    assert found == sorted(found, reverse=True)
+    assert found[0] == pytest.approx(300 / 500)  # without a discrepancy every record weighs the same
+    assert chosen.model_copy(update={"alpha": 0.4}).weighted(sizes, 0.0).alpha == pytest.approx(0.4)
+    assert ConvexSettings(alpha=0.9).weighted(sizes, 0.5).alpha == 0.9
+
+
+def test_alpha_is_a_function_of_the_released_estimate_and_everything_after_is_as_if_it_were_given():
+    given = domains(m=300, n=200)
+    common = {"iterations": 50, "radius": 1.0, "one_sided": True}
+    chosen = ConvexSettings(alpha=0.9, alpha_from="discrepancy", **common)
+    estimate = prepare(given, chosen, 1.0, SOURCE).discrepancy
+    alpha = chosen.weighted(given.sizes, estimate).alpha
+    assert 1e-3 < alpha < 0.6
+    fixed = ConvexSettings(alpha=alpha, **common)
+    assert prepare(given, fixed, 1.0, SOURCE).noise == prepare(given, chosen, 1.0, SOURCE).noise
+    assert np.array_equal(solve(given, fixed, 1.0, SOURCE).weights, solve(given, chosen, 1.0, SOURCE).weights)
+
+
+@for_each("loss", ["squared", "logistic"])
+def test_the_local_discrepancy_is_that_of_a_ball_around_the_public_fit_and_moves_by_its_own_sensitivity(loss):
+    given, centre = domains(m=40, n=30, labels=loss == "logistic"), np.array([0.3, -0.2, 0.1, 0.0])
+    local = discrepancy(given, 0.2, 1.0, loss, one_sided=True, around=centre)
+    draw, found = np.random.default_rng(1), -np.inf
+    for _ in range(1000):
+        step = draw.normal(size=4)
+        weights = centre + 0.2 * step / np.linalg.norm(step)
+        losses = [mean_loss(side, weights, loss) for side in (given.source, given.target)]
+        found = max(found, losses[1] - losses[0])
+    assert found <= local.value
+    assert found == pytest.approx(local.value, abs=0.02)
+    assert np.linalg.norm(local.point - centre) <= 0.2 + 1e-12
+    assert local.value < discrepancy(given, 1.0, 1.0, loss, one_sided=True).value
+    reach = 0.2 + float(np.linalg.norm(centre))
+    for number in range(20):
+        row = draw.normal(size=4)
+        other = replaced(given, (row / np.linalg.norm(row)).tolist(), 1.0 if number % 2 else -1.0)
+        moved = abs(discrepancy(other, 0.2, 1.0, loss, one_sided=True, around=centre).value - local.value)
+        assert moved <= sensitivity(given, reach, 1.0, loss)
+
+
+def mean_loss(side, weights, loss):
+    scores = side.features @ weights
+    return np.mean((scores - side.responses) ** 2 if loss == "squared" else np.logaddexp(0.0, -side.responses * scores))
