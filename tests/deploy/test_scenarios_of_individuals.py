@@ -92,13 +92,14 @@ SMALL: dict[str, tuple[str, ...]] = {
     "reverse-adaptation": FEW,
     "select-then-estimate": small_of("select-then-estimate", LOUD, "alpha=0.4", "beta=0.45"),
     "sparse": FEW,
+    "transfer-classes": FEW,
     "two-laws": (),
 }  # fmt: skip
 """What makes each shipped scenario small."""
 VARIANTS = {
     *("adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
     *("domain-adaptation", "domain-adaptation-nonconvex", "flights", "model-agnostic-transfer"),
-    *("blender-pairs", "parity-and-threshold", "two-laws"),
+    *("blender-pairs", "parity-and-threshold", "transfer-classes", "two-laws"),
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
 SAME = set(SMALL) - {"adult", "adult-biased", "blender", "blender-pairs", "flights", "local-gradient", "portfolio"}
