@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 from common.core.arrays import AnyArray, Floats
 from common.learners.adaptation import NetworkAdapSettings, NetworkFields
@@ -206,7 +205,7 @@ class Shape(NamedTuple):
     def gradient(self, weights: Floats, features: Floats, wanted: Floats) -> tuple[float, Floats]:
         """Return the mean cross-entropy of rows whose classes are ``wanted``, one-hot (n, C), and its gradient."""
         before, scores = self.forward(weights, features)
-        totals = logsumexp(scores, axis=1)
+        totals = np.logaddexp.reduce(scores, axis=1)
         known = wanted.sum(axis=1)  # 0 for a row without a class
         wrong = (np.exp(scores - totals[:, None]) * known[:, None] - wanted) / len(features)
         loss = float((known * totals - (scores * wanted).sum(axis=1)).mean())
@@ -222,7 +221,7 @@ def _losses(scores: Floats, responses: Floats) -> Floats:
     classes = np.rint(responses * _CODES).astype(np.int64)
     known = (classes >= 0) & (classes < scores.shape[1])
     own = np.take_along_axis(scores, np.where(known, classes, 0)[:, None], axis=1)[:, 0]
-    return np.where(known, logsumexp(scores, axis=1) - own, 0.0)
+    return np.where(known, np.logaddexp.reduce(scores, axis=1) - own, 0.0)
 
 
 def _public_fit(side: DomainSide, shape: Shape, start: Floats) -> Floats:
