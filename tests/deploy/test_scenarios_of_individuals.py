@@ -102,7 +102,17 @@ VARIANTS = {
     *("blender-pairs", "parity-and-threshold", "transfer-classes", "two-laws"),
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
-SAME = set(SMALL) - {"adult", "adult-biased", "blender", "blender-pairs", "flights", "local-gradient", "portfolio"}
+NOISY = {
+    "adult",
+    "adult-biased",
+    "blender",
+    "blender-pairs",
+    "flights",
+    "local-gradient",
+    "portfolio",
+    "transfer-classes",
+}
+SAME = set(SMALL) - NOISY
 """The others' answers depend on the agents' noise, of which each individual has its own."""
 
 
