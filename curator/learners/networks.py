@@ -20,7 +20,7 @@ from common.numerics.randomness import RandomSource
 from curator.learners.adaptation import AdaptationLearner, NonconvexSettings
 from curator.learners.base import LEARNERS, CallSizes
 from curator.learners.domains import TOLERANCE, Domains, DomainSide, Loss, Whitening, private_value
-from curator.learners.noisy_descent import Bounds, Forces, Opening, Rows, moved_scale
+from curator.learners.noisy_descent import Bounds, Forces, Beginning, Rows, moved_scale
 from curator.mechanisms.access import Access
 
 _CODES = float(MAX_CLASSES)  # class c is the response c/64, which is exact and within [-1, 1]; none is -1/64
@@ -132,14 +132,14 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
             move_network_rows(side, weights, shape, bounds.slope, bounds.greatest, sums, force)
         return sums.astype(np.float64)
 
-    def opening(self, domains: Domains, source: RandomSource) -> Opening:
+    def opening(self, domains: Domains, source: RandomSource) -> Beginning:
         shape, public = self.shape(domains.dimension), domains.public
         weights = shape.random(self.norm, source.derive("start"))
         if self.start == "public":
             weights = _public_fit(public, shape, weights)
-        return Opening(self._inside(weights), math.inf, 1.0 / self.step)
+        return Beginning(self._inside(weights), math.inf, 1.0 / self.step)
 
-    def discrepancy(self, domains: Domains, opening: Opening, mu: float | None, source: RandomSource) -> float:
+    def discrepancy(self, domains: Domains, opening: Beginning, mu: float | None, source: RandomSource) -> float:
         greatest, found = self.bounds.greatest, 0.0
         for weights in self._tried(opening, source.derive("tried")):
             source_loss, target_loss = (self.mean_loss(weights, side) for side in (domains.source, domains.target))
@@ -147,7 +147,7 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
         moved = greatest / domains.people + 2.0 * TOLERANCE * greatest  # a mean of doubles loses less than eta
         return private_value(found, greatest, moved, mu, source)
 
-    def _tried(self, opening: Opening, source: RandomSource) -> list[Floats]:
+    def _tried(self, opening: Beginning, source: RandomSource) -> list[Floats]:
         centre = np.asarray(opening.start)
         around = source.normals(_TRIED * len(centre)).reshape(_TRIED, -1)
         distance = _AROUND * self.radius if self.local is None else self.local

@@ -90,7 +90,7 @@ class Steps(NamedTuple):
     target: float
 
 
-class Opening(NamedTuple):
+class Beginning(NamedTuple):
     """Where w begins (None: at 0), how far noise may take it in all, and the loss' smoothness there."""
 
     start: Floats | None
@@ -107,7 +107,7 @@ class Prepared(NamedTuple):
     domains: Domains
     discrepancy: float
     noise: tuple[float, float]
-    opening: Opening
+    opening: Beginning
 
 
 class Rows(NamedTuple):
@@ -134,7 +134,7 @@ class DescentSettings(AlgorithmSettings):
         """Return the same settings with the numbers that the public side decides: a function of no private record."""
         return self
 
-    def discrepancy(self, domains: Domains, opening: Opening, mu: float | None, source: RandomSource) -> float:
+    def discrepancy(self, domains: Domains, opening: Beginning, mu: float | None, source: RandomSource) -> float:
         """Return the estimate of the discrepancy that the source's rows bear: mu-GDP for the private side."""
         radius, around = self.radius, None
         if self.local is not None:
@@ -166,12 +166,12 @@ class DescentSettings(AlgorithmSettings):
             low, high = (alpha, high) if falls else (low, alpha)
         return self.model_copy(update={"alpha": high})
 
-    def opening(self, domains: Domains, source: RandomSource) -> Opening:
+    def opening(self, domains: Domains, source: RandomSource) -> Beginning:
         """Return where w begins: a function of the public side alone."""
         if self.start == "zero":
-            return Opening(None, self.radius, self.bounds.smoothness)
+            return Beginning(None, self.radius, self.bounds.smoothness)
         known = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
-        return Opening(known.weights, known.reach, self.bounds.smoothness)
+        return Beginning(known.weights, known.reach, self.bounds.smoothness)
 
     def pass_over(self, rows: list[Rows], weights: Floats, forces: list[Forces]) -> Floats:
         """Move the scales of both sides by one step; return the gradient in w, whole numbers of its unit's grid."""

@@ -362,9 +362,10 @@ def _interval(wire: Mapping[str, Any]) -> Interval:
 
 def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[Gauge]:
     agents, most = result["agents"], scenario.agents.answers
-    asked, enrolled, rounds = map(
-        _number_of, (agents.get("people", agents["asked"]), agents["enrolled"], result["iterations"])
-    )
+    people = agents.get(
+        "people", min(agents["asked"], agents["enrolled"])
+    )  # as long as a run goes on, answers asked for
+    asked, enrolled, rounds = map(_number_of, (people, agents["enrolled"], result["iterations"]))
     times = "once" if most == 1 else f"at most {most} times"
     note = f"a run asks each agent {times}; an individual's agent that was not asked keeps its budget"
     yield Gauge("agents asked", asked, enrolled, note)
