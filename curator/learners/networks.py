@@ -20,7 +20,7 @@ from common.numerics.randomness import RandomSource
 from curator.learners.adaptation import AdaptationLearner, NonconvexSettings
 from curator.learners.base import LEARNERS, CallSizes
 from curator.learners.domains import TOLERANCE, Domains, DomainSide, Loss, Whitening, private_value
-from curator.learners.noisy_descent import Bounds, Forces, Beginning, Rows, moved_scale
+from curator.learners.noisy_descent import Beginning, Bounds, Forces, Rows, moved_scale
 from curator.mechanisms.access import Access
 
 _CODES = float(MAX_CLASSES)  # class c is the response c/64, which is exact and within [-1, 1]; none is -1/64
