@@ -61,7 +61,10 @@ docs: .venv/installed-dev ## the documents as a site in build/docs, with pages o
 	@echo 'Open build/docs/index.html'
 
 # What goes on where it was stopped comes first; then the others, in the order of the alphabet.
-RESUMED := "figures 1" "figures 2" "figures 3" people synergy adaptation
+RESUMED := "figures 1" "figures 2" "figures 3" people synergy adaptation \
+    "figures 1 --procedure printed --points 10K-short 90K-short" "figures 1 --procedure authors --points 10K-short 90K-short" \
+    "figures 2 --procedure printed" "figures 2 --procedure authors" \
+    "figures 3 --procedure printed" "figures 3 --procedure authors"
 OTHERS = $(filter-out __init__ figures people synergy adaptation,$(sort \
     $(patsubst benchmarks/%.py,%,$(wildcard benchmarks/[a-z]*.py)) \
     $(patsubst benchmarks/%/__main__.py,%,$(wildcard benchmarks/*/__main__.py))))

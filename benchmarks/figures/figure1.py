@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures.base import Figure, Measured, Results
+from benchmarks.figures.base import Curve, Figure, Measured, Others, Procedure, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
+from benchmarks.figures.procedures import linear_svc, play, sgd_classifier
 from common.data.population import open_records
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.numerics.randomness import subseed
@@ -34,6 +35,8 @@ ORACLE, JUDGES = 1 << 16, 1 << 18
 """People of T who answer in every round; people of T who judge the last hypothesis."""
 WINDOW, GAIN = 200, 0.01
 EVERY = 20
+DRAWS, SHORT = 51_980, 20
+"""The learner's draws in a round; rounds after which a point called ``short`` is cut off."""
 
 
 def repeat(point: str, seed: int) -> Measured:
@@ -69,6 +72,49 @@ def repeat(point: str, seed: int) -> Measured:
         "last average": float(np.mean(losses[-WINDOW:])),
         "curve": [round(mean, 5) for mean in means],
     }
+
+
+def repeat_other(point: str, seed: int, procedure: Procedure) -> Measured:
+    """Run the printed or the authors' procedure; a point called ``short`` is cut off after :data:`SHORT` rounds.
+
+    Printed: LinearSVC, eta = alpha/8. The authors': SGDClassifier, eta = alpha, and 0.01 in the place of 0.02 for the
+    deviation of the ten coordinates of T. An answer is of fresh people in both.
+    """
+    thousands = int(point.removesuffix("-short").removesuffix("K"))
+    settings = [f"curator.n={thousands}000"]
+    if procedure == "authors":
+        settings += [f"{side}.distribution.sigma_target=0.01" for side in ("source", "target")]
+    chosen = loading.load("halfspace", settings)
+    n, alpha, short = thousands * 1000, chosen.alpha, point.endswith("-short")
+    people = open_records(chosen.source, None, subseed(seed, "source"), n).records(np.arange(n))
+    learn, eta = (linear_svc(DRAWS), alpha / 8.0) if procedure == "printed" else (sgd_classifier(DRAWS), alpha)
+
+    def ended(losses: list[float]) -> bool:
+        given_up = thousands <= GIVEN_UP and stalled(losses)
+        return losses[-1] <= 2.0 * alpha or given_up or (short and len(losses) == SHORT)
+
+    found = play(people, chosen.target, learn, eta, seed, ended)
+    judged = judge(found.hypothesis, open_records(chosen.target, None, subseed(seed, "truth"), JUDGES))
+    halted, cut = found.losses[-1] <= 2.0 * alpha, short and len(found.losses) == SHORT
+    return {
+        "status": "halted" if halted else "cut off" if cut else "given up",
+        "rounds": len(found.losses),
+        "loss": judged.loss,
+        "loss on negative": judged.on_negative,
+        "loss on positive": judged.on_positive,
+        "first loss": found.losses[0],
+        "least loss": min(found.losses),
+        "curve": [round(float(np.mean(found.losses[at : at + EVERY])), 5) for at in range(0, len(found.losses), EVERY)],
+        "each round": [round(value, 5) for value in found.losses[:SHORT]],
+    }
+
+
+def curve(measured: Measured) -> Curve:
+    """Return the rounds and the mistakes on T: each round's where a run is short, else averages."""
+    each = measured.get("each round", [])
+    if len(each) == measured["rounds"]:
+        return range(1, len(each) + 1), each
+    return _middles(measured), measured["curve"]
 
 
 def stalled(losses: list[float]) -> bool:
@@ -115,4 +161,5 @@ def _middles(measured: Measured) -> list[float]:
     return [start + (min(EVERY, measured["rounds"] - start) + 1) / 2 for start in starts]
 
 
-FIGURE = Figure("figure1", tuple(f"{size}K" for size in SIZES), repeat, draw)
+OTHERS = Others(("10K-short", "90K-short", "10K", "90K", "140K"), repeat_other, curve, 0.02)
+FIGURE = Figure("figure1", tuple(f"{size}K" for size in SIZES), repeat, draw, others=OTHERS)

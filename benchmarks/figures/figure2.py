@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures.base import Figure, Measured, Results
+from benchmarks.figures.base import Curve, Figure, Measured, Others, Procedure, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
+from benchmarks.figures.procedures import play, stopped_descent
 from common.data.population import open_records
 from common.local import losses
 from common.local.hypotheses.hypothesis import Hypothesis
@@ -21,6 +22,8 @@ from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.scenario import loading
 from common.scenario.scenario import settled
+from curator.learners.base import parse_learner
+from curator.learners.half_spaces import Sgd
 from deploy.simulation import conduct
 
 SIZES = (75, 100, 125, 150, 175, 200)
@@ -69,6 +72,46 @@ def repeat(point: str, seed: int) -> Measured:
     }
 
 
+def repeat_other(point: str, seed: int, procedure: Procedure) -> Measured:
+    """Run the printed or the authors' procedure to the halt, or for the scenario's most rounds.
+
+    Both stop the learner where the weighted sample's mistakes are at most alpha, and ask fresh people of T. Printed:
+    the test is on the loss that Appendix D writes down; the authors': on mistakes.
+    """
+    chosen = settled(loading.load("ball-paper-nonprivate", [f"curator.n={point.removesuffix('K')}000"]))
+    n, most = chosen.curator.n, chosen.curator.rounds
+    learner = parse_learner(chosen.curator.learner)
+    assert isinstance(learner, Sgd)
+    people = open_records(chosen.source, None, subseed(seed, "source"), n).records(np.arange(n))
+    learn = stopped_descent(learner, chosen.alpha)
+    level = 2.0 * chosen.alpha
+
+    def ended(found: list[float]) -> bool:
+        return found[-1] <= level or len(found) == most
+
+    tested: losses.Loss = "perceptron" if procedure == "printed" else "zero-one"
+    found = play(people, chosen.target, learn, chosen.curator.eta, seed, ended, tested)
+    judges = open_records(chosen.target, None, subseed(seed, "truth"), JUDGES).records(np.arange(JUDGES))
+    hinge, mistaken = (_loss(kind, found.hypothesis, judges) for kind in ("perceptron", "zero-one"))
+    total = len(found.losses)
+    rounds = [*range(1, total, EVERY), total]
+    return {
+        "status": "done" if found.losses[-1] <= level else "exhausted",
+        "rounds": total,
+        "rounds at the start": found.same,
+        "hinge": hinge,
+        "mistakes": mistaken,
+        "least mistakes on the way": min(found.mistakes),
+        "curve": [rounds, [round(found.losses[r - 1], 5) for r in rounds], [found.mistakes[r - 1] for r in rounds]],
+    }
+
+
+def curve(measured: Measured) -> Curve:
+    """Return rounds and mistakes on T."""
+    rounds, _, mistakes = measured["curve"]
+    return rounds, mistakes
+
+
 def draw(results: Results, path: Path) -> None:
     """Draw the three panels of the paper: loss at the halt, rounds, losses along the run."""
     labels = list(results)
@@ -93,4 +136,5 @@ def _loss(kind: losses.Loss, hypothesis: Hypothesis, records: Records) -> float:
     return float(losses.evaluate(kind, hypothesis, records).mean())
 
 
-FIGURE = Figure("figure2", tuple(f"{size}K" for size in SIZES), repeat, draw)
+OTHERS = Others(tuple(f"{size}K" for size in SIZES), repeat_other, curve, 0.02)
+FIGURE = Figure("figure2", tuple(f"{size}K" for size in SIZES), repeat, draw, others=OTHERS)

@@ -9,10 +9,11 @@ sample itself, 0.0001.
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
-from benchmarks.figures.base import Figure, Measured, Results
+from benchmarks.figures.base import Curve, Figure, Measured, Others, Procedure, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.data.population import open_records
 from common.local.hypotheses.hypothesis import Hypothesis
@@ -29,6 +30,8 @@ DIAMETERS = (1, 3, 6)
 FULL, SMALL = 324_700_000, 14_000_000
 JUDGES = 400_000
 """People of T on whom every hypothesis is judged."""
+WIDTH, SIGMA = 9, math.sqrt(0.2)
+"""Coordinates of a hypothesis; deviation of the noise on each, sqrt(20) L."""
 MAX_ROUNDS = 40
 """Rounds after which a repetition is given up."""
 
@@ -43,7 +46,7 @@ POINTS = {name(steps, diameter, SMALL): (steps, diameter, SMALL) for diameter in
 }
 
 
-def repeat(point: str, seed: int) -> Measured:
+def repeat(point: str, seed: int, procedure: Procedure = "tandem") -> Measured:
     """Run once to the halt, or for :data:`MAX_ROUNDS` rounds, and judge every hypothesis."""
     steps, diameter, n = POINTS[point]
     settings = (
@@ -51,6 +54,7 @@ def repeat(point: str, seed: int) -> Measured:
         f"curator.learner.steps={steps}000000",
         f"curator.learner.diameter={diameter}.0",
         f"curator.rounds={MAX_ROUNDS}",
+        *step_settings(procedure, float(diameter)),
     )
     chosen = settled(loading.load("ball-paper-size", list(settings)))
     judges = open_records(chosen.target, None, subseed(seed, "truth"), JUDGES)
@@ -73,6 +77,33 @@ def repeat(point: str, seed: int) -> Measured:
         "run seconds": round(time.perf_counter() - began - watching, 2),
         "curve": losses,
     }
+
+
+def step_settings(procedure: Procedure, diameter: float) -> tuple[str, ...]:
+    """Return settings of the learner for which step r is the procedure's; the box makes D nothing but the step's size.
+
+    Printed: D/(sigma sqrt(r)), where ours is D/(sqrt(L^2 + sigma^2 dim) sqrt(r)). The authors' is that with the
+    intercept's feature 1, whose gradient is 1 in size, and the same noise, of L = 0.1: it no longer covers a gradient.
+    """
+    if procedure == "tandem":
+        return ()
+    clip, feature = (0.1, None) if procedure == "printed" else (math.hypot(0.1, 1.0), -1.0)
+    noise = SIGMA / clip
+    longer = math.sqrt(1.0 / noise**2 + WIDTH) * diameter
+    settings = (f"curator.learner.diameter={longer!r}",)
+    if feature is None:
+        return settings
+    more = (
+        f"curator.learner.intercept={feature}",
+        f"curator.learner.clip={clip!r}",
+        f"curator.learner.noise={noise!r}",
+    )
+    return settings + more
+
+
+def curve(measured: Measured) -> Curve:
+    """Return rounds and mistakes on T."""
+    return range(1, len(measured["curve"]) + 1), measured["curve"]
 
 
 def draw(results: Results, path: Path) -> None:
@@ -99,4 +130,5 @@ def draw(results: Results, path: Path) -> None:
         right.set_xlabel("round (lines: R = 50M, dashed: 75M, dotted: 100M)")
 
 
-FIGURE = Figure("figure3", tuple(POINTS), repeat, draw)
+OTHERS = Others(tuple(name(steps, 3, SMALL) for steps in STEPS), repeat, curve, 0.16)
+FIGURE = Figure("figure3", tuple(POINTS), repeat, draw, others=OTHERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+
+from benchmarks.figures.base import Curve
 
 COLOURS = ("#0b6e99", "#d1495b", "#edae49", "#66a182", "#6b4e9b", "#2e4057", "#8d6a4f", "#999999")
 
@@ -75,3 +77,19 @@ def band(
     axis.fill_between(grid, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)
     marker = "o" if len(grid) == 1 else None
     axis.plot(grid, values.mean(axis=0), color=colour, label=label, linestyle=style, marker=marker, linewidth=1.5)
+
+
+def columns(path: Path, drawn: Mapping[str, Mapping[str, list[Curve]]], level: float) -> None:
+    """Draw mistakes on T along the run, a column a procedure, which the title names with its repetitions."""
+    titles = [f"{name}: {sum(map(len, points.values()))} repetitions" for name, points in drawn.items()]
+    with panels(path, titles) as axes:
+        for axis, points in zip(axes, drawn.values(), strict=True):
+            for index, (point, curves) in enumerate(points.items()):
+                if curves:
+                    band(axis, curves, COLOURS[index % len(COLOURS)], point)
+            axis.axhline(level, color="black", linewidth=0.8, linestyle="--")
+            axis.set_ylim(bottom=0.0)
+            axis.set_xlabel("round")
+            axis.set_ylabel("mistakes on T")
+            if points:
+                axis.legend(frameon=False, fontsize=7)

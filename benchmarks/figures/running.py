@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
-from benchmarks.figures.base import Figure
+from benchmarks.figures.base import Figure, Procedure
 from benchmarks.figures.store import Row
 from common.core.errors import BadInput
 from common.core.machine import processors
@@ -18,14 +18,23 @@ from common.core.machine import processors
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def missing(figure: Figure, points: Iterable[str], repetitions: int, rows: list[Row]) -> list[tuple[str, int]]:
+def missing(
+    figure: Figure, points: Iterable[str], repetitions: int, rows: list[Row], procedure: Procedure = "tandem"
+) -> list[tuple[str, int]]:
     """Return what is still to be measured: the first repetition of every point, then the second, and so on."""
-    done = {(row.point, row.repetition) for row in rows}
-    wanted = [(point, number) for number in range(repetitions) for point in figure.points if point in set(points)]
+    done = {(row.point, row.repetition) for row in rows if row.procedure == procedure}
+    grid = [point for point in figure.points_of(procedure) if point in set(points)]
+    wanted = [(point, number) for number in range(repetitions) for point in grid]
     return [task for task in wanted if task not in done]
 
 
-def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callable[[Row], None]) -> None:
+def run(
+    figure: Figure,
+    tasks: list[tuple[str, int]],
+    workers: int,
+    keep: Callable[[Row], None],
+    procedure: Procedure = "tandem",
+) -> None:
     """Measure the tasks, and keep each result as soon as it is there.
 
     What was measured stays when this is interrupted or killed; work that had begun is lost.
@@ -45,7 +54,7 @@ def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callab
         try:
             while True:
                 for point, number in waiting:
-                    running.add(pool.submit(_measure, figure, point, number))
+                    running.add(pool.submit(_measure, figure, point, number, procedure))
                     if len(running) == workers:
                         break
                 if not running:
@@ -84,8 +93,8 @@ def end_with_parent() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _measure(figure: Figure, point: str, repetition: int) -> Row:
+def _measure(figure: Figure, point: str, repetition: int, procedure: Procedure) -> Row:
     seed = figure.seed(point, repetition)
     began = time.perf_counter()
-    measured = figure.repeat(point, seed)
-    return Row(point, repetition, seed, round(time.perf_counter() - began, 3), measured)
+    measured = figure.measure(point, seed, procedure)
+    return Row(point, repetition, seed, round(time.perf_counter() - began, 3), measured, procedure)

@@ -11,19 +11,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures.base import Measured
+from benchmarks.figures.base import Measured, Procedure
 from common.core.errors import BadData, BadInput
 
 
 @dataclass(frozen=True)
 class Row:
-    """One repetition of one point: what it measured, and the wall-clock seconds that it took."""
+    """One repetition of one point by a procedure: what it measured, and the wall-clock seconds that it took."""
 
     point: str
     repetition: int
     seed: int
     seconds: float
     measured: Measured
+    procedure: Procedure = "tandem"
 
 
 class JsonLines:

@@ -7,22 +7,22 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.figures.base import Figure, Results
+from benchmarks.figures.base import Figure, Procedure, Results
 from benchmarks.figures.store import Row
 
 
-def grouped(figure: Figure, rows: list[Row]) -> Results:
-    """Return what was measured by point, in the figure's order, each point by repetition."""
-    ordered = sorted(rows, key=lambda row: row.repetition)
-    groups = {point: [row.measured for row in ordered if row.point == point] for point in figure.points}
+def grouped(figure: Figure, rows: list[Row], procedure: Procedure = "tandem") -> Results:
+    """Return what a procedure measured by point, in the figure's order, each point by repetition."""
+    ordered = sorted((row for row in rows if row.procedure == procedure), key=lambda row: row.repetition)
+    groups = {point: [row.measured for row in ordered if row.point == point] for point in figure.points_of(procedure)}
     return {point: group for point, group in groups.items() if group}
 
 
-def summaries(figure: Figure, rows: list[Row]) -> list[dict[str, Any]]:
+def summaries(figure: Figure, rows: list[Row], procedure: Procedure = "tandem") -> list[dict[str, Any]]:
     """Return a summary of each point: its repetitions, and mean, deviation, least and most of each number."""
     found = []
-    for point, group in grouped(figure, rows).items():
-        seconds = [row.seconds for row in rows if row.point == point]
+    for point, group in grouped(figure, rows, procedure).items():
+        seconds = [row.seconds for row in rows if (row.point, row.procedure) == (point, procedure)]
         numbers = [key for key, value in group[0].items() if _is_number(value)]
         columns = {key: [m[key] for m in group if _is_number(m.get(key))] for key in numbers}
         found.append(

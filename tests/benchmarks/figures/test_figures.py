@@ -1,6 +1,7 @@
 """The figures measure what they say, on scenarios that are made small, and draw whatever is there."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -8,15 +9,24 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.figures import figure1, figure2, figure3
-from benchmarks.figures.base import Figure, Measured, Results
+from benchmarks.figures import figure1, figure2, figure3, procedures
+from benchmarks.figures.__main__ import main
+from benchmarks.figures.base import Curve, Figure, Measured, Others, Results
 from benchmarks.figures.plotting import band, boxes, panels
+from benchmarks.figures.procedures import stopped_descent, weighted_mistakes
 from benchmarks.figures.running import missing, run
 from benchmarks.figures.store import ResultFile, Row
 from common.core.errors import BadInput
+from common.local.losses import HypothesisLoss
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
 from common.scenario import loading
+from curator.learners.half_spaces import Sgd
+from curator.sample.base import LocalSample
+from curator.sample.reweighing import Reweighing
 from tests.tiers import for_each
 
 
@@ -124,7 +134,18 @@ def draw(results: Results, path: Path) -> None:
             band(right, [([1, 2, 3], m["curve"]) for m in group], "black", point)
 
 
-FIGURE = Figure("toy", ("quick", "slow"), repeat, draw, repetitions=4)
+def repeat_other(point: str, seed: int, procedure: str) -> Measured:
+    """Measure who was asked for it."""
+    return {**repeat(point, seed), "why": procedure}
+
+
+def toy_curve(measured: Measured) -> Curve:
+    """Return the three rounds."""
+    return [1, 2, 3], measured["curve"]
+
+
+OTHERS = Others(("quick",), repeat_other, toy_curve, 0.1)
+FIGURE = Figure("toy", ("quick", "slow"), repeat, draw, repetitions=4, others=OTHERS)
 DEADLY = Figure("deadly", ("deadly",), repeat, draw, repetitions=1)
 
 
@@ -185,3 +206,108 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert sorted(row.repetition for row in after) == list(range(8))
     assert json.loads(done.stdout)[0]["repetitions"] == 8
     assert {"toy.svg", "toy.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_procedures_are_kept_apart_in_one_file_and_drawn_side_by_side(tmp_path, capsys):
+    """A row without a procedure, as all were once stored, is Tandem's; measuring another one changes none of them."""
+    old = (
+        '{"point":"quick","repetition":0,"seed":5,"seconds":0.5,"measured":{"loss":0.25,"rounds":3,"curve":[1,1,1]}}\n'
+    )
+    (tmp_path / "toy.jsonl").write_text(old, "utf-8")
+    given = ["2", "--output", str(tmp_path), "--workers", "1", "--json", "--repetitions", "2"]
+    assert main([*given, "--procedure", "printed"], {2: __name__}) == 0
+    (summary,) = json.loads(capsys.readouterr().out)
+    assert (summary["point"], summary["repetitions"]) == ("quick", 2)
+    assert main([*given, "--draw-only"], {2: __name__}) == 0
+    (summary,) = json.loads(capsys.readouterr().out)
+    assert (summary["repetitions"], summary["loss"]["mean"]) == (1, 0.25)
+    rows = ResultFile(tmp_path / "toy.jsonl").rows()
+    assert [(row.procedure, row.repetition) for row in rows] == [("tandem", 0), ("printed", 0), ("printed", 1)]
+    assert rows[1].measured["why"] == "printed"
+    assert "printed: 2 repetitions" in (tmp_path / "toy-procedures.svg").read_text("utf-8")
+    with pytest.raises(SystemExit):
+        main([*given, "--procedure", "authors", "--points", "slow"], {2: __name__})
+
+
+def people_of(labels):
+    """Return squares of two coordinates: the ball of radius 1 in the first, and labels given for it."""
+    generator = np.random.default_rng(1)
+    features = generator.uniform(1.1, 2.0, (len(labels), 2)).astype(np.float32)
+    features[:, 0] += np.where(np.asarray(labels) > 0, 1.0, -features[:, 0])
+    return Records(features, np.asarray(labels, dtype=np.int8))
+
+
+DESCENT = Sgd(loss="perceptron", steps=3000, clip=4.0, noise=0.0, diameter=2.0, domain="box", intercept=-1.0, start=1.0)
+
+
+def test_the_printed_learner_stops_where_the_weighted_sample_says_so():
+    """With one negative of a hundred the start itself is good enough; weights on that one make the learner work."""
+    sample = LocalSample.of(people_of([1] * 99 + [-1]))
+    law, source = Reweighing(100, None, 1.0), RandomSource.seeded(1, "test")
+    learn = stopped_descent(DESCENT, 0.01)
+    first = learn(law.sampler(sample), source)
+    assert (first.weights, first.threshold) == ((1.0, 1.0), 1.0)
+    everybody = next(iter(sample.blocks(100)))
+    wrong = int(first.mistakes(everybody).sum())
+    assert wrong == 1
+    assert weighted_mistakes(law.sampler(sample), first) == pytest.approx(0.01)
+    law.update(sample, HypothesisLoss(first))
+    # e times the weight of every other record: e/(e + 99) of mistakes.
+    assert weighted_mistakes(law.sampler(sample), first) == pytest.approx(math.e / (math.e + 99.0))
+    second = learn(law.sampler(sample), source)
+    assert second != first
+    assert weighted_mistakes(law.sampler(sample), second) <= 0.01
+
+
+def test_descent_that_is_cut_into_pieces_takes_the_steps_of_descent_in_one(monkeypatch):
+    """A level that nobody reaches: only the looks at the weighted sample lie between the pieces, and cost nothing."""
+    people = people_of([1, -1] * 20)
+    everybody = LocalSample.of(people)
+    sampler = Reweighing(40, None, 1.0).sampler(everybody)
+    monkeypatch.setattr(type(sampler), "draws", lambda self, count, source: people.take(np.arange(count) % 40))
+    learner = Sgd(
+        loss="perceptron", steps=120, clip=10.0, noise=0.0, diameter=2.0, domain="box", intercept=-1.0, start=1.0
+    )
+    monkeypatch.setattr(procedures, "CHECKED", 40)
+    pieces = stopped_descent(learner, -1.0)(sampler, RandomSource.seeded(1, "test"))
+    monkeypatch.setattr(procedures, "CHECKED", 120)
+    assert stopped_descent(learner, -1.0)(sampler, RandomSource.seeded(1, "test")) == pieces
+    assert pieces.weights != (1.0, 1.0)
+
+
+def test_the_printed_step_is_a_longer_diameter_and_the_authors_noise_covers_no_gradient():
+    """From the settings back to the step's size and the noise, by the formula of the learner."""
+    for procedure, size in (("printed", 0.1), ("authors", math.hypot(0.1, 1.0))):
+        settings = [text.removeprefix("curator.learner.") for text in figure3.step_settings(procedure, 3.0)]
+        chosen = loading.load("ball-paper-size", [f"curator.learner.{text}" for text in settings]).curator.learner
+        assert chosen.clip == pytest.approx(size)
+        assert (chosen.noise * chosen.clip) ** 2 == pytest.approx(20 * 0.1**2)
+        scale = chosen.diameter / math.sqrt(chosen.clip**2 + (chosen.noise * chosen.clip) ** 2 * 9)
+        assert scale == pytest.approx(3.0 / (chosen.noise * chosen.clip))
+        # The intercept alone: its feature is its gradient.
+        assert (abs(chosen.intercept) <= 0.1) == (procedure == "printed")
+    assert figure3.step_settings("tandem", 3.0) == ()
+
+
+@for_each("procedure", ["printed", "authors"])
+def test_figure_2_stops_early_and_halts_on_the_loss_of_its_procedure(small, monkeypatch, procedure):
+    small("curator.n=2000", "curator.rounds=4", "curator.learner.steps=500", "curator.eta=0.5")
+    monkeypatch.setattr(figure2, "JUDGES", 2000)
+    monkeypatch.setattr(procedures, "FRESH", 1000)
+    found = figure2.repeat_other("75K", 1, procedure)
+    # 0.4% of S are negative: the start is within alpha of the sample, and again after a reweigh by e^0.5, but not after
+    # three of them.
+    assert 1 <= found["rounds at the start"] <= found["rounds"] <= 4
+    assert found["curve"][0] == [1, found["rounds"]]
+    assert figure2.curve(found)[1][0] == pytest.approx(0.3, abs=0.06)
+    assert (found["status"] == "done") == (found["curve"][1][-1] <= 0.02)
+
+
+@for_each("procedure", ["printed", "authors"])
+def test_figure_1_is_learned_by_the_machine_of_its_procedure(figure1_small, monkeypatch, procedure):
+    monkeypatch.setattr(procedures, "FRESH", 1000)
+    monkeypatch.setattr(figure1, "DRAWS", 400)
+    found = figure1.repeat_other("10K-short", 1, procedure)
+    assert found["status"] == "halted" or found["rounds"] in (20, figure1.SHORT)
+    assert len(found["each round"]) == found["rounds"] == len(figure1.curve(found)[1])
+    assert 0.0 <= found["least loss"] <= found["first loss"] < 0.6
