@@ -39,7 +39,7 @@ from local_agent.person.credential import held_grant
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from common.lifetime.account import Account
     from common.log.witness import Witness
@@ -148,17 +148,19 @@ class Population:
         what = question.query, question.mechanism, self._population
         draw: Callable[[RandomSource, Values], AnyArray]
         people: AnyArray
+        groups: Iterable[Indices]
         if isinstance(asked, messages.MassAssignment):
             mask = self._mask(asked)
             people, recorded = np.unpackbits(mask, count=len(self)).view(np.bool_), mask.tobytes()
             file, draw = stored.with_suffix(questions.MASK), partial(answer_mass, *what, mask, asked.slot)
-            speaks = np.concatenate([self._speaks(block) for block, _ in blocks(mask, asked.slot)])
+            groups = (block for block, _ in blocks(mask, asked.slot))
         else:
             people, slots = self._asked(asked)
-            recorded, speaks = people.astype("<u4").tobytes(), self._speaks(people)
+            recorded, groups = people.astype("<u4").tobytes(), [people]
             file, draw = stored.with_suffix(questions.PEOPLE), partial(answer_together, *what, people, slots)
         resumed = self._check_fresh(question, people, file, recorded)
-        signed, body = self._packed(question, speaks, draw(self._source, self._values))
+        answers = draw(self._source, self._values)
+        signed, body = self._packed(question, np.concatenate([*map(self._speaks, groups)]), answers)
         # The people first: once their answers exist anywhere, they count.
         questions.keep_asked(file, recorded)
         self._count(people, resumed)
