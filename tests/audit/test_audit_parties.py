@@ -45,10 +45,26 @@ from tests.tiers import for_each
 pytestmark = pytest.mark.slow
 
 CASES = cases()
-TWINS = [pytest.param(case, twin, id=f"{case.name}: {name}") for case in CASES for name, twin in case.twins.items()]
+VARIANTS = {
+    "CnvxAdap, private source",
+    "CnvxAdap, residuals clipped by the public side",
+    "NCnvxAdap",
+}
+"""Other settings of what ``CnvxAdap`` and ``NCnvxAdap, a network`` release by the same noise: two minutes."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def tier(case: Case) -> Any:
+    return pytest.mark.thorough if case.name in VARIANTS else ()
+
+
+TWINS = [
+    pytest.param(case, twin, id=f"{case.name}: {name}", marks=tier(case))
+    for case in CASES
+    for name, twin in case.twins.items()
+]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=tier(case)) for case in CASES])
 def test_what_is_shipped_keeps_its_claim(case: Case) -> None:
     assert case.least <= case.measure(case.honest).epsilon <= case.epsilon
 
