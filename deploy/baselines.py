@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.special import expit
 from sqlalchemy.exc import OperationalError
-from threadpoolctl import threadpool_limits
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario, TandemError
+from common.core.machine import on_one_thread
 from common.data.population import RecordSource, open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, parse_hypothesis
@@ -210,7 +210,7 @@ def half_space(records: Records) -> Linear:
         return float(value), np.append(slope, pull.sum())
 
     start = np.zeros(records.dimension + 1)
-    with threadpool_limits(1, "blas"):
+    with on_one_thread():
         found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", options=_UNTIL).x
     return Linear(weights=tuple(found[:-1].tolist()), threshold=-float(found[-1]))
 

@@ -15,9 +15,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar, cast
@@ -33,6 +33,20 @@ def processors() -> int:
     with suppress(AttributeError, OSError):  # macOS has no such call, and some sandboxes refuse it
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@cache
+def _linear_algebra() -> Any:
+    """Return what sets the threads of NumPy's and SciPy's linear algebra; finding both takes milliseconds."""
+    import scipy.linalg  # noqa: F401 - loads SciPy's
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def on_one_thread() -> AbstractContextManager[Any]:
+    """Let linear algebra take one thread: the last digits of a product depend on how many there are."""
+    return cast(AbstractContextManager[Any], _linear_algebra().limit(limits=1, user_api="blas"))
 
 
 @contextmanager

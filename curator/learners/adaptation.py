@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
+from common.core.machine import on_one_thread
 from common.learners.adaptation import AdaptationSettings as PublicSettings
 from common.learners.adaptation import (
     CnvxAdapSettings,
@@ -125,7 +125,7 @@ def solve(domains: Domains, settings: DescentSettings, mu: float | None, source:
         mu: Of everything; None for no privacy.
         source: Of the noise, and of the number of a random iterate.
     """
-    with threadpool_limits(1, "blas"):  # products of matrices depend on the number of threads in their last digits
+    with on_one_thread():
         settings = settings.clipped(domains)
         prepared = prepare(domains, settings, mu, source)
         settings = settings.weighted(domains.sizes, prepared.discrepancy)

@@ -197,3 +197,21 @@ def test_the_thread_of_a_worker_ends_with_it():
     assert gone() is None
     thread.join(600)
     assert not thread.is_alive()
+
+
+THREADS = """
+import numpy
+from threadpoolctl import threadpool_info
+from common.core.machine import on_one_thread
+threads = lambda: {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+with on_one_thread():
+    import scipy.linalg  # brings a library of its own
+    print(*threads())
+print(*threads())
+"""
+
+
+def test_linear_algebra_takes_one_thread_where_digits_must_not_depend_on_how_many_there_are():
+    environment = python_environment() | {"OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "2"]
