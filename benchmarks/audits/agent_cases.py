@@ -6,7 +6,6 @@ runs as there are people.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.audits.subjects import state_folder
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.crypto.identity import Identity, Signed
@@ -116,13 +116,13 @@ def hosted(
         )
         signed = REFEREE.sign(asked.KIND, asked.wire())
         agreed = REFEREE.sign(configuration.KIND, configuration.wire())
-        with tempfile.TemporaryDirectory() as folder, ExitStack() as broken:
+        with state_folder() as state, ExitStack() as broken:
             if lies:
                 broken.enter_context(patch.object(type(query), "evaluate", lie))
             for (place, name), part in replaced.items():
                 broken.enter_context(patch.object(place, name, part))
             policy = PersonalPolicy(REFEREE.public, EPSILON, queries=ALL_QUERIES)
-            population = kind(TableRecordSource(people(person, runs)), policy, Path(folder), source)
+            population = kind(TableRecordSource(people(person, runs)), policy, Path(state), source)
             bodies = [population.answer(signed, agreed)[1] for _ in range(times)]
             population.close()
         kind_of_answer = parsed.answer_kind(query.domain)

@@ -7,7 +7,6 @@ reweighs by hypotheses of its own choice until the replaced record weighs as muc
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.audits.subjects import Office, office, policy
+from benchmarks.audits.subjects import Office, office, policy, state_folder
 from common.core.arrays import AnyArray
 from common.crypto.identity import Signed
 from common.local.hypotheses.composed import Relabelled, Task
@@ -346,8 +345,8 @@ def asked_again(kind: type[Curator], times: int) -> Subject:
         learner = exponential(2.0).wire()
         scenario = policy(n=1, kappa=None, eta=ETA, rounds=runs, learner=learner)
         with (
-            tempfile.TemporaryDirectory() as folder,
-            office(kind, scenario, booleans(replaced, n=1), Path(folder), source) as local_curator,
+            state_folder() as state,
+            office(kind, scenario, booleans(replaced, n=1), Path(state), source) as local_curator,
         ):
             return np.array([chosen(local_curator.ask(LEARN, times=times)) for _ in range(runs)])
 
@@ -383,9 +382,9 @@ def whole_run(scenario: ResolvedScenario, weights: type[Reweighing]) -> Subject:
 
     def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
         counts = np.empty(runs)
-        with tempfile.TemporaryDirectory() as folder, patch.object(engine_workspace, "Reweighing", weights):
+        with state_folder() as state, patch.object(engine_workspace, "Reweighing", weights):
             for run in range(runs):
-                with office(Curator, scenario, booleans(replaced), Path(folder), source.derive(run)) as local_curator:
+                with office(Curator, scenario, booleans(replaced), Path(state), source.derive(run)) as local_curator:
                     counts[run] = converse(local_curator)
         return counts
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
 from unittest.mock import patch
 
@@ -33,6 +35,14 @@ from curator.sample.base import LocalSample
 REFEREE = Identity.create()
 _PEOPLE = {"name": "sparse-conjunction", "side": "source", "d": 3, "truth": [0, 1], "rates": []}
 _UNUSED_ORDER = ({"first": 0, "agents": 1, "used": 0, "sha256": "0" * 64},)
+
+
+_SHARED = Path("/", "dev", "shm")
+
+
+def state_folder() -> TemporaryDirectory[str]:
+    """Return a folder for parties' states, in memory if this machine has a file system there: each is written once."""
+    return TemporaryDirectory(dir=_SHARED if os.access(_SHARED, os.W_OK) else None)
 
 
 class MemoryChain(Chain):

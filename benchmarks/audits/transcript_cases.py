@@ -6,14 +6,13 @@ and keep their states on disk, as in every deployment in one process; what is ju
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.audits.curator_cases import Uncapped
+from benchmarks.audits.subjects import state_folder
 from common.core.arrays import AnyArray
 from common.local.hypotheses.rules import Stump
 from common.local.records import Records
@@ -33,10 +32,6 @@ AUDITED = {
     "operations learn": ("a protocol's transcript",),
 }
 """The cases here of each way to use people, and of each operation."""
-
-_SHARED = Path("/", "dev", "shm")
-MEMORY = _SHARED if os.access(_SHARED, os.W_OK) else None
-"""Where parties keep their states: in memory if this machine has a file system there, as every one is written once."""
 
 Row = tuple[int, int]
 """Two features, 0 or 1; everybody's label is +1."""
@@ -98,12 +93,12 @@ def transcripts(claim: float, weights: type[Reweighing]) -> Subject:
 
     def subject(replaced: Row, runs: int, source: RandomSource) -> AnyArray:
         found = np.empty(runs)
-        with tempfile.TemporaryDirectory() as data, patch.object(engine, "Reweighing", weights):
+        with state_folder() as data, patch.object(engine, "Reweighing", weights):
             write(Path(data), replaced)
             chosen = scenario(Path(data), claim)
             for run in range(runs):
                 seed = int(source.derive(run).integers(1 << 62, 1)[0])
-                with tempfile.TemporaryDirectory(dir=MEMORY) as state:
+                with state_folder() as state:
                     finished = Embedded(Path(state)).run(chosen, seed, "audit", lambda *_: None)
                 found[run] = releases(finished.transcript)
         return found
