@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from common.core import canonical
 from common.core.errors import PeerUnavailable
@@ -21,8 +21,8 @@ from common.scenario.scenario import ResolvedScenario
 from curator.startup import check_room, open_curator
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
-from referee.runfolder import pack_reports
-from referee.service.referee import Referee
+from referee.runfolder import pack_reports, write_run
+from referee.service.referee import Referee, public
 
 OnProgress = Callable[[str, dict[str, float]], None]  # called with progress: a text and numbers
 
@@ -43,6 +43,20 @@ class RunOutput:
     checkpoints: tuple[StoredCheckpoint, ...] = ()
     vouchers: bytes = b""
     all_runs: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, result: dict[str, Any], referee: Referee, run: str) -> Self:
+        """Return a run that has ended with a result, as a referee of this process holds it."""
+        store = referee.store
+        transcript = "".join(line + "\n" for line in store.entries(run))
+        reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(run))
+        kept, vouchers = tuple(referee.kept(run)), b"".join(referee.vouchers(run))
+        return cls(result, transcript, referee.participants(run), reports, kept, vouchers)
+
+    def write(self, folder: Path, scenario: ResolvedScenario, **more: Any) -> None:
+        """Write the run folder of a scenario's run; ``more`` goes into its result document."""
+        left = self.transcript, self.participants, self.reports, self.checkpoints, self.vouchers
+        write_run(folder, public(scenario), {**self.result, **more}, *left)
 
 
 def spent_over_all_runs(transcript: str, scenario: ResolvedScenario, charging: Charging) -> dict[str, Any] | None:
@@ -98,11 +112,8 @@ class Embedded:
             hosts[0].enrol(_TOKEN)
             referee.create(run, scenario.wire(), seed)
             result = referee.execute(run, lambda note: on_progress(note.text, note.numbers))
-            reports = tuple((q.question, pack_reports(referee.store.reports(q))) for q in referee.store.questions(run))
-            transcript = "".join(line + "\n" for line in referee.store.entries(run))
-            kept, vouchers = tuple(referee.kept(run)), b"".join(referee.vouchers(run))
-            spent = spent_over_all_runs(transcript, scenario, self._charging)
-            return RunOutput(result, transcript, referee.participants(run), reports, kept, vouchers, spent)
+            finished = RunOutput.of(result, referee, run)
+            return replace(finished, all_runs=spent_over_all_runs(finished.transcript, scenario, self._charging))
 
 
 def _work(hosts: list[Host]) -> None:

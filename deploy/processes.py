@@ -120,10 +120,6 @@ class PartyProcess:
         if self.process.stdin is not None:
             self.process.stdin.close()
 
-    @property
-    def _errors(self) -> Path:
-        return self._folder / f"{self.name}.log"
-
     def _start(self) -> subprocess.Popen[str]:
         with (self._folder / f"{self.name}.log").open("ab") as errors:
             process = subprocess.Popen(  # noqa: S603 - our own modules, arguments as a list

@@ -23,8 +23,7 @@ from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
 from deploy.baselines import complete
 from deploy.checking import acceptable
 from deploy.deployment import Embedded, OnProgress
-from referee.runfolder import write_result, write_run
-from referee.service.referee import public
+from referee.runfolder import write_result
 from referee.view.pages import write_report
 from referee.view.wording import run_view
 
@@ -74,9 +73,7 @@ def carry_out(
     with _shielded(watching(chosen, facts["seed"], folder)) as on_progress:
         finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
         # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
-        answered = {**finished.result, "truth": None, "run": str(folder)}
-        left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
-        write_run(folder, public(chosen), answered, *left)
+        finished.write(folder, chosen, truth=None, run=str(folder))
         result = complete(finished.result, asked, facts["seed"], folder, on_progress, charging)
         result["all_runs"] = finished.all_runs
     result["seconds"]["total"] = round(time.monotonic() - began, 3)

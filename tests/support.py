@@ -31,10 +31,9 @@ from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.audit.audit import Audit, audit
 from referee.protocols.base import BALL, PROTOCOLS, small_ball
-from referee.runfolder import pack_reports, write_run
 from referee.runs.curator import CuratorPort
 from referee.service.app import referee_app
-from referee.service.referee import LEASE, Referee, RefereeSettings, public
+from referee.service.referee import LEASE, Referee, RefereeSettings
 from referee.service.runner import Runner
 from tests.clocks import Clock
 
@@ -245,13 +244,9 @@ class Bench:
         return self.seen
 
     def finished(self, name: str = "run") -> RunOutput:
-        store = self.referee.store
-        result = store.run(name).result
+        result = self.referee.store.run(name).result
         assert result is not None
-        reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(name))
-        transcript = "".join(line + "\n" for line in store.entries(name))
-        kept, vouchers = tuple(self.referee.kept(name)), b"".join(self.referee.vouchers(name))
-        return RunOutput(result, transcript, self.referee.participants(name), reports, kept, vouchers)
+        return RunOutput.of(result, self.referee, name)
 
     def leave(self, name: str = "run") -> Path:
         """Write the folder of a run that has ended, beside the bench's own folder."""
@@ -265,9 +260,7 @@ def audited(bench: Bench, name: str = "run") -> Audit:
 
 def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: RunOutput) -> Path:
     """Write the run folder that ``referee run`` writes."""
-    result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
-    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
-    write_run(folder, public(chosen), result, *left)
+    finished.write(folder, chosen, truth=None, peak_memory_bytes=0, run=str(folder))
     return folder
 
 

@@ -18,8 +18,7 @@ from common.core.errors import RunFailed, TandemError
 from curator.ledger import listed
 from deploy.deployment import RunOutput
 from referee.audit.audit import audit
-from referee.runfolder import unpack_reports, write_run
-from referee.service.referee import public
+from referee.runfolder import unpack_reports
 
 RUN = "faults"
 SETTLE = 1.5
@@ -91,9 +90,8 @@ def _progress(parties: Deployment) -> int | None:
 
 def check(found: Struck, parties: Deployment, finished: RunOutput) -> None:
     """Note what does not hold of a run that has ended."""
-    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints
     folder = parties.folder / "run"
-    write_run(folder, public(parties.chosen), finished.result, *left)
+    finished.write(folder, parties.chosen)
     found.status = finished.result["status"]
     reports = [report for _, raw in finished.reports for report in unpack_reports(raw)]
     found.answered = sum(report.answered for report in reports)

@@ -27,8 +27,7 @@ from deploy.remote import Remote
 from local_agent.person.checking import held_receipts
 from referee.audit.audit import audit
 from referee.protocols.base import small_ball
-from referee.runfolder import unpack_reports, write_run
-from referee.service.referee import public
+from referee.runfolder import unpack_reports
 
 INDIVIDUALS, HOSTED, PERSONS = 200, 36, 4
 """Light agents, people of a host's process, and people whose agent is a process of its own."""
@@ -135,8 +134,7 @@ def _check(
         said[str(each.report.message["report_id"])] += int(each.report.message["people"])
     reports = [report for _, raw in finished.reports for report in unpack_reports(raw)]
     stored = [report.report_id.hex() for report in reports]
-    left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
-    write_run(folder / "run", public(chosen), finished.result, *left)
+    finished.write(folder / "run", chosen)
     try:
         found.counted = audit(folder / "run").answers
     except TandemError as error:

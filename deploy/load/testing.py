@@ -34,8 +34,7 @@ from deploy.processes import PartyProcess, free_port
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
 from referee.audit.audit import Audit, audit
-from referee.runfolder import unpack_reports, write_run
-from referee.service.referee import public
+from referee.runfolder import unpack_reports
 
 _LEARN_ONCE = (
     *("protocol=learn-and-test", "curator.n=1200", "curator.kappa=0.2", "curator.eta=0.2", "curator.epsilon=60"),
@@ -231,8 +230,7 @@ class _Test:
         finished, timing = await self._answer(self._agents[len(quiet) :], phases)
         if finished.result["status"] != "done" and not quiet:
             raise RunFailed(f"the run ended {finished.result['status']}: {finished.result['reason']}")
-        left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
-        write_run(folder, public(self._chosen), finished.result, *left)
+        finished.write(folder, self._chosen)
         stored = sum(report.answered for _, raw in finished.reports for report in unpack_reports(raw))
         found, phases["audit"] = await self._audit(folder, stored)
         idle = await self._idle() if options.idle else None
