@@ -35,7 +35,7 @@ class WarnerLevels(Mechanism):
     answers: ClassVar[Literal["bit", "real", "levels"]] = "levels"
     epsilons: tuple[float, ...] = Field(min_length=2, max_length=16)
     level: int | None = Field(default=None, ge=0, exclude_if=lambda level: level is None)
-    examples: ClassVar = ({"epsilons": [0.1, 0.3], "level": 0}, {"epsilons": [0.5, 1.0, 3.0]})
+    examples: ClassVar = ({"epsilons": [0.5, 1.0], "level": 0}, {"epsilons": [0.5, 1.0, 3.0]})
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
