@@ -214,7 +214,10 @@ class Population:
         return resumed
 
     def _count(self, people: AnyArray, resumed: bool) -> None:
-        if not resumed:
+        if resumed:  # whether they were counted before depends on where it was cut off: the disk knows
+            self._answered = questions.everybody_asked(self._folder, len(self))
+            self._here = questions.everybody_asked(self._folder, len(self), self._run)
+        else:
             self._answered[people] += 1
             self._here[people] += 1
 

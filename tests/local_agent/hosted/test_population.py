@@ -105,6 +105,26 @@ def test_people_answer_as_often_as_the_scenario_may_ask_and_in_one_run(tmp_path)
         assert (policy.epsilon, people.answered) == (2 * tiny().agents.mechanism.guarantee[0], 30)
 
 
+def test_a_disk_that_fails_once_who_was_asked_is_written_counts_them(tmp_path, monkeypatch):
+    """The process goes on: what it knows in memory is what the disk says."""
+    overrides = ("protocol=local-gradient-descent", "agents.answers=2")
+    agreed, real = configuration(*overrides), answered_module.write_durably  # type: ignore[attr-defined]
+
+    def failing(*arguments: Any, **named: Any) -> None:
+        real(*arguments, **named)
+        raise OSError("the folder cannot be synchronized")
+
+    with closing(opened(tmp_path, *overrides)) as people:
+        monkeypatch.setattr(answered_module, "write_durably", failing)
+        with pytest.raises(OSError, match="synchronized"):
+            people.answer(assignment(agreed, range(20), range(20)), seal(REFEREE, agreed))
+        monkeypatch.setattr(answered_module, "write_durably", real)
+        for question in (1, 2):
+            people.answer(assignment(agreed, range(20), range(20), question=question), seal(REFEREE, agreed))
+        with pytest.raises(AlreadyAnswered):
+            people.answer(assignment(agreed, range(20), range(20), question=3), seal(REFEREE, agreed))
+
+
 @for_each("when", [1, 2])
 def test_a_question_that_a_crash_cut_off_counts_once(tmp_path, when):
     overrides = ("protocol=local-gradient-descent", "agents.answers=2")
