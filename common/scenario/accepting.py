@@ -86,6 +86,11 @@ def violations(scenario: Scenario) -> list[str]:
         return [f"accuracy: {error.detail}"]
     claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"
     theorem = _theorem(scenario, found) if claimed else []
+    if scenario.handed_over:
+        theorem.append(
+            "accuracy: the run begins with weights of another run: its number of rounds is proven for the same people "
+            "and eta, together with those of that run; leave handed_over out for a bound of its own"
+        )
     return [*_privacy(resolved), *theorem, *_agents(scenario, found), *_losses(resolved), *_range(scenario, found)]
 
 

@@ -10,6 +10,7 @@ from common.protocols.base import demands_of
 from common.scenario.accepting import violations
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.formulas import largest_loss_on_target
+from common.statistics.intervals import certainty
 
 
 def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> list[str]:
@@ -20,15 +21,18 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
         min(D a, a + sqrt((X - 1) a (1 - a)))
 
     of T: the first by the densities' ratio, the second by Cauchy and Schwarz on (dT/dS - 1)(mistake - a) under S. The
-    first round's model was learned on S as it is. The same holds of a loss in [0, 1] with mean a on S, whose variance
-    is a (1 - a) at most; alpha_H is added to what the learner's is assumed to be. So where the agents show that it errs
-    on more of T, either it errs on more than a of S, or D and X are larger than assumed.
+    first round's model was learned on S as it is, unless weights were handed over: then nothing is said. The same holds
+    of a loss in [0, 1] with mean a on S, whose variance is a (1 - a) at most; alpha_H is added to what the learner's is
+    assumed to be. So where the agents show that it errs on more of T, either it errs on more than a of S, or D and X
+    are larger than assumed. What they show is about those who answer, as every interval is.
 
     Where no bound is violated in the plan, all rounds are used with probability 3 beta at most (Theorem 4.3 with the
     rules of docs/corrections.md): a run in which they are contradicts the assumptions together.
     """
     rounds, demands = result.get("rounds") or [], demands_of(scenario.protocol)
     if not rounds or not demands.reweighs or not demands.claims or scenario.mode != "realizable":
+        return []
+    if scenario.handed_over:
         return []
     if scenario.agents.loss != "zero-one" and not scenario.agents.tests_convex:
         return []  # the assumptions are about mistakes, the answers are not
@@ -40,7 +44,7 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
     if used_up and not any(each.startswith("accuracy") for each in violations(scenario)):
         found.append(
             f"all {last} rounds were used, which happens with probability {3.0 * scenario.beta:g} at most if the "
-            f"divergence, accuracy.learner and a model {perfect} are as assumed"
+            f"divergence, accuracy.learner and a model {perfect} are as assumed, and those who answer are like all"
         )
     return [each for each in found if each]
 
@@ -57,7 +61,7 @@ def _first_round(scenario: ResolvedScenario, low: float) -> str:
         least = 1.0 + (low - assumed) ** 2 / (assumed * (1.0 - assumed))
         others.append(f"chi^2 + 1 is at least {least:.3g}, assumed as {x:g}")
     return (
-        f"the first model errs on at least {low:.4f} of T, and one that errs on {assumed:g} of S, as accuracy.learner "
-        f"assumes, errs on {min(by_ratio, by_spread):.4f} of T at most: either it errs on more of S, or "
-        f"{' and '.join(others)}"
+        f"among those who answer, with {certainty(1.0 - scenario.beta)} confidence, the first model errs on at least "
+        f"{low:.4f} of T, and one that errs on {assumed:g} of S, as accuracy.learner assumes, errs on "
+        f"{min(by_ratio, by_spread):.4f} of T at most: either it errs on more of S, or {' and '.join(others)}"
     )

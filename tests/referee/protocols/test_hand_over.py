@@ -12,6 +12,7 @@ from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.operations.operation import Learn
 from common.privacy.budget import sampling_schedule
+from common.scenario.accepting import violations
 from common.scenario.loading import handed_over
 from common.scenario.scenario import ResolvedScenario
 from curator.curator import planned_by
@@ -135,6 +136,7 @@ def test_a_run_begins_with_the_weights_of_an_earlier_one_also_on_other_people(tm
             assert audited(two).operations == 3
             same = all(map(np.array_equal, log_weights(one), log_weights(two)))
             assert same == (seed == 1)
+            assert any("begins with weights of another run" in each for each in violations(chosen))
             # The call is charged at the bound of two reweighs before it.
             (event,), section = planned_by(chosen, two.curator._policy), chosen.curator
             bounds = [sampling_schedule(section.n, section.kappa, section.eta, 1, before)[0] for before in (0, 2)]

@@ -83,5 +83,13 @@ def test_all_rounds_used_up_contradict_the_assumptions_together_unless_the_plan_
     assert not found([0.08] * 3, "exhausted")  # of which the plan says that its rounds are too few
 
 
+def test_what_is_said_is_about_those_who_answer_and_of_a_first_model_of_the_sample_as_it_is():
+    (told,) = found([0.3, 0.01])
+    assert told.startswith("among those who answer, with 95% confidence, the first model errs on at least 0.3000 of T")
+    handed = 'handed_over=[{"kind": "reweigh", "hypothesis": {"kind": "constant", "label": 1}}]'
+    assert not found([0.3, 0.01], "done", None, handed)
+    assert not found([0.3] * 3, "exhausted", None, handed)
+
+
 def test_nothing_is_contradicted_where_nothing_is_assumed():
     assert not found([0.5, 0.5], "exhausted", None, "mode=agnostic")
