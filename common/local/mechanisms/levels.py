@@ -35,7 +35,7 @@ class WarnerLevels(Mechanism):
     answers: ClassVar[Literal["bit", "real", "levels"]] = "levels"
     epsilons: tuple[float, ...] = Field(min_length=2, max_length=16)
     level: int | None = Field(default=None, ge=0, exclude_if=lambda level: level is None)
-    examples: ClassVar = ({"epsilons": [0.5, 1.0], "level": 0}, {"epsilons": [0.5, 1.0, 3.0]})
+    examples: ClassVar = ({"epsilons": [0.5, 1.0], "level": 0}, {"epsilons": [0.5, 1.0, 3.0], "level": 2})
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
@@ -85,7 +85,8 @@ class WarnerLevels(Mechanism):
         return answers & 1, np.asarray(self._slopes[answers >> 1])
 
     def variance(self, value: float) -> float:
-        return Warner(epsilon=self.epsilons[self._own]).variance(value)
+        """Of the own level; where that is open, of the lowest, which has the largest."""
+        return Warner(epsilon=self.epsilons[self.level or 0]).variance(value)
 
     def log_mgf(self, rate: float) -> float:
         """As of an answer at the lowest level, which has the largest: it holds for answers at all of them."""

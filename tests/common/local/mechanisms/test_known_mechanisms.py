@@ -102,7 +102,7 @@ OF_VALUES: list[tuple[dict[str, Any], float, list[float], list[float], list[floa
     ),
     (
         {"name": "warner-levels", "epsilons": [3.0, 5.0]}, 0.0, [-0.0523956964913, 1.05239569649],
-        [0.00682967288019, 0.216829672880], [0.00610282011004, 0.0747595463480], [2, 3, 2, 3, 3, 2, 2, 3],
+        [0.0551410055021, 0.265141005502], [0.00610282011004, 0.0747595463480], [2, 3, 2, 3, 3, 2, 2, 3],
     ),
 ]  # fmt: skip
 OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[int]]] = [
