@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -68,11 +68,6 @@ class WarnerLevels(Mechanism):
         own = Warner(epsilon=self.epsilons[self._own])
         return f"One level of privacy, epsilon {own.epsilon:g}, as your budget allows, and one bit. {own.leaves(None)}"
 
-    @cached_property
-    def _slopes(self) -> Floats:
-        """2 p - 1 for each level, p the chance of the truth."""
-        return np.array([2.0 * Warner(epsilon=epsilon).truth - 1.0 for epsilon in self.epsilons])
-
     def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
         bits = Warner(epsilon=self.epsilons[self._own]).randomize(values, source)
         return np.asarray(2 * self._own + bits, dtype=np.uint8)
@@ -82,7 +77,7 @@ class WarnerLevels(Mechanism):
         return np.asarray((bits - 0.5) / slopes + 0.5)
 
     def _read(self, answers: AnyArray) -> tuple[AnyArray, Floats]:
-        return answers & 1, np.asarray(self._slopes[answers >> 1])
+        return answers & 1, np.asarray(_slopes(self.epsilons)[answers >> 1])
 
     def variance(self, value: float) -> float:
         """Of the own level; where that is open, of the lowest, which has the largest."""
@@ -108,8 +103,14 @@ class WarnerLevels(Mechanism):
         other fixed weights have a smaller bound on the variance of the mean (Cauchy and Schwarz).
         """
         bits, slopes = self._read(answers)
-        precision = float(np.square(slopes).mean()) if len(slopes) else float(self._slopes[0] ** 2)
+        precision = float(np.square(slopes).mean()) if len(slopes) else float(_slopes(self.epsilons)[0] ** 2)
         return Pooled(precision=precision), np.asarray(slopes * (bits - 0.5 * (1.0 - slopes)) / precision)
+
+
+@lru_cache(maxsize=64)
+def _slopes(epsilons: tuple[float, ...]) -> Floats:
+    """2 p - 1 for each level, p the chance of the truth."""
+    return np.array([2.0 * Warner(epsilon=epsilon).truth - 1.0 for epsilon in epsilons])
 
 
 class Pooled(Mechanism):
