@@ -20,14 +20,13 @@ from common.core.errors import BadInput
 from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
 from common.local.hypotheses.hypothesis import Linear
-from common.local.hypotheses.rules import Constant
 from common.local.mechanisms import frequency
 from common.local.mechanisms import mechanism as mechanisms
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import LocalRandomizer, Warner, parse_mechanism
 from common.local.packing import unpack_answers
-from common.local.queries.features import GradientQuery, ItemQuery
-from common.local.queries.query import LossQuery, Query, SoleErrorQuery
+from common.local.queries.features import GradientQuery, ItemQuery, ResidualQuery
+from common.local.queries.query import LossQuery, Query
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
@@ -178,12 +177,12 @@ def item_cases() -> list[Case]:
     ]
 
 
-def sole_error_case() -> Case:
-    """One person, on whom only the first of two constants is wrong, or only the second."""
-    query = SoleErrorQuery(hypothesis=Constant(label=1), other=Constant(label=-1))
+def residual_case() -> Case:
+    """One person of whom the model is certain and wrong, on either side: the values are 1 and 0."""
+    query = ResidualQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0), slope=1e3, intercept=0.0)
     often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
     twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
-    return case("a sole error", ORDINARY, hosted(query), 0.9, twins=twins)
+    return case("a residual", ((-0.5, -0.5, 1), (0.5, 0.5, -1)), hosted(query), 0.9, twins=twins)
 
 
 def cases() -> list[Case]:
@@ -210,6 +209,6 @@ def cases() -> list[Case]:
         case("great weights, real value", EXTREME, hosted(steep), 0.0),
         case("the greatest slot", EXTREME, hosted(steep, slots=(1 << 32) - 1), 0.0),
         case("one agent alone", ORDINARY, single(loss, warner), 0.6, runs=5000),
-        sole_error_case(),
+        residual_case(),
         *item_cases(),
     ]

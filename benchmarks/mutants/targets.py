@@ -36,7 +36,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "people's ledger": tuple(f"common/lifetime/{name}.py" for name in ("ledger", "account", "charging")),
     "digests of people": ("common/lifetime/recognition.py",),
     "append-only log": ("common/log/*.py",),
-    "race": ("common/statistics/race.py",),
+    "finalists": ("common/statistics/finalists.py",),
     "liars": ("common/statistics/robustness.py",),
     "protocols": ("referee/protocols/**/*.py",),
     "certificates": (

@@ -88,6 +88,14 @@ def log(x: Floats) -> Floats:
     return np.asarray(reduced_log(mantissa - 1.0, exponent.astype(np.float64) - small))
 
 
+_FAR = 40.0  # odds beyond e^40 are those of certainty
+
+
+def logistic(scores: Floats) -> Floats:
+    """Return 1/(1 + e^-s) of each score, elementwise; scores count as at most 40 from 0."""
+    return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -_FAR, _FAR))))
+
+
 def cosine(x: AnyArray) -> Floats:
     """Return cos x, elementwise, for x up to some thousands: to 2^-53 of x."""
     turn = x / (2.0 * np.pi)

@@ -8,24 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from common.core.values import PLAN, Value
 from common.data.tables import Feature, Label
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
-from common.protocols import portfolio
 from common.protocols.base import demands_of
-from common.protocols.portfolio import Portfolio
+from common.protocols.portfolio import TEACHINGS, Portfolio, Roles
 from common.scenario.scenario import Scenario
-from common.statistics import race
-from common.statistics.intervals import certainty
+from common.statistics import finalists
+from common.statistics.intervals import certainty, estimate
 
-LIKELY = 0.95
-_QUANTILE = 1.6448536269514722  # the standard normal is below it with probability ``LIKELY``
-REPAIRS = 0.1
-"""A model is recalibrated where those who then still judge are likely to tell so fine a difference of losses."""
-SECOND = 0.015  # A second model competes where those who judge six candidates are likely to tell so fine a difference..
-QUIET = 0.05  # ... and where noise, at half the budget for each, may cost a model so much at most.
+QUIET = 0.05
+"""A ball of models is chosen so wide that noise may cost a model so much at most."""
 NARROW, WIDE = 2.0, 60.0  # diameters between which a learner's ball is chosen
 STEPS_A_PERSON = 100
 FEWEST, MOST = 10_000, 2_000_000  # gradient steps in all
@@ -56,22 +51,18 @@ class Advice(Value):
     """What fits so many people.
 
     Attributes:
-        protocol: ``portfolio``: agents judge the curator's model and what competes with it. ``learn-and-test``: they
-            are too few to judge, and the curator's model is the answer as it is.
-        repair: Share of the agents who recalibrate (``portfolio.repair``); 0: all of them judge.
-        sure: The widest gap that a run whose agents all answer can state, whatever the losses are; what is stated holds
-            with probability 1 - beta (:func:`common.statistics.race.detectable_gap`).
-        likely: The difference at which the better of two candidates has the smaller estimate with probability
-            ``LIKELY``, by the normal approximation, where losses are near 1/2 and every candidate is asked about
-            equally often.
+        protocol: ``portfolio``: agents teach the curator's model and judge it. ``learn-and-test``: they are too few,
+            and the curator's model is the answer as it is.
+        taught: What the agents who teach tell of the model's mean error, as a standard deviation; None: none teach.
+        sure, likely: The difference of two finalists' losses that the judges tell with probability 1 - beta, together
+            with all else that a run states, and with probability :data:`common.statistics.finalists.LIKELY`; where
+            nobody judges, half the width of the interval of one loss.
         noise: What the curator's noise may cost its model, of the learner's own loss: :func:`private_excess`.
         sentences, warnings: The same for people; where the agents, or the curator, cannot add anything.
     """
 
     protocol: Literal["portfolio", "learn-and-test"]
-    rounds: int
-    repair: float
-    candidates: tuple[str, ...]
+    taught: float | None
     sure: float
     likely: float
     noise: float
@@ -114,52 +105,42 @@ def steps(people: int) -> int:
     return min(MOST, max(FEWEST, STEPS_A_PERSON * people))
 
 
-def likely(mechanism: Mechanism, agents: int, candidates: int) -> float:
-    """Return the difference of losses that so many judges are likely to tell among so many candidates.
-
-    The two constants share one question. So each of ``candidates - 1`` questions has agents/(candidates - 1) answers,
-    and the difference of two means of them has variance 2 v/each at most, v that of one unbiased answer at loss 1/2.
-    """
-    each = agents // (candidates - 1)
-    return 1.0 if each == 0 else min(1.0, _QUANTILE * math.sqrt(2.0 * mechanism.variance(0.5) / each))
-
-
 def advise(sizes: Sizes) -> Advice:
-    """Return what fits.
-
-    A repair takes two fifths of the agents from the judges, and is one rival more: it is left out where those who would
-    still judge are unlikely to tell ``REPAIRS``. Where all of them are unlikely to tell ``JUDGES`` they judge nothing.
-    A second model, of the sample raked by what agents say of the first one, halves the budget of each and adds two
-    rivals: it competes where agents are likely to tell ``SECOND``, and noise at half the budget may cost ``QUIET`` at
-    most.
-    """
-    bits, noise = isinstance(sizes.mechanism, BitMechanism), private_excess(sizes)
-    two, one, plain = (_try(sizes, rounds, settings) for rounds, settings in ((2, _REPAIR), (1, _REPAIR), (1, _PLAIN)))
-    fits = (
-        (2.0 * noise <= QUIET and two.likely <= SECOND, two),
-        (one.likely <= REPAIRS, one),
-        (plain.likely <= JUDGES, plain),
-    )
-    judged = next((tried for fitting, tried in fits if bits and fitting), None)
-    tried = judged or _Attempt(1, 0.0, ("model",), sizes.agents, plain.likely)
-    labels = portfolio.labels_for_each_judge(Portfolio(repair=tried.repair))
-    gap = race.detectable_gap(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta, labels)
-    sure = race.stated_gap(gap, 0.0, recalibrates=tried.repair > 0.0)
-    warnings = []
-    if judged is None:
-        warnings.append(_no_judges(sizes.agents, tried.likely) if bits else _no_bits(sizes.mechanism))
+    """Return what fits: a portfolio, where those who judge are likely to tell a difference of ``JUDGES``."""
+    mechanism, noise, warnings = sizes.mechanism, private_excess(sizes), []
     if noise >= IGNORANT:
         warnings.append(_no_model(sizes, noise))
-    of_agents = _of_one(sizes, sure) if judged is None else _of_agents(sizes, tried.likely, sure)
+    roles = Roles.of(sizes.agents, Portfolio())
+    if isinstance(mechanism, BitMechanism):
+        sure, likely = finalists.sure(mechanism, roles.judges, sizes.beta), finalists.likely(mechanism, roles.judges)
+        if likely <= JUDGES:
+            taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
+            choice = "protocol portfolio: the model as agents teach it, beside the best that either side has alone"
+            of_agents = _of_agents(sizes, roles, taught, sure, likely)
+            sentences = (of_agents, _of_noise(sizes, noise), f"What fits: {choice}")
+            return Advice(
+                protocol="portfolio",
+                taught=taught,
+                sure=sure,
+                likely=likely,
+                noise=noise,
+                sentences=sentences,
+                warnings=tuple(warnings),
+            )
+        warnings.insert(0, _no_judges(sizes.agents, likely))
+    else:
+        warnings.insert(0, _no_bits(mechanism))
+    count = sizes.agents
+    found = estimate(mechanism, count / 2.0 if mechanism.answers != "bit" else count // 2, count, 1.0 - sizes.beta)
+    half = 0.5 * (found.high - found.low)
+    choice = "What fits: protocol learn-and-test, the curator's model as it is"
     return Advice(
-        protocol="learn-and-test" if judged is None else "portfolio",
-        rounds=tried.rounds,
-        repair=tried.repair,
-        candidates=tried.candidates,
-        sure=sure,
-        likely=tried.likely,
+        protocol="learn-and-test",
+        taught=None,
+        sure=half,
+        likely=half,
         noise=noise,
-        sentences=(of_agents, _of_noise(sizes, noise), "What fits: protocol " + _choice(judged)),
+        sentences=(_of_one(sizes, half), _of_noise(sizes, noise), choice),
         warnings=tuple(warnings),
     )
 
@@ -184,29 +165,6 @@ def advice_of(scenario: Scenario) -> Advice | None:
     return None if n == PLAN or agents == PLAN else advice(scenario, int(n), int(agents))
 
 
-class _Attempt(NamedTuple):
-    """A portfolio that may fit: its rounds, its share of repairs, its candidates and judges, and what they tell."""
-
-    rounds: int
-    repair: float
-    candidates: tuple[str, ...]
-    judging: int
-    likely: float
-
-
-_REPAIR, _PLAIN = Portfolio(), Portfolio(repair=0.0)
-
-
-def _try(sizes: Sizes, rounds: int, settings: Portfolio) -> _Attempt:
-    models = ("model", *(f"model {number}, raked by scores" for number in range(2, rounds + 1)))
-    each = [(name, f"{name}, recalibrated") if settings.recalibrates else (name,) for name in models]
-    candidates = ("constant -1", "constant +1", *(name for names in each for name in names))
-    judging = portfolio.judges(sizes.agents, settings)
-    counted = judging if settings.recalibrates else sizes.agents  # who tells a label judges the constants
-    gap = likely(sizes.mechanism, counted, len(candidates))
-    return _Attempt(rounds, settings.repair, candidates, judging, gap)
-
-
 _PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
 
 
@@ -216,19 +174,20 @@ def points(share: float) -> str:
     return f"{math.ceil(percent)} points" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g} points"
 
 
-def _of_agents(sizes: Sizes, gap: float, sure: float) -> str:
+def _of_agents(sizes: Sizes, roles: Roles, taught: float, sure: float, likely: float) -> str:
     return (
-        f"{sizes.agents:,} agents tell {points(gap)} of loss apart, not {points(gap / 3.0)}: the better of two "
-        f"candidates has the smaller estimate in about {_PERCENT * LIKELY:.0f} of 100 runs if they differ by "
-        f"{points(gap)}, in 70 if by a third of that. Whatever the losses are, the stated gap is {points(sure)} at "
-        f"most if all of them answer, and holds with {certainty(1.0 - sizes.beta)} confidence"
+        f"{sizes.agents - roles.judges:,} of {sizes.agents:,} agents teach: they tell the mean error of the model's "
+        f"probabilities to within {points(taught)} (one standard deviation). {roles.judges:,} judge the answer and the "
+        f"best that either side has alone: a difference of {points(likely)} is likely to be told "
+        f"({_PERCENT * finalists.LIKELY:.0f}% confidence), one of {points(sure)} for sure "
+        f"({certainty(1.0 - sizes.beta)})"
     )
 
 
-def _of_one(sizes: Sizes, sure: float) -> str:
+def _of_one(sizes: Sizes, half: float) -> str:
     return (
-        f"{sizes.agents:,} agents, if all of them answer, tell the loss of one model to within an interval "
-        f"{points(sure)} wide at most, which holds it with {certainty(1.0 - sizes.beta)} confidence"
+        f"{sizes.agents:,} agents, if all of them answer, tell the loss of one model to within {points(half)}, with "
+        f"{certainty(1.0 - sizes.beta)} confidence"
     )
 
 
@@ -242,22 +201,6 @@ def _of_noise(sizes: Sizes, noise: float) -> str:
     if sizes.reach > 1.0 and noise > QUIET:
         text += f"; with {QUIET / noise:.2g} of the learner's diameter it would be {QUIET:g}"
     return text
-
-
-def _choice(judged: _Attempt | None) -> str:
-    if judged is None:
-        return "learn-and-test, the curator's model as it is, one round"
-    if judged.rounds > 1:
-        return (
-            f"portfolio with curator.rounds={judged.rounds}: models of the sample as it is and as agents say it should "
-            "be, their recalibrations and both constants"
-        )
-    if judged.repair:
-        return "portfolio, one model, its recalibration and both constants, one round"
-    return (
-        "portfolio with portfolio.repair=0, one model and both constants, one round: a recalibration would take two "
-        "fifths of the agents from those who judge it"
-    )
 
 
 def _no_bits(mechanism: Mechanism) -> str:
@@ -284,9 +227,19 @@ def _no_model(sizes: Sizes, noise: float) -> str:
 
 
 CLIP = 1.0  # longest gradient of one record
-ACCURACY = {"portfolio": 0.01, "learn-and-test": 0.1}
-"""Judges go on until the answer is shown to be within .01 of the best candidate; one model is estimated to .1."""
+TOLD = 0.1  # where agents tell the loss of one model, to within so much
 BETA = 0.05
+
+
+def accuracy(found: Advice) -> float:
+    """Return alpha for a run of what fits: the gap that can be shown where both finalists err alike, rounded up."""
+    if found.protocol != "portfolio":
+        return TOLD
+    return min(MOST_ALPHA, math.ceil(found.sure * 1e3) / 1e3)
+
+
+MOST_ALPHA = 0.49
+"""A gap is below 1/2 where a scenario names it."""
 
 
 @dataclass(frozen=True)
@@ -345,19 +298,16 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         "features": [{key: value for key, value in one.wire().items() if value is not None} for one in start.features],
         **({} if start.separator == "," else {"layout": {"separator": start.separator}}),
     }
-    curator = {"n": start.n, "epsilon": start.epsilon, "delta": start.delta, "rounds": found.rounds, "learner": learner}
-    tree: dict[str, Any] = {
+    curator = {"n": start.n, "epsilon": start.epsilon, "delta": start.delta, "rounds": 1, "learner": learner}
+    return {
         "name": start.name,
         "title": f"{start.label.column}, learned from {start.source}, tested on {start.target}",
         "data": start.data,
         "protocol": found.protocol,
-        "alpha": ACCURACY[found.protocol],
+        "alpha": accuracy(found),
         "people": "real",
         "source": {"table": {"files": [start.source], **table}},
         "target": {"table": {"files": [start.target], **table}},
         "curator": curator,
         "agents": {"count": start.agents, "mechanism": {"name": "warner", "epsilon": start.agent_epsilon}},
     }
-    if found.protocol == "portfolio" and found.repair == 0.0:
-        tree["portfolio"] = {"repair": 0.0}
-    return tree

@@ -11,9 +11,9 @@ from common.learners.base import LearnerSettings, PlanRequest, PlanTask
 from common.operations.operation import LEAST_EPSILON
 from common.protocols import portfolio
 from common.protocols.base import Problem, demands_of
-from common.protocols.portfolio import Portfolio
+from common.protocols.portfolio import Portfolio, Roles
 from common.scenario.scenario import ResolvedScenario, Scenario, filled, settled
-from common.statistics import evidence, formulas, race
+from common.statistics import evidence, finalists, formulas
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
 Bounds = Literal["paper", "tight"]
@@ -149,7 +149,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         settings["alone"] = alone
     if demands.portfolio:
         _check_portfolio(scenario, calls)
-        answers, agents, settings["gap"] = _judging(scenario, calls)
+        answers, agents, settings["gap"] = _judging(scenario)
         clear = answers
     else:
         answers, clear = _answers(scenario, paper, calls)
@@ -251,18 +251,14 @@ def _lemma(scenario: Scenario, paper: bool) -> PlannedValue:
 
 def _calls(scenario: Scenario, paper: bool) -> PlannedValue:
     demands, given = demands_of(scenario.protocol), scenario.curator.rounds
-    if demands.portfolio:
-        return follow(given, lambda: portfolio.LEARNT, "one model, with the whole budget", portfolio.SOURCE)
     return _rounds(scenario, paper) if demands.reweighs else _once(given)
 
 
 def _weights(scenario: Scenario, paper: bool, calls: int) -> tuple[PlannedValue | None, PlannedValue]:
-    demands, curator, source = demands_of(scenario.protocol), scenario.curator, portfolio.SOURCE
+    demands, curator = demands_of(scenario.protocol), scenario.curator
     if demands.portfolio:
-        text = "1/2: no record weighs more than twice the average"
-        kappa = None if curator.kappa is None else follow(curator.kappa, lambda: portfolio.DENSITY, text, source)
-        text = "ln 64: one record weighs 64 times another at most"
-        return kappa, follow(curator.eta, lambda: portfolio.STEP, text, source)
+        text = "the sample is not reweighed"
+        return follow(curator.kappa or PLAN, lambda: 1.0, text, portfolio.SOURCE), _once(curator.eta)
     eta = _eta(scenario, paper, calls) if demands.reweighs else _once(curator.eta)
     return None if curator.kappa is None else _kappa(scenario, paper), eta
 
@@ -397,51 +393,35 @@ def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
 
 
 def _check_portfolio(scenario: Scenario, calls: int) -> None:
-    """Refuse groups of features that nobody has, counts that would be noise, and raking that changes no model."""
-    settings = scenario.portfolio or Portfolio()
-    dimension = min(scenario.source.dimension, scenario.target.dimension)
-    for feature in settings.groups:
-        if feature >= dimension:
-            raise BadScenario(
-                f"portfolio.groups: feature {feature} is beyond what records have: records have {dimension}, from 0 to "
-                f"{dimension - 1}"
-            )
-    if calls > 1 and not settings.recalibrates:
+    """Refuse several models, and a count that would be noise."""
+    if calls > 1:
         raise BadScenario(
-            f"portfolio.repair: at 0 no agents report how the sample is to be raked for {calls} models: set "
-            "curator.rounds=1, or a share of the agents who repair"
+            f"curator.rounds: a portfolio has one model, with the whole budget; found {calls}: set it to 1"
         )
-    counts = settings.counts(calls)
-    if scenario.margins_epsilon < counts * LEAST_EPSILON:
+    if scenario.margins(calls) and scenario.margins_epsilon < LEAST_EPSILON:
         raise BadScenario(
-            f"portfolio.margins: {counts} counts of the curator's people share epsilon = {scenario.margins_epsilon:g}, "
-            f"and none can have less than {LEAST_EPSILON:g}: raise margins or curator.epsilon"
-        )
-    learner = scenario.curator.settings
-    if (calls > 1 or scenario.reweighs_before) and not learner.reweighs:
-        raise BadScenario(
-            f"curator.learner: {learner.name!r} learns from the sample as it is, so raking changes nothing of its "
-            "models: take a learner of draws, such as sgd, or one round without portfolio.raking"
+            f"portfolio.margins: the count of the curator's people has epsilon = {scenario.margins_epsilon:g}, none "
+            f"can have less than {LEAST_EPSILON:g}: raise margins or curator.epsilon"
         )
 
 
-def _judging(scenario: Scenario, calls: int) -> tuple[PlannedValue, PlannedValue, PlannedValue]:
-    """Plan the answers of a portfolio's judges, how many agents are enrolled, and the widest gap that can be stated."""
-    settings, agents, mechanism = scenario.portfolio or Portfolio(), scenario.agents, scenario.agents.value_mechanism
-    rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
-    needed = race.judges_needed(mechanism, scenario.alpha, rivals, scenario.beta, labels)
-    share = settings.repair if settings.recalibrates else 1.0 / portfolio.LABELS
+def _judging(scenario: Scenario) -> tuple[PlannedValue, PlannedValue, PlannedValue]:
+    """Plan the answers of a portfolio's judges, how many agents are enrolled, and the gap that can be stated."""
+    settings, agents, mechanism = scenario.portfolio or Portfolio(), scenario.agents, scenario.agents.bit_mechanism
+    needed = finalists.judges_needed(mechanism, scenario.alpha, scenario.beta)
     enrolled = follow(
         agents.count,
-        lambda: formulas.enrolled(math.ceil(needed / (1.0 - share)), agents.dropout),
-        "those who judge and those who repair, and more for dropout",
+        lambda: formulas.enrolled(portfolio.enrolled(needed, settings), agents.dropout),
+        "those who judge and those who teach, and more for dropout",
         portfolio.SOURCE,
     )
-    answering = math.floor(portfolio.judges(int(enrolled.value), settings) * (1.0 - agents.dropout))
-    width = race.detectable_gap(mechanism, answering, rivals, scenario.beta, labels)
-    width = race.stated_gap(width, scenario.alpha, recalibrates=settings.recalibrates)
+    answering = math.floor(Roles.of(int(enrolled.value), settings).judges * (1.0 - agents.dropout))
     return (
-        fixed(needed, f"no gap above alpha, {rivals} candidates, if all answer", portfolio.SOURCE),
+        fixed(needed, "no gap above alpha where both finalists err alike, if all answer", portfolio.SOURCE),
         enrolled,
-        fixed(width, "the widest gap that can be stated if all answer", portfolio.SOURCE),
+        fixed(
+            finalists.sure(mechanism, answering, scenario.beta),
+            "the gap that is stated where both finalists err alike, if all answer",
+            portfolio.SOURCE,
+        ),
     )

@@ -264,7 +264,7 @@ class Scenario(Value):
 
     @property
     def margins_epsilon(self) -> float:
-        """What a portfolio's counts of the curator's people cost in all; 0 where the protocol makes none."""
+        """What a portfolio's count of the curator's people costs; 0 where the protocol makes none."""
         if not demands_of(self.protocol).portfolio:
             return 0.0
         settings = self.portfolio or Portfolio()
@@ -274,15 +274,14 @@ class Scenario(Value):
         return min(MOST_FOR_MARGINS, MOST_FOR_MARGINS if epsilon is None else down(share * epsilon))
 
     def margins(self, rounds: int) -> tuple[Release, ...]:
-        """Return what a portfolio's counts of the curator's people cost: of labels, and for each repair."""
+        """Return what a portfolio's count of the curator's people costs."""
         counts = (self.portfolio or Portfolio()).counts(rounds)
         return counts * (Release(epsilon=down(self.margins_epsilon / counts)),) if self.margins_epsilon else ()
 
     @property
     def reweighs_before(self) -> int:
         """How often weights are changed before the first model is learned."""
-        raking = demands_of(self.protocol).portfolio and (self.portfolio or Portfolio()).raking
-        return len(self.handed_over) + int(raking)
+        return len(self.handed_over)
 
     @property
     def halts(self) -> bool:

@@ -1,4 +1,4 @@
-"""How labels go with a model's scores, from noisy shares of people: a logistic curve with an intercept a group.
+"""How labels go with a model's scores: a logistic curve, from a sample's noisy shares and residuals of agents.
 
 Everything is computed by sums and functions that are the same on every machine: what comes out is in later questions,
 which an audit asks again.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.arrays import Floats
-from common.numerics.elementary import exp, log
+from common.numerics.elementary import exp, logistic
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
 """2^(k/4): a library's powers may differ between machines."""
@@ -97,34 +97,27 @@ class Within:
     @property
     def middles(self) -> Floats:
         """The mean score of each coarse bin, shape (bins,)."""
-        middles: Floats = self._means(self.scores[None, :])[0]
+        middles: Floats = self.averages(self.scores[None, :])[0]
         return middles
 
     def means(self, slope: float, intercepts: Floats) -> Floats:
         """Return the mean of 1/(1 + e^-(slope * score + intercept)) over each coarse bin, shape (intercepts, bins)."""
-        return self._means(logistic(slope * self.scores[None, :] + intercepts[:, None]))
+        return self.averages(logistic(slope * self.scores[None, :] + intercepts[:, None]))
 
     def losses(self, slope: float, intercepts: Floats, masses: Floats, cut: float) -> Floats:
         """Return the 0/1 loss of "+1 above a score" under the logistic curve, shape (intercepts,)."""
         chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
         wrong = np.where(self.scores[None, :] > cut, 1.0 - chance, chance)
-        return ordered_sum(masses[None, :] * self._means(wrong))
+        return ordered_sum(masses[None, :] * self.averages(wrong))
 
-    def _means(self, values: Floats) -> Floats:
+    def averages(self, values: Floats) -> Floats:
+        """Return the mean over each coarse bin of values at the fine ones, shape (rows, fine bins) to (rows, bins)."""
         found = np.zeros((len(values), len(self.starts)))
         ends = (*self.starts[1:], len(self.scores))
         for place, (begin, end) in enumerate(zip(self.starts, ends, strict=True)):
             for fine in range(begin, end):
                 found[:, place] = found[:, place] + self.weights[fine] * values[:, fine]
         return found
-
-
-_FAR = 40.0  # odds beyond e^40 are those of certainty
-
-
-def logistic(scores: Floats) -> Floats:
-    """Return 1/(1 + e^-s) of each score, elementwise; scores count as at most 40 from 0."""
-    return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -_FAR, _FAR))))
 
 
 def ordered_sum(terms: Floats) -> Floats:
@@ -138,27 +131,19 @@ def ordered_sum(terms: Floats) -> Floats:
 _STEPS = np.arange(-24, 25)
 """Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
 _OCTAVE = 0.6931471805599453
-_NEAR = 0.5  # standard deviation of the prior of a group's intercept around the common one
 _MOST = 16
 _FINE = 16  # intercepts are searched among sixteenths, then among 1024ths
+_WIDE = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
 _KEPT = 0.05  # standard deviation, beforehand, of the population's share of a bin from the sample's
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """The odds of label +1: ln(odds) = slope * score + intercepts[group]."""
-
-    slope: float
-    intercepts: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class Prior:
-    """The prior of a calibration: ln(slope) and the common intercept are Gaussian.
+    """What is believed of a calibration ln(odds) = slope * score + intercept: ln(slope) and intercept are Gaussian.
 
     Attributes:
         step, steep: Mean, in quarters of octaves, and standard deviation of ln(slope).
-        intercept, far: Mean and standard deviation of the common intercept.
+        intercept, far: Mean and standard deviation of the intercept.
     """
 
     step: float = 0.0
@@ -166,36 +151,23 @@ class Prior:
     steep: float = 1.5
     far: float = 4.0
 
-    def shifted(self, by: float, steep: float, far: float) -> Prior:
-        """Return the prior for other people: the intercept moves ``by``, and independent Gaussians are added."""
-        return Prior(self.step, self.intercept + by, math.hypot(self.steep, steep), math.hypot(self.far, far))
+    def widened(self, steep: float, far: float) -> Prior:
+        """Return the prior for other people: independent Gaussians of these standard deviations are added."""
+        return Prior(self.step, self.intercept, math.hypot(self.steep, steep), math.hypot(self.far, far))
 
-
-VAGUE = Prior()
-
-
-@dataclass(frozen=True)
-class ReportedShare:
-    """What people report of their label alone: the share of +1, with its standard error."""
-
-    share: float
-    error: float
-
-
-@dataclass(frozen=True, eq=False)
-class Masses:
-    """The share of each bin, positive, sum 1, and 1 over the variance of each; both of shape (bins,)."""
-
-    shares: Floats
-    precision: Floats
+    def logarithm(self) -> Floats:
+        """Return the logarithm of the density at all slopes and intercepts of the grid, but for a constant."""
+        steep = (_STEPS - self.step) * (_OCTAVE / 4.0) / self.steep
+        far = (_WIDE - self.intercept) / self.far
+        return np.asarray(-0.5 * ((steep * steep)[:, None] + (far * far)[None, :]))
 
 
 @dataclass(frozen=True, eq=False)
 class CellShares:
-    """Estimated shares of people by group, bin of the score and label.
+    """Estimated shares of a sample's people by bin of the score and label.
 
     Attributes:
-        items: Shape (groups, bins, 2): of labels -1, then +1. They may be negative.
+        items: Shape (bins, 2): of labels -1, then +1. They may be negative.
         precision: Shape (bins,): 1 over the variance of a share.
         within: How people are assumed to lie inside the bins.
     """
@@ -205,180 +177,113 @@ class CellShares:
     within: Within
 
     @property
-    def together(self) -> Floats:
-        """All groups as one, shape (bins, 2)."""
-        return ordered_sum(np.moveaxis(self.items, 0, -1))
-
-    def masses(self, sample: Floats) -> Masses:
-        """Return each bin's share by these and a sample's, from which the population's deviates by .05."""
-        groups = float(len(self.items))
-        observed, expected = self.precision / (2.0 * groups), 1.0 / (_KEPT * _KEPT)
-        both = self.together
-        mixed = np.maximum((observed * (both[:, 0] + both[:, 1]) + expected * sample) / (observed + expected), 2.0**-20)
-        return Masses(np.asarray(mixed / math.fsum(mixed.tolist())), observed + expected)
+    def masses(self) -> Floats:
+        """Each bin's share, positive, sum 1, shape (bins,)."""
+        cleaned = np.maximum(self.items[:, 0] + self.items[:, 1], 2.0**-20)
+        return np.asarray(cleaned / math.fsum(cleaned.tolist()))
 
 
-def calibrate(
-    shares: CellShares, prior: Prior = VAGUE, reported: ReportedShare | None = None, masses: Masses | None = None
-) -> Calibration:
-    """Fit a logistic curve to estimated shares of people, whose noise has the same variance in rare and in full bins.
+def of_sample(shares: CellShares, prior: Prior) -> Prior:
+    """Return means and standard deviations of ln(slope) and the intercept on a sample, from its noisy shares.
 
     With p the curve's chance of +1 in a bin, both shares of the bin are (m (1 - p), m p) and noise of one variance, so
     what the bin says of p is how far they are from that line, whatever m is: (share_+ (1 - p) - share_- p)^2 / (p^2 +
-    (1 - p)^2). Slope and intercepts minimize half of its sum over bins, times the precision, and half of the squared
-    distance, in standard errors, of the people's mean p from what they report of their label; less the logarithm of the
-    prior. The first term is the least-squares line through the origin when both coordinates are noisy. A group's
-    intercept has a standard deviation of 1/2 around the common one.
-
-    Args:
-        reported, masses: What people report of their label alone, and the share of each bin.
-
-    Returns:
-        The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
+    (1 - p)^2), the least-squares line through the origin when both coordinates are noisy.
     """
-    values, wide = _surface(shares, prior, reported, masses)
-    if len(shares.items) == 1:
-        step, place = divmod(int(np.argmax(values)), len(wide))
-        slope = octave_quarter(int(_STEPS[step]))
-        fine = wide[place] + np.arange(-64, 65) / (64.0 * _FINE)
-        local = _value(shares.together, shares.precision, shares.within.means(slope, fine), reported, masses)
-        apart = (fine - prior.intercept) / prior.far
-        return Calibration(slope, (float(fine[int(np.argmax(local - 0.5 * apart * apart))]),))
-    found = [_apart(shares, octave_quarter(step), row, wide) for step, row in zip(_STEPS.tolist(), values, strict=True)]
-    best = int(np.argmax([value for value, _ in found]))
-    return Calibration(octave_quarter(int(_STEPS[best])), found[best][1])
+    found = []
+    for step in _STEPS.tolist():
+        chance = shares.within.means(octave_quarter(step), _WIDE)
+        other = 1.0 - chance
+        off = shares.items[:, 1] * other - shares.items[:, 0] * chance
+        found.append(-0.5 * ordered_sum(shares.precision * (off * off) / (chance * chance + other * other)))
+    return Belief(prior.logarithm() + np.array(found)).moments()
 
 
-def _apart(shares: CellShares, slope: float, together: Floats, wide: Floats) -> tuple[float, tuple[float, ...]]:
-    """Return each group's best intercept at a slope, and the logarithm of what is to be maximized over slopes.
+@dataclass(frozen=True)
+class Told:
+    """What agents told of a residual: the mean of f(x) (y - p(x)), with the variance of the estimate.
 
-    The common intercept is the best of all groups together; what the pooled shares add to the prior is counted once, by
-    the groups.
+    Attributes:
+        slope, intercept: Of p(x) = 1/(1 + e^-(slope * score + intercept)); None, None: p is 0, and y itself is told.
+        center, spread: f is the score in units of ``spread`` from ``center``, cut to [-1, 1]; None: f is 1.
     """
-    place = int(np.argmax(together))
-    common = float(wide[place])
-    pooled = _value(shares.together, shares.precision / len(shares.items), shares.within.means(slope, wide[[place]]))
-    near = common + np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / (8.0 * _FINE)
-    chance, pulled = shares.within.means(slope, near), (near - common) / _NEAR
-    each = [_value(group, shares.precision, chance) - 0.5 * pulled * pulled for group in shares.items]
-    value = float(together[place] - pooled[0]) + math.fsum(float(values.max()) for values in each)
-    return value, tuple(float(near[int(np.argmax(values))]) for values in each)
+
+    mean: float
+    variance: float
+    slope: float | None = None
+    intercept: float | None = None
+    center: float = 0.0
+    spread: float | None = None
 
 
-def posterior(shares: CellShares, prior: Prior = VAGUE) -> Prior:
-    """Return means and standard deviations of ln(slope) and the intercept, given shares: a prior for other people."""
-    values, wide = _surface(shares, prior, None, None)
-    weights = exp(values - values.max())
-    total = math.fsum(weights.ravel().tolist())
-    slopes = [math.fsum(row) / total for row in weights.tolist()]
-    intercepts = [math.fsum(column) / total for column in weights.T.tolist()]
-    step, steep = _moments(slopes, _STEPS.astype(np.float64))
-    intercept, far = _moments(intercepts, wide)
-    return Prior(step, intercept, steep * (_OCTAVE / 4.0), far)
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """The logarithm of a density over slopes and intercepts of the grid, shape (slopes, intercepts)."""
 
+    logarithm: Floats
 
-def forecast(
-    shares: CellShares, prior: Prior, reported: ReportedShare | None, masses: Masses, cuts: Sequence[float]
-) -> list[tuple[float, float]]:
-    """Return mean and standard deviation of the posterior of the 0/1 loss of each threshold: +1 is predicted above."""
-    values, wide = _surface(shares, prior, reported, masses)
-    weights = exp(values - values.max())
-    total = math.fsum(weights.ravel().tolist())
-    first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
-    for step, row in zip(_STEPS.tolist(), weights, strict=True):
-        if float(row.max()) < 2.0**-40:
-            continue
-        for place, cut in enumerate(cuts):
-            losses = shares.within.losses(octave_quarter(step), wide, masses.shares, cut)
-            first[place] += math.fsum((row * losses).tolist())
-            second[place] += math.fsum((row * losses * losses).tolist())
-    means = first / total
-    spreads = np.sqrt(np.maximum(second / total - means * means, 0.0))
-    return list(zip(means.tolist(), spreads.tolist(), strict=True))
+    def given(self, within: Within, masses: Floats, told: Told) -> Belief:
+        """Return the belief after what agents told.
+
+        If the odds on T have the slope a and the intercept b, the mean of f (y - p) is that of f (p_ab - p) over T's
+        scores. Each bin's share of T's people is taken to differ from the sample's by a standard deviation of .05.
+        """
+        scores = within.scores
+        weighed = np.ones_like(scores)
+        if told.spread is not None:
+            weighed = np.clip((scores - told.center) / told.spread, -1.0, 1.0)
+        asked = np.zeros_like(scores)
+        if told.slope is not None and told.intercept is not None:
+            asked = logistic(told.slope * scores + told.intercept)
+        rows = []
+        for step in _STEPS.tolist():
+            chance = logistic(octave_quarter(step) * scores[None, :] + _WIDE[:, None])
+            bins = within.averages(weighed[None, :] * (chance - asked[None, :]))
+            off = told.mean - ordered_sum(masses * bins)
+            rows.append(-0.5 * off * off / (told.variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)))
+        return Belief(self.logarithm + np.array(rows))
+
+    def best(self) -> tuple[float, float]:
+        """Return the most likely slope, and the intercept that is most likely beside it.
+
+        Slopes are those of the grid, from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16], the
+        vertex of the parabola through the grid's best one and its neighbours.
+        """
+        step, place = divmod(int(np.argmax(self.logarithm)), len(_WIDE))
+        slope, best = octave_quarter(int(_STEPS[step])), float(_WIDE[place])
+        if not 0 < place < len(_WIDE) - 1:
+            return slope, best
+        left, middle, right = self.logarithm[step, place - 1 : place + 2].tolist()
+        bend = left - 2.0 * middle + right
+        return slope, best if bend == 0.0 else best + 0.5 * (left - right) / bend / _FINE
+
+    def moments(self) -> Prior:
+        """Return means and standard deviations of ln(slope) and the intercept."""
+        weights = self._weights()
+        step, steep = _moments([math.fsum(row) for row in weights.tolist()], _STEPS.astype(np.float64))
+        intercept, far = _moments([math.fsum(column) for column in weights.T.tolist()], _WIDE)
+        return Prior(step, intercept, steep * (_OCTAVE / 4.0), far)
+
+    def losses(self, within: Within, masses: Floats, cuts: Sequence[float]) -> list[tuple[float, float]]:
+        """Return mean and standard deviation of the 0/1 loss of each threshold: +1 is predicted above it."""
+        weights = self._weights()
+        first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
+        for step, row in zip(_STEPS.tolist(), weights, strict=True):
+            if float(row.max()) < 2.0**-40:
+                continue
+            for place, cut in enumerate(cuts):
+                found = within.losses(octave_quarter(step), _WIDE, masses, cut)
+                first[place] += math.fsum((row * found).tolist())
+                second[place] += math.fsum((row * found * found).tolist())
+        spreads = np.sqrt(np.maximum(second - first * first, 0.0))
+        return list(zip(first.tolist(), spreads.tolist(), strict=True))
+
+    def _weights(self) -> Floats:
+        weights = exp(self.logarithm - self.logarithm.max())
+        return np.asarray(weights / math.fsum(weights.ravel().tolist()))
 
 
 def _moments(weights: list[float], places: Floats) -> tuple[float, float]:
     mean = math.fsum(weight * place for weight, place in zip(weights, places.tolist(), strict=True))
     square = math.fsum(weight * (place - mean) ** 2 for weight, place in zip(weights, places.tolist(), strict=True))
     return mean, math.sqrt(max(square, 0.0))
-
-
-def _surface(
-    shares: CellShares, prior: Prior, reported: ReportedShare | None, masses: Masses | None
-) -> tuple[Floats, Floats]:
-    """Return the logarithm of the posterior for all slopes and intercepts of the grid, and these intercepts."""
-    wide = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
-    found = []
-    for step in _STEPS.tolist():
-        steep = (step - prior.step) * (_OCTAVE / 4.0) / prior.steep
-        far = (wide - prior.intercept) / prior.far
-        chance = shares.within.means(octave_quarter(step), wide)
-        value = _value(shares.together, shares.precision / len(shares.items), chance, reported, masses)
-        found.append(value - 0.5 * (steep * steep + far * far))
-    return np.array(found), wide
-
-
-def _value(
-    both: Floats, precision: Floats, chance: Floats, reported: ReportedShare | None = None, masses: Masses | None = None
-) -> Floats:
-    """Return the logarithm of the likelihood for each row of chances, shape (intercepts, bins)."""
-    other = 1.0 - chance
-    off = both[:, 1] * other - both[:, 0] * chance
-    value = -0.5 * ordered_sum(precision * (off * off) / (chance * chance + other * other))
-    if reported is not None and masses is not None:
-        apart = ordered_sum(masses.shares * chance) - reported.share
-        value = value - 0.5 * apart * apart / (
-            reported.error * reported.error + ordered_sum(chance * chance / masses.precision)
-        )
-    return np.asarray(value)
-
-
-_LEAST = 0.1  # A bin of the population is not taken to be rarer than so many times the sample's
-
-
-def label_ratios(target: float, error: float, sample: float, noise: float = 0.0) -> tuple[float, float]:
-    """Return the factors for labels -1 and +1 that give a sample the population's share of +1, as far as it is known.
-
-    The difference of the logarithms of the odds is shrunk by max(0, 1 - (its standard error)^2/(difference)^2), so that
-    what noise explains moves nothing. ``error`` and ``noise`` are the standard errors of the population's share and the
-    sample's.
-    """
-    known, held = (min(max(share, 0.005), 0.995) for share in (target, sample))
-    apart = float(log(np.array(known / (1.0 - known))) - log(np.array(held / (1.0 - held))))
-    variance = (error / (known * (1.0 - known))) ** 2 + (noise / (held * (1.0 - held))) ** 2
-    kept = max(0.0, 1.0 - variance / (apart * apart)) if apart else 0.0
-    factor = float(exp(np.array(kept * apart)))
-    share = held * factor / (held * factor + 1.0 - held)
-    return (1.0 - share) / (1.0 - held), share / held
-
-
-def smoothed(shares: Floats, sample: Floats, scores: Floats, calibration: Calibration, precision: float) -> Floats:
-    """Return estimated shares, shrunk towards the calibration as far as their noise explains the difference.
-
-    The calibrated curve splits every bin's total into labels. What the shares say beyond that is kept in the proportion
-    max(0, 1 - (k - 2)/(precision * sum of squared differences)) (James and Stein 1961, positive part), k the number of
-    shares. Shares, the sample's and the result have the shape (groups, bins, 2); the result is positive and adds up to
-    1.
-    """
-    least = _LEAST * np.maximum(sample, 0.0)
-    totals = np.maximum(shares[:, :, 0] + shares[:, :, 1], least[:, :, 0] + least[:, :, 1])
-    odds = calibration.slope * scores[None, :] + np.array(calibration.intercepts)[:, None]
-    chance = logistic(odds)
-    curve = np.stack([totals * (1.0 - chance), totals * chance], axis=2)
-    apart = shares - curve
-    distance = math.fsum((apart * apart).ravel().tolist())
-    kept = max(0.0, 1.0 - (shares.size - 2) / (precision * distance)) if distance > 0.0 else 0.0
-    found = np.maximum(curve + kept * apart, np.maximum(least, 2.0**-40))
-    return np.asarray(found / math.fsum(found.ravel().tolist()))
-
-
-def rake(wanted: Floats, sample: Floats, eta: float, parts: int) -> list[int]:
-    """Return the tilt of every item in whole parts, 0..parts, that takes a sample's shares to the wanted ones.
-
-    A weight is multiplied by exp(-eta (1 - tilt)), eta > 0. The largest factor gets tilt 1; factors that are smaller
-    than the largest by more than e^eta get 0. The sample's shares may be noisy, and count as half a person in 10,000 at
-    least.
-    """
-    ratios = log(np.asarray(wanted / np.maximum(sample, 0.5e-4)))
-    values = np.clip(1.0 + (ratios - ratios.max()) / eta, 0.0, 1.0)
-    return [int(part) for part in np.rint(values * parts)]

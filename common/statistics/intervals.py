@@ -6,10 +6,8 @@ Functions raise :class:`BadInput` for numbers outside the ranges that they state
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
-import numpy as np
 from pydantic import Field
 from scipy.special import betaln
 
@@ -144,110 +142,3 @@ def edge(covered: Callable[[float], bool], inside: float, outside: float) -> flo
         else:
             outside = middle
     return outside
-
-
-RATES = tuple(0.49 * 2.0 ** (-k / 2) for k in range(48))
-"""The sizes of bets, below 1/2: scores and their mean are in [-1, 1]."""
-SPREAD = tuple(-math.log((k + 1) * (k + 2)) for k in range(len(RATES)))
-"""Logarithms of the weights of a mixture of all sizes; they add up to 1 at most."""
-
-
-_SUITED = 2.0
-"""Rates within this factor of the one that suits the planned number of matches get half of the mixture's weight."""
-
-
-@dataclass(frozen=True)
-class Matches:
-    """Matched bits: how often only the first of two is 1, both are alike, only the second is 1."""
-
-    ups: int = 0
-    same: int = 0
-    downs: int = 0
-
-    @classmethod
-    def of(cls, first: AnyArray, second: AnyArray) -> Matches:
-        """Match bits by their positions, as far as both reach."""
-        most = min(len(first), len(second))
-        score = first[:most].astype(np.int8) - second[:most].astype(np.int8)
-        ups, downs = int((score > 0).sum()), int((score < 0).sum())
-        return cls(ups, most - ups - downs, downs)
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return self.ups + self.same + self.downs
-
-    def __add__(self, other: Matches) -> Matches:
-        return Matches(self.ups + other.ups, self.same + other.same, self.downs + other.downs)
-
-
-def mixture(planned: int, miss: float) -> tuple[float, ...]:
-    """Return the logarithms of the weights of :data:`RATES` that suit a number of matches.
-
-    Half of the weight goes to the rates near sqrt(2 ln(2/miss)/(planned/2)): for scores of variance 1/2 that is where
-    the bound after ``planned`` matches is narrowest. The other half is spread over all rates. The weights are fixed
-    before any answer and add up to 1 at most: whatever the number of matches turns out to be, the interval holds.
-    """
-    if planned < 1:
-        return SPREAD
-    best = math.sqrt(4.0 * math.log(2.0 / miss) / planned)
-    near = [k for k, rate in enumerate(RATES) if best / _SUITED <= rate <= best * _SUITED]
-    if not near:
-        return SPREAD
-    share = 0.5 / len(near)
-    return tuple(math.log(0.5 * math.exp(spread) + share * (k in near)) for k, spread in enumerate(SPREAD))
-
-
-def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int = 0) -> tuple[float, float]:
-    """Return an interval for loss(first) - loss(second) on T from matched bits.
-
-    Bits about the first and bits about the second hypothesis, of different agents, are matched one to one; a pair
-    scores x = 1, 0 or -1, the first bit less the second. Both bits are about losses, or both about sole errors. With p
-    the probability of telling the truth, E x = m = (2p - 1) (loss(first) - loss(second)) either way, since a bit about
-    a value of mean v is 1 with probability (1 - p) + (2p - 1) v, and those on whom both err cancel.
-
-    *Theorem.* With probability 1 - ``miss`` the interval covers the difference at every number of matches at once, if
-    the hypotheses are fixed before any of these bits, agents are independent draws from T, and bits are matched by
-    their order among those that were asked for at the same time. Which of the two questions is asked next, and to how
-    many, may depend on everything that was seen before.
-
-    *Proof.* Given all that was seen before a question, the i-th score has mean m, independently of the other pairs. For
-    a rate r in [0, 1/2) and the true m the product of 1 + r (x - m) is a martingale from 1 on that is never negative,
-    as x - m >= -2; so is a mixture over rates with weights that were fixed beforehand. By Ville's inequality it reaches
-    2/miss with probability miss/2 at most. Each factor falls in m, so the means at which that is not reached are those
-    above a bound: the lower end. Mirrored, the upper end; the union bound has both. A bit without a partner is left out
-    for good: matched with one that is asked for later, after it was looked at, its score would have another mean. QED.
-
-    Args:
-        miss: In (0, 1).
-        planned: About how many matches there will be, a public number (:func:`mixture`); 0: not known.
-    """
-    if not 0.0 < miss < 1.0 or min(matches.ups, matches.same, matches.downs) < 0:
-        raise BadInput(f"a matched difference needs counts and a miss in (0, 1), found {matches} and {miss}")
-    if matches.count == 0:
-        return -1.0, 1.0
-    weights, bar = mixture(planned, miss), math.log(2.0 / miss) + _ROUNDING * (matches.count + 64)
-
-    def below(mean: float) -> bool:
-        return _evidence(matches.ups, matches.same, matches.downs, mean, weights) < bar
-
-    def above(mean: float) -> bool:
-        return _evidence(matches.downs, matches.same, matches.ups, -mean, weights) < bar
-
-    mean = (matches.ups - matches.downs) / matches.count
-    found = edge(below, mean, -1.0), edge(above, mean, 1.0)
-    low, high = (min(1.0, max(-1.0, x / (2.0 * mechanism.truth - 1.0))) for x in found)
-    return low, high
-
-
-def _evidence(ups: int, zeros: int, downs: int, mean: float, weights: Sequence[float]) -> float:
-    """Return the logarithm of the mixture, against means of at most ``mean``."""
-    return log_sum(
-        [
-            ups * math.log1p(rate * (1.0 - mean))
-            + zeros * math.log1p(-rate * mean)
-            + downs * math.log1p(-rate * (1.0 + mean))
-            + weight
-            for rate, weight in zip(RATES, weights, strict=True)
-        ]
-    )

@@ -25,6 +25,7 @@ from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Tog
 from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
 from common.scenario.scenario import ResolvedScenario, Scenario
+from common.statistics.finalists import LIKELY
 from common.statistics.intervals import Estimate
 from common.statistics.robustness import Silence, robust_estimate
 
@@ -37,6 +38,33 @@ class JudgedCandidate:
     hypothesis: Hypothesis
     estimate: Estimate
     asked: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The answer's loss on T less that of its rival, the best that either side is believed to have alone.
+
+    Attributes:
+        rival: The name of a candidate.
+        value, low, high: The estimate and its interval, which holds with the given confidence together with all else
+            that a result states.
+        likely: Bounds each of which holds by itself with probability :data:`common.statistics.finalists.LIKELY`.
+        agents: About how many agents in all would show that the answer is better, if the estimate is right; None: no
+            number.
+    """
+
+    rival: str
+    value: float
+    low: float
+    high: float
+    confidence: float
+    likely: tuple[float, float]
+    agents: int | None
+
+    def wire(self) -> dict[str, Any]:
+        difference = {"value": self.value, "low": self.low, "high": self.high, "confidence": self.confidence}
+        likely = {"low": self.likely[0], "high": self.likely[1], "confidence": LIKELY}
+        return {"with": self.rival, "difference": difference, "likely": likely, "agents": self.agents}
 
 
 @dataclass(frozen=True)
@@ -62,6 +90,7 @@ class Outcome:
     tasks: tuple[Outcome, ...] = ()
     judged: tuple[JudgedCandidate, ...] = ()
     gap: float | None = None
+    comparison: Comparison | None = None
     summary: AnswerSummary | None = None
     silent: Silent | None = None
 

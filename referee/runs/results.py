@@ -42,6 +42,8 @@ def result_document(
             for of in outcome.judged
         ]
         several |= {"candidates": candidates, "gap": outcome.gap}
+    if outcome and outcome.comparison:
+        several["comparison"] = outcome.comparison.wire()
     if outcome and outcome.silent:
         several["silent"] = _silent(outcome.silent)
     return {

@@ -29,8 +29,7 @@ from common.lifetime.charging import Charging, GivenPeople, Side
 from common.local.hypotheses.hypothesis import ordinary_kinds
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.protocols import portfolio
-from common.scenario.fitting import ACCURACY, Advice, advice, steps
+from common.scenario.fitting import TOLD, Advice, accuracy, advice, steps
 from common.scenario.scenario import ResolvedScenario, Scenario, parse
 from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
@@ -39,9 +38,8 @@ from deploy.deployment import Embedded, RunOutput
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
-_JUDGED = {"rounds": 1, "kappa": portfolio.DENSITY, "eta": portfolio.STEP, "alpha": ACCURACY["portfolio"]}
-_LEARNT = {**_JUDGED, "alpha": ACCURACY["learn-and-test"]}
-DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _JUDGED, ONCE: _LEARNT}  # by protocol
+_LEARNT = {"rounds": 1, "kappa": 0.5, "eta": 0.3, "alpha": TOLD}
+DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _LEARNT, ONCE: _LEARNT}  # by protocol
 
 
 class CannotHelpWarning(UserWarning):
@@ -65,10 +63,10 @@ class Choice:
     kappa: float
     eta: float
     alpha: float
-    portfolio: dict[str, Any] | None
+    portfolio: dict[str, Any] | None = None
 
 
-UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"], None)
+UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"])
 """What stands in a scenario whose numbers are read to find out what fits."""
 
 
@@ -88,21 +86,19 @@ def chosen(
     """Return what a fit runs: what is given, the protocol's defaults for the rest; BadFit if these do not go together.
 
     ``given`` are ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None; ``found`` is what fits;
-    ``counted``: the learner's plan leaves a part of the budget to the counts that repairs take, without which nothing
-    is repaired.
+    ``counted``: the learner's plan leaves a part of the budget to the count without which nobody can teach.
     """
     if protocol not in (FIT, *DEFAULTS):
         raise BadFit(f"protocol must be {', '.join((FIT, *DEFAULTS))}, found {protocol!r}")
     name = found.protocol if protocol == FIT else protocol
     if mode == "realizable" and name != REWEIGH:
         raise BadFit(f"mode='realizable' is for protocol={REWEIGH!r}, found protocol={protocol!r}: give that")
-    numbers = {**DEFAULTS[name], **({"rounds": found.rounds if counted else 1} if protocol == FIT else {})}
+    numbers = {**DEFAULTS[name], **({"alpha": accuracy(found)} if name == PORTFOLIO == found.protocol else {})}
     numbers |= {key: value for key, value in given.items() if value is not None}
     rounds = int(numbers["rounds"])
-    if rounds > 1 and name == ONCE:
-        raise BadFit(f"rounds = {rounds}: agents are too few to tell models apart, so the curator learns once")
-    plain = name == PORTFOLIO and protocol == FIT and rounds == 1 and (found.repair == 0.0 or not counted)
-    settings = {"repair": 0.0} if plain else None
+    if rounds > 1 and name != REWEIGH:
+        raise BadFit(f"rounds = {rounds}: the curator learns once with protocol={name!r}; give protocol={REWEIGH!r}")
+    settings = {"teach": 0.0} if name == PORTFOLIO and not counted else None
     return Choice(name, rounds, numbers["kappa"], numbers["eta"], numbers["alpha"], settings)
 
 

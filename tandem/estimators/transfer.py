@@ -177,7 +177,9 @@ class TransferClassifier(BinaryClassifier):
         if first.get("name") == "model-agnostic" and first.get("protects", "records") == "records" and not public:
             raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
         found = fitting.advised(self._scenario_of(sides, public, first, fitting.UNDECIDED))
-        choice = fitting.chosen(self.protocol, self._value("mode"), given, found, counted=first.get("name") == "sgd")
+        choice = fitting.chosen(
+            self.protocol, self._value("mode"), given, found, counted=first.get("name") != "model-agnostic"
+        )
         learner = fitting.learner_settings(self.learner, people, public, choice.rounds, ball)
         tree = self._scenario_of(sides, public, learner, choice)
         if fitting.leaves_votes_open(self.learner):

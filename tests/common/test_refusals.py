@@ -18,8 +18,8 @@ from common.privacy.theorems import gaussian_dp, randomized_response, votes
 from common.privacy.theorems.selection import epsilon_of_selection, geometric, mu_for_selection
 from common.statistics import cdf, evidence, formulas, frequency, heavy_hitters, robustness
 from common.statistics.cdf import find_quantile
-from common.statistics.intervals import Matches, bounds, estimate
-from common.statistics.race import Race
+from common.statistics.finalists import Ones
+from common.statistics.intervals import estimate
 from curator.mechanisms.selection import choose
 from tests.tiers import for_each
 
@@ -33,14 +33,11 @@ CASES: list[tuple[str, Callable[..., object], list[tuple[object, ...]]]] = [
         (WARNER, 1, -1, 0.9), (WARNER, 1, 2, 0.9, 0), (WARNER, 1, 2, 0.0), (WARNER, 1, 2, 1.0), (WARNER, 3, 2, 0.9),
         (WARNER, -1, 2, 0.9),
     ]),
-    ("a matched difference", bounds, [
-        (WARNER, Matches(-1, 2, 0), 0.1), (WARNER, Matches(1, 1, 1), 0.0), (WARNER, Matches(1, 1, 1), 1.0),
-    ]),
+    ("the number of ones", Ones, [(3, 2), (-1, 2)]),
     ("of those who were asked", robustness.silence_bound, [([(10, 11)], 0.95), ([(10, -1)], 0.95)]),
     ("adversarial answers need", robustness.RobustTest, [
         (WARNER, 0.1, 0.3, 0.05, -0.1), (WARNER, 0.1, 0.3, 0.05, 0.5), (LAPLACE, 0.1, 0.3, 0.05, 0.1),
     ]),
-    ("needs a candidate", Race, [(WARNER, 0, 0.9)]),
     ("cannot be distinguished", evidence.gather, [(TIMID, 0.3, 0.3 + 1e-15)]),  # in doubles, no number lies between
     ("cannot be distinguished", evidence.SequentialTest, [(Warner(epsilon=1e-6), 0.3, 0.3001, 0.05)]),
     ("at least 1 answer", evidence.FixedTest, [(WARNER, 0.1, 0.3, 0.05, 0)]),

@@ -38,7 +38,7 @@ COLLECTING = {"pytest": "pytest --collect-only"}
 QUICK: tuple[Job, ...] = (
     job("make help", *(rf"\b{target}\b" for target in TARGETS)),
     job("referee list", "scenarios: .*ball, .*protocols: .*learners: .*mechanisms: .*Next: referee plan NAME"),
-    job("referee list queries", "loss .*score .*sole-error .*threshold "),
+    job("referee list queries", "loss .*residual .*score .*threshold "),
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
     job("referee load-test --print-scenario", "protocol: learn-and-test .*agents: .*count: 10000"),
     job("python deploy/packaging/sbom.py", '"bomFormat": "CycloneDX"', "pkg:pypi/numpy@"),

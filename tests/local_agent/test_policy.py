@@ -163,7 +163,7 @@ def test_every_shipped_kind_is_accepted_unless_the_person_narrows_it():
     patterns = [pattern for each in demands for pattern in (each.pattern, *each.alone.values())]
     asked_by_protocols = {kind for pattern in patterns for kind in pattern.kinds("agents")}
     assert asked_by_protocols <= POLICY.queries
-    assert {"loss", "score", "sole-error", "moment", "gradient"} <= asked_by_protocols
+    assert {"loss", "residual", "moment", "gradient"} <= asked_by_protocols
     for accept, refuse, accepts in (
         ((), (), ("loss", "gradient")),
         (("loss",), (), ("loss",)),
@@ -227,11 +227,9 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
 
     monkeypatch.setattr("common.local.hypotheses.onnx.read_graph", never)
     for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
-        constant = {"kind": "constant", "label": 1}
         for query in (
             {"kind": "loss", "hypothesis": hypothesis},
-            {"kind": "sole-error", "hypothesis": hypothesis, "other": constant},
-            {"kind": "sole-error", "hypothesis": constant, "other": hypothesis},
+            {"kind": "residual", "hypothesis": hypothesis, "slope": 1.0, "intercept": 0.0},
         ):
             refused = "kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"
             with pytest.raises(PolicyRefused, match="hypothesis " + refused):

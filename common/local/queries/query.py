@@ -1,10 +1,10 @@
-"""What every query can do; losses and sole errors of hypotheses; a question to agents, the answers of one batch."""
+"""What every query can do; losses of hypotheses; a question to agents, the answers of one batch."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,10 +173,6 @@ class MassAnswers(Answers):
         return np.flatnonzero(np.unpackbits(self.mask))
 
 
-_OTHER: dict[str, Any] = {**PLANE, "weights": [0.5, 1.0, 2.0], "threshold": -0.1}
-_CONSTANT: dict[str, Any] = {"kind": "constant", "label": 1}
-
-
 @QUERIES.register("loss")
 class LossQuery(AlikeQuery):
     """L(h(x), l), in [0, 1], one of :data:`common.local.losses.Loss`: the test of Kohen & Sheffet's algorithms.
@@ -209,32 +205,3 @@ class LossQuery(AlikeQuery):
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         return evaluate(self.loss, self.hypothesis, records, self.bound)
-
-
-@QUERIES.register("sole-error")
-class SoleErrorQuery(AlikeQuery):
-    """1 if the hypothesis is wrong on me and the other one is right, else 0.
-
-    The share of people on whom only the first of two hypotheses errs, less the share on whom only the second errs, is
-    the difference of their 0/1 losses. So one bit from some agents, and the mirrored question to as many others,
-    compare the two. Where both mostly agree, nearly all values are 0, and a randomized bit about a rare event varies
-    less than one about a loss (:mod:`common.statistics.intervals`).
-    """
-
-    kind: Literal["sole-error"] = "sole-error"
-    hypothesis: AnyHypothesis
-    other: AnyHypothesis
-    examples: ClassVar = ({"hypothesis": PLANE, "other": _CONSTANT}, {"hypothesis": _OTHER, "other": PLANE})
-
-    def asks(self, names: Names, slot: int) -> str:
-        return (
-            f"whether {self.hypothesis.rule(names)} is wrong about you where {self.other.rule(names, 'another')} is "
-            f"right: the value is 1 if so, else 0"
-        )
-
-    @property
-    def min_features(self) -> int:
-        return max(self.hypothesis.min_features, self.other.min_features)
-
-    def evaluate(self, records: Records, slots: Indices) -> Floats:
-        return np.asarray(self.hypothesis.mistakes(records) > self.other.mistakes(records), dtype=np.float64)

@@ -18,8 +18,8 @@ from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import TILT_PARTS, HypothesisLoss, ScoreCells, Tilt
 from common.local.naming import LISTED, UNNAMED, Names
 from common.local.packing import mask_bytes, pack_answers, pack_one, unpack_answers
-from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ScoreQuery
-from common.local.queries.query import LossQuery, SoleErrorQuery
+from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ResidualQuery, ScoreQuery
+from common.local.queries.query import LossQuery
 from common.local.records import Records
 from common.operations.operation import Reweigh
 from common.scenario.loading import target_table
@@ -227,8 +227,8 @@ def test_the_page_prints_what_a_person_reads():
     for query in (
         LossQuery(hypothesis=constant),
         LossQuery(hypothesis=rule),
+        ResidualQuery(hypothesis=rule, slope=1.0, intercept=0.0),
         ScoreQuery(cells=cells, public=1),
-        SoleErrorQuery(hypothesis=rule, other=constant),
     ):
         assert f" | {query.asks(names, 0)} |\n" in page
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
@@ -14,26 +13,25 @@ from common.learners.half_spaces import MIN_NOISE
 from common.local.mechanisms.mechanism import Laplace, Warner
 from common.privacy.budget import PRECISION, cost, sampling_schedule
 from common.privacy.events import Release
-from common.protocols.portfolio import Portfolio, candidates, labels_for_each_judge
+from common.protocols.portfolio import Portfolio
 from common.scenario import scenario as scenarios
 from common.scenario.accepting import violations
 from common.scenario.fitting import (
     IGNORANT,
     Advice,
     Sizes,
+    accuracy,
     advice,
     advice_of,
     advise,
     diameter,
-    likely,
     points,
     private_excess,
 )
 from common.scenario.loading import altered, load
 from common.scenario.plan import plan, resolve, rows
 from common.scenario.scenario import Scenario
-from common.statistics.intervals import estimate
-from common.statistics.race import Race, detectable_gap, judges_needed
+from common.statistics.finalists import judges_needed
 from curator.curator import planned_events
 from curator.learners.base import parse_learner
 from referee.protocols.base import PROTOCOLS
@@ -275,7 +273,7 @@ def test_the_models_and_the_counts_together_fit_the_budget(changes):
     )
     bounds = sampling_schedule(section.n, section.kappa, section.eta, section.rounds + before)[before:]
     assert [event.tv_bound for event in events] == list(bounds)
-    assert len(chosen.planned_margins) == section.rounds + 1  # of labels, and by score for every model
+    assert len(chosen.planned_margins) == 1
     spent = cost([(event, 1) for event in (*events, *chosen.planned_margins)], section.delta)
     assert 0.5 * section.epsilon < spent <= section.epsilon
     assert not [told for told in violations(chosen) if told.startswith("privacy")]
@@ -283,9 +281,9 @@ def test_the_models_and_the_counts_together_fit_the_budget(changes):
 
 def test_calls_that_fit_alone_and_not_beside_the_counts_are_named():
     few = load("portfolio", ["curator.n=600", "agents.count=600", "curator.learner.noise=8.853"])
-    alone, together = violations(few.model_copy(update={"portfolio": Portfolio(repair=0.0)})), violations(few)
+    alone, together = violations(few.model_copy(update={"portfolio": Portfolio(teach=0.0)})), violations(few)
     assert not [told for told in alone if told.startswith("privacy")]
-    assert [told for told in together if told.startswith("privacy: 1 rounds and 2 counts")]
+    assert [told for told in together if told.startswith("privacy: 1 rounds and 1 counts")]
 
 
 def test_counts_cost_their_share_of_the_budget():
@@ -295,60 +293,26 @@ def test_counts_cost_their_share_of_the_budget():
 
 
 def test_more_agents_tell_smaller_gaps_apart_and_planning_asks_for_as_many_as_alpha_takes():
-    mechanism, labels = Warner(epsilon=1.0), labels_for_each_judge(Portfolio())
-    found = [detectable_gap(mechanism, agents, 4, 0.05) for agents in (3, 100, 10_000, 1_000_000)]
-    assert found == sorted(found, reverse=True)
-    assert found[0] == 1.0
-    assert detectable_gap(Laplace(epsilon=1.0), 10_000, 4, 0.05) < 1.0
-    most = judges_needed(mechanism, 0.05, 4, 0.05)
-    assert detectable_gap(mechanism, most, 4, 0.05) <= 0.05 < detectable_gap(mechanism, most - 4, 4, 0.05)
-    needed = judges_needed(mechanism, 0.05, 4, 0.05, labels)
-    assert needed < most  # labels judge the constants, too
+    mechanism = Warner(epsilon=1.0)
+    needed = judges_needed(mechanism, 0.05, 0.05)
     planned = plan(light("agents.count=plan", NOISE))
     assert planned.answers.value == needed
-    assert planned.agents.value == pytest.approx(needed / 0.6, abs=2)
+    assert planned.agents.value == pytest.approx(4 * needed, abs=4)
     assert planned.settings["gap"].value <= 0.05
     assert plan(light("agents.count=617", NOISE)).settings["gap"].value > 0.3
-    shipped = light(NOISE)  # a run of it that ends without its answer would be chance, and its page says `done`
+    shipped = light(NOISE)
     assert plan(shipped).settings["gap"].value <= shipped.alpha
 
 
-def test_what_agents_are_sure_to_tell_is_what_a_race_shows_where_nobody_leaves():
-    """All candidates have the greatest variance and nobody leaves: the gap that is stated is at most the plan's."""
-    mechanism, generator = Warner(epsilon=1.0), np.random.default_rng(3)
-    for rivals, agents, labels in ((4, 6000, 0.25), (6, 9000, 0.1), (3, 4000, 0.0)):
-        race = Race(mechanism, rivals, 0.95, planned=agents // (rivals - 1), mirrored=(0, 1))
-        telling = int(labels * agents)
-        race.add(1, telling // 2, telling)
-        race.update({k: generator.integers(0, 2, agents // (rivals - 1), dtype=np.uint8) for k in range(1, rivals)})
-        told = detectable_gap(mechanism, agents, rivals, 0.05, labels)
-        assert race.gap <= told
-        alone = estimate(mechanism, agents // rivals // 2, agents // rivals, 0.95, among=rivals)
-        assert told < 0.9 * (alone.high - alone.low)  # what intervals alone are sure to tell
-
-
 def test_settings_of_a_portfolio_that_make_no_sense_are_refused_beforehand():
-    """Counts of the curator's people are asked for only after agents have answered."""
-    discriminant = "curator.learner={name: discriminant, norm: 1.0, mu: plan}"
+    """The count of the curator's people is asked for only after agents have answered."""
     for scenario, changes, why in (
-        ("ball", ["portfolio.repair=0.3"], "portfolio is for protocol portfolio"),
-        ("portfolio", ["portfolio.labels=0.7", "portfolio.alone=0.3"], "leave no agents to recalibrate"),
-        (
-            "portfolio",
-            [*LIGHT, "curator.epsilon=0.03", NOISE, "portfolio.raking=true"],
-            r"2 counts of the curator's people share epsilon = 0\.003",
-        ),
-        ("portfolio", [discriminant, "curator.rounds=2"], "learns from the sample as it is"),
-        ("portfolio", [discriminant, "portfolio.raking=true"], "learns from the sample as it is"),
-        (
-            "portfolio",
-            [*LIGHT, NOISE, "portfolio.groups=[3, 8]"],
-            "groups: feature 8 .* records have 8, from 0 to 7",
-        ),
+        ("ball", ["portfolio.teach=0.3"], "portfolio is for protocol portfolio"),
+        ("portfolio", [*LIGHT, "curator.epsilon=0.003", NOISE], r"has epsilon = 0\.0003"),
+        ("portfolio", [*LIGHT, NOISE, "curator.rounds=2"], "a portfolio has one model"),
     ):
         with pytest.raises(BadScenario, match=why):
             resolve(load(scenario, changes))
-    resolve(light("portfolio.groups=[3, 7]", NOISE))
 
 
 WARNER = Warner(epsilon=1.0)
@@ -363,55 +327,26 @@ def portfolio_of(*changes: str) -> Scenario:
     return load("portfolio", ["curator.learner.noise=5", *changes])
 
 
-@for_each("epsilon", [0.5, 1.0, 3.0])
-def test_the_better_of_two_candidates_that_differ_as_is_told_has_the_smaller_estimate_in_95_of_100_runs(epsilon):
-    """Among three candidates there are two questions, each answered by half of the agents."""
-    mechanism, agents, runs = Warner(epsilon=epsilon), 5_000, 4_000
-    gap = likely(mechanism, agents, 3)
-    source, each = np.random.default_rng(3), agents // 2
-
-    def estimates(loss: float) -> np.ndarray:
-        ones = source.binomial(each, (1.0 - mechanism.truth) + (2.0 * mechanism.truth - 1.0) * loss, size=runs)
-        return (ones / each - (1.0 - mechanism.truth)) / (2.0 * mechanism.truth - 1.0)
-
-    def right(difference: float) -> float:
-        return float(np.mean(estimates(0.5 - difference / 2.0) < estimates(0.5 + difference / 2.0)))
-
-    assert right(gap) == pytest.approx(0.95, abs=0.015)
-    assert right(gap / 3.0) == pytest.approx(0.71, abs=0.03)  # in 70 of 100 runs
-
-
-def test_617_people_tell_15_points_apart_and_not_5():
-    found = advise(sizes(600, 617))
-    assert (found.protocol, found.repair, found.rounds) == ("portfolio", 0.0, 1)
-    assert found.candidates == ("constant -1", "constant +1", "model")
-    assert found.sentences[0].startswith("617 agents tell 15 points of loss apart, not 5 points")
-    assert "sure" not in found.sentences[0]
-    assert found.sentences[0].endswith("points at most if all of them answer, and holds with 95% confidence")
-    assert found.sure == detectable_gap(WARNER, 617 - 617 // 8, 3, 0.05, 1 / 7)  # an eighth tells labels
-    assert found.warnings == ()
-
-
-def test_a_recalibration_and_a_second_model_compete_only_where_those_who_judge_tell_them_apart():
-    many, few = advise(sizes(agents=20_000)), advise(sizes(agents=2_000))
-    assert (many.protocol, many.repair, many.rounds) == ("portfolio", 0.4, 1)
-    assert "model, recalibrated" in many.candidates
-    assert (few.protocol, few.repair) == ("portfolio", 0.0)
-    assert likely(WARNER, 1_200, 4) > 0.1 >= likely(WARNER, 12_000, 4)
-    assert advise(sizes(agents=2_000, mechanism=Warner(epsilon=4.0))).repair == 0.4
-    most = advise(sizes(agents=600_000))
-    assert (most.protocol, most.rounds, len(most.candidates)) == ("portfolio", 2, candidates(2, Portfolio()))
-    assert most.likely == likely(WARNER, 360_000, 6)
-    assert advise(sizes(agents=600_000, reach=60.0)).rounds == 1  # 2 * .027 of loss
-    assert advise(sizes(agents=100_000)).rounds == 1
+def test_what_agents_teach_and_decide_is_said_beforehand():
+    few, many = advise(sizes(600, 617)), advise(sizes(agents=10_000))
+    assert few.sentences[0] == (
+        "462 of 617 agents teach: they tell the mean error of the model's probabilities to within 11 points (one "
+        "standard deviation). 155 judge the answer and the best that either side has alone: a difference of 14 points "
+        "is likely to be told (75% confidence), one of 36 points for sure (95%)"
+    )
+    assert (few.protocol, few.warnings) == ("portfolio", ())
+    assert (round(many.sure, 3), round(many.likely, 3)) == (0.086, 0.03)
+    assert advise(sizes(agents=2_500)).sure < 0.18
+    assert accuracy(many) == 0.086
+    assert accuracy(advise(sizes(agents=100))) == 0.1
 
 
 def test_who_can_only_guess_and_whose_model_is_noise_is_told_so():
     guessing, numbers = advise(sizes(agents=100)), advise(sizes(mechanism=Laplace(epsilon=1.0)))
-    assert (guessing.protocol, guessing.candidates) == ("learn-and-test", ("model",))
+    assert (guessing.protocol, guessing.taught) == ("learn-and-test", None)
     (warning,) = guessing.warnings
-    assert "100 agents cannot tell less than 36 points of loss apart, so they judge nothing" in warning
-    assert advise(sizes(agents=0)).sure == 1.0
+    assert "100 agents cannot tell less than 39 points of loss apart, so they judge nothing" in warning
+    assert advise(sizes(agents=0)).sure == 0.5
     assert "take warner" in numbers.warnings[0]
     noisy = advise(sizes(n=100, reach=30.0))
     assert noisy.noise > IGNORANT

@@ -1,4 +1,4 @@
-"""A calibration is found again from shares, exact or noisy; a prior decides where they say little."""
+"""A calibration is found again from what agents tell of residuals; a prior decides where they say little."""
 
 import math
 
@@ -6,20 +6,8 @@ import numpy as np
 import pytest
 
 from common.local.mechanisms.mechanism import Warner
-from common.statistics import calibration
-from common.statistics.calibration import (
-    VAGUE,
-    Calibration,
-    CellShares,
-    Prior,
-    ReportedShare,
-    Within,
-    calibrate,
-    forecast,
-    logistic,
-    octave_quarter,
-    posterior,
-)
+from common.numerics.elementary import logistic
+from common.statistics.calibration import Belief, CellShares, Prior, Told, Within, octave_quarter, of_sample
 from common.statistics.evidence import SequentialTest, implausible
 from common.statistics.robustness import RobustTest, most_adversarial, robust_estimate
 from tests.tiers import for_each
@@ -30,58 +18,75 @@ POINTS = Within(tuple(range(9)), SCORES, np.ones(9))
 """Nobody's score differs from that of the bin."""
 
 
-def items(slope: float, intercepts: tuple[float, ...], mass: np.ndarray = MASS) -> np.ndarray:
-    found = []
-    for intercept in intercepts:
-        chance = logistic(slope * SCORES + intercept)
-        found.append(np.stack([mass * (1.0 - chance), mass * chance], axis=1))
-    return np.array(found) / len(intercepts)
+def shares(slope: float, intercept: float, precision: float, mass: np.ndarray = MASS) -> CellShares:
+    """Shares that follow a curve, of a stated precision."""
+    chance = logistic(slope * SCORES + intercept)
+    return CellShares(np.stack([mass * (1.0 - chance), mass * chance], axis=1), np.full(9, precision), POINTS)
 
 
-def shares(items: np.ndarray, precision: float = 1e6, within: Within = POINTS) -> CellShares:
-    return CellShares(items, np.full(items.shape[1], precision), within)
+def told(slope: float, intercept: float, about: tuple[float, float], variance: float, spread: float | None) -> Told:
+    """What people of such odds tell of the residuals of a model with other odds."""
+    weighed = np.ones(9) if spread is None else np.clip(SCORES / spread, -1.0, 1.0)
+    asked = logistic(about[0] * SCORES + about[1])
+    mean = float((MASS * weighed * (logistic(slope * SCORES + intercept) - asked)).sum())
+    return Told(mean, variance, *about, 0.0, spread)
 
 
-@for_each("step", [-4, 0, 3])
-@for_each("intercept", [-2.0, 0.3])
-def test_it_is_found_from_exact_shares_of_one_group_or_of_several(step, intercept):
-    found = calibrate(shares(items(octave_quarter(step), (intercept,))))
-    assert found == Calibration(octave_quarter(step), (pytest.approx(intercept, abs=1e-3),))
-    several = calibrate(shares(items(1.0, (-1.5, intercept, 1.0)), 1e9))
-    assert several.intercepts == pytest.approx((-1.5, intercept, 1.0), abs=0.01)
+def believed(prior: Prior, *answers: Told) -> Belief:
+    belief = Belief(prior.logarithm())
+    for answer in answers:
+        belief = belief.given(POINTS, MASS, answer)
+    return belief
 
 
-def test_noise_of_one_size_in_all_shares_does_not_count_as_people():
-    """2,500 agents at epsilon 1: every share is off by .04. A likelihood of counts would believe all of it."""
-    rng, precision = np.random.default_rng(5), 600.0
-    errors: list[float] = []
+@for_each("step", [-3, 0, 3])
+@for_each("intercept", [-1.0, 0.3])
+def test_odds_are_found_from_residuals_of_any_model_in_two_rounds(step, intercept):
+    """The second round asks about what the first one found: there the mean of a residual is 0, whatever T's scores."""
+    slope, about = octave_quarter(step), (1.0, 0.5)
+    answers: list[Told] = []
+    for _ in range(2):
+        answers += [told(slope, intercept, about, 1e-8, spread) for spread in (None, 2.0)]
+        about = believed(Prior(), *answers).best()
+    assert about == pytest.approx((slope, intercept), abs=0.03)
+
+
+def test_an_intercept_alone_is_taught_where_the_prior_knows_the_slope():
+    found = believed(Prior(steep=0.01, far=3.0), told(1.0, -1.3, (1.0, 0.0), 1e-8, None)).best()
+    assert found == pytest.approx((1.0, -1.3), abs=0.1)
+    share = float((MASS * logistic(SCORES - 1.3)).sum())
+    assert believed(Prior(steep=0.01, far=3.0), Told(share, 1e-8)).best()[1] == pytest.approx(-1.3, abs=0.1)
+
+
+def test_noise_moves_a_belief_by_no_more_than_it_deserves():
+    """Answers of variance .01 about what the prior has right: they move the intercept by a part of what they say."""
+    prior, rng, errors = Prior(steep=0.3, far=0.7), np.random.default_rng(5), []
     for _ in range(60):
-        true = items(1.0, (-1.0,))
-        noisy = true + rng.normal(scale=precision**-0.5, size=true.shape)
-        found = calibrate(shares(noisy, precision), Prior(intercept=-0.7, steep=0.3, far=0.5))
-        errors.append(found.intercepts[0] + 1.0)
-    assert abs(np.mean(errors)) < 0.3
-    assert np.std(errors) < 0.4
+        noisy = Told(float(rng.normal(scale=0.1)), 0.01, 1.0, 0.0)
+        errors.append(believed(prior, noisy).best()[1])
+    assert abs(np.mean(errors)) < 0.15
+    assert np.std(errors) < 0.45  # alone they would be off by .1/E p(1 - p), about .7
+    assert believed(prior).best() == (1.0, 0.0)
 
 
-def test_what_people_told_of_their_label_moves_the_intercept():
-    """Nothing is known of labels by score; a quarter of the people is +1, the slope is known."""
-    silent, prior = shares(np.zeros((1, 9, 2)), 1e-9), Prior(steep=0.01, far=3.0)
-    masses = shares(items(1.0, (0.0,)), 1e9).masses(MASS)
-    assert masses.shares == pytest.approx(MASS, abs=1e-6)
-    found = calibrate(silent, prior, ReportedShare(0.25, 0.001), masses)
-    assert float((MASS * logistic(SCORES + found.intercepts[0])).sum()) == pytest.approx(0.25, abs=0.005)
-    vague = calibrate(silent, prior, ReportedShare(0.25, 10.0), masses)
-    assert vague.intercepts[0] == pytest.approx(0.0, abs=0.1)
+def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
+    found = of_sample(shares(2.0, -1.0, 1e6), Prior())
+    assert (found.step / 4.0, found.intercept) == pytest.approx((1.0, -1.0), abs=0.05)
+    assert max(found.steep, found.far) < 0.1
+    unknown = of_sample(shares(2.0, -1.0, 1e-9), Prior())
+    assert (unknown.steep, unknown.far) == pytest.approx((1.5, 4.0), rel=0.1)
+    spread = math.hypot(found.steep, 0.3), math.hypot(found.far, 0.4)
+    assert found.widened(0.3, 0.4) == Prior(found.step, found.intercept, *spread)
 
 
-def test_masses_lie_between_what_is_said_and_the_sample_by_what_is_known():
-    said = np.stack([np.full(9, 0.0), np.arange(9.0) / 36.0], axis=1)[None]
-    assert shares(said, 1e9).masses(MASS).shares == pytest.approx(np.arange(9.0) / 36.0, abs=1e-4)
-    assert shares(said, 1e-9).masses(MASS).shares == pytest.approx(MASS, abs=1e-4)
-    wrong = shares(-said, 1e9).masses(MASS)
-    assert (wrong.shares > 0.0).all()
-    assert math.fsum(wrong.shares.tolist()) == pytest.approx(1.0)
+def test_losses_are_those_of_thresholds_under_what_is_believed():
+    exact = believed(Prior(intercept=-1.0, steep=1e-3, far=1e-3))
+    chance = logistic(SCORES - 1.0)
+    found = exact.losses(POINTS, MASS, (-10.0, 0.0, 10.0))
+    wanted = [(MASS * np.where(cut < SCORES, 1.0 - chance, chance)).sum() for cut in (-10.0, 0.0, 10.0)]
+    assert [mean for mean, _ in found] == pytest.approx(wanted, abs=2e-3)
+    assert all(deviation < 0.01 for _, deviation in found)
+    assert believed(Prior()).losses(POINTS, MASS, (0.0,))[0][1] > 0.1
 
 
 def test_people_lie_inside_wide_bins_as_the_sample_does():
@@ -90,80 +95,8 @@ def test_people_lie_inside_wide_bins_as_the_sample_does():
     chance = wide.means(1.0, np.array([-0.5]))[0]
     assert chance == pytest.approx([logistic(SCORES[:4] - 0.5).mean(), logistic(SCORES[4:] - 0.5).mean()])
     assert wide.middles == pytest.approx([SCORES[:4].mean(), SCORES[4:].mean()])
-    exact = np.stack([0.5 * (1.0 - chance), 0.5 * chance], axis=1)[None]
-    found = calibrate(shares(exact, 1e8, wide))
-    assert found == Calibration(1.0, (pytest.approx(-0.5, abs=2e-3),))
-
-
-def test_a_prior_decides_where_nobody_has_said_anything_and_yields_to_many():
-    prior = Prior(step=4, intercept=-1.0, steep=0.1, far=0.1)
-    silent = calibrate(shares(np.zeros((1, 9, 2)), 1e-6), prior)
-    assert silent == Calibration(2.0, (pytest.approx(-1.0, abs=1e-3),))
-    assert calibrate(shares(items(1.0, (0.5,)), 1e8), prior).intercepts[0] == pytest.approx(0.5, abs=0.05)
-
-
-def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
-    told = posterior(shares(items(2.0, (-1.0,)), 1e6))
-    assert (told.step / 4.0, told.intercept) == pytest.approx((1.0, -1.0), abs=0.05)
-    assert max(told.steep, told.far) < 0.1
-    unknown = posterior(shares(items(2.0, (-1.0,)), 1e-9))
-    assert (unknown.steep, unknown.far) == pytest.approx((1.5, 4.0), rel=0.1)
-    spread = math.hypot(told.steep, 0.3), math.hypot(told.far, 0.4)
-    assert told.shifted(0.7, 0.3, 0.4) == Prior(told.step, told.intercept + 0.7, *spread)
-
-
-def test_a_forecast_is_the_loss_of_a_threshold_under_what_is_believed():
-    exact = shares(items(1.0, (-1.0,)), 1e9)
-    chance, masses = logistic(SCORES - 1.0), exact.masses(MASS)
-    found = forecast(exact, VAGUE, None, masses, (-10.0, 0.0, 10.0))
-    wanted = [(MASS * np.where(cut < SCORES, 1.0 - chance, chance)).sum() for cut in (-10.0, 0.0, 10.0)]
-    assert [mean for mean, _ in found] == pytest.approx(wanted, abs=2e-3)
-    assert all(deviation < 0.01 for _, deviation in found)
-    silent = forecast(shares(np.zeros((1, 9, 2)), 1e-9), VAGUE, None, masses, (0.0,))
-    assert silent[0][1] > 0.1
-
-
-RAKING_SCORES = np.array([-2.0, -0.5, 1.0, 2.5])
-
-
-def weighed(sample: np.ndarray, tilts: list[int], eta: float) -> np.ndarray:
-    weights = sample * np.exp(-eta * (1.0 - np.array(tilts) / 1024.0))
-    return weights / weights.sum()
-
-
-def test_weights_take_the_sample_to_the_wanted_shares_or_as_far_as_a_step_can():
-    sample, wanted = np.array([0.1, 0.4, 0.3, 0.2]), np.array([0.4, 0.1, 0.2, 0.3])
-    found = weighed(sample, calibration.rake(wanted, sample, 4.0, 1024), 4.0)
-    assert found == pytest.approx(wanted, abs=2e-3)
-    assert calibration.rake(np.array([0.99, 0.01]), np.array([0.5, 0.5]), 1.0, 1024) == [1024, 0]
-    assert all(0 <= tilt <= 1024 for tilt in calibration.rake(np.array([0.5, 0.5]), np.array([-0.1, 0.4]), 4.0, 1024))
-
-
-def test_labels_get_the_populations_share_if_it_is_known_and_stay_where_noise_explains_the_difference():
-    minus, plus = calibration.label_ratios(0.25, 1e-6, 0.07)
-    assert (0.93 * minus, 0.07 * plus) == pytest.approx((0.75, 0.25), abs=1e-4)
-    assert calibration.label_ratios(0.25, 0.3, 0.24) == pytest.approx((1.0, 1.0))
-    assert calibration.label_ratios(0.25, 0.01, 0.25) == pytest.approx((1.0, 1.0))
-    assert calibration.label_ratios(0.25, 1e-6, 0.24, 0.05) == pytest.approx((1.0, 1.0))  # the sample's own noise, too
-    for share in (-0.2, 0.0, 1.0, 1.7):  # estimates may lie outside [0, 1]
-        assert all(0.0 < ratio < 250.0 for ratio in calibration.label_ratios(share, 0.01, 0.5))
-
-
-def test_shares_are_smoothed_towards_the_curve_by_as_much_as_noise_explains():
-    rng, curve = np.random.default_rng(3), Calibration(1.0, (0.0,))
-    chance = logistic(RAKING_SCORES)
-    exact = np.stack([0.25 * (1.0 - chance), 0.25 * chance], axis=1)[None]
-    errors: dict[str, list[float]] = {"raw": [], "smoothed": []}
-    for _ in range(200):
-        noisy = exact + rng.normal(scale=0.05, size=exact.shape)
-        found = calibration.smoothed(noisy, exact, RAKING_SCORES, curve, 400.0)
-        assert found.min() > 0.0
-        assert found.sum() == pytest.approx(1.0)
-        errors["raw"].append(float(np.square(noisy - exact).sum()))
-        errors["smoothed"].append(float(np.square(found - exact).sum()))
-    assert np.mean(errors["smoothed"]) < 0.7 * np.mean(errors["raw"])
-    clear = np.array([[[0.01, 0.24], [0.24, 0.01], [0.01, 0.24], [0.24, 0.01]]])
-    assert calibration.smoothed(clear, clear, RAKING_SCORES, curve, 1e8) == pytest.approx(clear, abs=1e-4)
+    noisy = CellShares(np.array([[0.5, -0.2], [0.4, 0.3]]), np.ones(2), wide)
+    assert noisy.masses == pytest.approx([0.3, 0.7])
 
 
 WARNER = Warner(epsilon=1.0)

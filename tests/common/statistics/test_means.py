@@ -11,7 +11,7 @@ from common.core.arrays import AnyArray, Floats
 from common.local.mechanisms.mechanism import BitMechanism, Laplace, Mechanism, NoMechanism, Warner
 from common.numerics.randomness import RandomSource
 from common.statistics.evidence import FALSE_ALARM, implausible
-from common.statistics.intervals import Estimate, Matches, bounds, edge, estimate, mixture, tally
+from common.statistics.intervals import Estimate, edge, estimate, tally
 from common.statistics.robustness import Silence, robust_estimate, silence_bound
 from tests.common.statistics.test_loss_tests import GAUSSIAN, LAPLACE, NONE, WARNER, exact_probability, ones_rate
 from tests.tiers import for_each, thinned
@@ -54,7 +54,6 @@ def test_extreme_counts() -> None:
     assert estimate(NONE, 1000, 1000, 0.95).high == 1.0
     outside = estimate(LAPLACE, 500.0, 100, 0.95)
     assert outside.value == outside.high == 1.0
-    assert bounds(WARNER, Matches(), 0.1) == (-1.0, 1.0)
 
 
 def test_a_border_is_found_to_the_last_place_from_as_far_as_answers_reach() -> None:
@@ -62,72 +61,6 @@ def test_a_border_is_found_to_the_last_place_from_as_far_as_answers_reach() -> N
     border = -(2.0**-39) * 0.999
     found = edge(lambda mean: mean <= border, -(2.0**40), 0.0)
     assert border < found <= border + 1e-12
-
-
-@for_each("counts", [(40, 220, 40), (120, 150, 30), (5, 290, 5)])
-@for_each("planned", [0, 300])
-def test_the_ends_are_where_the_mixture_of_bets_reaches_the_bar(counts: tuple[int, int, int], planned: int) -> None:
-    """Worked out again from the matches one by one, at the lower end; the upper one is its mirror image."""
-    low, high = bounds(BIT, Matches(*counts), 0.1, planned)
-    scores, apart = np.repeat([1.0, 0.0, -1.0], counts), 2.0 * BIT.truth - 1.0
-    rates, weights = 0.49 * 2.0 ** (-np.arange(48) / 2), np.exp(mixture(planned, 0.1))
-    wealth = weights @ np.prod(1.0 + rates[:, None] * (scores - apart * low), axis=1)
-    assert -1.0 < low < (counts[0] - counts[2]) / 300 / apart < high
-    assert math.log(wealth) == pytest.approx(math.log(2.0 / 0.1), abs=1e-6)
-    assert bounds(BIT, Matches(*counts[::-1]), 0.1, planned) == pytest.approx((-high, -low), abs=1e-9)
-
-
-def bits(generator: np.random.Generator, share: float, count: int) -> np.ndarray:
-    return (generator.random(count) < 1 - BIT.truth + (2 * BIT.truth - 1) * share).astype(np.uint8)
-
-
-def race_of_two(seed: int, losses: tuple[float, float], both: float, reuse: int = 1) -> bool:
-    """Return whether the interval ever misses: first answers about losses, then about sole errors.
-
-    ``both`` is the share on whom both err; ``reuse``: how often each answer is counted.
-    """
-    generator, matches, missed = np.random.default_rng(seed), Matches(), False
-    for heat, size in enumerate((50, 100, 200, 400, 800)):
-        first, second = (loss - (both if heat > 1 else 0.0) for loss in losses)
-        found = Matches.of(bits(generator, first, size), bits(generator, second, size))
-        for _ in range(reuse):
-            matches += found
-        low, high = bounds(BIT, matches, 0.2, planned=1500)
-        missed |= not low <= losses[0] - losses[1] <= high
-    return missed
-
-
-def test_bits_are_matched_by_their_order_as_far_as_both_reach() -> None:
-    first, second = np.array([1, 1, 0, 0, 1], dtype=np.uint8), np.array([1, 0, 1, 0], dtype=np.uint8)
-    found = Matches.of(first, second)
-    assert (found.ups, found.same, found.downs, found.count) == (1, 2, 1, 4)
-    assert found + found == Matches(2, 4, 2)
-
-
-def test_the_weights_of_all_mixtures_add_up_to_one_at_most() -> None:
-    """Else the mixture of martingales would start above 1, and Ville's inequality would say less."""
-    for planned in (0, 1, 30, 1000, 10**6, 10**15):
-        assert math.fsum(map(math.exp, mixture(planned, 0.01))) <= 1.0
-
-
-@for_each(
-    ("losses", "both", "reuse"),
-    [((0.2, 0.2), 0.19, 1), ((0.1, 0.4), 0.05, 1), ((0.5, 0.5), 0.5, 1), ((0.2, 0.2), 0.19, 16)],
-)
-def test_the_difference_is_covered_at_all_numbers_of_matches_at_once(losses, both, reuse) -> None:
-    """Of 40 sequences at confidence .8, 8 may miss somewhere; 18 would be 4 standard deviations more.
-
-    The last one is a broken twin: agents who are counted again and again.
-    """
-    missed = sum(race_of_two(seed, losses, both, reuse) for seed in range(40))
-    assert missed <= 18 if reuse == 1 else missed > 18
-
-
-def test_a_plan_makes_the_interval_narrower_where_it_is_right_and_little_wider_elsewhere() -> None:
-    for count, factor in ((20_000, 0.97), (2_000, 1.05), (200_000, 1.05)):
-        matches = Matches(count // 4, count // 2, count // 4)
-        (low, high), (less, more) = (bounds(BIT, matches, 0.01, planned) for planned in (20_000, 0))
-        assert high - low < factor * (more - less)
 
 
 COUNTS = [1, 2, 5, 20, 100, 1_000, 60_000]

@@ -341,7 +341,7 @@ def test_a_gap_is_printed_with_its_probability_and_never_rounded_down():
     outcome = conduct(chosen, 1, lambda *a: None)
     assert " with 95% confidence to be " in outcome.reason
     if outcome.gap:
-        assert float(outcome.reason.partition("within ")[2].partition(" of")[0]) >= outcome.gap
+        assert float(outcome.reason.partition("at most ")[2].partition(" worse")[0]) >= outcome.gap
 
 
 AGNOSTIC = "model-agnostic"

@@ -17,7 +17,7 @@ from common.data.examining import examine
 from common.data.loading import load as load_table
 from common.data.spelling import look_alikes
 from common.data.tables import Category, Label, Number, TableSource
-from common.scenario.fitting import Start, advised, scenario_tree, usual_delta
+from common.scenario.fitting import Start, accuracy, advised, scenario_tree, usual_delta
 from common.scenario.loading import load
 from common.scenario.scenario import parse
 from referee.cli import app
@@ -164,8 +164,7 @@ def test_the_sizes_choose_delta_and_the_protocol_as_plan_advises():
         start = start_of(n, agents, label, number)
         tree, found = scenario_tree(start), advised(start)
         assert tree["protocol"] == protocol == found.protocol
-        assert tree["curator"]["rounds"] == found.rounds
-        assert (tree.get("portfolio") == {"repair": 0.0}) is (protocol == "portfolio" and found.repair == 0.0)
+        assert tree["alpha"] == accuracy(found)
 
 
 TABLE = {

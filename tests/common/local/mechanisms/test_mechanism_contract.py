@@ -105,7 +105,7 @@ def test_it_travels_and_takes_values_only(mechanism: Mechanism) -> None:
         with pytest.raises(PolicyRefused, match=r"randomizes a value in .*, the query says one of 16 items"):
             ask(16)
     assert len(draw(mechanism, np.empty(0))) == 0
-    both = [parse_mechanism(mechanism.wire()) for _ in range(2)]
+    both = [mechanism.parse(mechanism.wire()) for _ in range(2)]
     for used in both:
         used.unbias(draw(used, np.full(3, 0.5)))
     assert both[0] == both[1]  # after use too: nothing is cached that has no equality

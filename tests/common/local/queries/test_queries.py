@@ -9,10 +9,9 @@ import pytest
 
 from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import HYPOTHESES, Linear
-from common.local.losses import evaluate
 from common.local.naming import UNNAMED, Names
-from common.local.queries.features import GradientQuery, ItemQuery, MomentQuery, ThresholdQuery
-from common.local.queries.query import QUERIES, SoleErrorQuery, parse_query
+from common.local.queries.features import GradientQuery, ItemQuery, MomentQuery, ResidualQuery, ThresholdQuery
+from common.local.queries.query import QUERIES, parse_query
 from common.local.records import Records
 from common.numerics.kernels import interpreted
 from tests.contracts import examples, with_a_number_that_is_none
@@ -159,17 +158,24 @@ def test_what_is_no_query_is_refused_with_its_reason(wrong, why):
         parse_query(wrong)
 
 
-@for_each("query", SoleErrorQuery.example())
-def test_comparisons_are_the_difference_of_losses(query):
+@for_each("query", ResidualQuery.example())
+def test_residuals_are_the_slopes_of_the_logistic_loss(query):
+    """In the intercept exactly, by a difference quotient; in the slope where no score is cut off."""
     generator, slots = np.random.default_rng(1), np.arange(500)
     features, labels = generator.normal(size=(500, 3)).astype(np.float32), generator.choice([-1, 1], 500)
     records = Records(features, labels.astype(np.int8))
-    mirrored = SoleErrorQuery(hypothesis=query.other, other=query.hypothesis)
-    first, second = (evaluate("zero-one", hypothesis, records) for hypothesis in (query.hypothesis, query.other))
-    alone, other = (asked.evaluate(records, slots) for asked in (query, mirrored))
-    np.testing.assert_array_equal(alone - other, first - second)
-    assert 0.0 < alone.mean() < 1.0
-    assert not np.any(alone * second), "an error of both is never counted"
+    scores = query.hypothesis.scores(features)
+    weighed = 1.0 if query.spread is None else (scores - query.center) / query.spread
+
+    def loss(step: float) -> np.ndarray:
+        return np.logaddexp(0.0, -labels * (query.slope * scores + query.intercept + step * weighed))
+
+    slopes = -(loss(1e-6) - loss(-1e-6)) / 2e-6
+    kept = np.abs(weighed) <= np.ones(500)
+    values = query.evaluate(records, slots)
+    assert values.min() >= 0.0
+    assert values.max() <= 1.0
+    np.testing.assert_allclose((2.0 * values - 1.0)[kept], slopes[kept], atol=1e-6)
 
 
 HYPOTHESIS = Linear(weights=(0.7, -1.2, 0.4), threshold=0.3)

@@ -1,0 +1,152 @@
+"""Two finalists, judged once: exact intervals of a loss and of the difference of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scipy.special import betaincinv
+
+from common.core.arrays import Bits
+from common.core.errors import BadInput
+from common.local.mechanisms.mechanism import BitMechanism
+from common.numerics.bisection import least
+from common.statistics.intervals import Estimate
+
+LIKELY = 0.75
+"""What is called likely holds with this probability, what is called sure with 1 - beta."""
+SHARES = {"gap": 0.5, "worse": 0.125, "answer": 0.25, "alone": 0.125}
+"""beta is divided: the upper bound of the difference, its lower one, the interval of either loss."""
+_OUTWARD = 1e-9  # what an end may be off, beta functions being inverted in floating point
+
+
+def _clipped(value: float, low: float, high: float) -> float:
+    return min(high, max(low, value))
+
+
+@dataclass(frozen=True)
+class Ones:
+    """So many of ``count`` bits are ones; the number of bits was fixed before any of them was seen."""
+
+    ones: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ones <= self.count:
+            raise BadInput(f"the number of ones must be in 0..{self.count}, found {self.ones}")
+
+    def low(self, miss: float) -> float:
+        """Return a bound that is above the mean chance of a one with probability ``miss`` at most.
+
+        *Theorem.* The bits are independent; their chances may differ, and q is the mean of these. Let c be the
+        Clopper-Pearson bound, at which a binomial number of so many trials reaches ``ones`` with probability ``miss``.
+        Then P(min(c, (ones - 1)/count) > q) <= miss.
+
+        *Proof.* If the event occurs, ones > count q + 1, and a binomial number with chance q is at least ``ones`` with
+        probability below ``miss``, since that grows with q and q < c. Let k be the least number with both properties.
+        Then P(ones >= k) is at most that of the binomial number (Hoeffding 1956, Theorem 4: this holds for each k >=
+        count q + 1), which is below ``miss``. QED.
+        """
+        if self.ones <= 1:
+            return 0.0
+        exact = float(betaincinv(self.ones, self.count - self.ones + 1, miss))
+        return max(0.0, min(exact, (self.ones - 1) / self.count) - _OUTWARD)
+
+    def high(self, miss: float) -> float:
+        """Return a bound that is below the mean chance of a one with probability ``miss`` at most: mirrored."""
+        return 1.0 - Ones(self.count - self.ones, self.count).low(miss)
+
+
+def loss_of(mechanism: BitMechanism, told: Ones, miss: float) -> tuple[float, float, float]:
+    """Return the unbiased estimate of a loss and an interval that fails with probability ``miss`` at most."""
+    if told.count == 0:
+        return 0.5, 0.0, 1.0
+    slope = 2.0 * mechanism.truth - 1.0
+    ends = (told.ones / told.count, told.low(miss / 2.0), told.high(miss / 2.0))
+    value, low, high = (_clipped((q - (1.0 - mechanism.truth)) / slope, 0.0, 1.0) for q in ends)
+    return value, low, high
+
+
+@dataclass(frozen=True)
+class Difference:
+    """loss(first) - loss(second) on T, by as many bits about either.
+
+    *Theorem.* Count the ones about the first and the zeros about the second. These are independent bits whose mean
+    chance is 1/2 + (2p - 1) (loss(first) - loss(second))/2, p the probability of telling the truth, since a bit about a
+    loss v is 1 with probability (1 - p) + (2p - 1) v. So bounds of that mean (:class:`Ones`) are bounds of the
+    difference. They need no independence of the two errors on one record, and hold for all losses in [0, 1].
+
+    Where the two numbers of bits differ, the surplus is left out, in their order.
+    """
+
+    mechanism: BitMechanism
+    told: Ones
+
+    @classmethod
+    def of(cls, mechanism: BitMechanism, first: Bits, second: Bits) -> Difference:
+        most = min(len(first), len(second))
+        ones = int(first[:most].sum(dtype="int64")) + most - int(second[:most].sum(dtype="int64"))
+        return cls(mechanism, Ones(ones, 2 * most))
+
+    def _mapped(self, chance: float) -> float:
+        return _clipped((2.0 * chance - 1.0) / (2.0 * self.mechanism.truth - 1.0), -1.0, 1.0)
+
+    @property
+    def value(self) -> float:
+        """The unbiased estimate, clipped to [-1, 1]."""
+        return self._mapped(self.told.ones / self.told.count) if self.told.count else 0.0
+
+    def low(self, miss: float) -> float:
+        return self._mapped(self.told.low(miss)) if self.told.count else -1.0
+
+    def high(self, miss: float) -> float:
+        return self._mapped(self.told.high(miss)) if self.told.count else 1.0
+
+
+def estimated(mechanism: BitMechanism, told: Ones, miss: float, confidence: float) -> Estimate:
+    """Return the estimate of a loss as a document has it; ``confidence`` is that of all statements together."""
+    value, low, high = loss_of(mechanism, told, miss)
+    return Estimate(value=value, low=low, high=high, confidence=confidence)
+
+
+@lru_cache(maxsize=1 << 10)
+def width(mechanism: BitMechanism, judges: int, miss: float) -> float:
+    """Return by how much a difference of losses is bounded above its estimate, at most, by so many judges of two.
+
+    The bound is farthest from the estimate where half of the bits are ones.
+    """
+    each = judges // 2
+    if each == 0:
+        return 1.0
+    return min(1.0, Difference(mechanism, Ones(each, 2 * each)).high(miss))
+
+
+def sure(mechanism: BitMechanism, judges: int, beta: float) -> float:
+    """Return the width that holds with probability 1 - beta together with all else that a run states."""
+    return width(mechanism, judges, SHARES["gap"] * beta)
+
+
+def likely(mechanism: BitMechanism, judges: int) -> float:
+    """Return the width that holds with probability ``LIKELY``."""
+    return width(mechanism, judges, 1.0 - LIKELY)
+
+
+def judges_needed(mechanism: BitMechanism, gap: float, beta: float) -> int:
+    """Return how many judges tell two losses apart that differ by ``gap``, at most 2^40; see :func:`sure`."""
+    try:
+        return least(lambda judges: sure(mechanism, judges, beta) <= gap, 2, 1 << 40)
+    except LookupError:
+        raise BadInput("such a gap takes more than 2^40 agents: allow a larger alpha, or a larger epsilon") from None
+
+
+def settling(mechanism: BitMechanism, difference: Difference, beta: float) -> int | None:
+    """Return about how many judges would show the answer to be better, if the difference is as estimated; None: none.
+
+    It is a forecast, and none is made where the estimate is not below 0 by more than can be told by 2^40 judges.
+    """
+    if difference.value >= 0.0:
+        return None
+    try:
+        return judges_needed(mechanism, -difference.value, beta)
+    except BadInput:
+        return None
