@@ -40,7 +40,7 @@ from curator.mechanisms.gaussian_noise import fine_normals, whole_normals
 from curator.mechanisms.parities import RankParities
 from curator.mechanisms.selection import choose_level
 from curator.mechanisms.stability import MostCommon, StableRelease
-from curator.mechanisms.sums import ClassMoments, ClippedSum, Moments
+from curator.mechanisms.sums import ClassMoments, ClippedSum, CoordinateMoments, Moments
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
 from deploy.auditing import Case, Safeguard, without
@@ -48,6 +48,7 @@ from deploy.auditing import Case, Safeguard, without
 AUDITED = {
     "access ClassMoments": ("class moments",),
     "access ClippedSum": ("a clipped sum",),
+    "access CoordinateMoments": ("moments of coordinates",),
     "access MostFrequent": ("a selection",),
     "access NoisyCount": ("a count",),
     "access NoisyHead": ("a head list",),
@@ -231,27 +232,52 @@ def sum_case() -> Case:
     return Case("a clipped sum", claim, inputs, applied(mechanism, number), 4000, delta=delta, twins=twins, least=0.6)
 
 
+def quieter(mechanism: Any, number: Callable[[Any], float]) -> Subject:
+    """Apply a mechanism with half its whole noise."""
+    return applied(
+        mechanism,
+        number,
+        (sums, "whole_normals"),
+        lambda deviation, count, source: whole_normals(deviation, count, source) // 2,
+    )
+
+
 def moments_case() -> Case:
-    """One person, whose features are far beyond the norm, one way or the other; the number is the best test's."""
-    mechanism, delta = ClassMoments(norm=2.0, width=2, second=0.3, mu=1.0), 0.01
+    """One person, whose features are far beyond the norm, one way or the other: all that differs is their sum."""
+    mechanism, delta = ClassMoments(norm=2.0, width=2, mu=1.0), 0.01
     one, other = (Records(np.array([[far, 0.0]], dtype=np.float32), np.ones(1, dtype=np.int8)) for far in (1e20, -1e20))
-    plain, square = mechanism.deviations
 
     def number(output: Moments) -> float:
-        """The likelihood ratio's statistic: twice the product of constant and feature is in the vector twice."""
-        return float(output.first[1, 1] / plain**2 + output.second[1, 0, 1] / square**2)
+        return float(output.first[1, 0])
 
-    twins = {
-        "half the noise": applied(
-            mechanism,
-            number,
-            (sums, "whole_normals"),
-            lambda deviation, count, source: whole_normals(deviation, count, source) // 2,
-        )
-    }
+    twins = {"half the noise": quieter(mechanism, number)}
     claim = cost([(mechanism.price, 1)], delta)
     return Case(
         "class moments", claim, (one, other), applied(mechanism, number), 4000, delta=delta, twins=twins, least=0.6
+    )
+
+
+def coordinates_case() -> Case:
+    """One person far beyond the norm, 60 degrees to this side of a diagonal or to that; the number is the best test's.
+
+    That is the likelihood ratio's statistic, as all noise has one deviation.
+    """
+    mechanism, delta = CoordinateMoments(norm=2.0, width=2, mu=1.0), 0.01
+    places = [np.array([[np.cos(turn), np.sin(turn)]]) for turn in np.radians([105.0, -15.0])]
+    apart = np.concatenate([places[0] - places[1], np.square(places[0]) - np.square(places[1])])
+
+    def number(output: tuple[AnyArray, AnyArray]) -> float:
+        return float(np.sum(apart * np.stack(output)))
+
+    one, other = (Records((8.0 * place).astype(np.float32), np.ones(1, dtype=np.int8)) for place in places)
+    far = (sums, "clipped"), lambda rows, norm, cells: np.rint(rows / norm * cells)
+    twins = {
+        "half the noise": quieter(mechanism, number),
+        "features without clipping": applied(mechanism, number, *far),
+    }
+    claim = cost([(mechanism.price, 1)], delta)
+    return Case(
+        "moments of coordinates", claim, (one, other), applied(mechanism, number), 4000, delta, twins, least=0.6
     )
 
 
@@ -326,6 +352,6 @@ def head_case() -> Case:
 def cases() -> list[Case]:
     """Return every case of a release."""
     return [
-        select_case(), count_case(), margins_case(), histogram_case(), sum_case(), moments_case(),
+        select_case(), count_case(), margins_case(), histogram_case(), sum_case(), moments_case(), coordinates_case(),
         block_case(), blocks_case(), head_case(), stable_case(),
     ]  # fmt: skip

@@ -17,6 +17,7 @@ from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.numerics.bisection import largest
 from common.privacy.budget import PRECISION
 from common.privacy.events import Event, Gaussian, NonPrivate, SubsampledSteps
+from common.privacy.rounding import down
 from common.statistics import formulas
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
@@ -251,48 +252,50 @@ _MOST = 100.0
 Mu = Annotated[float, Field(gt=0, le=_MOST)]
 
 
-class OpenDiscriminant(OpenSettings):
-    """Settings of the discriminant (:class:`curator.learners.half_spaces.Discriminant`).
+class OpenPreconditioned(OpenSettings):
+    """Settings of learners that release Gaussian sums over the sample as it is, after a first look at it.
 
     Attributes:
-        mu: The one release is mu-GDP.
+        mu: All releases of a call together are mu-GDP.
         norm: r, public. Features are clipped to this Euclidean norm.
-        second: Share of a record's squared length in the release that its products of features have; the features
-            themselves have the rest. More of it means less noise in the covariance and more in the means.
-        ridge: What is added to the covariance's diagonal, in units of the spectral norm of its noise.
+        precondition: Share of mu^2 for the first look (:mod:`curator.learners.preconditioning`); 0 for none.
     """
 
     reweighs: ClassVar[bool] = False
-    name: Literal["discriminant"] = "discriminant"
     mu: Mu | FromPlan
     norm: float = Field(gt=0, le=1e6)
-    second: float = Field(default=0.3, gt=0, lt=1)
-    ridge: float = Field(default=1.5, gt=0, le=1e6)
+    precondition: float = Field(default=0.15, ge=0, le=0.9)
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
         return fixed(1, "any: the agents tell what the answer is worth", SOURCE)
 
-    def complete(self, task: PlanTask, n: int | None) -> DiscriminantSettings:
-        """Fill in ``mu``: the greatest of which one release a round fits the budget."""
+    def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
+        """Fill in ``mu``: the greatest of which one call a round fits the budget."""
+        kind = SETTINGS[self.name]
         if self.mu != PLAN:
-            return self.settled(DiscriminantSettings)
-        epsilon, delta = task.delta_budget("the discriminant")
+            return self.settled(kind)
+        epsilon, delta = task.delta_budget(f"the learner {self.name}")
         calls = Calls(n or 1, None, 1.0, task.rounds)
 
         def fits(mu: float) -> bool:
-            return calls.affordable(self.settled(DiscriminantSettings, mu=mu), epsilon, delta, beside=task.beside)
+            return calls.affordable(self.settled(kind, mu=mu), epsilon, delta, beside=task.beside)
 
         found = largest(fits, epsilon, 1e-5, _MOST)
         if found == 0.0 or not math.isfinite(found):
             raise BadScenario("no release fits the curator's budget: raise epsilon or delta, or lower rounds")
-        return self.settled(DiscriminantSettings, mu=found)
+        return self.settled(kind, mu=found)
 
 
-@SETTINGS.register("discriminant")
-class DiscriminantSettings(OpenDiscriminant, LearnerSettings):
-    """Settled settings of the discriminant."""
+class PreconditionedSettings(OpenPreconditioned, LearnerSettings):
+    """Settled settings of such a learner."""
 
     mu: Mu
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Mu of the first look and of all that follows; their squares add up to at most mu^2."""
+        first = down(self.mu * math.sqrt(self.precondition)) if self.precondition else 0.0
+        return first, down(math.sqrt(down(self.mu * self.mu - first * first, 64.0))) if first else self.mu
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
         return isinstance(hypothesis, Linear)
@@ -304,4 +307,22 @@ class DiscriminantSettings(OpenDiscriminant, LearnerSettings):
         return task.any_people(SOURCE)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        return {"mu": self.chosen_value(asked, "mu", "mu of its release: the greatest that fits the budget", SOURCE)}
+        return {"mu": self.chosen_value(asked, "mu", "mu of its releases: the greatest that fits the budget", SOURCE)}
+
+
+class OpenDiscriminant(OpenPreconditioned):
+    """Settings of the discriminant (:class:`curator.learners.half_spaces.Discriminant`).
+
+    Attributes:
+        ridge: What is added to the covariance's diagonal, in units of the spectral norm of its noise.
+    """
+
+    name: Literal["discriminant"] = "discriminant"
+    ridge: float = Field(default=1.5, gt=0, le=1e6)
+
+
+@SETTINGS.register("discriminant")
+class DiscriminantSettings(OpenDiscriminant, PreconditionedSettings):
+    """Settled settings of the discriminant."""
+
+    mu: Mu

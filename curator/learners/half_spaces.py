@@ -11,9 +11,10 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.learners.half_spaces import DiscriminantSettings, SgdSettings
-from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner
+from curator.learners.preconditioning import precondition, room
 from curator.mechanisms.access import Access
 from curator.mechanisms.gradient_steps import ClippedSteps
 from curator.mechanisms.sums import ClassMoments, Moments
@@ -73,9 +74,10 @@ class Sgd(SgdSettings, Learner):
 
 @LEARNERS.register("discriminant")
 class Discriminant(DiscriminantSettings, Learner):
-    """The half-space ``<(W + lambda I)^-1 (m_+ - m_-), x - (m_+ + m_-)/2> + ln(n_+/n_-) > 0``.
+    """The half-space ``<(W + lambda I)^-1 (m_+ - m_-), z - (m_+ + m_-)/2> + ln(n_+/n_-) > 0``.
 
-    W is the covariance within classes, m the means of the classes and n their sizes, all from one noisy release
+    z are the records after a first look at them (:mod:`curator.learners.preconditioning`), W is the covariance within
+    classes, m the means of the classes and n their sizes, all from one noisy release
     (:class:`curator.mechanisms.sums.ClassMoments`); what is done with it costs nothing more. lambda is ``ridge``
     times the spectral norm that W's noise has, about 2 tau sqrt(d) for symmetric noise of deviation tau (Wigner): where
     the covariance is noise the difference of means decides, and where it is not the discriminant is Fisher's (1936).
@@ -88,35 +90,35 @@ class Discriminant(DiscriminantSettings, Learner):
         return (cls(mu=2.0, norm=2.0),)
 
     def noise_numbers(self, sizes: CallSizes) -> int:
-        size = sizes.dimension + 1
-        return 2 * size + size * (size + 1)
+        size = sizes.dimension
+        return 2 * size + 2 * (size + 1) + size * (size + 1)
 
     def room(self, sizes: CallSizes) -> int:
         size = sizes.dimension + 1
-        return (8 << 13) * 4 * size + 8 * 12 * size * size
+        return room(sizes) + (8 << 13) * 6 * size + 8 * 12 * size * size
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        mechanism = ClassMoments(self.norm, access.dimension, self.second, self.mu)
-        moments = access.release(mechanism)
+        seen = precondition(access, self)
+        mechanism = ClassMoments(seen.radius, access.dimension, self.shares[1])
+        moments = access.release(mechanism, seen.of)
         weights, threshold = discriminant(moments, access.people, *mechanism.deviations, self.ridge)
-        found = np.clip(np.array(weights) / self.norm, -GREATEST, GREATEST)
-        return Linear(weights=tuple(found.tolist()), threshold=float(np.clip(threshold, -GREATEST, GREATEST)))
+        return seen.about(weights / seen.radius, threshold)
 
 
 def discriminant(
-    moments: Moments, people: int, plain: float, square: float, ridge: float
-) -> tuple[tuple[float, ...], float]:
+    moments: Moments, people: int, count: float, plain: float, square: float, ridge: float
+) -> tuple[Floats, float]:
     """Return the discriminant's weights and threshold, in the units of the moments, for n ``people`` of both classes.
 
-    ``plain`` and ``square`` are the standard deviations of the noise on a sum of features and on one of squares; the
-    ridge is in units of the spectral norm of the covariance's noise.
+    ``count``, ``plain`` and ``square`` are the standard deviations of the noise on a number of people, on a sum of
+    features and on one of squares; the ridge is in units of the spectral norm of the covariance's noise.
     """
-    least = min(2.0 * plain, people / 2.0)
-    negative, positive = 2.0 * moments.first[:, 0]
+    least = min(math.sqrt(2.0) * count, people / 2.0)
+    negative, positive = moments.counts
     plus = float(np.clip((positive + people - negative) / 2.0, least, people - least))
     sizes = np.array([people - plus, plus])
-    means = moments.first[:, 1:] / sizes[:, None]
-    scatter = moments.second[:, 1:, 1:].sum(axis=0) - np.einsum("c,ci,cj->ij", sizes, means, means)
+    means = moments.first / sizes[:, None]
+    scatter = moments.second.sum(axis=0) - np.einsum("c,ci,cj->ij", sizes, means, means)
     noise = 2.0 * (square / math.sqrt(2.0)) * math.sqrt(2.0 * means.shape[1]) / people
     values, vectors = np.linalg.eigh(scatter / people)
     apart = vectors.T @ (means[1] - means[0])
@@ -128,4 +130,4 @@ def discriminant(
     slope = max(distance - false, 0.1 * distance) / max(float(turned @ (values * turned)), 0.05 * distance)
     weights = vectors @ (slope * turned)
     threshold = float(weights @ (means[0] + means[1]) / 2.0) - math.log(sizes[1] / sizes[0])
-    return tuple(weights.tolist()), threshold
+    return weights, threshold

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -144,17 +143,17 @@ def clipped(rows: AnyArray, norm: float, cells: float) -> Floats:
 
 
 GRID = 1 << 15
-"""Cells of a unit: a product of two numbers has 30 bits, so exact sums of products of 2^33 people fit 64 bits."""
-ONE = GRID // 2  # the feature that stands for the constant, half a unit: its products are the features themselves
+"""Cells of a norm: a product of two numbers has 30 bits, so exact sums of products of 2^33 people fit 64 bits."""
 _ROWS = 1 << 13  # rows of one product: 2^13 products of 30 bits add up exactly in double precision, in whatever order
 
 
 class Moments(NamedTuple):
-    """Noisy sums over each class, those labelled -1 first, of the constant 1/2 and the features, in units of the norm.
+    """Noisy numbers of people and sums over them, of features and of their products, in units of the norm.
 
-    ``first`` has shape (2, d + 1), ``second``, of their products, (2, d + 1, d + 1).
+    Of each class, those labelled -1 first: shapes (2,), (2, d) and (2, d, d).
     """
 
+    counts: Floats
     first: Floats
     second: Floats
 
@@ -162,73 +161,64 @@ class Moments(NamedTuple):
 @central
 @dataclass(frozen=True)
 class ClassMoments(CentralMechanism[Records, Moments]):
-    """The sums of z and of z z^T over the people of each class, z = (1/2, x/r): mu-GDP, replace one.
+    """The sums of 1, x and x x^T over the people of each class: mu-GDP, replace one; x in units of the norm r.
 
-    A record adds the vector v = (a z, b z z^T) to the block of its class and nothing to the other's, with ``<v, v'> =
-    k(<z, z'>)``, ``k(t) = a^2 t + b^2 t^2``. Features are clipped to r and put on a public grid (below r still), so
-    with q = 5/4 it holds that ``|z|^2 <= q`` and ``-3/4 <= <z, z'> <= q``. a and b are such that k(q) = 1 and ``b^2 q^2
-    = second``. Replacing one record moves the sums by ``|v - v'|``, at most sqrt(2) if the class changes and
+    A record adds v = (c, a x, b x x^T) to the block of its class and nothing to the other's, a^2 = 1/2 and b^2 = c^2 =
+    1/4. **Theorem.** Replacing one moves the sums by sqrt(2) at most, :attr:`sensitivity`, in either case.
 
-        sqrt(2 (1 - min k)),  the minimum over -3/4 <= t <= q,
+    *Proof.* With p = |x|^2, q = |x'|^2 and t = <x, x'>, in one class |v - v'|^2 = a^2 (p + q - 2t) + b^2 (p^2 + q^2 -
+    2t^2). Features are clipped to r and put on a public grid below it still, so p, q <= 1 and |t| <= 1. It grows with p
+    and q, so it is 2 a^2 (1 - t) + 2 b^2 (1 - t^2) at most, whose slope in t, -2 a^2 - 4 b^2 t, is not positive where
+    a^2 >= 2 b^2: the maximum is at t = -1, 4 a^2 = 2. The class changes: |v|^2 + |v'|^2 <= 2 (a^2 + b^2 + c^2) = 2.
+    QED. Opposite records attain it, and any two of length r in different classes.
 
-    if not, which is the larger one as min k <= k(0) = 0: :attr:`sensitivity`, Delta. Noise of standard deviation
-    Delta/mu on each coordinate of v is mu-GDP (Dong, Roth and Su 2022, Theorem 2.7); a product off the diagonal stands
-    twice in v, is released once, and so has the noise of the diagonal divided by sqrt(2). Sums are of whole numbers and
-    exact, and so is the rounding of noise to the same grid (:mod:`curator.mechanisms.gaussian_noise`). r is ``norm``.
+    Noise of standard deviation sqrt(2)/mu on each coordinate of v is mu-GDP (Dong, Roth and Su 2022, Theorem 2.7); a
+    product off the diagonal stands twice in v, is released once, and so has the noise of the diagonal divided by
+    sqrt(2). Sums are of whole numbers and exact, and so is the rounding of noise to the same grid
+    (:mod:`curator.mechanisms.gaussian_noise`). r is ``norm``.
     """
 
     norm: float
     width: int
-    second: float
     mu: float
 
     @property
     def price(self) -> Gaussian:
         return Gaussian(mu=self.mu)
 
-    @cached_property
-    def _squares(self) -> tuple[float, float]:
-        return up((1.0 - self.second) / _LONGEST), up(self.second / _LONGEST**2)
+    squares: ClassVar[tuple[float, float, float]] = (0.25, 0.5, 0.25)
+    """c^2, a^2 and b^2."""
+    sensitivity: ClassVar[float] = up(math.sqrt(2.0))
 
     @property
-    def sensitivity(self) -> float:
-        """Delta, rounded up."""
-        a2, b2 = self._squares
-        lowest = min(max(-a2 / (2.0 * b2), _FARTHEST), 0.0)
-        longest = a2 * _LONGEST + b2 * _LONGEST**2
-        return up(math.sqrt(up(2.0 * (longest - (a2 * lowest + b2 * lowest * lowest)), 8.0)), 8.0)
-
-    @property
-    def deviations(self) -> tuple[float, float]:
-        """Standard deviations of the noise on a sum of features, and on one of squares; in units of the norm."""
-        a2, b2 = self._squares
-        each = self.sensitivity / self.mu
-        return up(each / math.sqrt(a2), 8.0), up(each / math.sqrt(b2), 8.0)
+    def deviations(self) -> tuple[float, float, float]:
+        """Standard deviations of the noise on a number of people, on a sum of features, and on one of squares."""
+        counts, plain, square = (up(self.sensitivity / self.mu / math.sqrt(part), 8.0) for part in self.squares)
+        return counts, plain, square
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Moments:
-        size = self.width + 1
+        size = self.width
+        counts = np.zeros(2, dtype=np.int64)
         first = np.zeros((2, size), dtype=np.int64)
         second = np.zeros((2, size, size), dtype=np.int64)
         for records in values:
             for begin in range(0, len(records), _ROWS):
                 positive: AnyArray = np.greater(records.labels[begin : begin + _ROWS], 0)
-                rows = self._cells(records.features[begin : begin + _ROWS])
+                rows = clipped(records.features[begin : begin + _ROWS], self.norm, float(GRID))
                 for side in (0, 1):
                     held = rows[positive == bool(side)]
+                    counts[side] += GRID * len(held)
                     first[side] += held.sum(axis=0).astype(np.int64)
                     second[side] += (held.T @ held).astype(np.int64)
-        plain, square = self.deviations
+        people, plain, square = self.deviations
+        counts += whole_normals(up(people * GRID), 2, source.derive("counts"))
         first += whole_normals(up(plain * GRID), first.size, source.derive("first")).reshape(first.shape)
         second += self._symmetric(square * GRID**2, source)
-        return Moments(first / GRID, second / GRID**2)
-
-    def _cells(self, features: AnyArray) -> Floats:
-        cells = clipped(features, self.norm, float(GRID))
-        return np.asarray(np.hstack([np.full((len(cells), 1), float(ONE)), cells]), dtype=np.float64)
+        return Moments(counts / GRID, first / GRID, second / GRID**2)
 
     def _symmetric(self, deviation: float, source: RandomSource) -> Indices:
-        """Return noise on both classes' products, each pair of features once, shape (2, d + 1, d + 1)."""
-        size = self.width + 1
+        """Return noise on both classes' products, each pair of features once, shape (2, d, d)."""
+        size = self.width
         above = np.triu_indices(size, 1)
         noise = np.zeros((2, size, size), dtype=np.int64)
         on = whole_normals(up(deviation), 2 * size, source.derive("squares")).reshape(2, size)
@@ -239,4 +229,40 @@ class ClassMoments(CentralMechanism[Records, Moments]):
         return noise
 
 
-_LONGEST, _FARTHEST = 1.25, -0.75  # |z|^2 at most, and <z, z'> at least: 1/4 + 1 and 1/4 - 1
+@central
+@dataclass(frozen=True)
+class CoordinateMoments(CentralMechanism[Records, tuple[Floats, Floats]]):
+    """The sums of x and of its squares, coordinate by coordinate, over all people: mu-GDP, replace one; x/r as above.
+
+    **Theorem.** Replacing a record moves v = (x, x * x) by sqrt(9/2) at most, :attr:`sensitivity`. *Proof.* As above,
+    |x - x'|^2 = p + q - 2t; the squares are the diagonal of x x^T, so they differ by no more than that does: |x * x -
+    x' * x'|^2 <= p^2 + q^2 - 2t^2. Together at most 4 - 2t - 2t^2 <= 9/2, at t = -1/2. QED. Two records of length r, 60
+    degrees to either side of a diagonal of two coordinates, attain it. Each sum by itself would ask for 4 and 2.
+    """
+
+    norm: float
+    width: int
+    mu: float
+
+    @property
+    def price(self) -> Gaussian:
+        return Gaussian(mu=self.mu)
+
+    sensitivity: ClassVar[float] = up(math.sqrt(4.5))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on each sum, in units of the norm and of its square."""
+        return up(self.sensitivity / self.mu, 8.0)
+
+    def apply(self, values: Iterator[Records], source: RandomSource) -> tuple[Floats, Floats]:
+        """Return the noisy sums, both of shape (width,)."""
+        first, second = np.zeros((2, self.width), dtype=np.int64)
+        for records in values:
+            for begin in range(0, len(records), _ROWS):
+                rows = clipped(records.features[begin : begin + _ROWS], self.norm, float(GRID))
+                first += rows.sum(axis=0).astype(np.int64)
+                second += np.square(rows).sum(axis=0).astype(np.int64)
+        first += whole_normals(up(self.deviation * GRID), self.width, source.derive("first"))
+        second += whole_normals(up(self.deviation * GRID**2), self.width, source.derive("second"))
+        return first / GRID, second / GRID**2

@@ -356,7 +356,7 @@ def planned(learner: str, *changes: str) -> Any:
 @for_each("share", [0.5, 0.1])
 def test_without_noise_it_is_fishers(share):
     records = two_classes(20_000, share)
-    found = discriminant(records, mu=100.0, ridge=1e-3)
+    found = discriminant(records, mu=100.0, ridge=1e-3, precondition=0.0)
     fisher = LinearDiscriminantAnalysis(solver="lsqr").fit(records.features, records.labels)
     assert np.array(found.weights) == pytest.approx(fisher.coef_[0], abs=0.2)
     assert found.threshold == pytest.approx(-fisher.intercept_[0], abs=0.1)

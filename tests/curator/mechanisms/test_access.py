@@ -342,7 +342,7 @@ def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
         (MostFrequent(1.0, 2), lambda r: np.ones((1, 3))),
         (SUM, lambda r: np.ones(2)),
         (SUM, lambda r: None),
-        (ClassMoments(1.0, 2, 0.5, 1.0), lambda r: r),
+        (ClassMoments(1.0, 2, 1.0), lambda r: r),
         (None, lambda r: np.zeros((len(r), 3))),  # shares
         (None, lambda r: np.zeros(1000)),
         (None, lambda r: None),

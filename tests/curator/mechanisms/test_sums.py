@@ -17,7 +17,7 @@ from common.privacy.theorems.votes import answer_mu, answers_sigma, flips
 from curator.mechanisms.counts import NoisyCount, NoisyHistogram
 from curator.mechanisms.gaussian_noise import FINE_GRID
 from curator.mechanisms.selection import MostFrequent
-from curator.mechanisms.sums import GRID, ClassMoments, ClippedSum, LossSum, clipped, noisy_winners
+from curator.mechanisms.sums import GRID, ClassMoments, ClippedSum, CoordinateMoments, LossSum, clipped, noisy_winners
 from tests.curator.operations.given import assert_law, geometric
 from tests.tiers import for_each
 
@@ -58,7 +58,7 @@ def test_pieces_of_any_size_give_the_same_sums():
     mechanism: Any = ClippedSum(norm=1.0, width=3, mu=1.0)
     np.testing.assert_array_equal(once(mechanism, rows), once(mechanism, *np.split(rows, [1, 400])))
     records = people(rows, np.sign(rows[:, 0]))
-    mechanism = ClassMoments(norm=2.0, width=3, second=0.3, mu=1.0)
+    mechanism = ClassMoments(norm=2.0, width=3, mu=1.0)
     pieces = [records.take(part) for part in np.split(np.arange(9000), [1, 400])]
     for whole, parted in zip(once(mechanism, records), once(mechanism, *pieces), strict=True):
         np.testing.assert_array_equal(whole, parted)
@@ -150,75 +150,95 @@ def test_noise_that_cannot_be_drawn_is_refused(sigma):
         noisy_winners(np.zeros((1, 2), dtype=np.int64), sigma, RandomSource.seeded(1))
 
 
-EXACT = ClassMoments(norm=2.0, width=3, second=0.3, mu=1e9)
+EXACT = ClassMoments(norm=2.0, width=3, mu=1e9)
 """Noise of less than a cell: the sums themselves."""
+COORDINATES = CoordinateMoments(norm=2.0, width=2, mu=1e9)
 
 
 def people(features, labels) -> Records:
     return Records(np.asarray(features, dtype=np.float32), np.asarray(labels, dtype=np.int8))
 
 
-def vector(mechanism: ClassMoments, record: Records) -> np.ndarray:
+def vector(record: Records) -> np.ndarray:
     """Return what the record adds, in the coordinates in which the sensitivity is stated."""
-    moments = once(EXACT, record)
-    first, second = (math.sqrt(share) for share in mechanism._squares)
-    return np.concatenate([first * moments.first.ravel(), second * moments.second.ravel()])
+    weights = np.sqrt(ClassMoments.squares)
+    return np.concatenate([weight * part.ravel() for weight, part in zip(weights, once(EXACT, record), strict=True)])
 
 
-def test_sums_are_those_of_each_class():
+def test_sums_are_those_of_each_class_and_those_of_coordinates_of_everybody():
     rng = np.random.default_rng(1)
     features, labels = rng.uniform(-0.5, 0.5, (500, 3)), rng.choice([-1, 1], 500)
     found = once(EXACT, people(features, labels))
-    rows = np.hstack([np.full((500, 1), 0.5), features / 2.0])
+    rows = features / 2.0
     for side, label in enumerate((-1, 1)):
         held = rows[labels == label]
+        assert found.counts[side] == pytest.approx(len(held), abs=1e-3)
         np.testing.assert_allclose(found.first[side], held.sum(axis=0), atol=500 / GRID)
         np.testing.assert_allclose(found.second[side], held.T @ held, atol=500 / GRID)
         np.testing.assert_array_equal(found.second[side], found.second[side].T)
+    first, second = once(COORDINATES, people(features[:, :2], labels))
+    np.testing.assert_allclose(first, rows[:, :2].sum(axis=0), atol=500 / GRID)
+    np.testing.assert_allclose(second, np.square(rows[:, :2]).sum(axis=0), atol=500 / GRID)
 
 
-@for_each("second", [0.05, 0.3, 0.9])
-def test_no_replacement_moves_the_sums_by_more_than_the_sensitivity_and_some_by_nearly_as_much(second):
-    """Theorem: |v - v'| <= Delta. Opposite records of one class nearly attain it, or almost orthogonal ones."""
-    mechanism = ClassMoments(norm=2.0, width=3, second=second, mu=1.0)
-    rng, largest = np.random.default_rng(2), 0.0
+def test_no_replacement_moves_the_sums_by_more_than_the_sensitivity_and_some_by_as_much():
+    """Theorem: |v - v'| <= sqrt(2). Opposite records of one class attain it, and long ones of two classes."""
+    rng, furthest = np.random.default_rng(2), np.zeros(2)
     for turn in range(400):
         one = rng.normal(size=(1, 3))
         angle = -1.0 if turn % 2 else rng.uniform(-1, 1)  # of the other record to this one
         side = rng.normal(size=(1, 3))
         side -= one * (side @ one.T) / (one @ one.T)
         other = angle * one / np.linalg.norm(one) + math.sqrt(1 - angle * angle) * side / np.linalg.norm(side)
-        labels = (1, 1) if turn % 3 else (1, -1)
+        changes = turn % 3 == 0
+        lengths = rng.uniform(0.0, 4.0, 2) if turn % 5 == 0 else (50.0, 50.0)
         pair = [
-            vector(mechanism, people(scale * row / np.linalg.norm(row), [label]))
-            for row, label, scale in ((one, labels[0], 50.0), (other, labels[1], 50.0))
+            vector(people(length * row / np.linalg.norm(row), [label]))
+            for row, label, length in zip((one, other), (1, -1 if changes else 1), lengths, strict=True)
         ]
-        largest = max(largest, float(np.linalg.norm(pair[0] - pair[1])))
-    assert largest <= mechanism.sensitivity
-    assert largest >= 0.97 * mechanism.sensitivity
+        furthest[int(changes)] = max(furthest[int(changes)], float(np.linalg.norm(pair[0] - pair[1])))
+    assert furthest.max() <= ClassMoments.sensitivity
+    assert furthest.min() >= 0.999 * ClassMoments.sensitivity
 
 
-def test_rows_are_clipped_and_those_that_are_not_finite_count_as_the_constant_alone():
+def test_no_replacement_moves_sums_of_coordinates_by_more_than_their_sensitivity_and_some_by_as_much():
+    """Theorem: |v - v'|^2 <= 9/2, attained 60 degrees to either side of a diagonal."""
+    angles, furthest = np.linspace(0.0, 2.0 * np.pi, 49), 0.0
+    vectors = [
+        np.concatenate(once(COORDINATES, people([[length * np.cos(turn), length * np.sin(turn)]], [1])))
+        for turn in angles
+        for length in (0.5, 1.5, 9.0)
+    ]
+    furthest = max(float(np.linalg.norm(one - other)) for one in vectors for other in vectors)
+    assert 0.999 * CoordinateMoments.sensitivity <= furthest <= CoordinateMoments.sensitivity
+
+
+def test_rows_are_clipped_and_those_that_are_not_finite_count_as_people_of_no_features():
     for row in ([np.nan, 0.0, 0.0], [np.inf, 1.0, 0.0]):
         found = once(EXACT, people([row], [1]))
-        assert found.first[1].tolist() == [0.5, 0.0, 0.0, 0.0]
+        assert (found.counts[1], *found.first[1]) == (1.0, 0.0, 0.0, 0.0)
     far = once(EXACT, people([[3e38, 3e38, 0.0]], [-1]))
-    assert far.first[0] == pytest.approx([0.5, math.sqrt(0.5), math.sqrt(0.5), 0.0], abs=1e-4)
-    cells = far.first[0, 1:] * GRID
+    assert far.first[0] == pytest.approx([math.sqrt(0.5), math.sqrt(0.5), 0.0], abs=1e-4)
+    cells = far.first[0] * GRID
     assert (cells @ cells) <= GRID * GRID
 
 
 def test_noise_is_as_large_as_stated():
     """5 standard errors of a variance; products off the diagonal have half the variance of squares."""
-    mechanism = ClassMoments(norm=1.0, width=6, second=0.3, mu=0.5)
+    mechanism, coordinates = ClassMoments(norm=1.0, width=6, mu=0.5), CoordinateMoments(norm=1.0, width=6, mu=0.5)
     nobody = people(np.zeros((0, 6)), [])
     found = [mechanism.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)]
-    plain, square = mechanism.deviations
-    off = np.triu_indices(7, 1)
+    sums = [coordinates.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)]
+    count, plain, square = mechanism.deviations
+    assert np.square([count, plain, square]) * mechanism.squares == pytest.approx(2.0 / 0.5**2)
+    off = np.triu_indices(6, 1)
     for values, deviation in (
+        (np.array([one.counts for one in found]), count),
         (np.array([one.first for one in found]), plain),
         (np.array([np.diagonal(one.second, axis1=1, axis2=2) for one in found]), square),
         (np.array([one.second[:, off[0], off[1]] for one in found]), square / math.sqrt(2.0)),
+        (np.array([first for first, _ in sums]), math.sqrt(4.5) / 0.5),
+        (np.array([second for _, second in sums]), math.sqrt(4.5) / 0.5),
     ):
         assert values.std() == pytest.approx(deviation, rel=5.0 / math.sqrt(2.0 * values.size))
         assert abs(values.mean()) < 5.0 * deviation / math.sqrt(values.size)

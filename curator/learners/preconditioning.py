@@ -1,0 +1,88 @@
+"""The first look at records: where they lie, how far each feature varies, and how long they are.
+
+A mechanism that clips to a ball around 0 pays for the ball. Public bounds place records far from 0 and say little of
+how far they vary, so that most of the noise would be for room in which nobody is (docs/learners.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.learners.half_spaces import PreconditionedSettings
+from common.local.hypotheses.hypothesis import GREATEST, Linear
+from common.local.records import Records
+from curator.learners.base import CallSizes
+from curator.mechanisms.access import Access
+from curator.mechanisms.sums import CoordinateMoments
+from curator.sample.shard import BLOCK
+
+_STILL = 0.1
+"""A feature with less than this share of the average variance weighs less the less it varies."""
+_SHORT = 0.8
+"""R, of the root of the mean squared length: some two thirds of people are beyond. Lengths shrink by about as much."""
+_ROWS = 1 << 13  # so many are in double precision at a time
+_LEAST = 0.05  # of that mean square, at least so much of what shrunken variances say
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Preconditioner:
+    """z = s (x - m), which a learner sees clipped to the ball of radius R; all three are released, thus public.
+
+    z is a function of one record, so neighbouring samples stay neighbours. What is learned is a half-space of the
+    clipped z, which are shorter: by the factor ``shrink`` in the mean. The half-space of x that is released has no clip
+    and so many times their weights.
+    """
+
+    mean: Floats
+    scale: Floats
+    radius: float
+    shrink: float
+
+    def of(self, records: Records) -> Records:
+        """Return the records with z in the place of x, not clipped."""
+        found = np.empty(records.features.shape, dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for begin in range(0, len(found), _ROWS):
+                part = slice(begin, begin + _ROWS)
+                found[part] = (records.features[part] - self.mean) * self.scale
+        return Records(found, records.labels)
+
+    def about(self, weights: Floats, threshold: float) -> Linear:
+        """Return the half-space of x for ``<w, z> > b`` of clipped z; weights have shape (d,)."""
+        found = np.clip(self.shrink * weights * self.scale, -GREATEST, GREATEST)
+        border = float(np.clip(threshold + found @ self.mean, -GREATEST, GREATEST))
+        return Linear(weights=tuple(found.tolist()), threshold=border)
+
+
+def room(sizes: CallSizes) -> int:
+    """Return an upper bound on the bytes that z takes: of one block at a time."""
+    return 4 * sizes.dimension * min(sizes.people, BLOCK)
+
+
+def precondition(access: Access, settings: PreconditionedSettings) -> Preconditioner:
+    """Return where records lie, by one release of ``settings.shares[0]`` of mu; x itself where that is 0.
+
+    m is the mean of the records, clipped to the public norm; v the variances, where noise has deviation e, shrunk to
+    their average by avg^2/(avg^2 + e^2). The scale is s = sqrt(v)/(v + .1 avg + e): about 1/sqrt(v), but never above
+    1.6/sqrt(avg). With 1/sqrt(v) noise would decide about T where what hardly varies in S says nothing.
+    R is ``_SHORT`` times the root of the mean of |s (x - m)|^2, as the noisy variances have it.
+    """
+    first, _ = settings.shares
+    if first == 0.0:
+        return Preconditioner(np.zeros(access.dimension), np.ones(access.dimension), settings.norm, 1.0)
+    mechanism = CoordinateMoments(settings.norm, access.dimension, first)
+    sums, squares = access.release(mechanism)
+    mean = np.clip(sums / access.people, -1.0, 1.0)
+    noise = mechanism.deviation / access.people
+    found = squares / access.people - np.square(mean)
+    average = max(float(np.maximum(found, 0.0).mean()), noise / math.sqrt(access.dimension))
+    known = average * average / (average * average + noise * noise)
+    variances = known * np.maximum(found, 0.0) + (1.0 - known) * average
+    scale = np.sqrt(variances) / (variances + _STILL * average + noise)
+    lengths = np.square(scale) @ np.stack([found, _LEAST * variances], axis=1)
+    radius = _SHORT * math.sqrt(float(lengths.max()))
+    return Preconditioner(settings.norm * mean, scale / settings.norm, radius, _SHORT)
