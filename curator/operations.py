@@ -184,7 +184,7 @@ class LearnHandler(OperationHandler[ops.Learn, ops.Learned]):
 
     def run(self, operation: ops.Learn, access: Access, standing: Standing) -> ops.Learned:
         seen = access if operation.task is None else access.through(operation.task)
-        return ops.Learned(hypothesis=_learner_of(standing).learn(seen, standing.previous, standing.public))
+        return _learner_of(standing).learned(seen, standing.previous, standing.public)
 
     def learned(self, result: ops.Learned) -> Hypothesis:
         return result.hypothesis

@@ -25,6 +25,7 @@ from deploy.auditing import Case, Safeguard, without
 AUDITED = {
     "access Adaptation": (
         *("CnvxAdap", "CnvxAdap, private source", "NCnvxAdap", "NCnvxAdap, a network", "the discrepancy"),
+        "Theorem B.1's bound",
     ),
 }
 """The cases here of each way to use people, and of each operation."""
@@ -173,6 +174,30 @@ def discrepancy_case() -> Case:
     )
 
 
+def bound_case() -> Case:
+    """One of two people, whose loss is nearly the greatest or nearly none; released is their mean loss."""
+    common = {"alpha": 0.1, "radius": SMALL, "kappa_2": 0.0, "iterations": 1, "output": "last", "bound_share": 0.95}
+    settings = ConvexSettings(**common, discrepancy_share=0.02)
+
+    def shipped(given: Domains, runs: int, source: RandomSource) -> AnyArray:
+        found = (solve(given, settings, MU, source.derive(run)).bound for run in range(runs))
+        return np.array([bound.empirical for bound in found if bound])
+
+    def whole(settings: Any, mu: float) -> float:
+        return 4.0 * mu
+
+    return Case(
+        "Theorem B.1's bound",
+        epsilon_of(MU, DELTA),
+        (person(1.0, 1.0), person(1.0, 0.0)),
+        shipped,
+        1600,
+        delta=DELTA,
+        twins={"more than its share of mu": without((adaptation, "bound_mu"), whole, shipped)},
+        least=0.1,
+    )
+
+
 def divided(n: int, ones: int) -> Domains:
     """Return one feature: a target of x = 1 with responses 1 for some and 0 for others, and a source of zeros."""
     source = DomainSide(np.zeros((1, 1)), np.zeros(1))
@@ -191,4 +216,4 @@ def by_dca(given: Domains, start: float = 0.4995) -> float:
 
 def cases() -> list[Case]:
     """Return every case of adaptation."""
-    return [*algorithm_cases(), clipping_case(), public_clip_case(), network_case(), discrepancy_case()]
+    return [*algorithm_cases(), clipping_case(), public_clip_case(), network_case(), discrepancy_case(), bound_case()]

@@ -52,6 +52,8 @@ class AlgorithmFields(Value):
         radius: Lambda: ||w|| <= Lambda.
         norm: r: features are scaled to ||x|| <= r.
         discrepancy_share: Share of mu^2 that the estimate of the discrepancy gets.
+        bound_share: Share of mu^2 for the private side's loss of the model that is released: then the result has the
+            bound of Theorem B.1 as a number. 0: it has none. It takes an ``alpha`` that is given, and no whitening.
         scales_share: theta_2, share of each step that the private scales get; None for the division that minimizes the
             bound of Theorem 4.3 (with its U = 1).
         steps: ``scaled`` (default) or ``paper``; see the algorithms.
@@ -73,6 +75,7 @@ class AlgorithmFields(Value):
     radius: float = Field(default=1.0, gt=0, le=1e6)
     norm: float = Field(default=1.0, gt=0, le=1e6)
     discrepancy_share: float = Field(default=0.05, gt=0, lt=1)
+    bound_share: float = Field(default=0.0, ge=0, lt=1, exclude_if=lambda share: share == 0.0)
     scales_share: float | None = Field(default=None, ge=MIN_SHARE, le=MAX_SHARE)
     steps: Literal["scaled", "paper"] = "scaled"
     spread: float = Field(default=0.25, gt=0, le=1e6)
@@ -83,6 +86,14 @@ class AlgorithmFields(Value):
     def _local_is_inside(self) -> Self:
         if self.local is not None and self.local > self.radius:
             raise ValueError(f"local = {self.local:g} must be at most radius = {self.radius:g}")
+        return self
+
+    @model_validator(mode="after")
+    def _bound_has_a_theorem(self) -> Self:
+        if self.bound_share and self.alpha_from != "given":
+            raise ValueError("bound_share: Theorem B.1 takes an alpha that is fixed beforehand: take alpha_from: given")
+        if self.bound_share + self.discrepancy_share >= 1.0:
+            raise ValueError("discrepancy_share and bound_share must leave a part of mu^2 to the iterations")
         return self
 
 
@@ -133,9 +144,17 @@ class AlgorithmSettings(AlgorithmFields):
 
 
 def split(settings: AlgorithmFields, mu: float) -> tuple[float, float]:
-    """Return the mu of the discrepancy and of all iterations, whose squares sum to at most mu^2."""
+    """Return the mu of the discrepancy and of all iterations, whose squares sum to at most mu^2.
+
+    With that of :func:`bound_mu` they still do.
+    """
     share = settings.discrepancy_share
-    return down(mu * math.sqrt(share)), down(mu * math.sqrt(1.0 - share))
+    return down(mu * math.sqrt(share)), down(mu * math.sqrt(1.0 - share - settings.bound_share))
+
+
+def bound_mu(settings: AlgorithmFields, mu: float) -> float:
+    """Return the mu of the private side's loss of what is released, for the bound of Theorem B.1."""
+    return down(mu * math.sqrt(settings.bound_share))
 
 
 class OpenAdaptation(OpenSettings, AlgorithmFields):
@@ -163,12 +182,20 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
     private: Private = "target"
     mu: Mu | FromPlan | None = None
 
+    @model_validator(mode="after")
+    def _bound_is_of_given_features(self) -> Self:
+        if self.bound_share and self.whitening != "none":
+            raise ValueError(
+                "bound_share: Theorem B.1 is for given features, and whitening depends on the public sample"
+            )
+        return self
+
     def planned_rounds(self, request: PlanRequest) -> PlannedValue:
         return follow(request.given_rounds, lambda: 1, "one call", SOURCE + "Algorithm 1")
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
         """Fill in ``calibration``, and ``mu`` of a call: mu*(eps, delta), or that of the paper's noise if private."""
-        mu = _most(task, self.discrepancy_share) if self.mu == PLAN else self.mu
+        mu = _most(task, self.discrepancy_share + self.bound_share) if self.mu == PLAN else self.mu
         return self.settled(SETTINGS[self.name], mu=mu, calibration="paper" if task.paper else "tight")
 
 
@@ -278,6 +305,12 @@ class OpenNetworkAdap(NetworkFields, OpenAdaptation):
     name: Literal["network-adap"] = "network-adap"
     classes: ClassColumns | None = None
 
+    @model_validator(mode="after")
+    def _has_no_bound(self) -> Self:
+        if self.bound_share:
+            raise ValueError("bound_share: no bound on a network's complexity is known here, so there is no number")
+        return self
+
     @property
     def class_columns(self) -> tuple[int, int]:
         return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
@@ -314,7 +347,7 @@ class NetworkAdapSettings(OpenNetworkAdap, AdaptationSettings):
     mu: Mu | None = None
 
 
-def _most(task: PlanTask, discrepancy_share: float) -> float | None:
+def _most(task: PlanTask, other_shares: float) -> float | None:
     """Return the largest mu that the curator's budget admits, None without one."""
     if task.epsilon is None:
         return None
@@ -329,7 +362,7 @@ def _most(task: PlanTask, discrepancy_share: float) -> float | None:
             delta = delta_left(delta, epsilon, error)
         whole = mu_allowed(epsilon, delta)
         return whole if task.rounds == 1 else down(whole / task.rounds**0.5, 8.0)
-    mu = up(paper_mu(task.epsilon / 2.0, task.delta) / (1.0 - discrepancy_share) ** 0.5, 16.0)
+    mu = up(paper_mu(task.epsilon / 2.0, task.delta) / (1.0 - other_shares) ** 0.5, 16.0)
     found = delta_of(mu * up(task.rounds**0.5), task.epsilon)
     if found > task.delta:
         raise BadScenario(

@@ -62,6 +62,8 @@ class OpenChosen(OpenSettings):
         fixed = sorted({"name", "mu"} & set(self.grid)) + sorted({"mu"} & set(self.learner))
         if fixed:
             raise ValueError(f"{fixed[0]} is the same for all candidates and given outside of the grid and the learner")
+        if "bound_share" in (*self.grid, *self.learner):
+            raise ValueError("bound_share: Theorem B.1 is about one run; of a choice only the model is released")
         return self
 
     @property

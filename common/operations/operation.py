@@ -16,6 +16,7 @@ from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis
 from common.local.hypotheses.rules import FeatureSet
 from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, ScoreCells, Tilt, Weighing, no_bound
+from common.operations.target_bound import TargetBound
 from common.privacy.events import Event, parse_event
 from common.privacy.theorems.randomized_response import Rule
 
@@ -87,9 +88,14 @@ parse_operation = OPERATIONS.parse
 
 
 class Learned(Result):
-    """What was learned: a hypothesis about records as the learner saw them."""
+    """What was learned: a hypothesis about records as the learner saw them.
+
+    Attributes:
+        bound: What both samples of an adaptation say of its loss on the target; in the JSON form only if asked for.
+    """
 
     hypothesis: AnyHypothesis
+    bound: TargetBound | None = Field(default=None, exclude_if=lambda bound: bound is None)
 
 
 @OPERATIONS.register("learn")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -20,19 +21,28 @@ from common.learners.adaptation import (
     NcnvxAdapSettings,
     NonconvexFields,
     Private,
+    bound_mu,
     split,
 )
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import Learned
+from common.operations.target_bound import LossClass, Released, TargetBound, target_bound
 from common.privacy.events import Event, Gaussian, NonPrivate
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.domains import (
+    TOLERANCE,
     Domains,
     DomainSide,
     Loss,
     Whitening,
     fit_public,
+    greatest_loss,
+    private_value,
+    reach_of,
+    released_value,
+    sensitivity,
     whitening,
 )
 from curator.learners.noisy_descent import Bounds, DescentSettings, Found, Prepared, Steps, descend
@@ -41,10 +51,15 @@ from curator.mechanisms.base import CentralMechanism, central
 
 
 class ConvexSettings(ConvexFields, DescentSettings):
-    """Settings of CnvxAdap, and what follows from them."""
+    """Settings of CnvxAdap, and what follows from them; ``regression``: responses are none of labels."""
 
     loss: ClassVar[Loss] = "squared"
     convex: ClassVar[bool] = True
+    regression: bool = False
+
+    @property
+    def tested(self) -> tuple[Literal["squared", "zero-one"], float]:
+        return ("squared", 0.25) if self.regression else ("zero-one", 1.0)
 
     @property
     def bounds(self) -> Bounds:
@@ -86,6 +101,10 @@ class NonconvexSettings(NonconvexFields, DescentSettings):
 
     loss: ClassVar[Loss] = "logistic"
     convex: ClassVar[bool] = False
+
+    @property
+    def tested(self) -> tuple[Literal["squared", "zero-one"], float]:
+        return "zero-one", 1.0 / math.log(2.0)
 
     def iterates(self, source: RandomSource) -> tuple[int, int]:
         stop = self.iterations
@@ -130,7 +149,57 @@ def solve(domains: Domains, settings: DescentSettings, mu: float | None, source:
         prepared = prepare(domains, settings, mu, source)
         settings = settings.weighted(domains.sizes, prepared.discrepancy)
         steps = settings.printed_steps(prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
-        return descend(settings, prepared, steps, *settings.iterates(source), source.derive("noise"))
+        found = descend(settings, prepared, steps, *settings.iterates(source), source.derive("noise"))
+        if not settings.bound_share:
+            return found
+        return replace(found, bound=bound_on_target(settings, prepared, found.weights, mu, source.derive("bound")))
+
+
+def bound_on_target(
+    settings: DescentSettings, prepared: Prepared, weights: Floats, mu: float | None, source: RandomSource
+) -> TargetBound:
+    """Return :func:`common.operations.target_bound.target_bound`, the right side of Theorem B.1, for released w.
+
+    *Privacy.* w was released by mechanisms of mu_1 and mu_2 (:func:`common.learners.adaptation.split`), and so was the
+    estimate of the discrepancy. At that w one private record moves its side's mean loss by at most B(w)/k, B(w) the
+    greatest difference of two losses at w, k the side's size: with Gaussian noise the mean is mu_3-GDP, mu_3 that of
+    :func:`common.learners.adaptation.bound_mu`, and mu_1^2 + mu_2^2 + mu_3^2 is at most mu^2. All else is public.
+
+    *Its numbers.* The losses are those *without* a clip of residuals, which only the gradients have: their discrepancy
+    is what was estimated. By Talagrand's contraction, for w.x with ||w|| <= Lambda and ||x|| <= r, c = G Lambda. The
+    whole ball's c and B hold for a ``local`` discrepancy, too, whose centre depends on a sample; where w is not in the
+    smaller ball, the greatest difference of losses that there can be, B, takes its place.
+
+    Agents measure the squared error of 2 y - 1 in the units of y, a quarter, or mistakes: these are never above the
+    squared loss of a label, nor above the logistic one over ln 2.
+    """
+    domains, loss = prepared.domains, settings.loss
+    whole, at = Bounds(loss, settings.radius, settings.norm), float(np.linalg.norm(weights)) * (1.0 + 2.0**-40)
+    here = Bounds(loss, at, settings.norm)
+    greatest, slack = here.greatest, here.greatest * (domains.dimension + 2) * 2.0**-22  # of single precision
+    losses = []
+    for side in (domains.source, domains.target):
+        mean = float(here.losses(side.features @ weights, side.responses).mean())
+        known = Released(mean, 0.0, slack)
+        if side is not domains.public:
+            moved = here.width / len(side) + 2.0 * TOLERANCE * greatest
+            part = None if mu is None else bound_mu(settings, mu)
+            mean = private_value(mean, greatest, moved, part, source)
+            known = released_value(mean, greatest, moved, part, slack)
+        losses.append(known)
+    radius, around = settings.ball(domains)
+    reach = reach_of(radius, around)
+    apart = released_value(
+        prepared.discrepancy,
+        greatest_loss(loss, reach, settings.norm),
+        sensitivity(domains, reach, settings.norm, loss),
+        None if mu is None else split(settings, mu)[0],
+    )
+    if around is not None and np.linalg.norm(weights - around) > radius:
+        apart = Released(whole.width, 0.0, 0.0)
+    tested, scale = settings.tested
+    numbers = LossClass(whole.complexity, whole.width)
+    return target_bound(tested, scale, settings.alpha, domains.sizes, (losses[0], losses[1]), apart, numbers)
 
 
 def prepare(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Prepared:
@@ -191,10 +260,17 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
     return float(bounds.smoothness + own + cross)
 
 
+class Adapted(NamedTuple):
+    """What adaptation releases: w, and the bound of Theorem B.1 on its loss where one was asked for."""
+
+    weights: Floats
+    bound: TargetBound | None
+
+
 @central
 @dataclass(frozen=True)
-class Adaptation(CentralMechanism[DomainSide, Floats]):
-    """CnvxAdap or NCnvxAdap, by the type of the settings; releases w, and is mu-GDP for the private side.
+class Adaptation(CentralMechanism[DomainSide, Adapted]):
+    """CnvxAdap or NCnvxAdap, by the type of the settings: mu-GDP for the private side.
 
     The algorithms bring all rows within their public bounds before they use them, whatever they are given, and
     calibrate their noise from mu; without a mu there is no privacy at all.
@@ -209,13 +285,14 @@ class Adaptation(CentralMechanism[DomainSide, Floats]):
     def price(self) -> Event:
         return NonPrivate() if self.mu is None else Gaussian(mu=self.mu)
 
-    def apply(self, values: Iterator[DomainSide], source: RandomSource) -> Floats:
+    def apply(self, values: Iterator[DomainSide], source: RandomSource) -> Adapted:
         sides = list(values)
         own = DomainSide(
             np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
         )
         pair = (own, self.public) if self.private == "source" else (self.public, own)
-        return solve(Domains(*pair, self.private), self.settings, self.mu, source).weights
+        found = solve(Domains(*pair, self.private), self.settings, self.mu, source)
+        return Adapted(found.weights, found.bound)
 
 
 class AdaptationLearner(PublicSettings, Learner):
@@ -237,7 +314,7 @@ class AdaptationLearner(PublicSettings, Learner):
         self._fitting(public)
 
     def noise_numbers(self, sizes: CallSizes) -> int:
-        return self.iterations * (sizes.people + sizes.public + self.features + 1) + 1
+        return self.iterations * (sizes.people + sizes.public + self.features + 1) + 1 + bool(self.bound_share)
 
     def room(self, sizes: CallSizes) -> int:
         rows = sizes.people + sizes.public
@@ -254,15 +331,13 @@ class AdaptationLearner(PublicSettings, Learner):
             )
         return public
 
-    def adapted(self, access: Access, public: Records | None, kind: type[DescentSettings], **more: Any) -> Floats:
-        """Return w, of x - center: private for the sample, which is one side, ||x - center|| <= ``norm`` on both."""
-        found, scaling = self.released(access, public, kind, **more)
-        return self.unscaled(found, scaling)
-
     def released(
         self, access: Access, public: Records | None, kind: type[DescentSettings], **more: Any
-    ) -> tuple[Floats, Whitening | None]:
-        """Return w as it is released, and what its x' were made by; ``more`` are settings that only this class has."""
+    ) -> tuple[Adapted, Whitening | None]:
+        """Return w as it is released, and what its x' were made by; ``more`` are settings that only this class has.
+
+        It is private for the sample, which is one side; ||x - center|| <= ``norm`` on both.
+        """
         own_settings = self.model_dump(include=set(kind.model_fields))
         # ``norm`` is of x - center, and the algorithm's of x'.
         norm = math.hypot(self.norm, 1.0) if self.intercept else self.norm
@@ -308,8 +383,27 @@ class AdaptationLearner(PublicSettings, Learner):
         return Linear(weights=tuple(own.tolist()), threshold=-constant)
 
 
+class LinearAdaptation(AdaptationLearner):
+    """Adaptation whose model is linear: one vector of weights w."""
+
+    @abstractmethod
+    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
+        """Return what is released by the algorithm of this learner."""
+
+    @abstractmethod
+    def model(self, weights: Floats) -> Hypothesis:
+        """Return w, of (x - center, 1), as a hypothesis."""
+
+    def learned(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Learned:
+        found, scaling = self.adapted(access, public)
+        return Learned(hypothesis=self.model(self.unscaled(found.weights, scaling)), bound=found.bound)
+
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
+        return self.learned(access, previous, public).hypothesis
+
+
 @LEARNERS.register("cnvx-adap")
-class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
+class CnvxAdap(CnvxAdapSettings, LinearAdaptation):
     """Regression on the curator's sample and a public one of another domain."""
 
     @classmethod
@@ -325,23 +419,28 @@ class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
             return super().responses(records)
         return 2.0 * np.clip(records.features[:, self.response].astype(np.float64), 0.0, 1.0) - 1.0
 
-    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        found = self.adapted(access, public, ConvexSettings)
+    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
+        return self.released(access, public, ConvexSettings, regression=self.response is not None)
+
+    def model(self, weights: Floats) -> Hypothesis:
         if self.response is None:
-            return self.half_space(found)
-        weights, constant = self.affine(found)
+            return self.half_space(weights)
+        weights, constant = self.affine(weights)
         return Regressor(
             weights=tuple((weights / 2.0).tolist()), intercept=(constant + 1.0) / 2.0, response=self.response
         )
 
 
 @LEARNERS.register("ncnvx-adap")
-class NcnvxAdap(NcnvxAdapSettings, AdaptationLearner):
+class NcnvxAdap(NcnvxAdapSettings, LinearAdaptation):
     """Labels by the curator's sample and a public one of another domain."""
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
         return (cls(alpha=0.3, mu=2.0, iterations=300, output="average", features=3, norm=1.8, radius=3.0),)
 
-    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        return self.half_space(self.adapted(access, public, NonconvexSettings))
+    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
+        return self.released(access, public, NonconvexSettings)
+
+    def model(self, weights: Floats) -> Hypothesis:
+        return self.half_space(weights)

@@ -14,6 +14,7 @@ from common.learners.base import LearnerSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import Learned
 from common.privacy.events import check_numbers
 from curator.mechanisms.access import Access
 from curator.sample.reweighing import Sampler
@@ -81,6 +82,10 @@ class Learner(LearnerSettings):
     @abstractmethod
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Learn by what the event of this call pays for; ``previous`` is what the call before *released*, if any."""
+
+    def learned(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Learned:
+        """Return what :meth:`learn` does, with what else is released of it, if anything."""
+        return Learned(hypothesis=self.learn(access, previous, public))
 
 
 def learn_from(

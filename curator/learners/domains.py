@@ -14,6 +14,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadData, BadScenario
 from common.learners.adaptation import Private
 from common.numerics.randomness import RandomSource
+from common.operations.target_bound import Released
 from common.privacy.rounding import up
 from curator.mechanisms.gaussian_noise import whole_normals
 
@@ -324,7 +325,7 @@ def discrepancy(
         ArithmeticError: If the certificate is wider than :data:`TOLERANCE` of the greatest loss. No input within the
             bounds does that (sums of N d products lose less than N d 2^-53).
     """
-    reach = _reach(radius, around)
+    reach = reach_of(radius, around)
     greatest = greatest_loss(loss, reach, norm)
     source, target = (_moments(side, loss) for side in (domains.source, domains.target))
     first, second = (1.0, 1.0) if loss == "squared" else curvatures(reach * norm)
@@ -381,12 +382,12 @@ def private_discrepancy(
     Without a mu it is the exact value: not private.
     """
     value = discrepancy(domains, radius, norm, loss, one_sided=one_sided, around=around).value
-    reach = _reach(radius, around)
+    reach = reach_of(radius, around)
     moved = 0.0 if mu is None else sensitivity(domains, reach, norm, loss)
     return private_value(value, greatest_loss(loss, reach, norm), moved, mu, source)
 
 
-def _reach(radius: float, around: Floats | None) -> float:
+def reach_of(radius: float, around: Floats | None) -> float:
     """Return a bound on ||w|| over the ball: public where its centre is."""
     return radius if around is None else (radius + float(np.linalg.norm(around))) * (1.0 + 2.0**-40)
 
@@ -405,11 +406,23 @@ def _greatest_around(
 def private_value(value: float, greatest: float, moved: float, mu: float | None, source: RandomSource) -> float:
     """Return a number that a replaced record moves by ``moved`` at most: mu-GDP, in [0, greatest]; None: as it is."""
     if mu is not None:
-        unit = max(_GRID * greatest, moved / mu * 2.0**-48)  # noise in units is exact in a double
-        deviation = (moved + unit) / mu
+        unit, deviation = _value_noise(greatest, moved, mu)
         noise = float(whole_normals(up(deviation / unit), 1, source)[0])
         value = float(np.rint(value / unit) + noise) * unit
     return min(max(value, 0.0), greatest)
+
+
+def _value_noise(greatest: float, moved: float, mu: float) -> tuple[float, float]:
+    unit = max(_GRID * greatest, moved / mu * 2.0**-48)  # noise in units is exact in a double
+    return unit, (moved + unit) / mu
+
+
+def released_value(value: float, greatest: float, moved: float, mu: float | None, slack: float = 0.0) -> Released:
+    """Return what :func:`private_value` gave with the deviation of its noise, and what rounding may have taken."""
+    if mu is None:
+        return Released(value, 0.0, slack)
+    unit, deviation = _value_noise(greatest, moved, mu)
+    return Released(value, up(deviation, 4.0), slack + 2.0 * unit)
 
 
 def _moments(side: DomainSide, loss: Loss) -> tuple[Floats, Floats, float]:

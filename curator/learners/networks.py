@@ -329,7 +329,7 @@ class NetworkAdap(NetworkAdapSettings, AdaptationLearner):
         return column_classes(records.features, self.classes.first, self.classes.count) / _CODES
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        found, scaling = self.released(access, public, NetworkSettings, outputs=self.outputs)
+        (found, _), scaling = self.released(access, public, NetworkSettings, outputs=self.outputs)
         shape = Shape(self.features + self.intercept, self.hidden, self.outputs)
         hidden, output = shape.layers(found)
         if self.classes is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from common.learners.adaptation import MAX_SHARE, MIN_SHARE, AlgorithmSettings
 from common.numerics.kernels import WIDTH, bits_of, fma, load, load_some, njit, njit_inlined, singles, total
 from common.numerics.loops import exp, log
 from common.numerics.randomness import RandomSource
+from common.operations.target_bound import TargetBound
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import scales_share, step_noise
 from curator.learners.domains import Domains, Loss, fit_public, private_discrepancy
@@ -59,6 +60,11 @@ class Bounds:
     def greatest(self) -> float:
         """Greatest loss of a record."""
         return self.most**2 if self.loss == "squared" else float(np.logaddexp(0.0, self.most))
+
+    def losses(self, scores: Floats, responses: Floats) -> Floats:
+        """Return the losses of n records within bounds, whose responses are in [-1, 1], without a clip."""
+        squared = self.loss == "squared"
+        return np.asarray(np.square(scores - responses) if squared else np.logaddexp(0.0, -responses * scores))
 
     @property
     def width(self) -> float:
@@ -136,12 +142,16 @@ class DescentSettings(AlgorithmSettings):
 
     def discrepancy(self, domains: Domains, opening: Beginning, mu: float | None, source: RandomSource) -> float:
         """Return the estimate of the discrepancy that the source's rows bear: mu-GDP for the private side."""
-        radius, around = self.radius, None
-        if self.local is not None:
-            radius = self.local
-            around = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm).weights
+        radius, around = self.ball(domains)
         side = self.one_sided
         return private_discrepancy(domains, radius, self.norm, mu, source, self.loss, one_sided=side, around=around)
+
+    def ball(self, domains: Domains) -> tuple[float, Floats | None]:
+        """Return radius and public centre (None: 0) of the ball of models that the discrepancy is over."""
+        if self.local is None:
+            return self.radius, None
+        known = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
+        return self.local, known.weights
 
     def weighted(self, sizes: tuple[int, int], discrepancy: float) -> Self:
         """Return the same settings with the source's weight that ``alpha_from: discrepancy`` stands for.
@@ -204,6 +214,11 @@ class DescentSettings(AlgorithmSettings):
         found = step_noise(mu, self.iterations, min(max(share, MIN_SHARE), MAX_SHARE), joint=joint)
         return first * found.gradient, second * found.scales
 
+    @property
+    def tested(self) -> tuple[Literal["squared", "zero-one"], float]:
+        """What agents measure, and of how many of its units a unit of this loss is an upper bound."""
+        raise AssertionError(f"no bound is known of {self.loss}")
+
     @abstractmethod
     def iterates(self, source: RandomSource) -> tuple[int, int]:
         """Return how many iterations are made, and how many of them are not averaged."""
@@ -215,10 +230,14 @@ class DescentSettings(AlgorithmSettings):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Found:
-    """Averages over the iterates that count: only ``weights``, shape (d,), may be released; ``scales`` are (m + n,)."""
+    """Averages over the iterates that count: ``weights``, shape (d,), may be released; ``scales`` are (m + n,).
+
+    So may ``bound``, which is there where one was asked for.
+    """
 
     weights: Floats
     scales: Floats
+    bound: TargetBound | None = None
 
 
 def unit_of(bounds: Bounds, shares: tuple[float, float]) -> float:

@@ -21,6 +21,7 @@ from common.local.losses import UNIT
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
 from common.local.queries.query import AskAgents
+from common.operations.target_bound import TargetBound
 from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, pattern_of
 from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
@@ -80,6 +81,7 @@ class Outcome:
             exceed the least. All intervals and the gap hold together with the estimate's confidence.
         summary: What the estimate is made of, where that is counted: an audit sees from it what liars could have moved.
         silent: What those who were asked and did not answer could change; None where all answered.
+        bound: Of an adaptation: what both samples alone say of the answer's loss on T, where that was asked for.
     """
 
     status: Literal["done", "exhausted"]
@@ -93,6 +95,7 @@ class Outcome:
     comparison: Comparison | None = None
     summary: AnswerSummary | None = None
     silent: Silent | None = None
+    bound: TargetBound | None = None
 
     @property
     def hypothesis(self) -> Hypothesis:

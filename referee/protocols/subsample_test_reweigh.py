@@ -238,8 +238,11 @@ class LearnAndTest(Protocol):
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = SingleTest.of(scenario)
-        hypothesis = (yield from ask(Learn(round=1))).hypothesis
-        return (yield from plan.test(hypothesis, lambda asked: f"{asked:,} agents tested what the curator learned"))
+        learned = yield from ask(Learn(round=1))
+        tested = yield from plan.test(
+            learned.hypothesis, lambda asked: f"{asked:,} agents tested what the curator learned"
+        )
+        return replace(tested, bound=learned.bound)
 
 
 @PROTOCOLS.register("model-agnostic")

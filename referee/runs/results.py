@@ -33,7 +33,8 @@ def result_document(
     ``rounds`` are what each round found (:func:`rounds_of`). ``lost`` counts agents that were asked and did not answer:
     who kept silent, and who declined, by reason. ``enrolment`` counts participants, beside the referee's caps.
     ``tasks`` is there only if the protocol learned several things, ``candidates`` and ``gap`` if it judged several,
-    ``silent`` if somebody was asked and did not answer: what they could change.
+    ``silent`` if somebody was asked and did not answer: what they could change; ``bound`` if the curator was to say
+    what an adaptation's samples bound the loss by.
     """
     several: dict[str, Any] = {"tasks": [_ended(task) for task in outcome.tasks]} if outcome and outcome.tasks else {}
     if outcome and outcome.judged:
@@ -44,6 +45,8 @@ def result_document(
         several |= {"candidates": candidates, "gap": outcome.gap}
     if outcome and outcome.comparison:
         several["comparison"] = outcome.comparison.wire()
+    if outcome and outcome.bound:
+        several["bound"] = outcome.bound.wire()
     if outcome and outcome.silent:
         several["silent"] = _silent(outcome.silent)
     return {

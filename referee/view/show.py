@@ -15,6 +15,7 @@ from rich.text import Text
 
 from common.core.plain import plain
 from common.core.terminal import console, say_command, styled
+from common.operations.target_bound import TargetBound
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
@@ -128,6 +129,8 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "", contra
             "loss on T, estimated" if wording.about_a_loss(document) else "estimate of the agents",
             f"{wording.interval_in_words(e)}, at {certainty(e['confidence'])}{among}",
         )
+    if document.get("bound"):
+        table.add_row(wording.BOUND, TargetBound.parse(document["bound"]).in_words())
     for judged in document.get("candidates", []):
         table.add_row(f"  {judged['name']}", wording.judged_in_words(judged))
     for words in contradicted:

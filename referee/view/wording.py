@@ -15,6 +15,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.models.explain import lines as model_lines
 from common.models.model import released
 from common.net.messages import Spent
+from common.operations.target_bound import TargetBound
 from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
 from common.scenario.fitting import advice_of
 from common.scenario.scenario import ResolvedScenario
@@ -129,6 +130,7 @@ class RunView:
     model: tuple[str, ...] = field(default=(), repr=False)
 
 
+BOUND = "by both samples alone (Theorem B.1)"
 LOSSES = {"zero-one": "share of the population that the answer labels wrongly"}
 """How the axis of a loss is called; another loss goes by its name."""
 _NO_ANSWER = {
@@ -389,6 +391,8 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
         yield "what is shown", shown_by(scenario)
     yield "protocol", scenario.protocol
     yield "agents", agents_in_words(agents)
+    if result.get("bound"):
+        yield BOUND, TargetBound.parse(result["bound"]).in_words()
     for words in contradictions(scenario, result):
         yield "assumption contradicted", words
     for words in lost(result):

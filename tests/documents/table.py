@@ -267,6 +267,9 @@ SLOW: tuple[Job, ...] = (
         thorough=True,
     ),
     finished("referee run domain-adaptation", "squared loss on T, true 0.0"),
+    finished(
+        "referee run domain-adaptation --set curator.learner.bound_share=0.1", "squared loss on T is at", thorough=True
+    ),
     finished("referee run domain-adaptation-nonconvex", thorough=True),
     finished("referee run domain-adaptation-network", thorough=True),
     finished("referee run reverse-adaptation", thorough=True),

@@ -66,6 +66,7 @@ NO_CODE = {
         *("P - a Q = s (B - b M)", "int P F_m0(", "K <= (m/2) e^", "delta = int_0^1 max"),
         *("e^{-m0^2/8} int w(t)", "G <= G0 + h1 |M1|", "(e p + f q)^2", "g(K, F) = E"),
     ),
+    "docs/adaptation.md": ("alpha L_S + (1 - alpha) L_T",),
     "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine.py        the way of"),
     "docs/audit-evidence.md": ("=== ",),
     "docs/convex.md": ("agents:\n  loss: hinge", "((L'^2 + sigma^2 d)"),

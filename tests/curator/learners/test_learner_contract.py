@@ -241,12 +241,12 @@ def cheated(way: str, cheat: type[Honest] | None) -> Workspace:
     """Return a workspace whose learner is the way's, or a twin: its own code, with an access between that cheats."""
     learner, records, public = six_hundred(way)
     if cheat is not None:
-        honest = type(learner).learn
+        honest = type(learner).learned
 
-        def learn(self: Any, access: Any, previous: Any, public: Any = None) -> Any:
+        def learned(self: Any, access: Any, previous: Any, public: Any = None) -> Any:
             return honest(self, cheat(access), previous, public)
 
-        twin: Any = type("Twin", (type(learner),), {"learn": learn})
+        twin: Any = type("Twin", (type(learner),), {"learned": learned})
         learner = twin.parse(learner.wire())
     return Workspace(LocalSample.of(records), Reweighing(600, 0.5, 0.1), learner, public=public)
 
