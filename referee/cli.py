@@ -176,6 +176,9 @@ class ColumnOptions:
     categories: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=VALUE,...", help="A category and its public values; repeat it.")
     ] = None
+    missing: Annotated[
+        str, typer.Option(metavar="COLUMN,...", help="Columns in which an empty field is a feature of its own.")
+    ] = ""
     id_column: Annotated[
         str,
         typer.Option(
@@ -220,7 +223,7 @@ def init_command(
 
     c = columns
     given = own_tables.ColumnAnswers(
-        c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column
+        c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column, c.missing
     )
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
     start = described(source, target, given, epsilons, separator, name, _refuse if yes else ask)

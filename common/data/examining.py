@@ -19,7 +19,7 @@ from common.core.errors import BadData
 from common.data.files import Piece, columns_of, pieces
 from common.data.loading import numbers_and_wrong
 from common.data.schema import Schema
-from common.data.tables import Category, Label, Number, TableSource
+from common.data.tables import Category, Label, Missing, Number, TableSource
 
 Severity = Literal["stops", "mistake", "note"]
 _EXAMPLES = 5  # lines that are named of each finding
@@ -238,8 +238,8 @@ _MEANINGS: dict[str, tuple[Severity, str, str]] = {
     ),
     "missing": (
         "note",
-        "without a value: counts as fill (numbers; else as low), or as none of the listed values",
-        "a public default can be given as fill",
+        "without a value: a number counts as fill, or the middle of its bounds, a category as none of the values",
+        "a public default can be given as fill; {kind: missing, column: ...} gives it a feature of its own",
     ),
     "label": (
         "stops",
@@ -282,8 +282,9 @@ class Notes:
             if unlisted:
                 lines.append(f"{column}: {unlisted} none of the listed values, counted as none")
             if missing:
-                fills = [f.fill if f.fill is not None else f.low for f in bounds]
-                what = f"counted as {fills[0]:g}" if fills else "counted as none of the listed values"
+                what = f"counted as {bounds[0].default:g}" if bounds else "counted as none of the listed values"
+                if any(isinstance(f, Missing) and f.column == column for f in schema.features):
+                    what += ", and by a feature of its own"
                 lines.append(f"{column}: {missing} without a value, {what}")
         return lines
 

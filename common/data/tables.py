@@ -52,9 +52,9 @@ class Layout(Value):
 
 
 class Number(Value):
-    """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; 0, or that of ``fill``, for no x.
+    """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; that of ``fill`` for no x.
 
-    ``fill`` is in [low, high]: a public default, never an average of the data.
+    ``fill`` is in [low, high]: a public default, never an average of the data; left out, the middle of the bounds.
     """
 
     kind: Literal["number"] = "number"
@@ -70,6 +70,11 @@ class Number(Value):
         if self.fill is not None and not self.low <= self.fill <= self.high:
             raise ValueError(f"fill = {self.fill} must be between low = {self.low} and high = {self.high}")
         return self
+
+    @property
+    def default(self) -> float:
+        """What stands for a number that is missing: ``fill``, or the middle of the bounds."""
+        return self.low + 0.5 * (self.high - self.low) if self.fill is None else self.fill
 
     @property
     def width(self) -> int:
@@ -107,7 +112,27 @@ class Category(Value):
         return len(self.values)
 
 
-Feature = Annotated[Number | Category, Field(discriminator="kind")]
+class Missing(Value):
+    """One 0/1 feature: 1 where the field is missing. It stands beside a number or a category of the same column."""
+
+    kind: Literal["missing"] = "missing"
+    column: str
+
+    @property
+    def groups(self) -> tuple[Tokens, ...]:
+        """Its one value, as a category has several."""
+        return (("missing",),)
+
+    def texts(self, layout: Layout) -> tuple[Tokens, ...]:
+        """Return the canonical texts that mean it."""
+        return (layout.missing_texts,)
+
+    @property
+    def width(self) -> int:
+        return 1
+
+
+Feature = Annotated[Number | Category | Missing, Field(discriminator="kind")]
 
 
 class Label(Value):
@@ -195,10 +220,19 @@ class Selection(Value):
 def check_missing(
     features: Sequence[Feature], label: Label | None, layout: Layout, where: Mapping[str, Tokens] | None = None
 ) -> None:
-    """Refuse a description in which a listed value is a missing one in another spelling, by a ValueError."""
+    """Refuse a description in which a listed value is a missing one in another spelling, by a ValueError.
+
+    So is a column of which nothing but whether it is missing becomes a feature: any text could stand in it.
+    """
+    described = {feature.column for feature in features if not isinstance(feature, Missing)}
     for feature in features:
         if isinstance(feature, Category):
             _check_spellings(feature.column, feature.groups, layout.missing)
+        elif feature.column not in described:
+            raise ValueError(
+                f"column {feature.column!r}: kind: missing stands beside a number or a category of the same column; "
+                f"add one, as in {{kind: number, column: {feature.column}, low: 0, high: 1}}"
+            )
     if label is not None:
         _check_spellings(label.column, (label.positive, label.negative), layout.missing)
     for column, values in (where or {}).items():
@@ -322,10 +356,10 @@ def _plain_name(file: str) -> str:
 
 
 def scaled(numbers: Floats, feature: Number) -> Floats:
-    """Return (x - low)/(high - low), clipped to [0, 1], of any shape; NaN (missing) becomes that of ``fill``, or 0."""
+    """Return (x - low)/(high - low), clipped to [0, 1], of any shape; NaN (missing) becomes that of its default."""
     span = feature.high - feature.low
     clipped = np.clip((numbers - feature.low) / span, 0.0, 1.0)
-    return np.nan_to_num(clipped, nan=0.0 if feature.fill is None else (feature.fill - feature.low) / span)
+    return np.nan_to_num(clipped, nan=(feature.default - feature.low) / span)
 
 
 def longest(norm: float) -> float:

@@ -137,6 +137,8 @@ def _listed(parts: Iterable[str], word: str = "and") -> str:
 
 
 def _columns(feature: Any) -> list[dict[str, Any]]:
+    if feature.get("kind") == "missing":
+        return [{"column": feature["column"], "values": ["missing"]}]
     if "values" not in feature:
         return [{name: feature[name] for name in ("column", "low", "high")}]
     groups = ([value] if isinstance(value, str) else value for value in feature["values"])

@@ -17,7 +17,7 @@ import numpy as np
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.data.loading import numbers_of, rows_of
-from common.data.tables import Category, Number, longest
+from common.data.tables import Category, Feature, Missing, Number, longest
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
 from common.local.hypotheses.networks import Network
@@ -100,7 +100,7 @@ class RowsWriter(GraphBuilder):
             if needed.isdisjoint(range(first, first + feature.width)):
                 blocks.append(feature.width)
             else:
-                blocks.append(self._number(feature) if isinstance(feature, Number) else self._category(model, feature))
+                blocks.append(self._block(model, feature))
             first += feature.width
         rows, zero = self("Shape", next(iter(self.inputs)), start=0, end=1), self.numpy.from_array(np.zeros(1))
         for place, width in enumerate(blocks):
@@ -111,6 +111,11 @@ class RowsWriter(GraphBuilder):
         if model.table.norm is not None:
             matrix = self._shortened(matrix, model.table.dimension, model.table.norm)
         return self("Cast", matrix, to=FLOAT)
+
+    def _block(self, model: Model, feature: Feature) -> str:
+        if isinstance(feature, Number):
+            return self._number(feature)
+        return self._missing(model, feature) if isinstance(feature, Missing) else self._category(model, feature)
 
     def _input(self, column: str, kind: int) -> str:
         name = column
@@ -126,10 +131,15 @@ class RowsWriter(GraphBuilder):
         known = self("Where", there, value, np.float64(feature.low))
         scaled = self("Div", self("Sub", known, np.float64(feature.low)), np.float64(span))
         clipped = self("Min", self("Max", scaled, np.float64(0.0)), np.float64(1.0))
-        fill = 0.0 if feature.fill is None else (feature.fill - feature.low) / span
-        return self("Where", there, clipped, np.float64(fill))
+        return self("Where", there, clipped, np.float64((feature.default - feature.low) / span))
 
-    def _category(self, model: Model, feature: Category) -> str:
+    def _missing(self, model: Model, feature: Missing) -> str:
+        if not any(isinstance(other, Number) and other.column == feature.column for other in model.table.features):
+            return self._category(model, feature)
+        value = self._input(feature.column, DOUBLE)
+        return self("Where", self("Equal", value, value), np.float64(0.0), np.float64(1.0))
+
+    def _category(self, model: Model, feature: Category | Missing) -> str:
         means = feature.texts(model.table.layout)
         groups = enumerate(feature.groups)
         texts = [(text, place) for place, group in groups for text in dict.fromkeys((*group, *means[place]))]

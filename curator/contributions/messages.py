@@ -28,7 +28,7 @@ from common.core.values import DIGEST, Value
 from common.crypto import hpke
 from common.crypto.identity import KEY_PATTERN
 from common.data import spelling
-from common.data.tables import Category, Feature, Number, TableSource, record_of, text_of
+from common.data.tables import Category, Feature, Missing, Number, TableSource, record_of, text_of
 from common.log.receipts import Time
 from common.privacy.guarantee import PrivacyGuarantee
 
@@ -225,6 +225,8 @@ def _check(feature: Feature, text: str, table: TableSource) -> None:
                 f"nearer bound if that is what you mean"
             )
         return
+    if isinstance(feature, Missing):
+        return  # the column's own number or category says what may be in it
     of_column = (other for other in table.features if isinstance(other, Category) and other.column == feature.column)
     listed = [text for other in of_column for group in other.groups for text in group]
     if text not in listed:

@@ -25,7 +25,7 @@ from common.core.terminal import say
 from common.data.examining import Examined, TableFinding, examine
 from common.data.files import columns_of, is_typed, pieces
 from common.data.population import locate
-from common.data.tables import Category, Feature, Label, Layout, Number
+from common.data.tables import Category, Feature, Label, Layout, Missing, Number
 from common.scenario.fitting import Advice, Start, advised, scenario_tree, usual_delta
 from common.scenario.scenario import ResolvedScenario, Scenario, parse
 
@@ -236,6 +236,7 @@ class ColumnAnswers:
     bounds: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     id_column: str = ""
+    missing: str = ""
 
 
 def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:
@@ -262,7 +263,15 @@ def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask
     found = stated or list(_asked([name for name in names if name not in (label, given.id_column)], ask))
     if not found:
         raise BadScenario("no column is a feature: give --bounds COLUMN=LOW:HIGH or --categories COLUMN=VALUE,VALUE")
+    empty = tuple(texts(given.missing if stated or given.missing else ask(_EMPTY)))
+    for column in empty:
+        if column not in {feature.column for feature in found}:
+            raise BadScenario(f"--missing: column {column!r} is no feature: give its --bounds or --categories as well")
+    found += [Missing(column=column) for column in dict.fromkeys(empty)]
     return tuple(sorted(found, key=lambda feature: names.index(feature.column)))
+
+
+_EMPTY = "In which columns is an empty field to be a feature of its own, with commas between them (--missing; or none)?"
 
 
 def _asked(names: Sequence[str], ask: Ask) -> Iterator[Feature]:

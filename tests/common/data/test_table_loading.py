@@ -191,7 +191,7 @@ COLUMNS = {
     "income": np.array([51, 50, 10, 99]),
 }
 ABOVE = {"column": "income", "above": 50}
-OF_ARRAYS = [[0, 1, 0], [0.5, 0, 0], [0, 0, 0], [1, 0, 1]]
+OF_ARRAYS = [[0, 1, 0], [0.5, 0, 0], [0.5, 0, 0], [1, 0, 1]]
 
 
 def archived(folder, **changed):

@@ -20,9 +20,11 @@ from common.scenario.loading import load as load_scenario
 from tests.tiers import for_each, thinned
 
 FEATURES = [
-    {"kind": "number", "column": "age", "low": 20, "high": 70, "fill": 45},
+    {"kind": "number", "column": "age", "low": 20, "high": 70, "fill": 35},
     {"kind": "number", "column": "visits", "low": 0, "high": 10},
     {"kind": "category", "column": "job", "values": ["clerk", ["nurse", "doctor"]]},
+    {"kind": "missing", "column": "visits"},
+    {"kind": "missing", "column": "job"},
 ]
 SCHEMA = {"age": polars.Float64, "visits": polars.Float64, "job": polars.String, "income": polars.Float64}
 
@@ -58,8 +60,8 @@ PERSON = st.tuples(
 
 def by_hand(person):
     age, visits, job, income = person
-    numbers = [0.5 if age is None else (age - 20) / 50, 0.0 if visits is None else visits / 10]
-    features = [*np.clip(numbers, 0, 1), job == "clerk", job in ("nurse", "doctor")]
+    numbers = [0.3 if age is None else (age - 20) / 50, 0.5 if visits is None else visits / 10]
+    features = [*np.clip(numbers, 0, 1), job == "clerk", job in ("nurse", "doctor"), visits is None, job is None]
     return np.array(features, dtype=np.float32), 1 if income > 50 else -1
 
 
@@ -107,6 +109,7 @@ def unless(**condition):
         (number(fill=19.0), "fill"),
         (number(fill=70.5), "fill"),
         (category("a", ["b", "a"]), "listed twice"),
+        ({"features": [{"kind": "missing", "column": "age"}]}, "column 'age': kind: missing stands beside"),
         (label(positive=["a"], negative=["a"]), "both positive and negative"),
         (label(), "or a number to be above"),
         (label(positive=["1"]), "those that are negative"),

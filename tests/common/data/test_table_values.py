@@ -345,6 +345,8 @@ RECORD_SOURCE = TableSource.parse(
         "features": [
             {"kind": "number", "column": "visits", "low": -1.5, "high": 30, "fill": 2.5},
             {"kind": "category", "column": "plan", "values": ["basic", ["family", "pro"], "true"]},
+            {"kind": "missing", "column": "plan"},
+            {"kind": "missing", "column": "months"},
             {"kind": "number", "column": "months", "low": 0, "high": 7},
         ],
         "where": {"town": ["Bern", "Thun"]},

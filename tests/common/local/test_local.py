@@ -149,6 +149,7 @@ TABLE = TableSource.parse(
         "features": [
             {"kind": "number", "column": "age", "low": 18.0, "high": 90.0},
             {"kind": "category", "column": "plan", "values": ["basic", ["pro", "team"]]},
+            {"kind": "missing", "column": "age"},
         ],
     }
 )
@@ -173,15 +174,16 @@ def test_the_names_are_those_of_the_table_feature_by_feature():
 
 
 def test_a_condition_is_true_of_a_person_where_the_feature_is_above():
-    for age, plan in ((18, "basic"), (18.5, "pro"), (54, "team"), (55, "other"), (90, "basic")):
+    for age, plan in ((18, "basic"), (18.5, "pro"), (54, "team"), (55, "other"), (90, "basic"), (None, "pro")):
         record = record_of({"age": age, "plan": plan, "insured": "yes"}, TABLE)
         holds = {
-            '"age" is above 18': age > 18,
-            '"age" is above 54': age > 54,
+            '"age" is above 18': age is None or age > 18,
+            '"age" is above 54': age is not None and age > 54,
+            '"age" is "missing"': age is None,
             '"plan" is "basic"': plan == "basic",
             '"plan" is "pro" or "team"': plan in ("pro", "team"),
         }
-        for feature, share in ((0, 0.0), (0, 0.5), (1, 0.0), (1, 0.5), (2, 0.5)):
+        for feature, share in ((0, 0.0), (0, 0.5), (1, 0.0), (1, 0.5), (2, 0.5), (3, 0.0)):
             assert holds[NAMES.true(feature, share)] == bool(record.features[0, feature] > share)
 
 

@@ -148,7 +148,7 @@ def test_onnx_sums_trees_in_double_precision():
     assert evaluated(onnx_bytes(model), model, data)["label"].tolist() == found
 
 
-WEIGHTS = (3.0, -1.0, 0.5, 2.0, -2.0, 0.25, 0.0, 1.0, 0.5)
+WEIGHTS = (3.0, -1.0, 0.5, 2.0, -2.0, 0.25, 0.0, 1.0, 0.5, 1.5, -1.0)
 LINEAR = Linear(weights=WEIGHTS, threshold=0.75)
 RECALIBRATED = Recalibrated(hypothesis=LINEAR, slope=2.0, intercepts=(0.5, -1.0), groups=(4,))
 
@@ -341,7 +341,7 @@ class TestDocuments:
     def test_a_hypothesis_that_needs_more_features_than_the_table_has(self):
         tree = document_of(wide())
         tree["table"]["features"] = tree["table"]["features"][:2]
-        with pytest.raises(BadMessage, match="needs 9 features, the table has 2"):
+        with pytest.raises(BadMessage, match="needs 11 features, the table has 2"):
             parse_document(tree)
 
     def test_other_suffixes_and_what_is_not_installed_are_named(self, tmp_path, monkeypatch):
@@ -380,13 +380,15 @@ FEATURES: list[dict[str, Any]] = [
     {"kind": "category", "column": "plan", "values": ["basic", ["family", "pro"]]},
     {"kind": "category", "column": "town", "values": ["Bern", "Thun", "Chur"]},
     {"kind": "number", "column": "visits", "low": 0, "high": 10},
+    {"kind": "missing", "column": "months"},
+    {"kind": "missing", "column": "town"},
 ]
-"""Nine features of five columns, one of which is used twice."""
+"""Eleven features of five columns, one of which is used twice, two with a feature for where they are missing."""
 TEXTS = {"plan": ["basic", "family", "pro", "gold", ""], "town": ["Bern", "Thun", "Chur", "Rom", "?"]}
 
 
-def table(dimension: int = 9, norm: float | None = None) -> Schema:
-    more = [{"kind": "number", "column": f"z{i}", "low": -1, "high": 1} for i in range(max(0, dimension - 9))]
+def table(dimension: int = 11, norm: float | None = None) -> Schema:
+    more = [{"kind": "number", "column": f"z{i}", "low": -1, "high": 1} for i in range(max(0, dimension - 11))]
     return Schema.parse({"features": [*FEATURES, *more], "label": LABEL, "norm": norm})
 
 

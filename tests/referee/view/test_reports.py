@@ -360,7 +360,7 @@ def test_predictions_in_every_form(run, tmp_path):
     assert (labels["probability"] > 0.5).to_list() == [True, False, True]
     assert printed.stderr.splitlines()[:3] == [
         "visits: 1 of 3 rows beyond 0 .. 30, clipped to these bounds",
-        "months: 1 of 3 rows without a value, counted as 0",
+        "months: 1 of 3 rows without a value, counted as 30",
         "plan: 1 of 3 rows none of the listed values, counted as none",
     ]
     assert "logistic model" in printed.stderr

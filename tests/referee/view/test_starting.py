@@ -16,7 +16,7 @@ from common.core.errors import BadData
 from common.data.examining import examine
 from common.data.loading import load as load_table
 from common.data.spelling import look_alikes
-from common.data.tables import Category, Label, Number, TableSource
+from common.data.tables import Category, Label, Missing, Number, TableSource
 from common.scenario.fitting import Start, accuracy, advised, scenario_tree, usual_delta
 from common.scenario.loading import load
 from common.scenario.scenario import parse
@@ -62,9 +62,9 @@ def test_flags_say_everything_and_what_the_fields_hold_changes_nothing(tables):
 
 
 def test_questions_ask_what_no_option_says_and_show_no_field(tables):
-    done = init("ward.csv", "city.csv", answers="sick\nyes\nno\nn\n18:90\nc\nf, m\ns\n")
+    done = init("ward.csv", "city.csv", answers="sick\nyes\nno\nn\n18:90\nc\nf, m\ns\nsex\n")
     assert done.exit_code == 0, done.output
-    assert load("ward.yaml").source.table.features == FEATURES
+    assert load("ward.yaml").source.table.features == (*FEATURES, Missing(column="sex"))
     assert "become public" in done.stdout
     assert not re.search(r"Bern|Thun|95", done.stdout)
 
@@ -77,6 +77,7 @@ def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables):
         ("--bounds", "town=5:5", "low = 5.0 must be below high = 5.0"),
         ("--bounds", "age=1:2", "column 'age' is given twice"),
         ("--categories", "sick=yes,no", "column 'sick' is the label"),
+        ("--missing", "age,town", "--missing: column 'town' is no feature"),
         ("--categories", "town", "--categories wants COLUMN=VALUE,VALUE"),
         ("--categories", "town=a,a", "listed twice"),
         ("--negative", "yes", "cannot be both positive and negative"),

@@ -107,11 +107,24 @@ def test_missing_is_the_middle_of_the_bounds_or_what_the_schema_says(reference):
     model = quick(bounds=(-1, 3)).fit(*square(300, 1))
     np.testing.assert_array_equal(model.decision_function([[np.nan, 0.5]]), model.decision_function([[1.0, 0.5]]))
     person = polars.DataFrame({"months": [20.0], "plan": ["pro"]})
-    missing, low = (person.with_columns(visits=polars.lit(visits, polars.Float64)) for visits in (None, 0.0))
-    np.testing.assert_array_equal(reference.decision_function(missing), reference.decision_function(low))
+    missing, middle = (person.with_columns(visits=polars.lit(visits, polars.Float64)) for visits in (None, 15.0))
+    np.testing.assert_array_equal(reference.decision_function(missing), reference.decision_function(middle))
     person = polars.DataFrame({"visits": [12.0], "months": [20.0]})
     unknown, missing = (person.with_columns(plan=polars.lit(plan, polars.String)) for plan in ("golden", None))
     np.testing.assert_array_equal(reference.decision_function(unknown), reference.decision_function(missing))
+
+
+def test_a_missing_number_may_be_a_feature_of_its_own():
+    people = customers(600, 1).with_columns(polars.col("visits").fill_null(0.0), renews=polars.lit("no"))
+    silent = np.arange(600) % 3 == 0  # whoever says nothing of their visits renews, and nobody else
+    people = people.with_columns(
+        visits=polars.when(polars.Series(silent)).then(None).otherwise(polars.col("visits")),
+        renews=polars.when(polars.Series(silent)).then(polars.lit("yes")).otherwise(polars.lit("no")),
+    )
+    features = [*SCHEMA["features"], {"kind": "missing", "column": "visits"}]
+    model = quick(schema=SCHEMA | {"features": features}, epsilon=100.0).fit(people)
+    assert model.hypothesis_.min_features == 5
+    assert model.score(people, people["renews"].to_numpy()) > 0.95
 
 
 def test_a_number_may_divide_the_classes():
