@@ -232,10 +232,17 @@ BETA = 0.05
 
 
 def accuracy(found: Advice) -> float:
-    """Return alpha for a run of what fits: the gap that can be shown where both finalists err alike, rounded up."""
+    """Return alpha for a run of what fits: a gap that five of six runs can state where the answer is no worse.
+
+    It is what is told for sure, and one standard deviation more, by which the rival's estimate may be better.
+    """
     if found.protocol != "portfolio":
         return TOLD
-    return min(MOST_ALPHA, math.ceil(found.sure * 1e3) / 1e3)
+    return min(MOST_ALPHA, math.ceil((found.sure + found.likely / _QUARTILE) * 1e3) / 1e3)
+
+
+_QUARTILE = 0.6744897501960817
+"""So many standard deviations a normal variable is exceeded by with probability 1 - ``LIKELY``."""
 
 
 MOST_ALPHA = 0.49

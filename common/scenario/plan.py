@@ -417,11 +417,11 @@ def _judging(scenario: Scenario) -> tuple[PlannedValue, PlannedValue, PlannedVal
     )
     answering = math.floor(Roles.of(int(enrolled.value), settings).judges * (1.0 - agents.dropout))
     return (
-        fixed(needed, "no gap above alpha where both finalists err alike, if all answer", portfolio.SOURCE),
+        fixed(needed, "no gap above alpha, unless the rival's estimate is better, if all answer", portfolio.SOURCE),
         enrolled,
         fixed(
             finalists.sure(mechanism, answering, scenario.beta),
-            "the gap that is stated where both finalists err alike, if all answer",
+            "the widest gap, unless the rival's estimate is better, if all answer",
             portfolio.SOURCE,
         ),
     )

@@ -26,8 +26,8 @@ class TransferClassifier(BinaryClassifier):
     ``fit`` runs a protocol in the embedded deployment. The people of X are the curator's: a private learner sees them.
     The people of ``population`` are local agents: each answers at most one question by randomized response, for
     example whether a model errs on their record. Which protocol fits so many people is decided from their numbers and
-    budgets alone, before any of them is touched (:mod:`common.scenario.fitting`): agents judge a model, its
-    recalibrations and both constants, or, where they are too few to judge, tell what the model is worth.
+    budgets alone, before any of them is touched (:mod:`common.scenario.fitting`): agents teach a model and judge it, or,
+    where they are too few to judge, tell what the model is worth.
 
     Args:
         epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
@@ -35,8 +35,8 @@ class TransferClassifier(BinaryClassifier):
         agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
         learner: ``"sgd"`` (a half-space), another learner's name, or a mapping with its ``name`` and settings
             (``docs/scenarios.md``). One that guarantees nothing is refused.
-        protocol: ``"fit"``: what fits the numbers of people. ``"portfolio"`` (``docs/portfolio.md``): agents repair the
-            curator's model and judge what was tried. ``"learn-and-test"``: they tell what it is worth.
+        protocol: ``"fit"``: what fits the numbers of people. ``"portfolio"`` (``docs/portfolio.md``): agents teach the
+            curator's model and judge it. ``"learn-and-test"``: they tell what it is worth.
             ``"subsample-test-reweigh"`` (Kohen & Sheffet, ICML 2022, Algorithm 2): from round to round the sample is
             reweighed towards the people on whom the model failed, and the model that does best on the *population* is
             kept.
@@ -55,10 +55,10 @@ class TransferClassifier(BinaryClassifier):
               default what fits, 1 or 2; where a protocol is named, 1, or 3 that reweigh.
             * ``kappa``: In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight; kappa n must be above
               10. By default 1/2, or .3 where rounds reweigh.
-            * ``eta``: Step of the reweighing. By default ln 64, as portfolios rake, or .3 where rounds reweigh.
+            * ``eta``: Step of the reweighing. By default .3.
             * ``alpha``, ``beta``: Accuracy in (0, 1/2), failure probability (.05) of the estimate's interval and of the
-              gap. A portfolio's judges go on until the answer is shown, with probability 1 - beta, to be within alpha
-              of the best candidate, or all were asked. By default alpha is .01 there, else .1.
+              gap. A portfolio aims at an answer that is worse than the best of either side alone by alpha at most; by
+              default alpha is there what so many judges can show, else .1.
             * ``mode``: Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at
               the first model whose loss on the population is shown to be below ``4 alpha``.
             * ``norm``: Public bound: longer feature vectors are shortened to this L2 norm. By default the square root
@@ -79,8 +79,9 @@ class TransferClassifier(BinaryClassifier):
         advice_: What fits the numbers of people, and how fine a difference of losses the agents tell
             (:class:`common.scenario.fitting.Advice`).
         candidates_: What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
-        gap_: By how much the model's loss may exceed that of the best candidate, with probability 1 - beta; None where
-            nothing was judged.
+        comparison_: The model's loss less that of the best that either side has alone, as the result has it; None where
+            nothing was compared.
+        gap_: By how much the model's loss may exceed that one's, with probability 1 - beta; None likewise.
         guarantee_: What all fits of this object may have cost (:class:`~tandem.estimators.base.Guarantee`).
         result_: The run's result document.
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.
@@ -166,6 +167,7 @@ class TransferClassifier(BinaryClassifier):
             JudgedCandidate(of["name"], parse_hypothesis(of["hypothesis"]), Estimate.parse(of["estimate"]), of["asked"])
             for of in self.result_.get("candidates", ())
         )
+        self.comparison_: dict[str, Any] | None = self.result_.get("comparison")
         self.gap_: float | None = self.result_.get("gap")
         return self
 
