@@ -26,8 +26,8 @@ class TransferClassifier(BinaryClassifier):
     ``fit`` runs a protocol in the embedded deployment. The people of X are the curator's: a private learner sees them.
     The people of ``population`` are local agents: each answers at most one question by randomized response, for
     example whether a model errs on their record. Which protocol fits so many people is decided from their numbers and
-    budgets alone, before any of them is touched (:mod:`common.scenario.fitting`): agents teach a model and judge it, or,
-    where they are too few to judge, tell what the model is worth.
+    budgets alone, before any of them is touched (:mod:`common.scenario.fitting`): agents teach a model and judge it;
+    where they are too few to judge, they tell what it is worth.
 
     Args:
         epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
@@ -52,7 +52,7 @@ class TransferClassifier(BinaryClassifier):
         options: What is rarely given, by name:
 
             * ``rounds``: How often the curator learns; the budget and the agents are shared out among the rounds. By
-              default what fits, 1 or 2; where a protocol is named, 1, or 3 that reweigh.
+              default 1, or 3 that reweigh.
             * ``kappa``: In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight; kappa n must be above
               10. By default 1/2, or .3 where rounds reweigh.
             * ``eta``: Step of the reweighing. By default .3.

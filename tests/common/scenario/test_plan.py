@@ -204,7 +204,7 @@ def test_what_breaks_a_bound_is_named(changes: dict[str, Any], said: str) -> Non
         ({"protocol": "learn-and-test", "curator__rounds": 1}, "tell a loss to within alpha"),
         (
             {"protocol": "portfolio", "curator__rounds": 1},
-            "bring the stated gap to alpha whatever the losses are: the run may end exhausted",
+            "bring the stated gap to alpha unless the rival seems better: the run may end exhausted",
         ),
     ],
     ids=str,
