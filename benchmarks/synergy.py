@@ -25,13 +25,14 @@ from typing import Any
 from scipy.stats import binomtest
 
 from common.numerics.randomness import subseed
+from common.protocols.base import demands_of
 from common.scenario import loading
 from common.scenario.plan import resolve
 from deploy.simulation import conduct
 
 RESULTS = Path(__file__).parent / "results" / "synergy.jsonl"
-SIDES = ("whole", "curator", "agents")
 NAMES = tuple(name for name in loading.shipped() if loading.load(name).problem is not None)
+SIDES = {name: ("whole", *demands_of(loading.load(name).protocol).alone) for name in NAMES}
 FEW = 100_000
 """More agents than these are run alone only a twentieth as often: it does not take many runs to see them fail."""
 
@@ -75,7 +76,7 @@ def measure(names: list[str], repetitions: int, workers: int) -> None:
         (name, side, repetition)
         for repetition in range(repetitions)
         for name in names
-        for side in SIDES
+        for side in SIDES[name]
         if (side != "agents" or name not in many or 20 * repetition < repetitions)
         and (name, side, repetition) not in done
     ]
@@ -94,7 +95,7 @@ def summary(names: list[str]) -> list[dict[str, Any]]:
         groups[row["name"], row["side"]].append(row)
     found = []
     for name in names:
-        for side in SIDES:
+        for side in SIDES[name]:
             rows = groups[name, side]
             if not rows:
                 continue

@@ -20,6 +20,7 @@ from common.log.witness import Witness
 from common.net import messages
 from common.net.connection import Limits
 from common.net.server import Server, listen
+from common.protocols.base import demands_of
 from common.scenario import loading
 from common.scenario.scenario import ResolvedScenario, settled
 from curator.curator import Curator
@@ -43,6 +44,8 @@ ONE_QUESTION = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 """A tiny run that asks all its agents one question."""
 ABOUT = [name for name in PROTOCOLS.shipped() if PROTOCOLS[name].problem is not None]
 """The shipped protocols about a problem."""
+ALONE = [(name, side) for name in ABOUT for side in demands_of(name).alone]
+"""Those of which something remains where the other side is left out, with the side."""
 
 
 def database_of(folder: Path) -> str | None:

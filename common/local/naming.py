@@ -91,6 +91,11 @@ class Names(Value):
             return _is(named.column, named.values)
         return f"{quoted(named.column)} is above {named.low + share * (named.high - named.low):g}"
 
+    def factor(self, feature: int) -> str:
+        """Return what a feature is in a product: a column's number, or 1 or 0 for a category."""
+        named = self._named(feature)
+        return f"(1 if {self.true(feature)}, else 0)" if named is not None and named.values else self._column(feature)
+
     def conditions(self, features: Iterable[int], *more: str) -> str:
         """Return what :meth:`true` says of some features, and further conditions, as a list."""
         return _listed([*(self.true(feature) for feature in features), *more])

@@ -1,4 +1,4 @@
-"""Learn from the agents alone: without interaction from averages, or by gradient descent in steps."""
+"""From the agents alone: learn, at once from averages or in steps by descent, or answer statistical queries."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.features import GradientQuery, MomentQuery
 from common.local.queries.query import Answers, AskAgents, LossQuery
+from common.privacy.rounding import down
 from common.protocols.base import Progress, pattern_of
+from common.protocols.statistical import QueryAnswer, QueryAnswers, StatisticalQuery
 from common.scenario.scenario import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, at_once, estimate_mean, means_by_slot
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.base import AS_PLANNED, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Protocol, Script
 
 TESTED = 0.1  # share of the agents kept for estimating the loss of the result
 MIN_VARIANCE = 1e-9
@@ -171,3 +173,44 @@ class LocalGradientDescent(Protocol):
 
 def _linear(parameters: Floats) -> Linear:
     return Linear(weights=tuple(float(w) for w in parameters[:-1]), threshold=float(parameters[-1]))
+
+
+@PROTOCOLS.register("statistical-query")
+class StatisticalQueryProtocol(ProblemProtocol[StatisticalQuery]):
+    """Statistical queries in the local model (Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011).
+
+    Each query goes to agents of its own, who answer a randomized bit about its value at their record: the value is
+    rounded to a bit at random, so the bit is unbiased. No answer costs an agent more than its epsilon, whatever the
+    query is, and nobody is asked twice. The curator is never asked.
+    """
+
+    title = "Statistical queries"
+    done = (
+        "an estimate for each query; with probability {sure} at least every interval holds its query's mean, and none "
+        f"is wider than {{alpha}} to either side, {AS_PLANNED}"
+    )
+    kind = StatisticalQuery
+    small = (
+        {"name": "sparse-conjunction", "side": "target", "d": 4, "truth": [0, 2], "rates": []},
+        "problem.d=4",
+        "problem.queries=[{terms: [{features: [0, 1]}]}, {offset: 0.5, terms: [{weight: 0.5, label: true}]}]",
+        "alpha=0.15",
+    )
+
+    def both_sides(self, plan: ProblemPlan[StatisticalQuery], public: int) -> Script:
+        queries, mechanism = plan.problem.queries, plan.bits
+        sizes = [plan.count // len(queries) + (number < plan.count % len(queries)) for number in range(len(queries))]
+        for size in sizes:
+            at_once(size, alike=True)
+        found: list[QueryAnswer] = []
+        asked = 0
+        for number, (query, size) in enumerate(zip(queries, sizes, strict=True), start=1):
+            answers: Answers = yield AskAgents(query, size)
+            asked += answers.asked
+            width = plan.problem.width(mechanism.truth, len(answers.values), plan.beta)
+            mean = float(mechanism.unbias(answers.values).mean()) if len(answers.values) else 0.5
+            low, value, high = (min(max(at, 0.0), 1.0) for at in (mean - width, mean, mean + width))
+            found.append(QueryAnswer(value=value, low=low, high=high))
+            yield Progress(f"query {number} is answered", {"round": number, "rounds": len(queries)})
+        answer = QueryAnswers(answers=tuple(found), confidence=down(1.0 - plan.beta))
+        return Outcome("done", 1, answer, None, f"{asked:,} agents were asked {len(queries)} queries")

@@ -118,8 +118,9 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "", contra
     if shown and document["status"] == "done":
         table.add_row("what is shown", f"{shown}{IF_NONE_LEFT_OUT if silent else ''}")
     table.add_row("iterations", str(document["iterations"]))
-    if document["truth"] and "correct" in document["truth"]:
+    if wording.solves_a_problem(document):
         table.add_row("answer", json.dumps(document["answer"]))
+    if document["truth"] and "correct" in document["truth"]:
         found = {name: value for name, value in document["truth"].items() if name != "correct"}
         verdict = "correct" if document["truth"]["correct"] else "wrong"
         table.add_row("in truth", f"{verdict}: {json.dumps(found)} (only an experiment can know)")

@@ -376,6 +376,12 @@ def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[G
         yield Gauge("rounds used", rounds, scenario.curator.rounds, note)
 
 
+def solves_a_problem(result: Mapping[str, Any]) -> bool:
+    """Tell whether the answer of a run is no model: it is then shown whole."""
+    answer = result["answer"] or {}
+    return "kind" in answer and answer["kind"] not in HYPOTHESES.names()
+
+
 def agents_in_words(agents: Mapping[str, int]) -> str:
     """Return how many agents a run asked, and how many answered; who was asked several times is counted once."""
     asked, answered = f"{agents.get('people', agents['asked']):,} asked", f"{agents['answered']:,} answered"
@@ -399,8 +405,9 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
         yield "lost", words
     for who, words in over_all_runs(result):
         yield f"over all runs, {who}", words
-    if "correct" in truth:
+    if solves_a_problem(result):
         yield "answer", json.dumps(result["answer"])
+    if "correct" in truth:
         yield "in truth", json.dumps(truth)
     elif result["estimate"] and not about_a_loss(result):
         yield "estimate of the agents", interval_in_words(result["estimate"])

@@ -92,6 +92,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "reverse-adaptation": FEW,
     "select-then-estimate": small_of("select-then-estimate", LOUD, "alpha=0.4", "beta=0.45"),
     "sparse": FEW,
+    "statistical-query": small_of("statistical-query", LOUD, "alpha=0.3", "beta=0.1"),
     "transfer-classes": FEW,
     "two-laws": (),
 }  # fmt: skip
@@ -110,6 +111,7 @@ NOISY = {
     "flights",
     "local-gradient",
     "portfolio",
+    "statistical-query",
     "transfer-classes",
 }
 SAME = set(SMALL) - NOISY

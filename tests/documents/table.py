@@ -357,6 +357,7 @@ SLOW: tuple[Job, ...] = (
     job("referee plan parity-chooses-secret", "n, people of the curator|where they come from|Where they come from"),
     finished("referee run parity-chooses-secret --seed 2", "in truth correct"),
     finished("referee run parity-chooses-secret --seed 2 --set alone=agents", "in truth wrong", thorough=True),
+    finished("referee run statistical-query --seed 1", "in truth correct"),
     finished("referee run parity", "loss on T, true 0.0000"),
     finished("referee run ball-lasso", thorough=True),
     finished("referee run convex-hinge --seed 2", "done", thorough=True),

@@ -38,7 +38,7 @@ from referee.view import show
 from referee.view.pages import report
 from referee.view.wording import run_view, verdict
 from tests.referee.protocols.test_protocol_contract import World, play, played
-from tests.support import ABOUT, Bench, audited, small, tiny
+from tests.support import ALONE, Bench, audited, small, tiny
 from tests.tiers import for_each
 
 NAME = "local-averages"
@@ -290,9 +290,8 @@ def test_every_shipped_protocol_states_what_it_shows_of_those_who_answer_and_a_l
 
 
 def test_ablations_show_nothing_of_their_own():
-    for name in ABOUT:
-        for side in ("curator", "agents"):
-            assert shown_by(small(name, alone=side)) == Protocol.done
+    for name, side in ALONE:
+        assert shown_by(small(name, alone=side)) == Protocol.done
 
 
 def test_a_protocol_that_declares_no_test_of_a_level_has_none_whatever_else_it_demands(monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import HYPOTHESES, Linear
 from common.local.naming import UNNAMED, Names
+from common.local.queries.expression import ExpressionQuery
 from common.local.queries.features import GradientQuery, ItemQuery, MomentQuery, ResidualQuery, ThresholdQuery
 from common.local.queries.query import QUERIES, parse_query
 from common.local.records import Records
@@ -151,6 +152,20 @@ def test_a_strangers_names_neither_end_their_quotation_marks_nor_hide_what_follo
             ({"kind": "moment", "dimension": 2, "bound": 2.0, "norm": 3.0, name: wrong}, name)
             for name, wrong in (("bound", 0), ("norm", -1), ("norm", float("inf")), ("dimension", 0))
         ),
+        *(
+            ({"kind": "expression", "terms": terms, **more}, why)
+            for terms, more, why in (
+                ([], {}, "at least 1 item"),
+                ([{"features": [0]}] * 65, {}, "at most 64 items"),
+                ([{"features": [0] * 9}], {}, "at most 8 items"),
+                ([{"features": [-1]}], {}, "greater than or equal to 0"),
+                ([{"features": [1 << 20]}], {}, "less than"),
+                ([{"weight": 2.0}], {}, "a constant is the offset"),
+                ([{"weight": 1e7, "label": True}], {}, "less than or equal to"),
+                ([{"features": [0], "code": "x"}], {}, "code"),
+                ([{"features": [0]}], {"offset": float("nan")}, "offset"),
+            )
+        ),
     ],
 )
 def test_what_is_no_query_is_refused_with_its_reason(wrong, why):
@@ -253,6 +268,62 @@ def test_slots_take_turns_with_the_prefixes() -> None:
 def test_features_above_zero_are_ones() -> None:
     features = np.array([[-1.0, 1e-30, 0.0, 0.3], [-0.0, 2.0, -3e38, 3e38]], dtype=np.float32)
     assert asked(Records(features, np.ones(2, dtype=np.int8)), bits=4) == [0b0101, 0b0101]
+
+
+def expressed(features: Any, labels: Any, **query: Any) -> list[float]:
+    records = Records(np.array(features, dtype=np.float32), np.array(labels, dtype=np.int8))
+    asked = ExpressionQuery(**query)
+    return asked.evaluate(records.only(asked.columns), np.arange(len(records))).tolist()
+
+
+def test_an_expression_is_its_sum_of_products_clipped() -> None:
+    rows, labels = [[0.5, 9.0, 0.25], [1.0, 9.0, -0.5]], [1, -1]
+    assert expressed(rows, labels, terms=[{"features": [0, 2]}]) == [0.125, 0.0]
+    assert expressed(rows, labels, terms=[{"weight": 4.0, "features": [0, 2, 2], "label": True}]) == [0.125, 0.0]
+    assert expressed(rows, labels, offset=0.5, terms=[{"weight": -0.5, "label": True}]) == [0.0, 1.0]
+    assert expressed(rows, labels, offset=1.0, terms=[{"features": [2]}, {"features": [0]}]) == [1.0, 1.0]
+    huge = [[3e38, 0.0, 3e38], [-3e38, 0.0, 3e38]]
+    assert expressed(huge, labels, terms=[{"features": [0] * 7 + [2]}]) == [1.0, 0.0]
+    both = [{"features": [0] * 8}, {"weight": -1.0, "features": [2] * 8}]
+    assert expressed(huge, labels, terms=both) == [0.0, 0.0], "infinite less infinite is nobody's answer"
+
+
+def test_any_function_of_five_bits_and_the_label_is_an_expression() -> None:
+    """By its coefficients in the basis of products of signs: 64 of them, of which one is the offset."""
+    generator = np.random.default_rng(5)
+    values = generator.random(64)
+    rows = np.array([[i >> j & 1 for j in range(6)] for i in range(64)])
+    # Products of bits for the features, and 1 or the label beside them: solve for the 64 weights.
+    subsets = [[j for j in range(5) if s >> j & 1] for s in range(32)]
+    products = np.array([[row[list(subset)].prod() * factor for subset in subsets for factor in (1, 2 * row[5] - 1)]
+                         for row in rows])  # fmt: skip
+    weights = np.linalg.solve(products, values)
+    terms = [
+        {"weight": float(weights[2 * i + label]), "features": tuple(subset), "label": bool(label)}
+        for i, subset in enumerate(subsets)
+        for label in (0, 1)
+        if subset or label
+    ]
+    found = expressed(rows[:, :5], 2 * rows[:, 5] - 1, offset=float(weights[0]), terms=terms)
+    np.testing.assert_allclose(found, values, atol=1e-9)
+
+
+def test_an_expression_is_said_with_the_names_of_its_columns() -> None:
+    query = ExpressionQuery.parse(
+        {
+            "kind": "expression",
+            "offset": 0.5,
+            "terms": [{"weight": -0.25, "features": [0, 1], "label": True}, {"features": [3]}],
+        }
+    )
+    assert query.asks(NAMED, 0) == (
+        'a number from 0 to 1: 0.5 - 0.25 x "visits" x (1 if "plan" is "basic", else 0) x (+1 if "insured" is "yes", '
+        'else -1) + "c0"; less counts as 0, and more as 1'
+    )
+    many = query.model_copy(update={"terms": query.terms * 2})
+    assert many.asks(NAMED, 0) == (
+        'a number from 0 to 1, a sum of 4 products of "visits", "plan" and "c0", and "insured"'
+    )
 
 
 QUERY = MomentQuery(dimension=2, bound=2.0, norm=3.0)
