@@ -184,10 +184,18 @@ class LearnHandler(OperationHandler[ops.Learn, ops.Learned]):
 
     def run(self, operation: ops.Learn, access: Access, standing: Standing) -> ops.Learned:
         seen = access if operation.task is None else access.through(operation.task)
-        return _learner_of(standing).learned(seen, standing.previous, standing.public)
+        found = _learner_of(standing).learned(seen, standing.previous, standing.public)
+        return found.model_copy(update={"directions": first_of(found.directions, operation.directions)})
 
     def learned(self, result: ops.Learned) -> Hypothesis:
         return result.hypothesis
+
+
+def first_of(directions: ops.Directions | None, count: int) -> ops.Directions | None:
+    """Return so many of the directions, as far as there are; None of none."""
+    if directions is None or count == 0:
+        return None
+    return ops.Directions(rows=directions.rows[:count], offsets=directions.offsets[:count])
 
 
 def _learner_of(standing: Standing) -> Learner:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.core.arrays import Floats
 from common.core.errors import BadMessage
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Value, Word
 from common.local.hypotheses.composed import Task
-from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis
+from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis, Weight
 from common.local.hypotheses.rules import FeatureSet
 from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, ScoreCells, Tilt, Weighing, no_bound
 from common.operations.target_bound import TargetBound
@@ -87,14 +87,36 @@ OPERATIONS: TypeRegistry[Operation[Any]] = TypeRegistry("operation", __name__, "
 parse_operation = OPERATIONS.parse
 
 
+MAX_DIRECTIONS = 64
+
+
+class Directions(Value):
+    """Directions in which a sample varies most, uncorrelated and of variance about 1 in it: u_j = <rows_j, x> - b_j.
+
+    Attributes:
+        rows, offsets: k rows of d numbers, and the k numbers b_j; those with the greatest variance of x first.
+    """
+
+    rows: tuple[tuple[Weight, ...], ...] = Field(min_length=1, max_length=MAX_DIRECTIONS)
+    offsets: tuple[Weight, ...]
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if len(self.rows) != len(self.offsets) or len({len(row) for row in self.rows}) > 1:
+            raise ValueError("directions need as many offsets, and rows of one length")
+        return self
+
+
 class Learned(Result):
     """What was learned: a hypothesis about records as the learner saw them.
 
     Attributes:
         bound: What both samples of an adaptation say of its loss on the target; in the JSON form only if asked for.
+        directions: What the learner's release says of how its sample varies; only if asked for, and where it says it.
     """
 
     hypothesis: AnyHypothesis
+    directions: Directions | None = Field(default=None, exclude_if=lambda directions: directions is None)
     bound: TargetBound | None = Field(default=None, exclude_if=lambda bound: bound is None)
 
 
@@ -102,14 +124,15 @@ class Learned(Result):
 class Learn(Operation[Learned]):
     """Learn a hypothesis from draws of the current reweighed distribution, seen as a task says, and release it.
 
-    Rounds are counted over all tasks.
+    Rounds are counted over all tasks. Of the same release so many :class:`Directions` may be asked for besides.
     """
 
     result: ClassVar = Learned
     kind: Literal["learn"] = "learn"
     round: int = Field(ge=1)
     task: Task | None = None
-    examples: ClassVar = ({"round": 1},)
+    directions: int = Field(default=0, ge=0, le=MAX_DIRECTIONS, exclude_if=lambda directions: not directions)
+    examples: ClassVar = ({"round": 1}, {"round": 2, "directions": 3})
 
     @property
     def min_features(self) -> int:

@@ -9,6 +9,7 @@ from typing import Self
 from pydantic import Field
 
 from common.core.values import Value
+from common.operations.operation import MAX_DIRECTIONS
 from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import agents, curator, many, maybe, sequence
 
@@ -25,7 +26,7 @@ class Portfolio(Value):
 
     margins: float = Field(default=0.1, gt=0, lt=1)
     teach: float = Field(default=0.75, ge=0, lt=1)
-    labels: float = Field(default=0.15, gt=0, lt=1)
+    labels: float = Field(default=0.05, gt=0, lt=1)
 
     def counts(self, rounds: int) -> int:
         """Return how often the curator counts its people: once by score and label if agents teach."""
@@ -50,6 +51,8 @@ SOURCE = "docs/portfolio.md"
 TEACHINGS = 2  # rounds in which agents teach
 FIRST = 0.6  # of those who teach in a round, so many are asked for the residual itself, the others for its slope
 FEW = 5_000  # fewer agents teach the intercept alone
+MANY = 300_000  # so many teach further directions, too
+_A_DIRECTION = 12_000  # k directions cost noise that grows with k^2/N: k^2 = N/12,000
 _LABELS = 8  # where nobody teaches, one of so many agents tells a label instead of judging
 
 
@@ -62,12 +65,14 @@ class Roles:
         teachers: Who teach in each of :data:`TEACHINGS` rounds.
         judges: Who judge, half of them the answer and half its rival.
         both: Whether slope and intercept are taught, or the intercept alone.
+        directions: How many further directions are taught, if the curator's release has so many.
     """
 
     labels: int
     teachers: int
     judges: int
     both: bool
+    directions: int = 0
 
     @classmethod
     def of(cls, count: int, settings: Portfolio) -> Self:
@@ -75,7 +80,8 @@ class Roles:
             return cls(count // _LABELS, 0, count - count // _LABELS, False)
         teaching = math.floor(settings.teach * count)
         teachers = (teaching - math.floor(settings.labels * teaching)) // TEACHINGS
-        return cls(teaching - TEACHINGS * teachers, teachers, count - teaching, count >= FEW)
+        directions = min(MAX_DIRECTIONS, math.isqrt(count // _A_DIRECTION)) if count >= MANY else 0
+        return cls(teaching - TEACHINGS * teachers, teachers, count - teaching, count >= FEW, directions)
 
 
 def enrolled(judges: int, settings: Portfolio) -> int:

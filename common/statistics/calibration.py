@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.arrays import Floats
-from common.numerics.elementary import exp, logistic
+from common.numerics.elementary import exp, log, logistic
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
 """2^(k/4): a library's powers may differ between machines."""
@@ -134,7 +134,7 @@ _OCTAVE = 0.6931471805599453
 _MOST = 16
 _FINE = 16  # intercepts are searched among sixteenths, then among 1024ths
 _WIDE = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
-_KEPT = 0.05  # standard deviation, beforehand, of the population's share of a bin from the sample's
+_KEPT = 0.15  # of a bin of share m of the sample, the population's share has a deviation of .15 sqrt(m) from it
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,8 @@ class Belief:
         """Return the belief after what agents told.
 
         If the odds on T have the slope a and the intercept b, the mean of f (y - p) is that of f (p_ab - p) over T's
-        scores. Each bin's share of T's people is taken to differ from the sample's by a standard deviation of .05.
+        scores. A bin with the share m of the sample's people is taken to have a share of T's that differs by a standard
+        deviation of .15 sqrt(m).
         """
         scores = within.scores
         weighed = np.ones_like(scores)
@@ -240,7 +241,8 @@ class Belief:
             chance = logistic(octave_quarter(step) * scores[None, :] + _WIDE[:, None])
             bins = within.averages(weighed[None, :] * (chance - asked[None, :]))
             off = told.mean - ordered_sum(masses * bins)
-            rows.append(-0.5 * off * off / (told.variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)))
+            variance = told.variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)
+            rows.append(-0.5 * (off * off / variance + log(variance)))
         return Belief(self.logarithm + np.array(rows))
 
     def best(self) -> tuple[float, float]:

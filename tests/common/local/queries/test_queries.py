@@ -180,7 +180,8 @@ def test_residuals_are_the_slopes_of_the_logistic_loss(query):
     features, labels = generator.normal(size=(500, 3)).astype(np.float32), generator.choice([-1, 1], 500)
     records = Records(features, labels.astype(np.int8))
     scores = query.hypothesis.scores(features)
-    weighed = 1.0 if query.spread is None else (scores - query.center) / query.spread
+    along = scores if query.direction is None else features.astype(np.float64) @ np.array(query.direction)
+    weighed = 1.0 if query.spread is None else (along - query.center) / query.spread
 
     def loss(step: float) -> np.ndarray:
         return np.logaddexp(0.0, -labels * (query.slope * scores + query.intercept + step * weighed))
