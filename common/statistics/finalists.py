@@ -15,6 +15,8 @@ from common.statistics.intervals import Estimate
 
 LIKELY = 0.75
 """What is called likely holds with this probability, what is called sure with 1 - beta."""
+PROBABLE = 0.95
+"""What is called probable holds with this probability, by itself."""
 SHARES = {"gap": 0.5, "worse": 0.125, "answer": 0.25, "alone": 0.125}
 """beta is divided: the upper bound of the difference, its lower one, the interval of either loss."""
 _OUTWARD = 1e-9  # what an end may be off, beta functions being inverted in floating point
@@ -101,6 +103,10 @@ class Difference:
 
     def high(self, miss: float) -> float:
         return self._mapped(self.told.high(miss)) if self.told.count else 1.0
+
+    def bounds(self, miss: float) -> tuple[float, float]:
+        """Return both, each of which fails with probability ``miss`` at most."""
+        return self.low(miss), self.high(miss)
 
 
 def estimated(mechanism: BitMechanism, told: Ones, miss: float, confidence: float) -> Estimate:

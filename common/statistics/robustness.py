@@ -44,6 +44,7 @@ def robust_estimate(
     *,
     share: float = 0.0,
     missing: int = 0,
+    once: bool = False,
 ) -> Estimate:
     """Estimate a population's mean although answers are lies, or were left out because of what they say.
 
@@ -53,19 +54,20 @@ def robust_estimate(
 
     Args:
         share: At most so many of the answers, in [0, 1], are lies.
-        missing: How many who were asked have no answer here; all else is as of
+        missing: How many who were asked have no answer here; all else, ``once`` too, is as of
             :func:`common.statistics.intervals.estimate`.
     """
     if not 0.0 <= share <= 1.0:
         raise BadInput(f"the share of adversarial answers must be in [0, 1], found {share}")
-    found, lies = estimate(mechanism, total, count, confidence, among), most_adversarial(count, share)
+    found = estimate(mechanism, total, count, confidence, among, once=once)
+    lies = most_adversarial(count, share)
     if lies == missing == 0:
         return found
     if not isinstance(mechanism, BitMechanism):
         return found.model_copy(update={"low": 0.0, "high": 1.0})
     asked = count + missing
-    low = estimate(mechanism, max(0.0, total - lies), asked, confidence, among).low
-    high = estimate(mechanism, min(float(asked), total + lies + missing), asked, confidence, among).high
+    low = estimate(mechanism, max(0.0, total - lies), asked, confidence, among, once=once).low
+    high = estimate(mechanism, min(float(asked), total + lies + missing), asked, confidence, among, once=once).high
     return found.model_copy(update={"low": low, "high": high})
 
 

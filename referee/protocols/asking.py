@@ -95,8 +95,8 @@ class EstimatePlan:
         """Return the scenario's; BadScenario if its agents' answers have no mean."""
         return cls(scenario.agents.value_mechanism, scenario.beta, scenario.agents.liars)
 
-    def summary(self, tallied: tuple[float, int], among: int, asked: int) -> AnswerSummary:
-        return AnswerSummary(self.mechanism, *tallied, 1.0 - self.beta, among, self.liars, asked)
+    def summary(self, tallied: tuple[float, int], among: int, asked: int, *, once: bool = False) -> AnswerSummary:
+        return AnswerSummary(self.mechanism, *tallied, 1.0 - self.beta, among, self.liars, asked, once)
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,13 @@ def means_by_slot(answers: Answers, mechanism: Mechanism, of: int, unknown: floa
     return np.divide(sums, counts, out=np.full(of, unknown), where=counts > 0), counts
 
 
-def estimate_mean(query: Query, answering: EstimatePlan, count: int, among: int) -> JudgingScript:
-    """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
+def estimate_mean(query: Query, answering: EstimatePlan, count: int, among: int, *, once: bool = True) -> JudgingScript:
+    """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates.
+
+    ``count`` was fixed before any of these answers, so the interval is that of one look; not ``once``: that of all.
+    """
     answers = yield AskAgents(query, count)
     mechanism, values = answering.mechanism.pooled(answers.values)
-    summary = replace(answering, mechanism=mechanism).summary(tally(mechanism, values), among, answers.asked)
+    answering = replace(answering, mechanism=mechanism)
+    summary = answering.summary(tally(mechanism, values), among, answers.asked, once=once)
     return Finding(None, summary.estimate(), answers.asked, summary)

@@ -26,7 +26,7 @@ from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Tog
 from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
 from common.scenario.scenario import ResolvedScenario, Scenario
-from common.statistics.finalists import LIKELY
+from common.statistics.finalists import LIKELY, PROBABLE
 from common.statistics.intervals import Estimate
 from common.statistics.robustness import Silence, robust_estimate
 
@@ -49,7 +49,8 @@ class Comparison:
         rival: The name of a candidate.
         value, low, high: The estimate and its interval, which holds with the given confidence together with all else
             that a result states.
-        likely: Bounds each of which holds by itself with probability :data:`common.statistics.finalists.LIKELY`.
+        likely, probable: Bounds each of which holds by itself with the probability
+            :data:`common.statistics.finalists.LIKELY`, and ``PROBABLE`` there.
         agents: About how many agents in all would show that the answer is better, if the estimate is right; None: no
             number.
     """
@@ -60,12 +61,15 @@ class Comparison:
     high: float
     confidence: float
     likely: tuple[float, float]
+    probable: tuple[float, float]
     agents: int | None
 
     def wire(self) -> dict[str, Any]:
         difference = {"value": self.value, "low": self.low, "high": self.high, "confidence": self.confidence}
         likely = {"low": self.likely[0], "high": self.likely[1], "confidence": LIKELY}
-        return {"with": self.rival, "difference": difference, "likely": likely, "agents": self.agents}
+        probably = {"low": self.probable[0], "high": self.probable[1], "confidence": PROBABLE}
+        rest = {"likely": likely, "probably": probably, "agents": self.agents}
+        return {"with": self.rival, "difference": difference, **rest}
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class Outcome:
 class AnswerSummary:
     """What an estimate is made of, as :func:`common.statistics.robustness.robust_estimate` takes it.
 
-    ``asked`` agents were asked for these answers.
+    ``asked`` agents were asked for these answers; ``once``: for all of them before any was seen.
     """
 
     mechanism: Mechanism
@@ -123,18 +127,19 @@ class AnswerSummary:
     among: int
     liars: float
     asked: int
+    once: bool = False
 
     def estimate(self, share: float = 0.0) -> Estimate:
         """Return the estimate for the share of liars that the scenario assumes, or a larger one."""
-        share = max(self.liars, share)
-        return robust_estimate(self.mechanism, self.total, self.count, self.confidence, self.among, share=share)
+        return self._estimate(max(self.liars, share), 0)
 
     def left_out(self) -> Estimate:
         """Return what is known if the answers that are not there were left out because of what they say."""
-        missing = self.asked - self.count
-        return robust_estimate(
-            self.mechanism, self.total, self.count, self.confidence, self.among, share=self.liars, missing=missing
-        )
+        return self._estimate(self.liars, self.asked - self.count)
+
+    def _estimate(self, share: float, missing: int) -> Estimate:
+        numbers = (self.mechanism, self.total, self.count, self.confidence, self.among)
+        return robust_estimate(*numbers, share=share, missing=missing, once=self.once)
 
 
 @dataclass(frozen=True)

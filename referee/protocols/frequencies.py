@@ -145,7 +145,7 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
         count = at_once(plan.count, alike=True)  # refused before the curator spends anything
         feature = yield from select(plan)
         answers = EstimatePlan(plan.bits, plan.beta)
-        found = yield from estimate_mean(CoordinateQuery(first=feature), answers, count, 1)
+        found = yield from estimate_mean(CoordinateQuery(first=feature), answers, count, 1, once=False)
         return ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
 
     def curator_alone(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:

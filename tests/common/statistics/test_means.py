@@ -44,6 +44,57 @@ def test_it_covers_under_optional_stopping_for_real_answers(mechanism: Mechanism
     assert missed <= 20
 
 
+@for_each(("mechanism", "loss"), [(WARNER, 0.0), (WARNER, 0.3), (NONE, 0.02), (NONE, 0.5)], ids=str)
+def test_one_look_covers_exactly_and_looking_after_every_answer_does_not(mechanism: BitMechanism, loss: float) -> None:
+    """All numbers of ones, each with its chance. A reader who looks again and again is the broken twin."""
+    rate = float(ones_rate(mechanism, loss))
+
+    def misses(ones: Floats, n: int) -> AnyArray:
+        found = (estimate(mechanism, count, n, 0.8, once=True) for count in ones.tolist())
+        return np.array([not one.low <= loss <= one.high for one in found])
+
+    for n in (1, 7, 40, 300):
+        ones = np.arange(n + 1, dtype=np.float64)
+        chance = stats.binom.pmf(ones, n, rate)
+        assert float(chance @ misses(ones, n)) <= 0.2 + 1e-9
+    if 0.1 < rate < 0.9:
+        assert exact_probability(ones_rate(mechanism, loss), misses, 70) > 0.3
+
+
+def test_one_look_is_the_interval_of_clopper_and_pearson_and_about_half_as_wide() -> None:
+    for ones, n, among in ((0, 50, 1), (31, 120, 1), (120, 120, 3), (2_500, 9_000, 2), (4_000_123, 9_000_000, 1)):
+        found, miss = estimate(NONE, ones, n, 0.95, among, once=True), 0.05 / among
+        low = 0.0 if ones == 0 else float(stats.beta.ppf(miss / 2, ones, n - ones + 1))
+        high = 1.0 if ones == n else float(stats.beta.ppf(1 - miss / 2, ones + 1, n - ones))
+        assert (found.low, found.high) == pytest.approx((low, high), abs=1e-7)
+        assert found.low <= low + 1e-12
+        assert found.high >= high - 1e-12
+    for n in (400, 2_500, 10_000, 1_000_000):
+        one, all_counts = (estimate(BIT, n // 2, n, 0.95, once=once) for once in (True, False))
+        assert 0.4 < (one.high - one.low) / (all_counts.high - all_counts.low) < 0.6
+
+
+@pytest.mark.parametrize("mechanism", thinned([LAPLACE, GAUSSIAN], 1), ids=str)
+def test_one_look_at_real_answers_covers_and_is_narrower(mechanism: Mechanism) -> None:
+    missed = 0
+    for repetition in range(200):
+        source = RandomSource.seeded(repetition, "one look", str(mechanism))
+        total, count = tally(mechanism, mechanism.randomize(source.bernoullis(0.3, 400), source))
+        found = estimate(mechanism, total, count, 0.9, once=True)
+        wide = estimate(mechanism, total, count, 0.9)
+        assert found.high - found.low < 0.8 * (wide.high - wide.low)
+        missed += not found.low <= 0.3 <= found.high
+    # 200 looks that each miss with probability <= .1: more than 40 has probability below 1e-5.
+    assert missed <= 40
+
+
+def test_lies_and_answers_left_out_widen_one_look_to_the_hull() -> None:
+    found = robust_estimate(BIT, 300.0, 900, 0.95, share=0.01, missing=100, once=True)
+    all_of_them = [estimate(BIT, float(ones), 1000, 0.95, once=True) for ones in range(291, 410)]
+    assert (found.low, found.high) == (min(e.low for e in all_of_them), max(e.high for e in all_of_them))
+    assert found.high < robust_estimate(BIT, 300.0, 900, 0.95, share=0.01, missing=100).high
+
+
 def test_extreme_counts() -> None:
     assert tally(WARNER, np.ones(1000, dtype=np.uint8)) == (1000.0, 1000)
     assert tally(LAPLACE, np.array([0.5, -2.0])) == (-1.5, 2)
