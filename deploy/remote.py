@@ -50,7 +50,8 @@ class Operating:
         """Return all runs, oldest first."""
         found = json_of(self._client.request("GET", "/v1/runs", headers=self._headers))
         try:
-            return [{name: str(line[name]) for name in ("run", "scenario", "status", "waits_for")} for line in found]
+            names = ("run", "scenario", "status", "waits_for", "verdict")
+            return [{name: str(line[name]) for name in names} for line in found]
         except (ValueError, KeyError, TypeError):
             raise PeerMisbehaved(f"what {self.url} answered is no list of runs") from None
 

@@ -24,6 +24,7 @@ from deploy.baselines import complete
 from deploy.checking import acceptable
 from deploy.deployment import Embedded, OnProgress
 from referee.runfolder import write_result
+from referee.runs.verdict import verdict
 from referee.view.pages import write_report
 from referee.view.wording import run_view
 
@@ -77,9 +78,18 @@ def carry_out(
         result = complete(finished.result, asked, facts["seed"], folder, on_progress, charging)
         result["all_runs"] = finished.all_runs
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
+    result["verdict"] = _verdict(chosen, result)
     write_result(folder, result)
     _write_report(folder, chosen, result)
     return result
+
+
+def _verdict(chosen: ResolvedScenario, result: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        return verdict(chosen, result).document()
+    except Exception as error:  # noqa: BLE001 - another party wrote the result, and it is stored all the same
+        log.warning("the result has no verdict (%s: %s)", type(error).__name__, error)
+        return None
 
 
 def _write_report(folder: Path, chosen: ResolvedScenario, result: dict[str, Any]) -> None:

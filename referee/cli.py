@@ -73,12 +73,9 @@ def run_command(
     Example: referee run ball --seed 1 --deployment processes
     """
     from common.scenario import loading
-    from common.scenario.plan import resolve
     from deploy.running import Charging, carry_out
     from referee.audit.audit import reweighs_of
-    from referee.protocols.base import shown_by
     from referee.view import show
-    from referee.view.assumptions import contradictions
 
     asked = loading.load(scenario, sets)
     if after is not None:
@@ -96,8 +93,7 @@ def run_command(
         deliver_json(result)
     else:
         with showing("the result", f"it is stored: {command('referee', 'report', Path(result['run']))}"):
-            contradicted = contradictions(resolve(asked), result)
-            show.result(result, simulated=asked.people == "simulated", shown=shown_by(asked), contradicted=contradicted)
+            show.result(asked, result)
     if result["status"] in ("refused", "failed", "cancelled"):
         warn(f"{result['status']}: {result['reason']}")
         raise typer.Exit(1)

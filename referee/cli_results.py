@@ -115,7 +115,7 @@ def report_command(
     file = output or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     write_report(file, views)
     for view in views:
-        say(f"{view.name}: {view.verdict.title}")
+        say(f"{view.name}: {view.verdict.text}")
     say(f"{file}: open it in a browser")
 
 

@@ -21,11 +21,13 @@ from deploy.deployment import OnProgress
 from deploy.running import carry_out
 from referee.audit.audit import Audit as Audit
 from referee.audit.audit import audit as audit_folder
+from referee.runs import percents
+from referee.runs.verdict import Verdict
 from referee.view import pages
 from referee.view.charts import compared
 from referee.view.pages import read_run
 from referee.view.show import plans
-from referee.view.wording import ChartEntry, Interval, RunView, interval_in_words, run_view
+from referee.view.wording import ChartEntry, Interval, RunView, run_view
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,8 +49,8 @@ class DrawnEstimate(dict[str, float]):
     """What the agents' answers show: ``value``, ``low``, ``high``, ``confidence``. A dictionary that can be drawn."""
 
     def _repr_html_(self) -> str:
-        words = f"Estimate of the agents: {interval_in_words(self)}, at {certainty(self['confidence'])} confidence."
-        return f"<p>{plain.html(words)}</p>"
+        words = f"Estimate of the agents: {percents.estimate_or_vague(self)}"
+        return f"<p>{plain.html(words)}, at {certainty(self['confidence'])} confidence.</p>"
 
     def plot(self) -> Drawing:
         found = Interval(self["value"], self["low"], self["high"])
@@ -76,7 +78,8 @@ def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
     ]
     if not entries:
         raise BadInput("nothing is promised to anybody, so that there is no epsilon to be drawn")
-    return Drawing(compared(entries, None, "epsilon: privacy loss at most", name=_name(epsilons)))
+    drawn = compared(entries, None, "epsilon: privacy loss at most", name=_name(epsilons), in_per_cent=False)
+    return Drawing(drawn)
 
 
 def view(folder: Path, result: dict[str, Any]) -> RunView:
@@ -109,6 +112,11 @@ class Run:
         return str(self.result["status"])
 
     @property
+    def verdict(self) -> Verdict:
+        """Whether the model is better than what either side has alone, in sentences: ``verdict.text``."""
+        return view(self.folder, self.result).verdict
+
+    @property
     def estimate(self) -> DrawnEstimate | None:
         """What the agents' answers show: value, low, high, confidence."""
         return None if self.result["estimate"] is None else DrawnEstimate(self.result["estimate"])
@@ -131,7 +139,7 @@ class Run:
             entries = (ChartEntry("this run's answer", found.estimate.value, "estimate", found.estimate),)
         if not entries:
             raise BadInput("this run estimated no loss, so that there is nothing to draw; its result has its answer")
-        return Drawing(compared(entries, found.level, found.measure, name=name))
+        return Drawing(compared(entries, found.level, found.measure, name=name, in_per_cent=found.in_per_cent))
 
     def _repr_html_(self) -> str | None:
         try:

@@ -292,8 +292,7 @@ def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], 
         low=low,
         high=high,
         confidence=confidence,
-        likely=found.bounds(1.0 - finalists.LIKELY),
-        probable=found.bounds(1.0 - finalists.PROBABLE),
+        likely=(found.low(1.0 - finalists.LIKELY), found.high(1.0 - finalists.LIKELY)),
         agents=None if needed is None else enrolled(needed, plan.settings),
     )
     sure = gap <= plan.alpha

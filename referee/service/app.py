@@ -130,12 +130,13 @@ class RunState(Value):
 
 
 class RunLine(Value):
-    """A run in the list of all: its scenario, how it stands, and what it waits for (empty once it has ended)."""
+    """A run in the list of all: its scenario, how it stands, and what it waits for or, once it has ended, has shown."""
 
     run: str
     scenario: str
     status: str
     waits_for: str
+    verdict: str
 
 
 def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] = ()) -> Service:
@@ -262,7 +263,13 @@ def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
     @operator.get("/v1/runs", summary="All runs, oldest first: how they stand, and what they wait for (operator)")
     def runs() -> list[RunLine]:
         return [
-            RunLine(run=run.run, scenario=str(run.scenario.get("name")), status=run.status, waits_for=waits_for)
+            RunLine(
+                run=run.run,
+                scenario=str(run.scenario.get("name")),
+                status=run.status,
+                waits_for=waits_for,
+                verdict=referee.verdict(run),
+            )
             for run, waits_for in referee.standing()
         ]
 

@@ -35,6 +35,7 @@ from referee.runs import execution
 from referee.runs.checkpoints import RunCheckpoints
 from referee.runs.curator import CURATOR_PATIENCE, CuratorPort, Patience
 from referee.runs.execution import Execution
+from referee.runs.verdict import verdict
 from referee.store import RefereeStore
 from referee.tables import StoredRun
 
@@ -116,6 +117,7 @@ class Referee:
         self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
         self._tests: dict[str, dict[str, float]] = {}
+        self._verdicts: dict[str, str] = {}
         self.progressed: dict[str, float] = {}
         """When each run of this process last said something of its progress, by the machine's clock."""
 
@@ -266,6 +268,14 @@ class Referee:
     def standing(self) -> list[tuple[StoredRun, str]]:
         """Return all runs, oldest first, each with whom or what it waits for (empty once it has ended)."""
         return [(run, self.waits_for(run)) for run in self.store.runs()]
+
+    def verdict(self, run: StoredRun) -> str:
+        """Say what a run that has ended has shown, as its report does; empty before."""
+        if run.result is None:
+            return ""
+        if run.run not in self._verdicts:
+            self._verdicts[run.run] = verdict(parse_resolved(run.scenario), run.result).title
+        return self._verdicts[run.run]
 
     def agents(self, run: str) -> dict[str, Any]:
         """Count the agents that are enrolled, those that a run has asked, who answered, and who declined, by reason."""

@@ -19,10 +19,11 @@ from referee.audit.audit import Audit
 from referee.audit.history import History
 from referee.audit.replay import ByIssuer, Vouching
 from referee.runfolder import read_transcript
-from referee.view.wording import PROMISED, ends_in_words
+from referee.runs.percents import ends
+from referee.view.wording import PROMISED
 
 _OUT = console()
-UNSIGNED = ("truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
+UNSIGNED = ("verdict", "truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
 """What a run folder holds beside the signed result: an experimenter's own findings."""
 IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
 """What a statement about those who answer takes where somebody who was asked did not."""
@@ -180,20 +181,20 @@ def _remaining(found: Audit) -> Iterator[str]:
         line = f"answers of up to {found.missing:.1%} of the agents asked are missing"
         could = None if found.silent is None else found.silent.estimate
         if could is not None:
-            line += f": however those people differ from the others, the {what} is in {_sure(could)}"
+            line += f": however those people differ from the others, the {what} is {_sure(could)}"
         if found.left_out is not None:
-            line += f"; were their answers left out because of what they say, in {_sure(found.left_out)}"
+            line += f"; were their answers left out because of what they say, it is {_sure(found.left_out)}"
         yield line
     if found.depends_on_silent:
         yield "the result depends on those who did not answer: with all of them against it, it is not shown"
     if found.liars:
-        losses = [f"{share:.0%}: {ends_in_words(could.low, could.high)}" for share, could in found.liars.items()]
+        losses = [f"{share:.0%}: {ends(could.low, could.high)}" for share, could in found.liars.items()]
         sure = certainty(min(could.confidence for could in found.liars.values()))
         yield f"{what} interval if so large a share of the answers counted are lies ({sure}): {', '.join(losses)}"
 
 
 def _sure(found: Estimate) -> str:
-    return f"{ends_in_words(found.low, found.high)} ({certainty(found.confidence)})"
+    return f"{ends(found.low, found.high)} ({certainty(found.confidence)})"
 
 
 def audit_lines(found: Audit) -> Iterator[str]:

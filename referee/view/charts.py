@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from common.core.plain import html, plain
+from referee.runs import percents
 from referee.view.wording import ChartEntry, Interval, Round
 
 _T = TypeVar("_T", int, float)
@@ -25,13 +26,20 @@ _LINE = 16  # pixels between two labels beside each other's lines, at least
 
 
 def by_round(
-    rounds: Sequence[Round], level: float | None, known: Sequence[ChartEntry], measure: str, *, name: str = "loss"
+    rounds: Sequence[Round],
+    level: float | None,
+    known: Sequence[ChartEntry],
+    measure: str,
+    *,
+    name: str = "loss",
+    in_per_cent: bool = True,
 ) -> str:
     """Draw each round's estimate and interval against the level, and true losses as lines with names beside them.
 
     Returns an ``svg`` element in which every text of a stranger is escaped; its ids begin with ``name``.
     """
-    lines = [(f"level {level:g}", level, "level")] if level is not None else []
+    number = _NUMBERS[in_per_cent]
+    lines = [(f"level {_TICKS[in_per_cent](level)}", level, "level")] if level is not None else []
     lines += [(entry.name, entry.value, entry.kind) for entry in known]
     top = _nice(max([r.estimate.high for r in rounds] + [value for _, value, _ in lines] + [0.01]))
     numbers = [r.number for r in rounds]
@@ -46,9 +54,9 @@ def by_round(
         return _TOP + _PLOT * (1 - value / top)
 
     description = f"{measure}, for each of {len(rounds)} rounds, with intervals" + (
-        f"; the run halts once it is shown to be below {level:g}" if level is not None else ""
+        f"; the run halts once it is shown to be below {_TICKS[in_per_cent](level)}" if level is not None else ""
     )
-    parts = [*_grid(top, y)]
+    parts = [*_grid(top, y, _TICKS[in_per_cent])]
     parts += [_text((_LEFT + plot / 2), _TOP + _PLOT + 40, "round", "middle")]
     ticks = range(first, last + 1, max(1, math.ceil((last - first + 1) / 12)))
     parts += [_text(x(n), _TOP + _PLOT + 20, str(n), "middle") for n in ticks]
@@ -60,7 +68,7 @@ def by_round(
             f'<path class="line {kind}" d="M{_LEFT} {at:.1f}H{end}L{end + 10} {place:.1f}" stroke="{colour}"'
             f'{dash} fill="none" stroke-width="1.5"/>'
         )
-        words = label if kind == "level" else f"{label}, {value:.3f}"
+        words = label if kind == "level" else f"{label}, {number(value)}"
         parts.append(_text(end + 14, place + 4, words, "start", short=True))
     parts += _band(rounds, x, y) if len(rounds) > MAX_BARS else _bars(rounds, x, y)
     parts += [
@@ -72,9 +80,16 @@ def by_round(
     return _svg(name, measure, description, _TOP + _PLOT + 48, [_text(8, 14, measure, "start"), *parts])
 
 
-def compared(entries: Sequence[ChartEntry], level: float | None, measure: str, *, name: str = "compared") -> str:
+def compared(
+    entries: Sequence[ChartEntry],
+    level: float | None,
+    measure: str,
+    *,
+    name: str = "compared",
+    in_per_cent: bool = True,
+) -> str:
     """Draw a line for each of several things: its interval, or its value; names stand left, numbers right."""
-    row, left = 30, 196
+    row, left, number = 30, 196, _NUMBERS[in_per_cent]
     height = row * len(entries)
     ends = [entry.estimate.high if entry.estimate else entry.value for entry in entries]
     top = _nice(max([*ends, level or 0.0, 0.01]))
@@ -86,13 +101,13 @@ def compared(entries: Sequence[ChartEntry], level: float | None, measure: str, *
     parts = []
     for tick in _steps(top):
         parts.append(f'<path class="grid" d="M{x(tick):.1f} {_TOP}V{_TOP + height}" stroke="#ddd"/>')
-        parts.append(_text(x(tick), _TOP + height + 18, f"{tick:g}", "middle"))
+        parts.append(_text(x(tick), _TOP + height + 18, _TICKS[in_per_cent](tick), "middle"))
     if level is not None:
         parts.append(
             f'<path class="line level" d="M{x(level):.1f} {_TOP}V{_TOP + height}" stroke="{GREEN}" '
             'stroke-dasharray="6 4" stroke-width="1.5"/>'
         )
-        parts.append(_text(x(level), 26, f"level {level:g}", "middle"))
+        parts.append(_text(x(level), 26, f"level {_TICKS[in_per_cent](level)}", "middle"))
     for place, entry in enumerate(entries):
         at = _TOP + row * (place + 0.5)
         parts.append(_text(left - 12, at + 4, entry.name, "end", short=True))
@@ -102,18 +117,19 @@ def compared(entries: Sequence[ChartEntry], level: float | None, measure: str, *
                 f'stroke="{BLUE}" stroke-width="2"/>',
                 f'<circle class="dot estimate" cx="{x(entry.value):.1f}" cy="{at:.1f}" r="5" fill="{BLUE}"/>',
             ]
-            label_text = _range(entry.estimate)
+            label_text = _range(entry.estimate, in_per_cent)
         else:
             colour = VERMILION if entry.kind == "truth" else GREY
             parts.append(
                 f'<rect class="dot {entry.kind}" x="{x(entry.value) - 5:.1f}" y="{at - 5:.1f}" width="10" height="10" '
                 f'fill="{colour}"/>'
             )
-            label_text = f"{entry.value:.4f}"
+            label_text = number(entry.value)
         parts.append(_text(_WIDTH - _RIGHT + 14, at + 4, label_text, "start"))
     parts.append(_text(left + plot / 2, _TOP + height + 38, measure, "middle"))
     description = f"{measure}: " + "; ".join(
-        f"{entry.name} {_range(entry.estimate) if entry.estimate else f'{entry.value:.4f}'}" for entry in entries[:20]
+        f"{entry.name} {_range(entry.estimate, in_per_cent) if entry.estimate else number(entry.value)}"
+        for entry in entries[:20]
     )
     return _svg(name, measure, description, _TOP + height + 46, parts)
 
@@ -126,8 +142,16 @@ _STYLE = {
 }
 
 
-def _range(found: Interval) -> str:
-    return f"{found.low:.4f} to {found.high:.4f}"
+_NUMBERS: dict[bool, Callable[[float], str]] = {
+    True: lambda value: percents.share(value, places=2),
+    False: lambda value: f"{value:.4f}",
+}
+"""How a number is written: as a share in per cent, or as it is."""
+_TICKS: dict[bool, Callable[[float], str]] = {True: _NUMBERS[True], False: lambda value: f"{value:g}"}
+
+
+def _range(found: Interval, in_per_cent: bool) -> str:
+    return percents.ends(found.low, found.high, per_cent=in_per_cent)
 
 
 def _bars(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:
@@ -166,11 +190,11 @@ def _band(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> It
     yield f'<polyline class="middle" points="{middle}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
 
 
-def _grid(top: float, y: Scale[float]) -> Iterator[str]:
+def _grid(top: float, y: Scale[float], number: Callable[[float], str]) -> Iterator[str]:
     for tick in _steps(top):
         at = y(tick)
         yield f'<path class="grid" d="M{_LEFT} {at:.1f}H{_WIDTH - _RIGHT}" stroke="#ddd"/>'
-        yield _text(_LEFT - 8, at + 4, f"{tick:g}", "end")
+        yield _text(_LEFT - 8, at + 4, number(tick), "end")
 
 
 def _nice(value: float) -> float:

@@ -39,13 +39,16 @@ def entries(explained: Mapping[str, str]) -> None:
 
 
 def runs_table(runs: Sequence[dict[str, Any]]) -> str:
-    """Return a table of runs: name, scenario, how it stands, what it waits for."""
+    """Return a table of runs: name, scenario, how it stands, what it waits for or, once it has ended, has shown."""
     if not runs:
         return "there is no run here"
-    names = ("run", "scenario", "status", "waits_for")
-    rows = [("run", "scenario", "status", "waits for"), *(tuple(plain(run[name]) for name in names) for run in runs)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(names))]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    rows = [("run", "scenario", "status", "waits for, or has shown")]
+    for run in runs:
+        ended = "ended" if run["status"] in ("done", "exhausted") else run["status"]
+        rows.append((run["run"], run["scenario"], ended, run["waits_for"] or run["verdict"]))
+    shown = [tuple(plain(text) for text in row) for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in shown)
 
 
 def logged(entries: Sequence[SignedEntry], notes: Sequence[str]) -> Iterator[str]:

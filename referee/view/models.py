@@ -16,7 +16,7 @@ from common.models.model import Model, Predicted, calibration, released, target_
 from common.scenario.scenario import parse
 from common.statistics.intervals import certainty
 from referee.runfolder import read_result, read_scenario
-from referee.view.wording import interval_in_words
+from referee.runs import percents
 
 
 def open_model(place: str | Path, task: int | None = None) -> Model:
@@ -49,7 +49,7 @@ def shown(model: Model) -> list[str]:
     printed = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:
         e = model.estimate
-        printed.append(f"Loss on the population: {interval_in_words(e.wire(), 3)} ({certainty(e.confidence)}).")
+        printed.append(f"Loss on the population: {percents.estimate_or_vague(e.wire())} ({certainty(e.confidence)}).")
     return [plain(line) for line in printed]
 
 

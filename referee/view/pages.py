@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from common.core.plain import command
 from common.net.pages import page_environment, style
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from referee.runfolder import read_result, read_scenario
+from referee.runs import percents
 from referee.view import charts
 from referee.view.wording import PROMISED as PROMISED
-from referee.view.wording import ChartEntry, RunView, promise, run_view
+from referee.view.wording import ChartEntry, Interval, RunView, promise, run_view
 
 _FILES = resources.files(__name__.rpartition(".")[0])
 
@@ -30,6 +31,7 @@ def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
     made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
     made.globals |= {"by_round": by_round, "compared": _compared, "comparisons": _comparisons}
+    made.globals |= {"share": partial(percents.share, places=2), "estimate": _estimate}
     return made
 
 
@@ -59,21 +61,26 @@ def by_round(view: RunView, name: str) -> Markup:
     """Return the chart of a run's rounds; another name for each drawing on a page."""
     lines = [entry for entry in view.known if entry.kind == "baseline" or entry.name == "this run's answer"]
     # The drawing escapes every text in it: charts._text and charts._svg.
-    return Markup(charts.by_round(view.rounds, view.level, lines, view.measure, name=name))  # noqa: S704
+    drawn = charts.by_round(view.rounds, view.level, lines, view.measure, name=name, in_per_cent=view.in_per_cent)
+    return Markup(drawn)  # noqa: S704
 
 
-def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str) -> Markup:
-    return Markup(charts.compared(entries, level, measure, name=name))  # noqa: S704
+def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str, in_per_cent: bool) -> Markup:
+    return Markup(charts.compared(entries, level, measure, name=name, in_per_cent=in_per_cent))  # noqa: S704
 
 
-def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[ChartEntry]]]:
+def _estimate(found: Interval, in_per_cent: bool) -> str:
+    return percents.estimate_or_vague(vars(found), per_cent=in_per_cent)
+
+
+def _comparisons(views: Sequence[RunView]) -> list[tuple[str, bool, list[ChartEntry]]]:
     """Return the runs' estimates by what they measure: losses of two kinds are never put on one axis."""
-    found: dict[str, list[ChartEntry]] = {}
+    found: dict[tuple[str, bool], list[ChartEntry]] = {}
     for number, view in enumerate(views, start=1):
         if view.estimate is not None:
             entry = ChartEntry(f"{number}. {view.name}", view.estimate.value, "estimate", view.estimate)
-            found.setdefault(view.measure, []).append(entry)
-    return list(found.items())
+            found.setdefault((view.measure, view.in_per_cent), []).append(entry)
+    return [(*measured, entries) for measured, entries in found.items()]
 
 
 def read_run(folder: Path) -> tuple[ResolvedScenario, dict[str, Any]]:

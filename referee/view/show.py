@@ -19,10 +19,14 @@ from common.operations.target_bound import TargetBound
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
-from common.scenario.plan import plan, planned_values, rows, rows_of
+from common.scenario.plan import plan, planned_values, resolve, rows, rows_of
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
+from referee.protocols.base import shown_by
+from referee.runs import percents
+from referee.runs.verdict import ENDED, about_a_loss, per_cent, silent_in_words, verdict
 from referee.view import wording
+from referee.view.assumptions import contradictions
 from referee.view.audited import IF_NONE_LEFT_OUT
 
 _OUT = console()
@@ -41,11 +45,11 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
     seeded = "" if seed is None else f" (seed {seed})"
     title = [styled((scenario.name, "bold"), (f": {scenario.title}", ""), (seeded, "dim"))]
     title.append(styled((f"run folder: {folder}", "")))
-    fits = advice_of(scenario)
+    fits, in_per_cent = advice_of(scenario), per_cent(scenario)
     for warning in () if fits is None else fits.warnings:
         title.append(styled((f"before anything is spent: {warning}", "")))
     if not _ERR.is_terminal:
-        pace = Pace(_in_log(title))
+        pace = Pace(_in_log(title, in_per_cent), in_per_cent)
         yield pace
         pace.flush()
         return
@@ -56,31 +60,32 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
         task = progress.add_task("starting the parties, bringing the people", total=None)
 
         def on_progress(text: str, numbers: dict[str, float]) -> None:
-            progress.console.print(_line(text, numbers))
+            progress.console.print(_line(text, numbers, in_per_cent))
             total, done = numbers.get("rounds"), numbers.get("round")
             left = f", {outlook.after(numbers)}" if done else ""
             progress.update(task, description=f"after {plain(text)}{left}", total=total, completed=done)
 
-        outlook = Outlook()
+        outlook = Outlook(in_per_cent=in_per_cent)
         yield on_progress
 
 
-def _in_log(title: Sequence[Text]) -> Callable[[str, dict[str, float], str], None]:
+def _in_log(title: Sequence[Text], in_per_cent: bool) -> Callable[[str, dict[str, float], str], None]:
     """Print the title with the first progress: a run that cannot begin prints one line only, why."""
     waiting = list(title)
 
     def add(text: str, numbers: dict[str, float], more: str) -> None:
         while waiting:
             _ERR.print(waiting.pop(0), soft_wrap=True)
-        _ERR.print(_line(text, numbers) + (f" ({more})" if more else ""), soft_wrap=True)
+        _ERR.print(_line(text, numbers, in_per_cent) + (f" ({more})" if more else ""), soft_wrap=True)
 
     return add
 
 
-def _line(text: str, numbers: dict[str, float]) -> str:
+def _line(text: str, numbers: dict[str, float], in_per_cent: bool) -> str:
     if "value" not in numbers:
         return f"  {text}"
-    return f"  {text}: loss on T {wording.interval_in_words(numbers)}, {int(numbers['asked']):,} agents asked"
+    found = percents.estimate_or_vague(numbers, per_cent=in_per_cent)
+    return f"  {text}: loss on T {found}, {int(numbers['asked']):,} agents asked"
 
 
 def _add_truth(table: Table, document: dict[str, Any]) -> None:
@@ -88,53 +93,51 @@ def _add_truth(table: Table, document: dict[str, Any]) -> None:
     if not truth or "loss_on_target" not in truth:
         return
     known = truth.get("note", "only an experiment can know")
-    table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
+    table.add_row("loss on T, true", f"{percents.share(truth['loss_on_target'], places=2)} ({known})")
     if "mean_squared_error" in truth:
-        table.add_row("squared loss on T, true", f"{document['truth']['mean_squared_error']:.5f}")
+        table.add_row("squared loss on T, true", f"{truth['mean_squared_error']:.5f}")
     if "tested_loss" in truth:
-        table.add_row("what agents tested, true", f"{document['truth']['tested_loss']:.4f}")
+        table.add_row("what agents tested, true", f"{truth['tested_loss']:.4f}")
     for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
         if truth.get(key) is not None:
-            table.add_row(f"  people labelled {label}", f"{document['truth'][key]:.4f}")
+            table.add_row(f"  people labelled {label}", percents.share(truth[key], places=2))
     for number, value in enumerate(truth.get("tasks", []), start=1):
-        table.add_row(f"  task {number}", f"{value:.4f} after {document['tasks'][number - 1]['iterations']} rounds")
+        used = document["tasks"][number - 1]["iterations"]
+        table.add_row(f"  task {number}", f"{percents.share(value, places=2)} after {used} rounds")
     for name, baseline in truth.get("baselines", {}).items():
-        table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
+        table.add_row(f"  {name}", f"{percents.share(baseline['loss_on_target'], places=2)}  {baseline['note']}")
     if truth.get("reading"):
         table.add_row("  reading", truth["reading"])
 
 
-def result(document: dict[str, Any], *, simulated: bool, shown: str = "", contradicted: Sequence[str] = ()) -> None:
-    """Print the final table of a run.
-
-    ``shown`` is what :func:`referee.protocols.base.shown_by` says of its scenario, ``contradicted`` what
-    :func:`referee.view.assumptions.contradictions` finds.
-    """
-    table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
+def result(scenario: Scenario, document: dict[str, Any]) -> None:
+    """Print the final table of a run: its verdict first."""
+    shown, silent = verdict(scenario, document), silent_in_words(document)
+    table = Table(title=f"{document['scenario']}: {shown.title}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    silent = wording.silent_in_words(document)
-    table.add_row("status", f"{document['status']}: {document['reason']}{'; ' if silent else ''}{silent}")
-    if shown and document["status"] == "done":
-        table.add_row("what is shown", f"{shown}{IF_NONE_LEFT_OUT if silent else ''}")
+    table.add_row("verdict", styled((shown.text, {"good": "green", "open": "yellow", "bad": "red"}[shown.tone])))
+    table.add_row("the run", f"{ENDED.get(document['status'], document['status'])}: {shown.detail}")
+    if document["status"] == "done":
+        table.add_row("what is shown", f"{shown_by(scenario)}{IF_NONE_LEFT_OUT if silent else ''}")
     table.add_row("iterations", str(document["iterations"]))
     if wording.solves_a_problem(document):
         table.add_row("answer", json.dumps(document["answer"]))
     if document["truth"] and "correct" in document["truth"]:
         found = {name: value for name, value in document["truth"].items() if name != "correct"}
-        verdict = "correct" if document["truth"]["correct"] else "wrong"
-        table.add_row("in truth", f"{verdict}: {json.dumps(found)} (only an experiment can know)")
+        right = "correct" if document["truth"]["correct"] else "wrong"
+        table.add_row("in truth", f"{right}: {json.dumps(found)} (only an experiment can know)")
     if document["estimate"]:
         e, among = document["estimate"], " among those who answer" if silent else ""
-        table.add_row(
-            "loss on T, estimated" if wording.about_a_loss(document) else "estimate of the agents",
-            f"{wording.interval_in_words(e)}, at {certainty(e['confidence'])}{among}",
-        )
+        of_a_loss = about_a_loss(document)
+        words = percents.estimate_or_vague(e, per_cent=of_a_loss and per_cent(scenario))
+        name = "loss on T, estimated" if of_a_loss else "estimate of the agents"
+        table.add_row(name, f"{words}, at {certainty(e['confidence'])}{among}")
     if document.get("bound"):
         table.add_row(wording.BOUND, TargetBound.parse(document["bound"]).in_words())
     for judged in document.get("candidates", []):
-        table.add_row(f"  {judged['name']}", wording.judged_in_words(judged))
-    for words in contradicted:
+        table.add_row(f"  {judged['name']}", wording.judged_in_words(judged, in_per_cent=per_cent(scenario)))
+    for words in contradictions(resolve(scenario), document):
         table.add_row("assumption contradicted", words)
     _add_truth(table, document)
     for name, why in (document["truth"] or {}).get("left_out", {}).items():
@@ -148,7 +151,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "", contra
         table.add_row(wording.PROMISED[who], str(PrivacyGuarantee.parse(promised)))
     for who, words in wording.over_all_runs(document):
         table.add_row(f"OVER ALL RUNS, {who}", styled((words, "bold")))
-    if simulated:
+    if scenario.people == "simulated":
         table.add_row("people", wording.SIMULATED)
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
     table.add_row("seconds", seconds)
@@ -282,8 +285,9 @@ Say = Callable[[str, dict[str, float], str], None]
 class Outlook:
     """Foretells from the rounds so far how long the others may take, and says where the loss is going."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic, *, in_per_cent: bool = True) -> None:
         self._now = now
+        self._in_per_cent = in_per_cent
         self._began: tuple[float, float] | None = None
         self._before: Numbers | None = None
 
@@ -302,12 +306,12 @@ class Outlook:
         self._before = dict(numbers)
         return ", ".join(parts)
 
-    @staticmethod
-    def _trend(before: Numbers, now: Numbers) -> str:
+    def _trend(self, before: Numbers, now: Numbers) -> str:
         change, since = now["value"] - before["value"], f"since round {before['round']:.0f}"
         if now["low"] <= before["high"] and before["low"] <= now["high"]:
             return f"level within the intervals {since}"
-        return f"{'up' if change > 0 else 'down'} by {abs(change):.4f} {since}"
+        by = percents.points(abs(change), up=True, per_cent=self._in_per_cent)
+        return f"{'up' if change > 0 else 'down'} by {by} {since}"
 
 
 def in_time(seconds: float) -> str:
@@ -321,9 +325,9 @@ def in_time(seconds: float) -> str:
 class Pace:
     """Passes on progress for a log: what is no round at once, of rounds those that are worth a line, and the last."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, in_per_cent: bool = True) -> None:
         self._say = say
-        self._outlook = Outlook()
+        self._outlook = Outlook(in_per_cent=in_per_cent)
         self._waiting: tuple[str, dict[str, float]] | None = None
         self._last = 0.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,11 +19,10 @@ from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
 from common.scenario.fitting import advice_of
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.intervals import certainty
-from referee.protocols.base import VAGUE, halts, level_of, shown_by, tested_loss
+from referee.protocols.base import halts, level_of, shown_by, tested_loss
+from referee.runs import percents
+from referee.runs.verdict import ENDED, LOSSES, Verdict, about_a_loss, per_cent, verdict
 from referee.view.assumptions import contradictions
-
-Tone = Literal["good", "open", "bad"]
-"""``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +32,6 @@ class Interval:
     value: float
     low: float
     high: float
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a run has shown, in one sentence, and how it came to its end."""
-
-    title: str
-    detail: str
-    tone: Tone
 
 
 @dataclass(frozen=True)
@@ -103,6 +92,7 @@ class RunView:
     Attributes:
         measure: What is estimated, as the axis of a chart names it.
         level: The run halts once the loss is shown to be below it; None where it has no such level.
+        in_per_cent: Whether losses are shares of people.
         notice: What a reader must know before believing any promise; empty if there is nothing.
     """
 
@@ -110,6 +100,7 @@ class RunView:
     title: str
     description: str
     status: str
+    ended: str
     protocol: str
     folder: Path
     verdict: Verdict
@@ -119,6 +110,7 @@ class RunView:
     facts: tuple[tuple[str, str], ...]
     notice: str = ""
     level: float | None = None
+    in_per_cent: bool = True
     estimate: Interval | None = None
     rounds: tuple[Round, ...] = ()
     rounds_note: str = ""
@@ -131,117 +123,16 @@ class RunView:
 
 
 BOUND = "by both samples alone (Theorem B.1)"
-LOSSES = {"zero-one": "share of the population that the answer labels wrongly"}
-"""How the axis of a loss is called; another loss goes by its name."""
-_NO_ANSWER = {
-    "refused": "No answer: the run was refused",
-    "failed": "No answer: the run failed",
-    "cancelled": "No answer: the run was cancelled",
-}
 
 
-def about_a_loss(result: Mapping[str, Any]) -> bool:
-    """Tell whether the agents estimated the loss of a hypothesis, and nothing else about a problem."""
-    judged = bool(result.get("truth")) and "correct" in result["truth"]
-    return not judged and (result["answer"] or {}).get("kind") in HYPOTHESES.names()
-
-
-def share(value: float, *, up: bool | None = None) -> str:
-    """Return a share in per cent with one decimal; ``up`` rounds up, or down where it is False, else to the nearest."""
-    scaled = value * 1000
-    # What floating point adds to a decimal such as 0.16 is no reason to round it outward.
-    near = round(scaled)
-    if up is not None and abs(scaled - near) > 1e-9 * max(1.0, abs(scaled)):
-        near = math.ceil(scaled) if up else math.floor(scaled)
-    return f"{near / 10:g}%"
-
-
-def silent_in_words(result: Mapping[str, Any]) -> str:
-    """Say what those who were asked and did not answer could change; empty where everybody answered.
-
-    A result that another party wrote may have no such numbers: then it is stated that they are missing.
-    """
-    found, agents = result.get("silent"), result.get("agents") or {"asked": 0, "answered": 0}
-    if found is None:
-        count = agents["asked"] - agents["answered"]
-        if count <= 0 or result["answer"] is None:
-            return ""
-        return (
-            f"{count:,} of {agents['asked']:,} agents asked did not answer: `referee audit` says what they could change"
-        )
-    words = f"up to {found['missing']:.1%} of the agents asked about it did not answer"
-    could = found["estimate"]
-    if could is None:
-        return f"{words}: the answer is about those who did, and may be another one for all"
-    what = "loss" if about_a_loss(result) else "estimate"
-    where, left_out = _ends(could), found["left_out"]
-    seen = "nothing is known" if left_out is None else f"in {_ends(left_out)}"
-    seen = f"; were answers left out because of what they say, {seen}"
-    if not found["matters"]:
-        return f"{words}: however they differ from those who did, the {what} is in {where}{seen}"
-    gap = "" if found["gap"] is None else f", and exceed the best candidate's by up to {found['gap']:.4f}"
-    return f"{words}: were they to differ from those who did, the {what} could be anywhere in {where}{gap}{seen}"
-
-
-def _ends(found: Mapping[str, float]) -> str:
-    return f"{ends_in_words(found['low'], found['high'])} with {certainty(found['confidence'])} confidence"
-
-
-def verdict(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Verdict:
-    """Say what a run has shown. Only what its intervals carry is stated as a fact, and about whom they are.
-
-    Where people who were asked did not answer, it is about all who were asked, and those who did not answer count
-    against it (:class:`referee.protocols.base.Silent`, ``left_out``).
-    """
-    silent = silent_in_words(result)
-    detail = str(result["reason"]) + (f"; {silent}" if silent else "")
-    if not silent:
-        return _verdict(scenario, result, detail)
-    missing = result.get("silent") or {"left_out": None, "matters": True}
-    about_all = result["estimate"] and (missing["left_out"] or {**result["estimate"], "low": 0.0, "high": 1.0})
-    found = _verdict(scenario, {**result, "estimate": about_all}, detail, " among all who were asked")
-    if not missing["matters"] or found.tone == "bad":
-        return found
-    states_bound = not result.get("tasks") and about_all is not None and about_a_loss(result)
-    title = found.title if states_bound else f"{found.title}; it depends on those who did not answer"
-    return replace(found, tone="open", title=title)
-
-
-def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str, people: str = "") -> Verdict:
-    if result["answer"] is None:
-        return Verdict(_NO_ANSWER.get(result["status"], f"No answer: {result['status']}"), detail, "bad")
-    if result.get("tasks"):
-        count, done = len(result["tasks"]), sum(task["status"] == "done" for task in result["tasks"])
-        return Verdict(f"{done} of {count} tasks have what was asked for", detail, "good" if done == count else "open")
-    found = result["estimate"]
-    if found is None or not about_a_loss(result):
-        return Verdict("The run has an answer", detail, "good" if result["status"] == "done" else "open")
-    level, per_cent = level_of(scenario), scenario.agents.loss in LOSSES
-    what = "Error" if per_cent else tested_loss(scenario).capitalize()
-    sure = f"with {certainty(found['confidence'])} confidence{people}"
-    if level is not None and result["status"] == "done" and (not people or found["high"] < level):
-        return Verdict(f"{what} below {_number(level, per_cent, True)} {sure}", detail, "good")
-    low, high = _number(found["low"], per_cent, False), _number(found["high"], per_cent, True)
-    if found["high"] - found["low"] > VAGUE:
-        return Verdict(f"Inconclusive: {what.lower()} between {low} and {high} {sure}", detail, "open")
-    if level is not None:
-        bound = _number(level, per_cent, None)
-        return Verdict(f"Not shown to be below {bound}: {what.lower()} between {low} and {high} {sure}", detail, "open")
-    middle = _number(found["value"], per_cent, None)
-    return Verdict(f"{what} {middle}: between {low} and {high} {sure}", detail, "good")
-
-
-def _number(value: float, per_cent: bool, up: bool | None) -> str:
-    return share(value, up=up) if per_cent else f"{value:.4g}"
-
-
-def against(found: Interval, level: float | None) -> str:
+def against(found: Interval, level: float | None, *, in_per_cent: bool = True) -> str:
     """Say what an interval tells about the level at which the run halts."""
     if level is None:
         return ""
+    bound = percents.share(level) if in_per_cent else f"{level:g}"
     if found.high < level:
-        return f"below {level:g}"
-    return f"above {level:g}" if found.low > level else f"{level:g} is inside the interval"
+        return f"below {bound}"
+    return f"above {bound}" if found.low > level else f"{bound} is inside the interval"
 
 
 def promise(who: str, wire: Mapping[str, Any]) -> Promise:
@@ -250,22 +141,9 @@ def promise(who: str, wire: Mapping[str, Any]) -> Promise:
     return Promise(who, formula(given), in_words(given), str(given))
 
 
-def interval_in_words(found: Mapping[str, float], places: int = 4) -> str:
-    """Return an estimate (value, low, high) in words, its numbers with so many decimal places."""
-    low, high = (f"{found[end]:.{places}f}" for end in ("low", "high"))
-    if found["high"] - found["low"] > VAGUE:
-        return f"somewhere from {low} to {high}: too few agents answered about it to tell"
-    return f"{found['value']:.{places}f}, in {low} to {high}"
-
-
-def ends_in_words(low: float, high: float) -> str:
-    """Return an interval with four decimal places, its ends rounded outward."""
-    return f"[{math.floor(low * 1e4 + 1e-9) / 1e4:.4f}, {math.ceil(high * 1e4 - 1e-9) / 1e4:.4f}]"
-
-
-def judged_in_words(judged: Mapping[str, Any]) -> str:
+def judged_in_words(judged: Mapping[str, Any], *, in_per_cent: bool = True) -> str:
     """Return what the agents say of a candidate (its estimate, and how many were asked), in words."""
-    return f"{interval_in_words(judged['estimate'])}, {judged['asked']:,} agents"
+    return f"{percents.estimate_or_vague(judged['estimate'], per_cent=in_per_cent)}, {judged['asked']:,} agents"
 
 
 PROMISED = {
@@ -304,6 +182,7 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         title=plain(scenario.title),
         description=plain(" ".join(scenario.description.split())),
         status=plain(str(result["status"])),
+        ended=plain(ENDED.get(str(result["status"]), str(result["status"]))),
         protocol=plain(scenario.protocol),
         folder=Path(str(result.get("run", ""))),
         verdict=verdict(scenario, result),
@@ -313,10 +192,11 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         notice=f"People are {SIMULATED}." if scenario.people == "simulated" else "",
         facts=tuple((name, plain(value)) for name, value in _facts(scenario, result)),
         level=level,
+        in_per_cent=per_cent(scenario),
         estimate=estimate,
-        rounds=tuple(_round(numbers, level, result) for numbers in rounds),
+        rounds=tuple(_round(numbers, level, result, per_cent(scenario)) for numbers in rounds),
         rounds_note=_rounds_note(scenario) if rounds else "",
-        candidates=tuple(_candidate(judged) for judged in result.get("candidates", [])),
+        candidates=tuple(_candidate(judged, per_cent(scenario)) for judged in result.get("candidates", [])),
         known=tuple(_known(truth)),
         left_out=tuple((TRUTHS.get(name, name), plain(why)) for name, why in truth.get("left_out", {}).items()),
         reading=plain(truth.get("reading", "")),
@@ -343,9 +223,9 @@ def over_all_runs(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield OVER_ALL_RUNS[who], str(Spent.parse(total))
 
 
-def _candidate(judged: Mapping[str, Any]) -> ChartEntry:
-    found = _interval(judged["estimate"])
-    return ChartEntry(plain(judged["name"]), found.value, "estimate", found, judged_in_words(judged))
+def _candidate(judged: Mapping[str, Any], in_per_cent: bool) -> ChartEntry:
+    found, words = _interval(judged["estimate"]), judged_in_words(judged, in_per_cent=in_per_cent)
+    return ChartEntry(plain(judged["name"]), found.value, "estimate", found, words)
 
 
 LARGEST = 1e15  # charts and counts are made for no larger numbers
@@ -384,15 +264,16 @@ def solves_a_problem(result: Mapping[str, Any]) -> bool:
 
 def agents_in_words(agents: Mapping[str, int]) -> str:
     """Return how many agents a run asked, and how many answered; who was asked several times is counted once."""
-    asked, answered = f"{agents.get('people', agents['asked']):,} asked", f"{agents['answered']:,} answered"
+    asked, answered = f"{agents.get('people', agents['asked']):,}", f"{agents['answered']:,} answered"
     if "people" in agents:
         answered = f"{agents['answered']:,} of {agents['asked']:,} answers came"
-    return f"{asked}, {answered}, of {agents['enrolled']:,} enrolled"
+    return f"{asked} of {agents['enrolled']:,} people were asked, {answered}"
 
 
 def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     agents, truth = result["agents"], result.get("truth") or {}
-    yield "status", f"{result['status']} after {result['iterations']} rounds"
+    ended = ENDED.get(str(result["status"]), str(result["status"]))
+    yield "the run", f"{ended}, after {result['iterations']} round{'' if result['iterations'] == 1 else 's'}"
     if result["status"] == "done":
         yield "what is shown", shown_by(scenario)
     yield "protocol", scenario.protocol
@@ -410,25 +291,29 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     if "correct" in truth:
         yield "in truth", json.dumps(truth)
     elif result["estimate"] and not about_a_loss(result):
-        yield "estimate of the agents", interval_in_words(result["estimate"])
+        yield "estimate of the agents", percents.estimate_or_vague(result["estimate"], per_cent=False)
     for number, value in enumerate(truth.get("tasks", []), start=1):
-        yield f"task {number}", f"true loss {value:.4f} after {result['tasks'][number - 1]['iterations']} rounds"
+        loss = percents.share(value, places=2) if per_cent(scenario) else f"{value:.4f}"
+        yield f"task {number}", f"true loss {loss} after {result['tasks'][number - 1]['iterations']} rounds"
     if "gap" in result:
         sure = f"with {certainty(result['estimate']['confidence'])} confidence"
-        most = math.ceil(result["gap"] * 1e4) / 1e4
-        yield "gap", f"{most:.4f}: {sure} the answer's loss exceeds that of the best candidate by no more"
+        most = percents.points(result["gap"], up=True, per_cent=per_cent(scenario))
+        yield "gap", f"{most}: {sure} the answer's loss exceeds that of the best candidate by no more"
     if truth.get("note"):
         yield "true losses", f"are {truth['note']}"
     yield "seconds", f"{result['seconds'].get('total', 0.0):g}"
 
 
-def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[str, Any]) -> Round:
+def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[str, Any], in_per_cent: bool) -> Round:
     found = _interval(numbers)
     estimate = result["estimate"] or {}
     chosen = all(estimate.get(end) == numbers[end] for end in ("value", "low", "high"))
-    shown = chosen and result["status"] == "done" and level is not None and "tasks" not in result
-    compared = f"shown to be below {level:g} by the test" if shown else against(found, level)
-    return Round(int(numbers["round"]), found, int(numbers["asked"]), interval_in_words(numbers), compared, chosen)
+    compared = against(found, level, in_per_cent=in_per_cent)
+    if level is not None and chosen and result["status"] == "done" and "tasks" not in result:
+        bound = percents.share(level) if in_per_cent else f"{level:g}"
+        compared = f"shown to be below {bound} by the test"
+    words = percents.estimate_or_vague(numbers, per_cent=in_per_cent)
+    return Round(int(numbers["round"]), found, int(numbers["asked"]), words, compared, chosen)
 
 
 def _rounds_note(scenario: ResolvedScenario) -> str:

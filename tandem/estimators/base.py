@@ -35,6 +35,7 @@ from common.privacy.rounding import up
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
 from referee.runfolder import write_run
+from referee.runs.verdict import Verdict, verdict
 from referee.service.referee import public
 from referee.view.pages import promises
 from referee.view.wording import OVER_ALL_RUNS
@@ -181,6 +182,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     hypothesis_: Hypothesis
     guarantee_: Guarantee
     estimate_: Estimate | None
+    verdict_: Verdict
 
     def _given(self, X: Any, y: Any, *, reset: bool) -> FitPeople:
         """Read people and what is to be predicted of them: y an array, or the name of a column of X."""
@@ -405,6 +407,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.estimate_ = None if result["estimate"] is None else Estimate.parse(result["estimate"])
         self.result_ = result
         self._scenario, self._finished = public(chosen), finished
+        labels = [str(label) for label in getattr(self, "classes_", ())]
+        self.verdict_ = verdict(chosen, result, (labels[0], labels[1]) if len(labels) == 2 else None)
         self._released()
 
     def _released(self) -> None:

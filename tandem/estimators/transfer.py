@@ -78,6 +78,8 @@ class TransferClassifier(BinaryClassifier):
         estimate_: Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
         advice_: What fits the numbers of people, and how fine a difference of losses the agents tell
             (:class:`common.scenario.fitting.Advice`).
+        verdict_: Whether the model is better than what either side has alone: ``verdict_.answer``, and in sentences
+            ``verdict_.text`` (:class:`referee.runs.verdict.Verdict`).
         candidates_: What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
         comparison_: The model's loss less that of the best that either side has alone, as the result has it; None where
             nothing was compared.

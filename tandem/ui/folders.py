@@ -37,10 +37,11 @@ from referee.audit.audit import audit
 from referee.audit.history import check_history, kept_in
 from referee.audit.replay import Place
 from referee.runfolder import read_file
+from referee.runs.verdict import Tone
 from referee.view.audited import UNSIGNED, audit_lines, clock, history_lines
 from referee.view.listing import in_words
 from referee.view.pages import view_of
-from referee.view.wording import PROMISED, SIMULATED, RunView, Tone, promise
+from referee.view.wording import PROMISED, SIMULATED, RunView, promise
 from tandem.ui.pages import fields_of, page
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ class ListedRun:
         text: What the run has shown; of a folder that cannot be shown, what happened and what to do.
         began: When the folder was made, in this machine's time.
         shown: Whether it has a page.
+        answer: Whether its model is better than what either side has alone; empty where that is no question.
     """
 
     name: str
@@ -66,6 +68,7 @@ class ListedRun:
     tone: Tone
     began: str
     shown: bool = True
+    answer: str = ""
 
 
 class RunFolders:
@@ -118,7 +121,9 @@ class RunFolders:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(_made(folder)))
         try:
             view = self.kept("view", folder, lambda: view_of(folder))
-            return ListedRun(name, view.name, view.status, view.verdict.title, view.verdict.tone, began)
+            ended = "ended" if view.status in ("done", "exhausted") else view.status
+            found = view.verdict
+            return ListedRun(name, view.name, ended, found.text, found.tone, began, answer=found.answer or "")
         except NotFound as error:
             return ListedRun(name, "", "not ended", error.detail, "open", began, shown=False)
         except TandemError as error:

@@ -23,6 +23,7 @@ from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of
+from referee.runs.verdict import ENDED as ENDED_WORDS
 from referee.view.show import in_time
 from referee.view.wording import RunView, lost, run_view, view_so_far
 from tandem.ui.pages import fields_of, page
@@ -43,13 +44,14 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
     def shown(run: str) -> dict[str, Any]:
         watched = referee.look(run)
         view = watched.view()
-        verdict = "" if view is None else f" {view.verdict.title}."
+        status = ENDED_WORDS.get(watched.status, watched.status)
+        verdict = "" if view is None else f" {view.verdict.text}"
         return {
             "run": watched,
             "view": view,
             "tests": watched.tests,
             "left": watched.time_left(referee.now()),
-            "announcement": "The referee does not answer." if watched.away else f"{watched.status}.{verdict}",
+            "announcement": "The referee does not answer." if watched.away else f"{status}.{verdict}",
             "referee": referee.url,
             "most": ROUNDS_SHOWN,
             "token": rules.form_token,

@@ -20,8 +20,9 @@ from common.net.app import Service
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario import loading
 from deploy.checking import checked, refusal
+from referee.runs.verdict import Tone
 from referee.view.show import MEANINGS, figure, plans
-from referee.view.wording import PROMISED, Tone
+from referee.view.wording import PROMISED
 from tandem.ui.pages import page
 
 MAX_KEPT = 64  # plans that are kept, at most

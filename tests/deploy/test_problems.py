@@ -93,8 +93,9 @@ def test_parity_and_threshold_without_interaction(tmp_path):
 
 
 def test_the_answer_to_a_problem_is_shown_also_where_nobody_knows_the_truth(tmp_path, capsys):
-    result = run(small("statistical-query"), tmp_path)
-    show.result({**result, "truth": None}, simulated=False)
+    chosen = small("statistical-query")
+    result = run(chosen, tmp_path)
+    show.result(chosen, {**result, "truth": None})
     assert "query-answers" in capsys.readouterr().out
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from referee.runs.verdict import ENDED
 from tests.documents.reading import ROOT
 from tests.documents.running import Clone, Done
 
@@ -99,7 +100,8 @@ def sequence(*steps: Step, **rest: Any) -> Job:
 def finished(command: str, *shows: str, status: str = "done", **rest: Any) -> Job:
     """Return the job of a run that must end with its result: one of several, if it draws its own seed."""
     tries = 1 if "--seed" in command else TRIES
-    return job(command, f"status {status}: ", "Verify it: referee audit runs/", *shows, tries=tries, **rest)
+    words = "|".join(ENDED[one] for one in status.strip("()").split("|"))
+    return job(command, f"the run ({words}): ", "Verify it: referee audit runs/", *shows, tries=tries, **rest)
 
 
 newest = Clone.newest_run

@@ -22,6 +22,7 @@ from common.data.tables import record_of
 from common.models.onnx_export import onnx_inputs
 from common.scenario.loading import load as load_scenario
 from deploy.deployment import Embedded
+from referee.runs.percents import estimate_or_vague
 from referee.view.pages import view_of
 from tandem.estimators.base import Guarantee, Spending
 from tandem.runs import DrawnEstimate, Promises, Run
@@ -103,9 +104,9 @@ def texts(svg: str) -> list[str]:
 
 def test_a_run_is_shown_as_its_report_shows_it(run):
     shown, view = run._repr_html_(), view_of(run.folder)
-    numbers = [f"{found['value']:.4f}" for found in run.result["rounds"]]
+    numbers = [estimate_or_vague(found) for found in run.result["rounds"]]
     formulas = [promise.formula for promise in view.promises]
-    for words in (view.verdict.title, f"{run.result['agents']['asked']:,}", *numbers, *formulas):
+    for words in (view.verdict.title, view.verdict.text, f"{run.result['agents']['asked']:,}", *numbers, *formulas):
         assert words in shown
     assert not any(tag in shown for tag in ("<html", "<style", "<script"))
 
@@ -121,8 +122,8 @@ def test_an_estimate_is_a_dictionary_that_is_shown(run):
     assert run.estimate == run.result["estimate"]
     assert isinstance(run.estimate, DrawnEstimate)
     found = DrawnEstimate(value=0.25, low=0.2, high=0.3, confidence=0.95)
-    assert "0.2500, in 0.2000 to 0.3000, at 95%" in found._repr_html_()
-    assert "0.2000 to 0.3000" in texts(found.plot().svg)
+    assert "25% (20% to 30%), at 95%" in found._repr_html_()
+    assert "20% to 30%" in texts(found.plot().svg)
 
 
 def test_guarantees_are_shown_in_words_and_formulas(run):

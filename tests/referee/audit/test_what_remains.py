@@ -34,10 +34,11 @@ from referee.audit.replay import GrantedHost
 from referee.cli import app
 from referee.collection.enrolment import packed, unpacked
 from referee.protocols import driver
+from referee.runs.percents import ends
+from referee.runs.verdict import silent_in_words
 from referee.service.referee import Referee, RefereeSettings
 from referee.view import show
 from referee.view.pages import report, view_of
-from referee.view.wording import ends_in_words, silent_in_words
 from tests.common.data.test_people import own
 from tests.referee.audit.signing import keys, lie, resign, said
 from tests.support import TOKEN, Bench, leave_folder, tiny
@@ -105,9 +106,9 @@ def test_who_is_silent_is_counted_and_the_share_of_the_silent_has_a_sampling_err
     output = said(run)[1]
     for words in (
         f"answers of up to {share:.1%} of the agents asked are missing: however those people",
-        *("the loss is in [", "(90%); were their answers left out because of what they say, in ["),
-        "loss interval if so large a share of the answers counted are lies (95%): 1%: [",
-        f"5%: {ends_in_words(found.liars[0.05].low, found.liars[0.05].high)}",
+        *("the loss is ", "(90%); were their answers left out because of what they say, it is "),
+        "loss interval if so large a share of the answers counted are lies (95%): 1%: ",
+        f"5%: {ends(found.liars[0.05].low, found.liars[0.05].high)}",
     ):
         assert words in output
 
@@ -145,16 +146,16 @@ def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_th
     assert result["estimate"]["high"] < 0.37 < 0.4 < min(silent["estimate"]["high"], silent["left_out"]["high"])
     view = view_of(run)
     capsys.readouterr()
-    show.result({**result, "truth": None, "peak_memory_bytes": 0, "run": "run"}, simulated=True)
+    show.result(tiny(*LEVELS), {**result, "truth": None, "peak_memory_bytes": 0, "run": "run"})
     table = " ".join(capsys.readouterr().out.split())
     for words in (said(run)[1], silent_in_words(result), report([view]), table):
         assert f"{found.silence.missing:.1%} of " in words
-        assert ends_in_words(found.estimate.low, found.estimate.high) in words
+        assert ends(found.estimate.low, found.estimate.high) in words
     verdict = view.verdict
     assert verdict.tone == "open"
-    assert verdict.title.startswith("Inconclusive: error between ")
-    assert verdict.title.endswith(" with 95% confidence among all who were asked")
-    assert "did not answer: were they to differ from those who did, the loss could be anywhere in [" in verdict.detail
+    assert verdict.title == "Too few agents answered to tell how good the model is"
+    assert re.match("The model errs on .* of the population among all who were asked, with 95% ", verdict.text)
+    assert "did not answer: were they to differ from those who did, the loss could be " in verdict.detail
 
 
 @for_each("share", [0.2, 0.5, 1.0])
@@ -171,9 +172,9 @@ def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_str
         "Verified, but it depends on the silent",
     ):
         assert words in output
-    title = view_of(run).verdict.title
-    assert "below 37% with" not in title
-    assert title.endswith("among all who were asked")
+    verdict = view_of(run).verdict
+    assert "less than 37%" not in verdict.title + verdict.text
+    assert "among all who were asked" in verdict.text
 
 
 @for_each(("dropout", "status"), [(0.0, 0), (0.02, 0), (0.5, 3)])
@@ -183,7 +184,7 @@ def test_an_interval_holds_for_all_who_were_asked_and_a_few_who_drop_out_are_no_
     assert said(run, "--strict", *keys(tmp_path, run))[0] == status
     verdict = view_of(run).verdict
     assert (verdict.tone == "good") == (status == 0)
-    assert verdict.title.endswith(" among all who were asked") == (dropout > 0.0)
+    assert ("among all who were asked" in verdict.text) == (dropout > 0.0)
     if dropout:
         left_out, found = result["silent"]["left_out"], result["estimate"]
         assert left_out["low"] < found["low"] < found["high"] < left_out["high"]

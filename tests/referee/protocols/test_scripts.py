@@ -34,9 +34,10 @@ from referee.protocols.base import PROTOCOLS, Outcome, Protocol, halts, level_of
 from referee.protocols.driver import begun, drive
 from referee.protocols.local import MAX_STEPS, MIN_PER_COORDINATE, TESTED, averages, discriminant
 from referee.protocols.subsample_test_reweigh import student
+from referee.runs.verdict import verdict
 from referee.view import show
 from referee.view.pages import report
-from referee.view.wording import run_view, verdict
+from referee.view.wording import run_view
 from tests.referee.protocols.test_protocol_contract import World, play, played
 from tests.support import ALONE, Bench, audited, small, tiny
 from tests.tiers import for_each
@@ -299,10 +300,10 @@ def test_a_protocol_that_declares_no_test_of_a_level_has_none_whatever_else_it_d
     estimate = {"value": 0.4, "low": 0.35, "high": 0.45, "confidence": 0.95}
     chosen = tiny()
     result = {"status": "done", "reason": "why", "answer": {"kind": "linear"}, "truth": None, "estimate": estimate}
-    assert "below" in verdict(chosen, result).title
+    assert "less than" in verdict(chosen, result).title
     monkeypatch.setattr(PROTOCOLS[chosen.protocol], "tests_level", False)
     assert level_of(chosen) is None
-    assert verdict(chosen, result).title == "Error 40%: between 35% and 45% with 95% confidence"
+    assert verdict(chosen, result).title == "The model errs on 40% of the population (35% to 45%)"
 
 
 def test_numbers_are_the_scenarios_own_and_lies_are_a_share_of_the_first_answers():
@@ -326,11 +327,12 @@ def test_learn_and_test_ends_done_whatever_the_loss_is_and_nothing_that_is_print
     assert result["estimate"]["low"] > 0.2
     assert level_of(chosen) is None
     view = run_view(chosen, result, result["rounds"])
-    show.result(result, simulated=True, shown=shown_by(chosen))
+    show.result(chosen, result)
     printed = " ".join(capsys.readouterr().out.split())
-    said = "\n".join((view.verdict.title, view.verdict.detail, report([view]), printed))
+    said = "\n".join((view.verdict.title, view.verdict.text, view.verdict.detail, report([view]), printed))
     assert "below 0.2" not in said
     assert "below 20%" not in said
+    assert "less than 20%" not in said
     assert dict(view.facts)["what is shown"] == shown_by(chosen)
     assert "no level is tested" in printed
 

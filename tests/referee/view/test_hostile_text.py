@@ -246,13 +246,13 @@ def test_reports_results_progress_and_operators_lines_hold_it_as_text(undisturbe
     page = report([run_view(tiny(), result, [])])
     assert not any(text in page for text in ("<script>", "\x1b", "\n# head"))
     assert all(text in page for text in ("&lt;script&gt;alert(1)", "2 kept silent", "3 declined: policy 3"))
-    show.result(result, simulated=True)
+    show.result(tiny(), result)
     with show.live(tiny(), 1, tmp_path, quiet=False) as said:
         said(EVIL, {})
     for printed in capsys.readouterr():
         assert "\x1b" not in printed
         assert "[bold]" in printed.replace("\n", "")
-    line = {"run": "a", "scenario": EVIL, "status": "waiting", "waits_for": EVIL}
+    line = {"run": "a", "scenario": EVIL, "status": "waiting", "waits_for": EVIL, "verdict": EVIL}
     assert len(runs_table([line]).splitlines()) == 2
     for text in (*runs_table([line]).splitlines(), *logged([], [EVIL])):
         assert text.isprintable()

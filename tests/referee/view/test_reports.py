@@ -21,14 +21,14 @@ from typer.testing import CliRunner, Result
 import tandem
 from common.core.errors import AuditFailed, BadData, BadInput, NotFound
 from common.scenario.loading import load
-from common.statistics.intervals import certainty
 from local_agent.cli import app as agent_command
 from local_agent.cli import read_record
 from referee.audit.audit import audit
 from referee.cli import app
+from referee.runs.percents import estimate_or_vague, share
 from referee.view.charts import MAX_BARS, MAX_POINTS, by_round, compared, thinned
 from referee.view.pages import report, view_of
-from referee.view.wording import ChartEntry, Interval, Round, against, promise, share, verdict
+from referee.view.wording import ChartEntry, Interval, Round, against, promise
 from tests.support import TINY, tiny
 
 EVIL = '<script>alert("x")</script>\x1b[31m'
@@ -80,13 +80,13 @@ def test_a_page_shows_the_numbers_of_the_result_asks_for_nothing_and_runs_no_scr
     for numbers in result["rounds"]:
         for words in (
             f'<td class="number">{numbers["asked"]:,.0f}</td>',
-            *(f"{numbers[e]:.4f}" for e in ("low", "high")),
+            estimate_or_vague(numbers),
         ):
             assert words in page
     for words in (
         f"{result['agents']['asked']:,} of {result['agents']['enrolled']:,}",
-        f"{result['truth']['loss_on_target']:.4f}",
-        *(result["status"], "default-src 'none'"),
+        share(result["truth"]["loss_on_target"], places=2),
+        *(result["verdict"]["text"], "default-src 'none'"),
     ):
         assert words in page
     altered(copied, reason=EVIL, run=EVIL)
@@ -152,7 +152,7 @@ def test_a_drawing_is_xml_with_a_title_a_description_and_its_axes_named():
         drawn, texts = ElementTree.fromstring(drawing), texts_of(drawing)
         assert (drawn.attrib["role"], drawn.attrib["aria-labelledby"]) == ("img", "loss-title loss-desc")
         assert {child.attrib.get("id") for child in drawn} >= {"loss-title", "loss-desc"}
-        assert {"round", "loss on T", "level 0.16"} <= set(texts)
+        assert {"round", "loss on T", "level 16%"} <= set(texts)
         assert len(texts) < 60  # ticks do not grow with the rounds
 
 
@@ -191,93 +191,12 @@ def test_a_comparison_has_a_line_for_each_and_hostile_names_are_text():
     entries = [ChartEntry(f"run {k}", k / 10, "estimate", Interval(k / 10, 0, k / 5)) for k in range(4)]
     texts = texts_of(compared(entries, None, "loss"))
     assert [t for t in texts if t.startswith("run")] == ["run 0", "run 1", "run 2", "run 3"]
-    assert "0.0000 to 0.6000" in texts
+    assert "0% to 60%" in texts
     evil = "</text><script>alert(1)</script>\x1b\x00\u202e&\"'"
     entries = [ChartEntry(evil, 0.1, "baseline"), ChartEntry(evil, 0.2, "estimate", Interval(0.2, 0.1, 0.3))]
     for chart in (by_round(rounds(2), 0.1, entries, evil), compared(entries, 0.1, evil)):
         assert texts_of(chart)
         assert not any(text in chart for text in ("<script", "\x1b", "\x00", "\u202e"))
-
-
-ANSWER = {"kind": "linear", "weights": [1.0], "threshold": 0.0}
-FOUND = {"value": 0.12, "low": 0.0801, "high": 0.1599, "confidence": 0.95}
-WIDE = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
-HALTED = ("mode=realizable", "alpha=0.08", "accuracy.halt_below=2")
-
-
-def result(**given: Any) -> dict[str, Any]:
-    return {"status": "done", "reason": "why", "answer": ANSWER, "estimate": FOUND, "truth": None, **given}
-
-
-def test_the_verdict():
-    for scenario, document, title, tone in (
-        (HALTED, {}, "Error below 16% with 95% confidence", "good"),
-        (("mode=agnostic",), {}, "Error 12%: between 8% and 16% with 95% confidence", "good"),
-        (
-            ("mode=agnostic",),
-            {"estimate": WIDE},
-            "Inconclusive: error between 0% and 39.5% with 95% confidence",
-            "open",
-        ),
-        (
-            ("mode=realizable", "alpha=0.05", "accuracy.halt_below=2"),
-            {"status": "exhausted"},
-            "Not shown to be below 10%: error between 8% and 16% with 95% confidence",
-            "open",
-        ),
-        ((), {"status": "failed", "answer": None, "estimate": None}, "No answer: the run failed", "bad"),
-        ((), {"tasks": [{"status": "done"}, {"status": "exhausted"}]}, "1 of 2 tasks have what was asked for", "open"),
-    ):
-        found = verdict(tiny(*scenario), result(**document))
-        assert (found.title, found.tone, found.detail) == (title, tone, "why")
-    agents = {"enrolled": 600, "asked": 600, "answered": 540}  # without a word of the silent, which are some
-    found = verdict(tiny(*HALTED), result(agents=agents))
-    assert found.detail == "why; 60 of 600 agents asked did not answer: `referee audit` says what they could change"
-    assert found.tone == "open"
-    assert verdict(tiny(*HALTED), result(agents={**agents, "answered": 600})).detail == "why"
-
-
-SILENT = {"missing": 0.71, "most": 0.73, "gap": None, "matters": True,
-          "estimate": {"value": 0.12, "low": 0.0216, "high": 0.77317, "confidence": 0.9},
-          "left_out": {"value": 0.12, "low": 0.0, "high": 0.8811, "confidence": 0.95}}  # fmt: skip
-
-
-def test_a_verdict_where_some_are_silent_is_about_all_who_were_asked_and_counts_them_against_it():
-    few = {**SILENT, "matters": False}
-    few["estimate"] = few["left_out"] = {**SILENT["estimate"], "high": 0.155, "confidence": 0.9}
-    some = {**few, "matters": True, "left_out": {**SILENT["estimate"], "low": 0.05, "high": 0.161}}
-    vague, between = "Inconclusive: error between 0% and {} with 95%", "between 5% and 16.1% with 90%"
-    words = "up to 71.0% of the agents asked about it did not answer"
-    could = f"why; {words}: were they to differ from those who did, the loss could be anywhere in [0.0216, 0.7732] with"
-    wide, agnostic = vague.format("88.2%"), ("mode=agnostic",)
-    for scenario, silent, title, tone, detail in (
-        (HALTED, SILENT, wide, "open", could),
-        (agnostic, SILENT, wide, "open", "were answers left out because of what they say, in ["),
-        (agnostic, {**SILENT, "gap": 0.8}, wide, "open", "and exceed the best candidate's by up to 0.8000; were"),
-        (HALTED, few, "Error below 16% with 90%", "good", "the loss is in [0.0216, 0.1550] with 90% confidence"),
-        (HALTED, some, f"Not shown to be below 16%: error {between}", "open", ""),
-        (agnostic, {**some, "matters": False}, f"Error 12%: {between}", "good", ""),
-        (HALTED, {**SILENT, "left_out": None}, vague.format("100%"), "open", "what they say, nothing is known"),
-    ):
-        found = verdict(tiny(*scenario), result(silent=silent))
-        assert (found.title, found.tone) == (f"{title} confidence among all who were asked", tone)
-        assert detail in found.detail
-    problem = verdict(tiny(), result(estimate=None, silent={**SILENT, "estimate": None}))
-    assert problem.detail == f"why; {words}: the answer is about those who did, and may be another one for all"
-    assert (problem.title, problem.tone) == ("The run has an answer; it depends on those who did not answer", "open")
-
-
-def test_no_confidence_is_rounded_up():
-    for confidence, words in (
-        (0.95, "95%"),
-        (0.999, "99.9%"),
-        (0.9999999, "99.99%"),
-        (0.5, "50%"),
-        (0.99996, "99.99%"),
-    ):
-        assert certainty(confidence) == words
-        found = verdict(tiny("mode=agnostic"), result(estimate={**FOUND, "confidence": confidence}))
-        assert f"with {words} confidence" in found.title
 
 
 def test_shares_are_rounded_outward_and_decimals_stay_what_they_are():
@@ -289,10 +208,10 @@ def test_shares_are_rounded_outward_and_decimals_stay_what_they_are():
 
 def test_an_interval_against_its_level():
     for low, high, level, words in (
-        (0.05, 0.15, 0.16, "below 0.16"),
-        (0.2, 0.4, 0.16, "above 0.16"),
-        (0.1, 0.2, 0.16, "0.16 is inside the interval"),
-        (0.05, 0.16, 0.16, "0.16 is inside the interval"),  # at the level is not below it
+        (0.05, 0.15, 0.16, "below 16%"),
+        (0.2, 0.4, 0.16, "above 16%"),
+        (0.1, 0.2, 0.16, "16% is inside the interval"),
+        (0.05, 0.16, 0.16, "16% is inside the interval"),  # at the level is not below it
         (0.05, 0.15, None, ""),
     ):
         assert against(Interval(0.1, low, high), level) == words
@@ -344,7 +263,7 @@ def test_a_model_is_shown_by_columns_and_units(run):
     assert "predicts renews: no or yes" in shown
     assert "months, a unit    +0.15  over 0 .. 60: +9" in shown
     assert "plan = pro" in shown
-    assert "0.090, in 0.070 to 0.100 (95%)" in shown
+    assert "9% (7% to 10%) (95%)" in shown
     total = json.loads(said("model", run, "--json").stdout)["sum_over_columns"]
     assert total["intercept"] == -7.0
     assert total["terms"][1] == {

@@ -19,6 +19,7 @@ from referee.cli import app
 from referee.protocols.base import Outcome
 from referee.protocols.subsample_test_reweigh import RoundsPlan, run_rounds
 from referee.runs.results import result_document
+from referee.runs.verdict import ENDED
 from referee.view import audited, show
 from referee.view.diagrams import mermaid, page
 from referee.view.pages import report as page_of
@@ -48,7 +49,7 @@ def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
     result = json.loads((folder / "result.json").read_text())
     for words in (
         *("ball: A ball", "(seed 3)", "round 1: loss on T", "baseline curator-only", "people labelled -1"),
-        *(result["truth"]["reading"], f"{result['status']}: ", "each person of the curator has", "epsilon = 60"),
+        *(result["truth"]["reading"], f"{ENDED[result['status']]}: ", "each person of the curator has", "epsilon = 60"),
         *("is enough to undo the noise", "run folder", "referee audit"),
     ):
         assert words in output
@@ -175,7 +176,7 @@ def test_rounds_of_one_digit_are_said_and_the_last(tmp_path, capsys, monkeypatch
                 on_progress(f"round {number}", numbers(number))
         said = [line for line in capsys.readouterr().err.splitlines() if "round " in line]
         assert len(said) == count or terminal
-        assert "0.2500" in "".join(said)
+        assert "25% (24% to 26%)" in "".join(said)
         assert terminal or "since round 900" in said[-1]
 
 
@@ -207,7 +208,7 @@ def test_the_time_left_is_that_of_all_remaining_rounds_at_the_pace_so_far_and_th
         pace("round", numbers(number))
     pace.flush()  # a run that halts early
     assert ["left" in more for more in said[-2:]] == [True, False]
-    for value, words in ((0.2, "down by 0.0500"), (0.3, "up by 0.0500"), (0.245, "level within the intervals")):
+    for value, words in ((0.2, "down by 5 points"), (0.3, "up by 5 points"), (0.245, "level within the intervals")):
         outlook = Outlook(lambda: 0.0)
         outlook.after(numbers(1))
         assert outlook.after(numbers(2, value=value)).startswith(f"{words} since round 1")
@@ -246,13 +247,13 @@ def test_progress_result_and_report_all_say_so(found, tmp_path, capsys, monkeypa
     rounds = {"round": 1.0, "rounds": 3.0, "asked": 10.0, **{key: found[key] for key in ("value", "low", "high")}}
     with show.live(bench.chosen, 5, tmp_path, quiet=False) as on_progress:
         on_progress("round 1", rounds)
-    show.result(result, simulated=True)
+    show.result(bench.chosen, result)
     final, live = capsys.readouterr()
     page = page_of([run_view(bench.chosen, result, [rounds])])
     judged = judged_in_words({"estimate": found, "asked": 1_234})
     assert judged.endswith(", 1,234 agents")
     for told in (live, final, page, judged):
-        assert (FEW in told, "0.0340" in told) == (found is LUCKY, found is CLEAR)
+        assert (FEW in told, "3.4% (2% to 5%)" in told) == (found is LUCKY, found is CLEAR)
     # Of halting a report speaks only where the run may halt.
     for protocol, halting in (("subsample-test-reweigh", True), ("learn-and-test", False)):
         chosen = tiny(f"protocol={protocol}", "mode=realizable")

@@ -10,6 +10,7 @@ from common.log.transcript import SignedEntry
 from common.net.messages import Configuration
 from common.statistics.evidence import gather
 from deploy.remote import operating
+from referee.runs.percents import estimate_or_vague
 from referee.runs.results import rounds_of
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
@@ -46,8 +47,8 @@ class Said:
 
     def runs(self):
         self._said("runs")
-        line = {"run": "run", "scenario": "ball", "status": "running", "waits_for": self.waits_for}
-        return [{**line, "run": "old", "status": "done", "waits_for": ""}, line]
+        line = {"run": "run", "scenario": "ball", "status": "running", "waits_for": self.waits_for, "verdict": ""}
+        return [{**line, "run": "old", "status": "done", "waits_for": "", "verdict": "The model is better"}, line]
 
     def state(self, run, after):
         self._said("state", after)
@@ -106,7 +107,7 @@ def test_a_run_that_goes_on_shows_its_rounds_agents_and_budgets(live, said, cloc
     said.rounds = numbered(3)
     page = live.page("/referee/run")
     for words in (
-        *("Round 3 of at most", "0.2000, in 0.1500 to 0.2500", "3 declined: policy 3", "197 have not answered (yet)"),
+        *("Round 3 of at most", "20% (15% to 25%)", "3 declined: policy 3", "197 have not answered (yet)"),
         *("900 of 6,000", "differential privacy"),
     ):
         assert words in page
@@ -175,7 +176,7 @@ def test_an_ended_run_shows_its_result_and_is_asked_about_no_more(live, said, cl
     page, asked = live.page("/referee/run"), len(said.asked)
     assert "data-ended" in page
     assert "Cancel this run" not in page
-    assert all(f"{numbers['low']:.4f}" in page for numbers in said.result["rounds"])
+    assert all(estimate_or_vague(numbers) in page for numbers in said.result["rounds"])
     clock.wait(60.0)
     live.page("/referee/run")
     assert len(said.asked) == asked

@@ -1,0 +1,67 @@
+"""Numbers about people as they are printed: shares in per cent, and the ends of intervals rounded outward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from referee.protocols.base import VAGUE
+
+FEW, MANY = 0.01, 0.1
+"""Intervals narrower than the one have two decimals, those wider than the other none."""
+_OTHER = 4  # decimals of what is no share of people
+
+
+def share(value: float, *, up: bool | None = None, places: int = 1) -> str:
+    """Return a share in per cent; ``up`` rounds up, or down where it is False, else to the nearest."""
+    return f"{_rounded(100.0 * value, up, places)}%"
+
+
+def _rounded(value: float, up: bool | None, places: int) -> str:
+    scaled = value * 10**places
+    # What floating point adds to a decimal such as 0.16 is no reason to round it outward.
+    near = round(scaled)
+    if up is not None and abs(scaled - near) > 1e-9 * max(1.0, abs(scaled)):
+        near = math.ceil(scaled) if up else math.floor(scaled)
+    return f"{near / 10**places:.10g}"
+
+
+def places_of(low: float, high: float) -> int:
+    """Return how many decimals of a per cent an interval's numbers are worth."""
+    return 2 if high - low < FEW else 0 if high - low > MANY else 1
+
+
+def ends(low: float, high: float, *, per_cent: bool = True) -> str:
+    """Return an interval in words, its ends rounded outward; not ``per_cent``: of numbers that are no shares."""
+    if not per_cent:
+        return f"{_rounded(low, False, _OTHER)} to {_rounded(high, True, _OTHER)}"
+    places = places_of(low, high)
+    return f"{share(low, up=False, places=places)} to {share(high, up=True, places=places)}"
+
+
+def estimate(found: Mapping[str, float], *, per_cent: bool = True) -> str:
+    """Return an estimate (value, low, high) in words."""
+    low, high = found["low"], found["high"]
+    middle = share(found["value"], places=places_of(low, high)) if per_cent else _rounded(found["value"], None, _OTHER)
+    return f"{middle} ({ends(low, high, per_cent=per_cent)})"
+
+
+def estimate_or_vague(found: Mapping[str, float], *, per_cent: bool = True) -> str:
+    """Return an estimate in words, without its middle where the interval is wider than :data:`VAGUE`."""
+    if found["high"] - found["low"] > VAGUE:
+        return f"{ends(found['low'], found['high'], per_cent=per_cent)}: too few agents answered about it to tell"
+    return estimate(found, per_cent=per_cent)
+
+
+def points(difference: float, *, up: bool, per_cent: bool = True) -> str:
+    """Return a difference of two losses, in points where they are shares, rounded as told."""
+    if not per_cent:
+        return _rounded(difference, up, _OTHER)
+    text = _rounded(100.0 * difference, up, 0 if abs(difference) >= MANY else 1)
+    return f"{text} point{'' if text in ('1', '-1') else 's'}"
+
+
+def about(count: float) -> str:
+    """Return a number of people in two digits, rounded up."""
+    unit = 10 ** max(0, math.floor(math.log10(max(count, 1.0))) - 1)
+    return f"{math.ceil(count / unit) * unit:,}"

@@ -1,0 +1,285 @@
+"""The verdict on a run: is its model better than what either side has alone, and by how much; one place says it.
+
+``yes`` and ``no`` are said of what an interval shows that holds together with all else that the run states, with
+confidence 1 - beta; ``probably`` of a one-sided interval at 95% that holds by itself, its number of answers fixed
+beforehand. Else it ``cannot be told``, and about how many agents would tell is said where that can be estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from common.core.plain import plain
+from common.local.hypotheses.hypothesis import HYPOTHESES
+from common.models.model import label_classes
+from common.scenario.scenario import Scenario
+from common.statistics.intervals import certainty
+from referee.protocols.base import VAGUE, level_of, tested_loss
+from referee.runs import percents
+
+Tone = Literal["good", "open", "bad"]
+"""``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
+Answer = Literal["yes", "probably", "cannot be told", "no"]
+QUESTION = "Is the model better than what either side has alone?"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run has shown.
+
+    Attributes:
+        title: A headline.
+        detail: How the run came to its end.
+        answer: To :data:`QUESTION`; None where the run's answer is no model, or there is none.
+        sentences: What is shown, in plain sentences.
+    """
+
+    title: str
+    detail: str
+    tone: Tone
+    answer: Answer | None = None
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.sentences) or f"{self.title}."
+
+    def document(self) -> dict[str, Any]:
+        """Return the verdict as a result's JSON document has it."""
+        question = {"question": QUESTION, "answer": self.answer} if self.answer else {}
+        return {"title": self.title, **question, "text": self.text}
+
+
+ENDED = {
+    "done": "ended with what was asked for",
+    "exhausted": "ended with all rounds or agents used",
+    "refused": "refused",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+"""How runs end, in words; the keys are the statuses of result documents."""
+LOSSES = {"zero-one": "share of the population that the answer labels wrongly"}
+"""How the axis of a loss is called; another loss goes by its name."""
+
+
+def per_cent(scenario: Scenario) -> bool:
+    """Tell whether the loss of a scenario is a share of people."""
+    return scenario.agents.loss in LOSSES
+
+
+def about_a_loss(result: Mapping[str, Any]) -> bool:
+    """Tell whether the agents estimated the loss of a hypothesis, and nothing else about a problem."""
+    judged = bool(result.get("truth")) and "correct" in result["truth"]
+    return not judged and (result["answer"] or {}).get("kind") in HYPOTHESES.names()
+
+
+def silent_in_words(result: Mapping[str, Any]) -> str:
+    """Say what those who were asked and did not answer could change; empty where everybody answered.
+
+    A result that another party wrote may have no such numbers: then it is stated that they are missing.
+    """
+    found, agents = result.get("silent"), result.get("agents") or {"asked": 0, "answered": 0}
+    if found is None:
+        count = agents["asked"] - agents["answered"]
+        if count <= 0 or result["answer"] is None:
+            return ""
+        return (
+            f"{count:,} of {agents['asked']:,} agents asked did not answer: `referee audit` says what they could change"
+        )
+    words = f"up to {found['missing']:.1%} of the agents asked about it did not answer"
+    could = found["estimate"]
+    if could is None:
+        return f"{words}: the answer is about those who did, and may be another one for all"
+    what = "loss" if about_a_loss(result) else "estimate"
+    where, left_out = _sure_ends(could), found["left_out"]
+    seen = "nothing is known" if left_out is None else f"it is {_sure_ends(left_out)}"
+    seen = f"; were answers left out because of what they say, {seen}"
+    if not found["matters"]:
+        return f"{words}: however they differ from those who did, the {what} is {where}{seen}"
+    gap = (
+        "" if found["gap"] is None else f", and exceed the best candidate's by {percents.points(found['gap'], up=True)}"
+    )
+    return f"{words}: were they to differ from those who did, the {what} could be {where}{gap}{seen}"
+
+
+def _sure_ends(found: Mapping[str, float]) -> str:
+    return f"{percents.ends(found['low'], found['high'])} with {certainty(found['confidence'])} confidence"
+
+
+def verdict(scenario: Scenario, result: Mapping[str, Any], labels: tuple[str, str] | None = None) -> Verdict:
+    """Say what a run has shown; ``labels`` are the negative and the positive one, if not those of the table.
+
+    Only what its intervals carry is stated as a fact, and about whom they are.
+
+    Where people who were asked did not answer, a loss is about all who were asked, and those who did not answer count
+    against it (:class:`referee.protocols.base.Silent`, ``left_out``); a comparison is about those who answered.
+    """
+    silent, names = silent_in_words(result), Names(scenario, labels)
+    detail = str(result["reason"]) + (f"; {silent}" if silent else "")
+    if result.get("comparison") and result["answer"] is not None:
+        return _compared(names, result, detail, bool(silent))
+    if not silent:
+        return _verdict(names, result, detail)
+    missing = result.get("silent") or {"left_out": None, "matters": True}
+    about_all = result["estimate"] and (missing["left_out"] or {**result["estimate"], "low": 0.0, "high": 1.0})
+    found = _verdict(names, {**result, "estimate": about_all}, detail, " among all who were asked")
+    if not missing["matters"] or found.tone == "bad":
+        return found
+    states_bound = not result.get("tasks") and about_all is not None and about_a_loss(result)
+    title = found.title if states_bound else f"{found.title}; it depends on those who did not answer"
+    return replace(found, tone="open", title=title)
+
+
+def _verdict(names: Names, result: Mapping[str, Any], detail: str, people: str = "") -> Verdict:
+    if result["answer"] is None:
+        status = str(result["status"])
+        return Verdict(f"No answer: the run {'was ' * (status in ('refused', 'cancelled'))}{status}", detail, "bad")
+    if result.get("tasks"):
+        count, done = len(result["tasks"]), sum(task["status"] == "done" for task in result["tasks"])
+        return Verdict(f"{done} of {count} tasks have what was asked for", detail, "good" if done == count else "open")
+    if result["estimate"] is None or not about_a_loss(result):
+        return Verdict("The run has an answer", detail, "good" if result["status"] == "done" else "open")
+    return _tested(names, result, detail, people)
+
+
+def _tested(names: Names, result: Mapping[str, Any], detail: str, people: str) -> Verdict:
+    """Return the verdict where agents told the loss of one model, and of nothing else."""
+    scenario = names.scenario
+    found, level, in_per_cent = result["estimate"], level_of(scenario), per_cent(scenario)
+    it, of = names.of(None, result["answer"]), f" of the population{people}" if in_per_cent else people
+    stated, sure = _errs(scenario, it, found, of), f"with {certainty(found['confidence'])} confidence"
+    bound = "" if level is None else percents.share(level) if in_per_cent else f"{level:g}"
+    first, title = f"{stated}, {sure}.", stated
+    tone: Tone = "good"
+    if level is not None and result["status"] == "done" and (not people or found["high"] < level):
+        title = f"{it} {_verb(scenario)} less than {bound}{of}"
+        first = (
+            f"A test shows {sure} that {_low(title)}. The estimate is {percents.estimate(found, per_cent=in_per_cent)}"
+        )
+        first += "." if found["high"] < level else _BEYOND
+    elif found["high"] - found["low"] > VAGUE:
+        title, tone = f"Too few agents answered to tell how good {_low(it)} is", "open"
+        first = (
+            f"{it} {_verb(scenario)} {percents.ends(found['low'], found['high'], per_cent=in_per_cent)}{of}, {sure}."
+        )
+    elif level is not None:
+        title, tone = f"{it} is not shown to be below {bound}: {stated.replace(it, 'it', 1)}", "open"
+        first = f"{stated}, {sure}; it is not shown to be below {bound}."
+    answer, words = _of_constants(result["answer"], found, in_per_cent)
+    return Verdict(title, detail, "open" if answer == "no" else tone, answer, (first, words))
+
+
+_BEYOND = (
+    ": that interval is two-sided and holds for all rounds together, so it may reach beyond a level that the one-sided "
+    "test has shown."
+)
+
+
+def _verb(scenario: Scenario) -> str:
+    return "errs on" if per_cent(scenario) else f"has a {tested_loss(scenario)} of"
+
+
+def _errs(scenario: Scenario, it: str, found: Mapping[str, float], of: str) -> str:
+    """Return "The model errs on 28% of the population (21% to 36%)", without a full stop."""
+    middle, _, rest = percents.estimate(found, per_cent=per_cent(scenario)).partition(" (")
+    return f"{it} {_verb(scenario)} {middle}{of} ({rest}"
+
+
+_OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}
+"""Kinds of hypotheses that are right or wrong about one of two labels."""
+
+
+def _of_constants(answer: Mapping[str, Any], found: Mapping[str, float], in_per_cent: bool) -> tuple[Answer, str]:
+    """Say what a model's loss alone tells of constants: of two labels the more frequent one errs on half at most."""
+    if answer["kind"] == "constant":
+        return "no", "The answer is a constant: it says the same of everybody."
+    if in_per_cent and answer["kind"] in _OF_TWO and found["low"] > 0.5:
+        return "no", "Saying the more frequent label to everybody errs on 50% at most, so the model is not better."
+    return "cannot be told", (
+        "Nothing was asked about saying the same to everybody, so this run cannot tell whether the model is better."
+    )
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the candidates of a run are called, with the labels of the scenario's own classes."""
+
+    scenario: Scenario
+    labels: tuple[str, str] | None = None
+
+    def of(self, name: str | None, hypothesis: Mapping[str, Any]) -> str:
+        """Return the subject of a sentence; ``name`` is a candidate's, None for a model that stands alone."""
+        if hypothesis.get("kind") == "constant":
+            return f"Saying {self.label(hypothesis.get('label'))} to everybody"
+        return "The curator's model alone" if name == "model" else "The model"
+
+    def label(self, value: Any) -> str:
+        table = self.scenario.target.table or self.scenario.source.table
+        labels = self.labels or (label_classes(table.label) if table and table.label else None)
+        if value not in (-1, 1) or labels is None:
+            return plain(f"{value:+d}" if isinstance(value, int) else str(value))
+        return f"'{plain(labels[value > 0])}'"
+
+
+def _low(subject: str) -> str:
+    return subject[:1].lower() + subject[1:]
+
+
+def _compared(names: Names, result: Mapping[str, Any], detail: str, some_silent: bool) -> Verdict:
+    """Return the verdict where agents judged two finalists: a model, and what one side has alone, its rival."""
+    found, finalists = result["comparison"], {str(of["name"]): of for of in result["candidates"]}
+    (name,) = finalists.keys() - {found["with"]}
+    sides = [(names.of(each, finalists[each]["hypothesis"]), finalists[each]) for each in (name, found["with"])]
+    (it, own), (rival, other) = sides
+    answer = _answer(found)
+    of = " of the population" * per_cent(names.scenario)
+    first = _errs(names.scenario, it, own["estimate"], of)
+    sentences = [f"Among those who answered: {_low(first)}." if some_silent else f"{first}."]
+    sentences.append(_errs(names.scenario, rival, other["estimate"], "") + ".")
+    sentences.append(_by_how_much(names, it, found, answer, result["agents"]["enrolled"]))
+    if result["answer"] == other["hypothesis"]:
+        sentences.append(f"So the answer is {_low(rival)}.")
+    title = {
+        "yes": f"{it} is better than {_low(rival)}",
+        "probably": f"{it} is probably better than {_low(rival)}",
+        "cannot be told": f"It cannot be told whether {_low(it)} is better than {_low(rival)}",
+        "no": f"{it} is not better than {_low(rival)}",
+    }[answer] + ", among those who answered" * some_silent
+    tone: Tone = "good" if answer == "yes" and not some_silent else "open"
+    return Verdict(title, detail, tone, answer, tuple(sentences))
+
+
+def _answer(found: Mapping[str, Any]) -> Answer:
+    if found["difference"]["high"] < 0.0:
+        return "yes"
+    if found["difference"]["low"] > 0.0:
+        return "no"
+    return "probably" if "probably" in found and found["probably"]["high"] < 0.0 else "cannot be told"
+
+
+def _by_how_much(names: Names, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int) -> str:
+    in_per_cent, difference = per_cent(names.scenario), found["difference"]
+
+    def points(value: float, *, up: bool) -> str:
+        return percents.points(value, up=up, per_cent=in_per_cent)
+
+    low, high, sure = difference["low"], difference["high"], f"with {certainty(difference['confidence'])} confidence"
+    if answer == "yes":
+        return f"{it} is better, by {points(-high, up=False)} to {points(-low, up=True)}, {sure}."
+    if answer == "no":
+        return f"{it} is worse, by {points(low, up=False)} to {points(high, up=True)}, {sure}."
+    more = (found["agents"] or 0) - enrolled
+    settle = f"; about {percents.about(more)} more agents would settle it" if more > 0 else ""
+    if answer == "probably":
+        return f"{it} is probably better: {_one_sided(found['probably'], points)}{settle}."
+    between = f"it errs on {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
+    if found["likely"]["high"] < 0.0:
+        between += f" ({_one_sided(found['likely'], points)})"
+    return f"Whether {_low(it)} is better cannot be told: {between}{settle}."
+
+
+def _one_sided(bound: Mapping[str, float], points: Callable[..., str]) -> str:
+    least = points(-bound["high"], up=False)
+    return f"by {least} or more, with {certainty(bound['confidence'])} confidence, one-sided, by itself"

@@ -1,0 +1,284 @@
+"""The verdict on a run: one answer to one question, no more than the intervals show, in the words of the scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.scenario import loading
+from common.scenario.scenario import Scenario
+from common.statistics.intervals import certainty
+from referee.runs.percents import about, ends, estimate_or_vague, points
+from referee.runs.verdict import QUESTION, verdict
+from tests.support import small, tiny
+
+ANSWER = {"kind": "linear", "weights": [1.0], "threshold": 0.0}
+RAISED = {**ANSWER, "threshold": 1.0}
+FOUND = {"value": 0.12, "low": 0.0801, "high": 0.1599, "confidence": 0.95}
+WIDE = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
+HALTED = ("mode=realizable", "alpha=0.08", "accuracy.halt_below=2")
+AGNOSTIC = ("mode=agnostic",)
+UNASKED = " Nothing was asked about saying the same to everybody, so this run cannot tell whether the model is better."
+
+
+def result(**given: Any) -> dict[str, Any]:
+    return {"status": "done", "reason": "why", "answer": ANSWER, "estimate": FOUND, "truth": None, **given}
+
+
+def estimate(value: float, low: float, high: float, confidence: float = 0.95) -> dict[str, float]:
+    return {"value": value, "low": low, "high": high, "confidence": confidence}
+
+
+def constant(label: int) -> dict[str, Any]:
+    return {"kind": "constant", "label": label}
+
+
+SAID_NO, SAID_YES = estimate(0.35, 0.31, 0.39), estimate(0.65, 0.61, 0.69)
+TAUGHT = ("model, recalibrated", RAISED, estimate(0.28, 0.21, 0.36))
+
+
+def compared(
+    low: float,
+    high: float,
+    probably: float = 0.3,
+    *,
+    likely: float = 0.2,
+    agents: int | None = None,
+    rival: tuple[str, dict[str, Any], dict[str, float]] = ("constant -1", constant(-1), SAID_NO),
+    model: tuple[str, dict[str, Any], dict[str, float]] = TAUGHT,
+    **given: Any,
+) -> dict[str, Any]:
+    """Return the result of a portfolio that judged a model and its rival."""
+    one_sided = {
+        name: {"low": -1.0, "high": bound, "confidence": confidence}
+        for name, bound, confidence in (("probably", probably, 0.95), ("likely", likely, 0.75))
+    }
+    comparison = {"with": rival[0], "difference": estimate(-0.07, low, high), **one_sided, "agents": agents}
+    tried = [{"name": of[0], "hypothesis": of[1], "estimate": of[2], "asked": 900} for of in (model, rival)]
+    answer = rival if low > 0.0 else model
+    counts = {"enrolled": 20_272, "asked": 15_405, "answered": 15_405}
+    return result(
+        answer=answer[1],
+        estimate=answer[2],
+        candidates=tried,
+        comparison=comparison,
+        agents=counts,
+        **{"gap": 0.2} | given,
+    )
+
+
+def own() -> Scenario:
+    """A scenario of a table, whose label is yes or no."""
+    return loading.load("adult")
+
+
+def test_a_model_is_compared_with_the_best_of_what_either_side_has_alone():
+    first = (
+        "The model errs on 28% of the population (21% to 36%). Saying '<=50K' to everybody errs on 35% (31% to 39%)."
+    )
+    for document, answer, tone, title, last in (
+        (
+            compared(-0.16, -0.01, -0.03, agents=9_000),
+            *("yes", "good", "The model is better than saying '<=50K' to everybody"),
+            "The model is better, by 1 point to 16 points, with 95% confidence.",
+        ),
+        (
+            compared(-0.16, 0.02, -0.011, agents=26_100),
+            *("probably", "open", "The model is probably better than saying '<=50K' to everybody"),
+            "The model is probably better: by 1.1 points or more, with 95% confidence, one-sided, by itself; about "
+            "5,900 more agents would settle it.",
+        ),
+        (
+            compared(-0.16, 0.05, 0.01, agents=41_000),
+            *(
+                "cannot be told",
+                "open",
+                "It cannot be told whether the model is better than saying '<=50K' to everybody",
+            ),
+            "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% "
+            "confidence; about 21,000 more agents would settle it.",
+        ),
+        (
+            compared(-0.16, 0.05, 0.01, likely=-0.02),
+            *(
+                "cannot be told",
+                "open",
+                "It cannot be told whether the model is better than saying '<=50K' to everybody",
+            ),
+            "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% "
+            "confidence (by 2 points or more, with 75% confidence, one-sided, by itself).",
+        ),
+        (
+            compared(0.02, 0.05),
+            *("no", "open", "The model is not better than saying '<=50K' to everybody"),
+            "The model is worse, by 2 points to 5 points, with 95% confidence. So the answer is saying '<=50K' to "
+            "everybody.",
+        ),
+    ):
+        found = verdict(own(), document)
+        assert (found.answer, found.tone, found.title) == (answer, tone, title)
+        assert found.text == f"{first} {last}"
+        assert found.document() == {"title": title, "question": QUESTION, "answer": answer, "text": found.text}
+
+
+def test_a_constant_is_named_with_the_label_of_the_scenario_or_of_who_fits():
+    both = {"rival": ("constant +1", constant(1), SAID_YES)}
+    assert "saying '>50K' to everybody" in verdict(own(), compared(-0.2, 0.1, **both)).title
+    assert "saying +1 to everybody" in verdict(small("portfolio"), compared(-0.2, 0.1, **both)).title
+    assert "saying 'leaves' to everybody" in verdict(own(), compared(-0.2, 0.1, **both), ("stays", "leaves")).title
+
+
+def test_the_curator_s_own_model_is_called_so():
+    alone = ("model", ANSWER, estimate(0.4, 0.3, 0.5))
+    found = verdict(own(), compared(-0.2, -0.1, model=alone))
+    assert found.title == "The curator's model alone is better than saying '<=50K' to everybody"
+    found = verdict(own(), compared(-0.2, -0.1, rival=alone))
+    assert found.title == "The model is better than the curator's model alone"
+    found = verdict(own(), compared(0.1, 0.2, rival=alone))
+    assert found.text.endswith("So the answer is the curator's model alone.")
+
+
+def test_one_model_that_was_tested_says_its_loss_and_that_nothing_was_asked_about_constants():
+    for scenario, document, title, tone, text in (
+        (
+            HALTED,
+            {},
+            "The model errs on less than 16% of the population",
+            "good",
+            "A test shows with 95% confidence that the model errs on less than 16% of the population. The estimate is "
+            "12% (8% to 16%)." + UNASKED,
+        ),
+        (
+            AGNOSTIC,
+            {},
+            "The model errs on 12% of the population (8% to 16%)",
+            "good",
+            "The model errs on 12% of the population (8% to 16%), with 95% confidence." + UNASKED,
+        ),
+        (
+            AGNOSTIC,
+            {"estimate": WIDE},
+            "Too few agents answered to tell how good the model is",
+            "open",
+            "The model errs on 0% to 40% of the population, with 95% confidence." + UNASKED,
+        ),
+        (
+            ("mode=realizable", "alpha=0.05", "accuracy.halt_below=2"),
+            {"status": "exhausted"},
+            "The model is not shown to be below 10%: it errs on 12% of the population (8% to 16%)",
+            "open",
+            "The model errs on 12% of the population (8% to 16%), with 95% confidence; it is not shown to be below 10%."
+            + UNASKED,
+        ),
+        ((), {"status": "failed", "answer": None, "estimate": None}, "No answer: the run failed", "bad", ""),
+        ((), {"status": "refused", "answer": None, "estimate": None}, "No answer: the run was refused", "bad", ""),
+        (
+            (),
+            {"tasks": [{"status": "done"}, {"status": "exhausted"}]},
+            "1 of 2 tasks have what was asked for",
+            "open",
+            "",
+        ),
+    ):
+        found = verdict(tiny(*scenario), result(**document))
+        assert (found.title, found.tone, found.detail) == (title, tone, "why")
+        assert found.text == (text or f"{title}.")
+        assert found.answer == ("cannot be told" if text else None)
+
+
+def test_a_level_that_a_one_sided_test_shows_may_lie_within_the_two_sided_interval_and_it_is_said_why():
+    found = verdict(tiny(*HALTED), result(estimate=estimate(0.12, 0.09, 0.164)))
+    assert found.title == "The model errs on less than 16% of the population"
+    assert "12% (9% to 16.4%): that interval is two-sided and holds for all rounds together" in found.text
+
+
+def test_a_model_that_errs_on_more_than_half_is_worse_than_the_better_constant():
+    found = verdict(tiny(*AGNOSTIC), result(estimate=estimate(0.56, 0.51, 0.61)))
+    assert (found.answer, found.tone) == ("no", "open")
+    assert found.text.endswith("to everybody errs on 50% at most, so the model is not better.")
+    many = {"kind": "argmax", "scores": []}  # of several classes the most frequent one may err on more
+    assert verdict(tiny(*AGNOSTIC), result(answer=many, estimate=estimate(0.56, 0.51, 0.61))).answer == "cannot be told"
+    assert verdict(tiny(*AGNOSTIC), result(answer=constant(1))).answer == "no"
+
+
+def test_a_loss_that_is_no_share_of_people_is_a_number():
+    found = verdict(tiny(*AGNOSTIC, "agents.loss=hinge", "agents.reweigh=mistakes"), result())
+    assert found.title == "The model has a hinge loss of 0.12 (0.0801 to 0.1599)"
+    assert "%" not in found.title
+
+
+def test_where_nobody_says_what_the_silent_could_change_that_is_said():
+    agents = {"enrolled": 600, "asked": 600, "answered": 540}  # without a word of the silent, which are some
+    found = verdict(tiny(*HALTED), result(agents=agents))
+    assert found.detail == "why; 60 of 600 agents asked did not answer: `referee audit` says what they could change"
+    assert found.tone == "open"
+    assert verdict(tiny(*HALTED), result(agents={**agents, "answered": 600})).detail == "why"
+
+
+SILENT = {"missing": 0.71, "most": 0.73, "gap": None, "matters": True,
+          "estimate": {"value": 0.12, "low": 0.0216, "high": 0.77317, "confidence": 0.9},
+          "left_out": {"value": 0.12, "low": 0.0, "high": 0.8811, "confidence": 0.95}}  # fmt: skip
+
+
+def test_a_loss_where_some_are_silent_is_about_all_who_were_asked_and_counts_them_against_it():
+    few = {**SILENT, "matters": False}
+    few["estimate"] = few["left_out"] = {**SILENT["estimate"], "high": 0.155, "confidence": 0.9}
+    some = {**few, "matters": True, "left_out": {**SILENT["estimate"], "low": 0.05, "high": 0.161}}
+    words = "up to 71.0% of the agents asked about it did not answer"
+    could = f"why; {words}: were they to differ from those who did, the loss could be 2% to 78% with 90%"
+    asked, vague = (
+        " of the population among all who were asked",
+        "Too few agents answered to tell how good the model is",
+    )
+    between = f"it errs on 12%{asked} (5% to 17%)"
+    for scenario, silent, title, tone, detail, text in (
+        (HALTED, SILENT, vague, "open", could, f"errs on 0% to 89%{asked}, with 95%"),
+        (AGNOSTIC, SILENT, vague, "open", "were answers left out because of what they say, it is 0% to 89%", ""),
+        (AGNOSTIC, {**SILENT, "gap": 0.8}, vague, "open", "and exceed the best candidate's by 80 points; were", ""),
+        (HALTED, few, f"The model errs on less than 16%{asked}", "good", "the loss is 2% to 16% with 90%", "with 90%"),
+        (HALTED, some, f"The model is not shown to be below 16%: {between}", "open", "", "with 90% confidence"),
+        (AGNOSTIC, {**some, "matters": False}, between.replace("it", "The model", 1), "good", "", "with 90%"),
+        (HALTED, {**SILENT, "left_out": None}, vague, "open", "what they say, nothing is known", "0% to 100%"),
+    ):
+        found = verdict(tiny(*scenario), result(silent=silent))
+        assert (found.title, found.tone) == (title, tone)
+        assert detail in found.detail
+        assert text in found.text
+    problem = verdict(tiny(), result(estimate=None, silent={**SILENT, "estimate": None}))
+    assert problem.detail == f"why; {words}: the answer is about those who did, and may be another one for all"
+    assert (problem.title, problem.tone) == ("The run has an answer; it depends on those who did not answer", "open")
+
+
+def test_a_comparison_where_some_are_silent_is_about_those_who_answered_and_never_green():
+    found = verdict(own(), compared(-0.16, -0.01, silent={**SILENT, "gap": 0.3}))
+    assert (found.answer, found.tone) == ("yes", "open")
+    assert found.title == "The model is better than saying '<=50K' to everybody, among those who answered"
+    assert found.text.startswith("Among those who answered: the model errs on 28% of the population")
+
+
+def test_no_confidence_is_rounded_up():
+    for confidence, words in (
+        (0.95, "95%"),
+        (0.999, "99.9%"),
+        (0.9999999, "99.99%"),
+        (0.5, "50%"),
+        (0.99996, "99.99%"),
+    ):
+        assert certainty(confidence) == words
+        found = verdict(tiny(*AGNOSTIC), result(estimate={**FOUND, "confidence": confidence}))
+        assert f"with {words} confidence" in found.text
+
+
+def test_numbers_are_rounded_outward_to_as_many_places_as_an_interval_is_worth():
+    assert [ends(*pair) for pair in ((0.2049, 0.3601), (0.201, 0.2511), (0.2011, 0.20789))] == [
+        "20% to 37%",
+        "20.1% to 25.2%",
+        "20.11% to 20.79%",
+    ]
+    assert estimate_or_vague(WIDE) == "0% to 40%: too few agents answered about it to tell"
+    assert estimate_or_vague(FOUND, per_cent=False) == "0.12 (0.0801 to 0.1599)"
+    assert [points(0.0101, up=True), points(0.01, up=True), points(0.301, up=False)] == [
+        "1.1 points",
+        "1 point",
+        "30 points",
+    ]
+    assert [about(count) for count in (5, 5_828, 41_000, 1_234_567)] == ["5", "5,900", "41,000", "1,300,000"]
