@@ -227,12 +227,7 @@ METHODS: dict[str, Method] = {
         "subsample-test-reweigh",
         {"curator": {"rounds": 4, "kappa": 0.25, "eta": 0.5, "learner": STEPS}},
     ),
-    "portfolio": Served("models, their repairs and constants, judged by agents", "portfolio"),
-    "portfolio-raking": Served(
-        "the same, of volunteers raked to the agents' labels",
-        "portfolio",
-        {"portfolio": {"raking": True}, "curator": {"learner": STEPS}},
-    ),
+    "portfolio": Served("a model that agents teach, judged beside what either side has alone", "portfolio"),
     "private-optimum": Served(
         "the curator's learner and budget, on as many people of T", "learn-and-test", _ONE_MODEL, _of_target
     ),
@@ -242,7 +237,7 @@ METHODS: dict[str, Method] = {
 }
 """By name, in the order of the tables."""
 
-SERVICES = ("portfolio", "portfolio-raking")
+SERVICES = ("portfolio",)
 """The hybrid answers: those that must not be worse than one side alone."""
 ALONE = ("constant", "curator-alone", "agents-alone")
 """What there is without a hybrid."""

@@ -92,7 +92,7 @@ about people of another year.
 * `constant` knows which label is more frequent among the judges. No private answer knows that for sure, so it is a
   little too good.
 * One model is learned by the `discriminant` ([learners](learners.md)): by `curator-alone`, `portfolio` and
-  `private-optimum` alike. Where the sample is reweighed (`str`, `portfolio-raking`) it is gradient steps.
+  `private-optimum` alike. Where the sample is reweighed (`str`) it is gradient steps.
   `referee init` and `TransferClassifier` take `sgd` where no learner is named: about that this page says nothing.
 * The four rounds of `str` are a choice. The theorem plans 122 for alpha = .2 and 459 for .1 (chi^2 + 1 = 3), which
   share one budget. At epsilon = 1 and alpha = .2 the losses are 34.2 (`adult-volunteers`; 23.6 with four rounds on the

@@ -10,7 +10,7 @@ from benchmarks.real.running import Row
 
 PANELS = {
     "one side alone": ("constant", "curator-alone", "agents-alone"),
-    "both sides": ("str", "portfolio", "portfolio-raking", "private-optimum"),
+    "both sides": ("str", "portfolio", "private-optimum"),
     "without privacy": ("balance", "balance-propensity", "optimum"),
 }
 

@@ -111,7 +111,6 @@ ROWS = [
     row("agents-alone", refused="too few agents"),
     row("private-optimum", 0.1, 0.14, n=3_000),
     row("portfolio", 0.15, 0.15, gap=0.07, chosen={"model": 2}),
-    row("portfolio-raking", 0.25, 0.25, gap=0.01, chosen={"model": 1, "constant -1": 1}),
 ]
 
 
