@@ -24,6 +24,7 @@ from typing import Any
 
 from scipy.stats import binomtest
 
+from benchmarks.figures.store import ORIGIN, origin
 from common.numerics.randomness import subseed
 from common.protocols.base import demands_of
 from common.scenario import loading
@@ -84,7 +85,7 @@ def measure(names: list[str], repetitions: int, workers: int) -> None:
         pending = [pool.submit(run, *what) for what in wanted]
         for number, found in enumerate(as_completed(pending), start=1):
             with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(found.result()) + "\n")
+                file.write(json.dumps({**found.result(), ORIGIN: origin()}) + "\n")
             print(f"\r{number} of {len(pending)} runs", end="", file=sys.stderr, flush=True)
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures.base import Measured, Procedure
 from common.core.errors import BadData, BadInput
+from common.core.machine import processors
+from common.core.version import release
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,39 @@ class Row:
     procedure: Procedure = "tandem"
 
 
+ORIGIN = "origin"
+"""The key of what :func:`origin` says in each row; rows that are older than it have none."""
+
+
+@cache
+def origin() -> dict[str, str]:
+    """Return what measures here: Tandem's version, the commit (with "changed" if files differ from it), the machine."""
+    model = next((line.partition(":")[2] for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
+    changed = _git("status", "--porcelain", "--", ":(top)*.py")
+    return {
+        "version": release() or "not installed",
+        "commit": _git("rev-parse", "HEAD") + (", changed" if changed else ""),
+        "machine": f"{processors()} cores, {model.strip() or platform.processor() or platform.machine()}",
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _git(*arguments: str) -> str:
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    done = subprocess.run([git, *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
 class JsonLines:
-    """A file of JSON objects, one a line.
+    """A file of JSON objects, one a line; each that is appended gets :data:`ORIGIN`.
 
     Args:
         path: Created with the first line.
@@ -81,7 +118,8 @@ class JsonLines:
             os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
 
             def append(value: dict[str, Any]) -> None:
-                file.write(json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n")
+                row = {**value, ORIGIN: origin()}
+                file.write(json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
 
@@ -108,7 +146,7 @@ class ResultFile:
         found = []
         for number, value in enumerate(self._lines.values(), start=1):
             try:
-                found.append(Row(**value))
+                found.append(Row(**{key: item for key, item in value.items() if key != ORIGIN}))
             except TypeError:
                 raise self._lines.flaw(number) from None
         return found

@@ -24,6 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.figures.store import ORIGIN, origin
 from benchmarks.mutants.reach import Imports
 from benchmarks.mutants.running import Trees
 from benchmarks.mutants.sampling import Mutant, chosen, equivalents, every_mutant
@@ -92,7 +93,7 @@ def run(mutants: list[Mutant], output: Path, told: Callable[[str], None], *, tru
             try:
                 for number, done in enumerate(as_completed(waiting), start=1):
                     row = done.result()
-                    file.write(json.dumps(row) + "\n")
+                    file.write(json.dumps({**row, ORIGIN: origin()}) + "\n")
                     file.flush()
                     told(f"{number}/{len(mutants)} {row['outcome']} in {row['seconds']:.0f} s: {waiting[done]}")
             except BaseException:

@@ -9,7 +9,8 @@ the mean 0/1 loss on the judges with a 95% interval over splits. The people are 
 
 Rows are kept in FILE, one JSON object a line, as soon as each is there. What is there with the same people, splits and
 settings is not measured again, so the same command goes on where it was stopped; after a change of code --again
-measures it anew, and the last row counts. --page writes the page from FILE and measures nothing.
+measures it anew, and the last row counts. --page writes the page from FILE, if the present code reproduces its rows:
+settings of all, and the first split of those at epsilon 1, which takes some minutes. Exit status 1 if it does not.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from pathlib import Path
 
 from benchmarks.figures.store import JsonLines
 from benchmarks.real.methods import METHODS
-from benchmarks.real.page import write
+from benchmarks.real.page import largest, write
+from benchmarks.real.provenance import unlike
 from benchmarks.real.running import Row, Task, key, measure, opened
 from benchmarks.real.shifts import SHIFTS
 from common.core.errors import TandemError
@@ -88,7 +90,12 @@ def main(arguments: list[str] | None = None) -> int:
     file = JsonLines(given.output)
     try:
         if given.page is not None:
-            write(latest(file.values()), given.page, given.pictures)
+            rows = latest(file.values())
+            wrong = unlike(largest(rows), given.data, given.jobs)
+            if wrong:
+                print(*wrong, f"{len(wrong)} rows: measure them anew with --again; no page is written", sep="\n")
+                return 1
+            write(rows, given.page, given.pictures)
             return 0
         missing, wanted = tasks(given, file.values())
         with file.appending() as append:

@@ -7,14 +7,14 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.figures.store import ORIGIN
 from benchmarks.real.methods import METHODS, SERVICES
 from benchmarks.real.pictures import draw
+from benchmarks.real.provenance import DEMANDED
 from benchmarks.real.running import Row
 from benchmarks.real.shifts import SHIFTS, Shift
 from benchmarks.real.verdicts import CLOSED, DISTANCE, Relation, Verdict, verdict
 
-DEMANDED = 1.0
-"""The epsilon of both sides at which the demands are judged."""
 LARGE, FEW = 0.05, 5_000
 """From when label shares are called different, and until when agents are called few."""
 
@@ -55,6 +55,7 @@ def text(rows: list[Row], pictures: str) -> str:
             distance=_points(DISTANCE),
             closed=f"{CLOSED:.0%}",
         ),
+        _measured(shown),
         _expect(shown),
         *(_demands(shown, method) for method in SERVICES),
         *(_table(shown, epsilon) for epsilon in sorted({row["epsilon"] for row in shown})),
@@ -70,7 +71,9 @@ _OPENING = """# Real shifts: what to expect for data like yours
 People come with volunteers and a population that differs from them. This page shows what each way to an answer was
 worth where records are real: the loss on the population, from {splits} splits of each data set. It is written from
 `benchmarks/results/real.jsonl` by the second of these commands; the first one measures what is missing there (half
-an hour on two cores), and goes on where it was stopped; after a change of code `--again` measures what is there anew:
+an hour on two cores), and goes on where it was stopped; after a change of code `--again` measures what is there anew.
+The second one writes no page from rows that the present code does not reproduce: it must give all settings, and at
+epsilon = 1 the loss on each first split, which it measures again (some minutes):
 
     python -m benchmarks.real
     python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real
@@ -113,6 +116,13 @@ about people of another year.
 * The protocols run by the parties' own code, without messages and ledgers; the people are public data, so nobody's
   budget is spent.
 """
+
+
+def _measured(rows: list[Row]) -> str:
+    """Return which code and machines measured the rows, as far as these say so."""
+    found = sorted({tuple(row[ORIGIN].values()) for row in rows if ORIGIN in row})
+    lines = [f"* Tandem {version}, commit `{of[:12]}`{of[40:]}, {machine}." for version, of, machine in found]
+    return "\n".join(["Measured by\n", *lines, ""]) if lines else ""
 
 
 def _people(rows: list[Row]) -> str:

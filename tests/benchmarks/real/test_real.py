@@ -15,6 +15,7 @@ from benchmarks.real import balance
 from benchmarks.real.balance import DESIGN_EFFECT, Margins, design_effect, odds, raked
 from benchmarks.real.methods import METHODS, Split, logistic
 from benchmarks.real.page import text
+from benchmarks.real.provenance import unlike
 from benchmarks.real.running import Row, Task, interval, plan, run, split
 from benchmarks.real.shifts import SHIFTS, Shift, by_name, load, rows, table
 from benchmarks.real.verdicts import verdict
@@ -224,6 +225,36 @@ def test_the_command_goes_on_where_it_was_stopped(
     for more, lines in ((["--splits", "1"], 6), (["--again"], 9)):
         assert command.main(asked(data, output, *more)) == 0
         assert output.read_bytes().count(b"\n") == lines
+
+
+def test_a_page_is_written_from_rows_that_the_present_code_reproduces_and_from_no_others(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, page = tmp_path / "real.jsonl", tmp_path / "real.md"
+    where = ["--data", str(data), "--output", str(output), "--jobs", "1"]
+    one = ["--shift", "wind-seasons", "--epsilon", "1", "--splits", "2", "--method", "curator-alone"]
+    assert command.main([*one, *where]) == 0
+    row = json.loads(output.read_text())
+    assert {"version", "commit", "machine"} == set(row["origin"])
+    assert all(row["origin"].values())
+    to_page = ["--page", str(page), "--pictures", str(tmp_path / "drawn")]
+    assert command.main([*to_page, *where]) == 0
+    assert f"commit `{row['origin']['commit'][:12]}`" in page.read_text()
+    of_old_code = {key: value for key, value in row.items() if key != "origin"}
+    others = [{"losses": [0.123, row["losses"][1]]}, {"settings": "0123456789abcdef"}, {"shift": "wine-red"}]
+    found = unlike([row, of_old_code, *(row | changed for changed in others)], data, 1)
+    assert [one.partition(": ")[2].partition(str(data))[0] for one in found] == [
+        "its people or settings are others today",
+        f"the first split gives {row['losses'][0]}, the row has 0.123",
+        "the row does not say which version measured it",
+        "there is no ",
+    ]
+    output.write_text(json.dumps(of_old_code) + "\n")
+    page.unlink()
+    capsys.readouterr()
+    assert command.main([*to_page, *where]) == 1
+    assert not page.exists()
+    assert "1 rows: measure them anew" in capsys.readouterr().out
 
 
 def test_what_cannot_help_is_refused_in_words_before_anybody_is_asked(
