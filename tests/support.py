@@ -277,7 +277,7 @@ def operated(folder: Path, curator: Curator) -> Iterator[tuple[Referee, str, Rem
         runner = Runner(referee)
         runner.start()
         opened.callback(runner.stop)
-        address = opened.enter_context(served(referee_app(referee, runner)))
+        address = opened.enter_context(served(referee_app(referee, runner), Limits(2500)))
         yield referee, address, opened.enter_context(closing(Remote(address, TOKEN, patience=600)))
 
 

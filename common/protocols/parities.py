@@ -21,6 +21,7 @@ from common.data.distributions.parities import (
 from common.learners.rules import OpenParity
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.frequency import HadamardResponse
+from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import ItemQuery
 from common.numerics.randomness import subseed
 from common.privacy.rounding import down
@@ -204,6 +205,20 @@ DEMANDS.register("one-of-many-parities")(
 JUDGED = 1 << 17  # fresh people on whom an answer is judged
 
 
+def surveyed(truth: float, alpha: float, beta: float) -> int:
+    """Return how many bits, true so often, give a share to alpha/4 with probability 1 - beta/4 (Hoeffding)."""
+    return math.ceil(math.log(8.0 / beta) * (1.0 / (2.0 * truth - 1.0)) ** 2 / (2.0 * (alpha / 4.0) ** 2))
+
+
+def searched(mechanism: BitMechanism, bits: int, alpha: float, beta: float) -> int:
+    """Return how many agents at most a search for a quantile asks, to alpha/4 with probability 1 - beta/4.
+
+    ``bits`` verdicts and four more, each at its worst.
+    """
+    levels = 0.5 - alpha / 4.0, 0.5 + alpha / 4.0
+    return (bits + 4) * evidence.worst_case(mechanism, *levels, beta / (4.0 * bits))
+
+
 class Both(Value):
     """The answer: the features of x that the parity sums up (None: nobody said), and t: Thr(y) = 1 iff y >= t."""
 
@@ -232,10 +247,6 @@ class ParityAndThreshold(Problem):
     def cuts(self, alpha: float) -> int:
         return math.ceil(4.0 / alpha)
 
-    def surveyed(self, truth: float, alpha: float, beta: float) -> int:
-        """Return how many agents, who tell the truth so often, say whether they are above the threshold."""
-        return math.ceil(math.log(8.0 / beta) * (1.0 / (2.0 * truth - 1.0)) ** 2 / (2.0 * (alpha / 4.0) ** 2))
-
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         found = Both.parse(answer)
         if not isinstance(people, ParityAndThresholdPeople):
@@ -258,12 +269,10 @@ class ParityAndThreshold(Problem):
         parity = parity_figures(inputs, self.c, inputs.beta / 2.0)
         if not self.interactive:
             return {**parity, "agents": self._at_once(inputs)}
-        mechanism = as_bits(inputs.mechanism)
-        beta, tolerance = inputs.beta, inputs.alpha / 4.0
+        mechanism, sizes = as_bits(inputs.mechanism), (inputs.alpha, inputs.beta)
 
         def answers() -> int:
-            verdict = evidence.worst_case(mechanism, 0.5 - tolerance, 0.5 + tolerance, beta / (4.0 * self.b))
-            return self.surveyed(mechanism.truth, inputs.alpha, beta) + (self.b + 4) * verdict
+            return surveyed(mechanism.truth, *sizes) + searched(mechanism, self.b, *sizes)
 
         return {**parity, "agents": inputs.agents(answers, "ln(8/beta) (1/((2p-1) alpha/4))^2/2 + (b + 4) verdicts")}
 
@@ -276,7 +285,7 @@ class ParityAndThreshold(Problem):
         def answers() -> int:
             query = ItemQuery(first=self.c, bits=self.b, prefixes=ladder(self.b))
             needed, _ = agents_needed(query, oracle, 0.75 * alpha, beta / 4.0, self.cuts(alpha))
-            return needed + self.surveyed(oracle.truth, alpha, beta)
+            return needed + surveyed(oracle.truth, alpha, beta)
 
         return inputs.agents(answers, "an error of 3/4 alpha at all thresholds, and of alpha/4 for the share below t")
 
@@ -316,7 +325,7 @@ class ParityXorThreshold(Problem):
     """Section 3: learn (x, y) -> Par_k(x) + Thr_t(y) with an error of at most ``alpha``.
 
     x has c bits and y has b. ``blocks`` of equally many people, by y, are 1/alpha of the paper; KLNRS keeps records by
-    ``rule``.
+    ``rule``. ``interactive``: two blocks, and then the agents in rounds, with a mechanism of bits (Section 1.1).
     """
 
     name: Literal["parity-xor-threshold"] = "parity-xor-threshold"
@@ -324,6 +333,13 @@ class ParityXorThreshold(Problem):
     b: int = Field(ge=1, le=52)
     blocks: int = Field(ge=2, le=1 << 10)
     rule: Rule = "tight"
+    interactive: bool = Field(default=False, exclude_if=lambda interactive: not interactive)
+
+    @model_validator(mode="after")
+    def _halves(self) -> Self:
+        if self.interactive and self.blocks != 2:
+            raise ValueError(f"with interaction the curator's people are in two blocks, found blocks = {self.blocks}")
+        return self
 
     @property
     def dimension(self) -> int:
@@ -353,6 +369,8 @@ class ParityXorThreshold(Problem):
         for all parts at once): whoever lies between may be predicted wrongly. So alpha = 1/K + 2 (t + d).
         """
         epsilon, oracle = inputs.private("parities are learned privately"), inputs.mechanism
+        if self.interactive:
+            return self._in_rounds(inputs, epsilon)
         if not isinstance(oracle, HadamardResponse):
             raise BadScenario(f"agents.mechanism: the distribution function takes hadamard, found {oracle.name}")
         parts, rows = shape(self, epsilon, inputs.beta / 2.0)
@@ -376,6 +394,31 @@ class ParityXorThreshold(Problem):
             "agents": inputs.agents(answers, "t = (alpha - 1/K)/2 - d at all quantiles"),
         }
 
+    def _in_rounds(self, inputs: PlanInputs, epsilon: float) -> dict[str, PlannedValue]:
+        """Return n and agents with interaction, beta/2 for each side.
+
+        *Curator.* One half of the ranks does not hold the threshold, so its people have a parity of (x, 1) as their
+        label. *Agents.* With the right parity k the sum z of the label and <k, x> is Thr_t(y). A survey has its mean to
+        alpha/4 and a search a threshold w with F(w) within alpha/4 of that, with probability 1 - beta/8 each: the
+        hypothesis errs on alpha/2 (1.005 times that where t is within alpha/4 of the border). For any other parity x is
+        uniform and the loss 1/2. The losses of both are estimated to alpha/4 (1 - beta/8 each); below alpha = 1/2 the
+        lesser one is the right one's.
+        """
+        mechanism = as_bits(inputs.mechanism)
+        parts, rows = shape(self, epsilon, inputs.beta / 2.0)
+
+        def answers() -> int:
+            sizes = inputs.alpha, inputs.beta / 2.0
+            return 2 * (2 * surveyed(mechanism.truth, *sizes) + searched(mechanism, self.b, *sizes))
+
+        people = "2 R m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta' - b^R)/R at epsilon/2"
+        return {
+            "n": inputs.people(lambda: 2 * parts * rows, people),
+            "agents": inputs.agents(
+                answers, "twice: two of ln(16/beta) (1/((2p-1) alpha/4))^2/2, and (b + 4) verdicts"
+            ),
+        }
+
 
 def shape(problem: ParityXorThreshold, epsilon: float, beta: float) -> tuple[int, int]:
     """Return the number of parts, and the people of each in every block.
@@ -387,8 +430,10 @@ def shape(problem: ParityXorThreshold, epsilon: float, beta: float) -> tuple[int
     return blocks(keep_rate * escapes(problem.c + 1, 1.0, None), 1.0 - answers, beta / problem.blocks)
 
 
+TRIED = sequence(agents("loss"), many(agents("threshold")), agents("loss"))
 DEMANDS.register("parity-xor-threshold")(
     Demands(
-        together(curator("parities"), agents("item")), alone={"curator": curator("parities"), "agents": agents("item")}
+        together(curator("parities"), agents("item")) | sequence(curator("parities"), many(TRIED)),
+        alone={"curator": curator("parities"), "agents": agents("item") | sequence(some(agents("code")), TRIED)},
     )
 )

@@ -10,11 +10,11 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.local.hypotheses.composed import Task
-from common.local.hypotheses.rules import FeatureSet, Parity
+from common.local.hypotheses.rules import FeatureSet, FlippedParity, Parity
 from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse
 from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import CodeQuery, CoordinateQuery, ItemQuery
-from common.local.queries.query import Answers, AskAgents
+from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.operations.operation import BlockParities, Learn, LearnParities
 from common.protocols.base import AskCurator, Progress, Together
 from common.protocols.parities import (
@@ -28,11 +28,22 @@ from common.protocols.parities import (
     WantedParity,
     number_of,
     shape,
+    surveyed,
 )
 from common.scenario.scenario import ResolvedScenario
-from common.statistics.cdf import estimate_cdf, find_quantile, ladder
+from common.statistics.cdf import Quantile, estimate_cdf, find_quantile, ladder
 from common.statistics.frequency import likeliest_parity, reports, signed_shares
-from referee.protocols.asking import ask, ask_coded, ask_together, at_once, learn_parity, parity_of
+from referee.protocols.asking import (
+    EstimatePlan,
+    Finding,
+    ask,
+    ask_coded,
+    ask_together,
+    at_once,
+    estimate_mean,
+    learn_parity,
+    parity_of,
+)
 from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 
 
@@ -87,12 +98,18 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         problem = plan.problem
         if not problem.interactive:
             raise BadScenario("without interaction: both sides are asked, leave out alone")
-        question, width = survey_threshold(plan), min(problem.c, 63)
-        search = yield from ask_coded(CodeQuery(first=0, bits=width, sign="label", public=public), plan.count // 2)
-        found = likeliest_parity(search)
-        parity = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
+        question = survey_threshold(plan)
+        parity = yield from search_parity(problem.c, plan.count // 2, public)
         survey_answers: Answers = yield question
         return (yield from find_threshold(plan, parity, survey_answers))
+
+
+def search_parity(c: int, count: int, public: int) -> Generator[AskAgents, Answers, Parity]:
+    """Search with ``count`` agents for the parity of x that is most often the label; of 63 features at most."""
+    width = min(c, 63)
+    search = yield from ask_coded(CodeQuery(first=0, bits=width, sign="label", public=public), count)
+    found = likeliest_parity(search)
+    return Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
 
 
 def learn_one(problem: ParityAndThreshold) -> Learn:
@@ -103,22 +120,29 @@ def learn_one(problem: ParityAndThreshold) -> Learn:
 def survey_threshold(plan: ProblemPlan[ParityAndThreshold]) -> AskAgents:
     """Return the question to the first batch: whether they are at the threshold or above."""
     problem = plan.problem
-    count = problem.surveyed(plan.bits.truth, plan.alpha, plan.beta)
+    count = surveyed(plan.bits.truth, plan.alpha, plan.beta)
     return AskAgents(CoordinateQuery(first=problem.c + problem.b), count)
 
 
 def find_threshold(plan: ProblemPlan[ParityAndThreshold], parity: Parity | None, survey_answers: Answers) -> Script:
     """Search for the quantile of y at the share that the first batch told, and end."""
+    quantile = yield from search_threshold(plan, plan.beta, survey_answers)
+    asked = survey_answers.asked + quantile.asked
+    reason = f"{asked:,} agents were asked about {quantile.thresholds} thresholds"
+    return end_with_both(parity, quantile.first, reason)
+
+
+def search_threshold(
+    plan: ProblemPlan[ParityAndThreshold] | ProblemPlan[ParityXorThreshold], beta: float, survey_answers: Answers
+) -> Generator[AskAgents | Progress, Any, Quantile]:
+    """Return the quantile of y at the share of those who said that they are not at the threshold or above."""
     mechanism, tolerance = plan.bits, plan.alpha / 4.0
     below = 1.0 - float(mechanism.unbias(survey_answers.values).mean()) if len(survey_answers.values) else 0.5
     edge = 1.01 * tolerance
     share = min(max(below, edge), 1.0 - edge)
     yield Progress(f"{share:.3f} of people are below the threshold", {})
     c, b = plan.problem.c, plan.problem.b
-    quantile = yield from find_quantile(mechanism, b, share, tolerance, plan.beta / 4.0, feature=c)
-    asked = survey_answers.asked + quantile.asked
-    reason = f"{asked:,} agents were asked about {quantile.thresholds} thresholds"
-    return end_with_both(parity, quantile.first, reason)
+    return (yield from find_quantile(mechanism, b, share, tolerance, beta / 4.0, feature=c))
 
 
 def end_with_both(parity: Parity | None, threshold: int, reason: str) -> Outcome:
@@ -136,9 +160,9 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
         raise BadScenario("without interaction: agents are asked with the mechanism hadamard")
     values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
     above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
-    surveyed = problem.surveyed(oracle.truth, plan.alpha, plan.beta)
+    first = surveyed(oracle.truth, plan.alpha, plan.beta)
     learned, (survey_answers, ones) = yield from ask_together(
-        learn_one(problem), AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed)
+        learn_one(problem), AskAgents(values, at_once(count - first)), AskAgents(above, first)
     )
     cuts = problem.cuts(plan.alpha)
     found = estimate_cdf(values, oracle, survey_answers, cuts).cuts
@@ -161,6 +185,10 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
     blocks, and learns a parity of (x, 1) in each (KLNRS at epsilon/K): on all blocks but the one with the threshold the
     threshold is constant, and the label a parity of (x, 1). The agents report prefixes of y, a frequency oracle each;
     from these the referee has the K - 1 quantiles of y, which are where the blocks end.
+
+    *With interaction* (``problem.interactive``; Section 1.1): two blocks. The parity of x that is right in one half of
+    the people leaves agents the threshold alone, as the sum of their label and that parity, and they search for it in
+    rounds. Where both halves have a parity, both are tried, and the one with the lesser loss among fresh agents stays.
     """
 
     title = "Parity XOR threshold"
@@ -178,7 +206,13 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
         "agents.mechanism.epsilon=5",
     )
 
+    def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
+        return frozenset({"loss", "threshold"} if self.plan(scenario).problem.interactive else {"item"})
+
     def both_sides(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
+        if plan.problem.interactive:
+            parities = [piece for piece in voted((yield from ask(learn_blocks(plan)))) if piece is not None]
+            return (yield from try_parities(plan, parities))
         problem, oracle = plan.problem, plan.oracle("hadamard")
         query = prefixes(problem, public)
         question = AskAgents(query, at_once(plan.count))
@@ -192,10 +226,43 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
         return Outcome("done", 1, Piecewise(cuts=cuts, pieces=pieces), None, "the agents are left out")
 
     def agents_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
+        if plan.problem.interactive:
+            parity = yield from search_parity(plan.problem.c, plan.count // 2, public)
+            return (yield from try_parities(plan, [parity.features]))
         problem, oracle = plan.problem, plan.oracle("hadamard")
         query = prefixes(problem, public)
         answers: Answers = yield AskAgents(query, at_once(plan.count))
         return pieced_together(problem, ((problem.c,),) * problem.blocks, query, oracle, answers)
+
+
+def try_parities(plan: ProblemPlan[ParityXorThreshold], parities: list[FeatureSet]) -> Script:
+    """End with the better of some parities of (x, 1), each of which flips at the threshold that a search finds for it.
+
+    A survey says how many people's label is not the parity of x, the search where y has that quantile, and fresh agents
+    how often the result is wrong.
+    """
+    problem, beta = plan.problem, plan.beta / 2.0
+    count = at_once(surveyed(plan.bits.truth, plan.alpha, beta), alike=True)
+    different = dict.fromkeys(tuple(feature for feature in parity if feature < problem.c) for parity in parities)
+    found: list[tuple[FlippedParity, Finding]] = []
+    for features in different:
+        answers: Answers = yield AskAgents(LossQuery(hypothesis=Parity(features=features)), count)
+        quantile = yield from search_threshold(plan, beta, answers)
+        flipped = FlippedParity(features=features, first=problem.c, bits=problem.b, threshold=quantile.first)
+        loss = LossQuery(hypothesis=flipped)
+        found.append(
+            (flipped, (yield from estimate_mean(loss, EstimatePlan(plan.bits, plan.beta), count, len(different))))
+        )
+        yield Progress(f"a parity of {len(features)} features errs on {found[-1][1].estimate.value:.3f}", {})
+    if not found:
+        return Outcome("exhausted", 1, Piecewise(cuts=(), pieces=(None,)), None, "no block of the curator answered")
+    best, finding = min(found, key=lambda pair: pair[1].estimate.value)
+    return Outcome("done", 1, as_pieces(best), finding.estimate, f"parities of halves that were tried: {len(found)}")
+
+
+def as_pieces(flipped: FlippedParity) -> Piecewise:
+    """Return a parity below the threshold, and it and the constant from there on."""
+    return Piecewise(cuts=(flipped.threshold,), pieces=(flipped.features, (*flipped.features, flipped.first)))
 
 
 def learn_blocks(plan: ProblemPlan[ParityXorThreshold]) -> LearnParities:

@@ -2,16 +2,23 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from common.core.errors import BadScenario
+from common.local.queries.query import Answers, AskAgents
 from common.net.messages import OrderCommitment
+from common.numerics.randomness import RandomSource
+from common.operations.operation import BlockParities
+from common.protocols.base import AskCurator
+from common.protocols.parities import shape
 from common.scenario.scenario import Scenario
 from deploy.baselines import complete
 from deploy.deployment import Embedded
 from deploy.simulation import conduct
 from referee.audit.audit import audit
 from referee.collection.order import commitment, public_randomness, simulated
-from referee.protocols.base import PROTOCOLS
+from referee.protocols.base import PROTOCOLS, protocol_of
 from referee.view import show
 from tests.support import ABOUT, ALONE, Bench, Halted, leave_folder, small
 from tests.tiers import for_each, thinned
@@ -90,6 +97,45 @@ def test_parity_and_threshold_without_interaction(tmp_path):
     result = run(chosen, tmp_path)
     assert result["truth"]["correct"] is True
     assert result["agents"]["asked"] == chosen.agents.count
+
+
+ROUNDS = (
+    "problem.interactive=true", "problem.blocks=2", "alpha=0.45", "agents.mechanism={name: warner, epsilon: 5}",
+)  # fmt: skip
+
+
+def test_parity_xor_threshold_with_interaction_tries_the_parities_of_both_halves_and_keeps_the_better(tmp_path):
+    chosen = small("parity-xor-threshold", *ROUNDS)
+    result = run(chosen, tmp_path)
+    assert result["truth"]["correct"] is True
+    assert result["estimate"]["low"] <= result["truth"]["error"] <= result["estimate"]["high"]
+    agents, mechanism = RandomSource.seeded(5), chosen.agents.bit_mechanism
+    population = chosen.target.distribution.draw(1, np.arange(chosen.agents.count))
+    parts, _ = shape(chosen.problem, chosen.curator.share, chosen.beta / 2.0)
+    script, begun = protocol_of(chosen).script(chosen, 1), 0
+    reply: Any = None
+    try:
+        while True:
+            step = script.send(reply)
+            if isinstance(step, AskCurator):
+                # The half with the threshold has found the parity {0}, the other one is right.
+                both = parts * [[[0, 4], [1, 2, 4]]]
+                reply = BlockParities.parse({"parities": both})
+            elif isinstance(step, AskAgents):
+                asked = population.take(np.arange(begun, begun := begun + step.count))
+                slots = np.arange(step.count)
+                bits = mechanism.randomize(step.query.evaluate(asked.only(step.query.columns), slots), agents)
+                reply = Answers(step.count, bits, slots)
+            else:
+                reply = None
+    except StopIteration as end:
+        outcome = end.value
+    assert outcome.answer.pieces == ((1, 2), (1, 2, 4))
+    assert outcome.reason.endswith("2")
+    assert begun <= chosen.agents.count
+    assert run(small("parity-xor-threshold", *ROUNDS, alone="agents"), tmp_path / "alone")["answer"]["pieces"]
+    with pytest.raises(BadScenario, match="in two blocks, found blocks = 4"):
+        small("parity-xor-threshold", "problem.interactive=true")
 
 
 def test_the_answer_to_a_problem_is_shown_also_where_nobody_knows_the_truth(tmp_path, capsys):

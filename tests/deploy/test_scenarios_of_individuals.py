@@ -88,6 +88,10 @@ SMALL: dict[str, tuple[str, ...]] = {
         "agents.mechanism.epsilon=20", "alpha=0.49", "beta=0.45", "problem.c=2", "problem.b=2", "problem.blocks=8",
         *sides(c=2, b=2, secret="[1]", threshold=2),
     ),
+    "parity-xor-threshold-rounds": (
+        LOUD, "curator.epsilon=20", "alpha=0.49", "beta=0.45", "problem.c=2", "problem.b=1",
+        *sides(c=2, b=1, secret="[1]", threshold=1),
+    ),
     "portfolio": ("curator.n=1200", *FEW),
     "reverse-adaptation": FEW,
     "select-then-estimate": small_of("select-then-estimate", LOUD, "alpha=0.4", "beta=0.45"),
@@ -100,7 +104,7 @@ SMALL: dict[str, tuple[str, ...]] = {
 VARIANTS = {
     *("adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
     *("domain-adaptation", "domain-adaptation-nonconvex", "flights", "model-agnostic-transfer"),
-    *("blender-pairs", "parity-and-threshold", "transfer-classes", "two-laws"),
+    *("blender-pairs", "parity-and-threshold", "parity-xor-threshold-rounds", "transfer-classes", "two-laws"),
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
 NOISY = {
@@ -157,7 +161,7 @@ class Crowd:
             agent.close()
 
     async def _take_part(self) -> None:
-        limits = httpx.Limits(max_connections=900)
+        limits = httpx.Limits(max_connections=2400)
         async with httpx.AsyncClient(base_url=self._address, limits=limits, timeout=600, trust_env=False) as client:
             try:
                 for agent in self._agents:  # one after the other: number i is person i
@@ -193,7 +197,7 @@ class Crowd:
         response = await client.post(path, content=signed.raw(), headers=headers)
         if response.raise_for_status().status_code != 204:
             return Signed.parse(response.json())
-        until = time.monotonic() + min(float(response.headers.get("retry-after", 0)), 1.0)
+        until = time.monotonic() + min(float(response.headers.get("retry-after", 0)), max(1.0, len(self._agents) / 200))
         while time.monotonic() < until and not self._over:
             await asyncio.sleep(0.1)
         return None

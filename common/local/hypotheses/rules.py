@@ -1,4 +1,4 @@
-"""Hypotheses that are rules: a constant, a conjunction, a stump, a parity, an ensemble of decision trees."""
+"""Hypotheses that are rules: a constant, a conjunction, a stump, a parity (flipped or not), an ensemble of trees."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from common.core.arrays import AnyArray, Bits, Floats, Indices
+from common.core.values import Word
 from common.local.hypotheses.hypothesis import HYPOTHESES, MAX_WEIGHTS, Hypothesis, Weight
 from common.local.naming import Names
 from common.numerics.kernels import njit
+from common.numerics.loops import pack
 
 
 def _increasing(features: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,6 +135,36 @@ def _fold(features: Bits, mask: Bits, odd: AnyArray) -> None:
         for j in range(len(mask)):
             count += int((row[j] != 0) & (mask[j] != 0))
         odd[i] = count & 1
+
+
+@HYPOTHESES.register("flipped-parity")
+class FlippedParity(Hypothesis):
+    """A parity that is flipped where the number that some features are the bits of is ``threshold`` or more.
+
+    Attributes:
+        features: Those that are summed up, as in a parity.
+        first, bits: The feature that is the number's most significant bit, and its length, 1 to 64. Features above 0
+            are ones.
+    """
+
+    kind: Literal["flipped-parity"] = "flipped-parity"
+    features: FeatureSet = Field(max_length=MAX_FEATURES)
+    first: int = Field(ge=0, lt=MAX_WEIGHTS)
+    bits: int = Field(ge=1, le=64)
+    threshold: Word = Field(ge=0, lt=1 << 64)
+    examples: ClassVar = ({"features": [0, 2], "first": 3, "bits": 2, "threshold": 2},)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.features, *range(self.first, self.first + self.bits)}))
+
+    @property
+    def min_features(self) -> int:
+        return self.inputs[-1] + 1
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        number = pack(np.ascontiguousarray(features[:, self.first : self.first + self.bits]))
+        return Parity(features=self.features).positive(features) ^ (number >= np.uint64(self.threshold))
 
 
 MAX_NODES = 1 << 18

@@ -119,6 +119,14 @@ def test_a_resolved_scenario_stays_as_it_is_and_each_number_says_formula_and_sou
             assert figure.source
 
 
+def test_interaction_spares_people_at_a_smaller_error():
+    rounds, at_once = load("parity-xor-threshold-rounds"), load("parity-xor-threshold")
+    assert rounds.alpha < at_once.alpha / 4
+    assert planned(rounds, "n") < planned(at_once, "n") / 20
+    assert set(rounds.problem.wire()) - set(at_once.problem.wire()) == {"interactive"}
+    assert planned(rounds.model_copy(update={"alpha": 0.1}), "agents") < planned(rounds, "agents") / 3.9
+
+
 def test_the_curators_epsilon_is_divided_among_its_releases():
     assert small("select-then-estimate").curator.share == 1.0
     alone = small("select-then-estimate", alone="curator")

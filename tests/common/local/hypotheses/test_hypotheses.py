@@ -150,6 +150,10 @@ def one_by_one(wire, row):
             return 1 if margin > wire["threshold"] else -1
         case "parity":
             return 1 if sum(row[j] > 0.5 for j in wire["features"]) % 2 else -1
+        case "flipped-parity":
+            number = int("".join(str(int(x > 0.0)) for x in row[wire["first"] : wire["first"] + wire["bits"]]), 2)
+            odd = sum(row[j] > 0.5 for j in wire["features"]) % 2 == 1
+            return 1 if odd != (number >= wire["threshold"]) else -1
         case "stump":
             return wire["sign"] if row[wire["feature"]] > wire["threshold"] else -wire["sign"]
         case "trees":
