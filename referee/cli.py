@@ -192,6 +192,19 @@ class BudgetOptions:
     agent_epsilon: Annotated[float, typer.Option(help="Privacy of each agent's one answer.")] = 1.0
 
 
+@dataclass(frozen=True)
+class FileOptions:
+    """How the files are written."""
+
+    separator: Annotated[str, typer.Option(help="Between the fields of a text file.")] = ","
+    decimal: Annotated[str, typer.Option(metavar="MARK", help="Of numbers written as text: . or a comma.")] = ""
+    thousands: Annotated[str, typer.Option(metavar="MARK", help="Between groups of three digits, if any.")] = ""
+    encoding: Annotated[str, typer.Option(help="Of a text file (default: utf-8), such as windows-1252.")] = ""
+    missing_texts: Annotated[
+        str, typer.Option(metavar="TEXT,...", help="Further texts that mean: not known, such as NA,-")
+    ] = ""
+
+
 @app.command("init")
 @fail_clearly
 @grouped
@@ -201,7 +214,7 @@ def init_command(
     target: Annotated[Path, typer.Argument(metavar="T", help="Table of the agents' people, with the same columns.")],
     columns: ColumnOptions,
     budgets: BudgetOptions,
-    separator: Annotated[str, typer.Option(help="Between the fields of a text file.")] = ",",
+    files: FileOptions,
     name: Annotated[str, typer.Option(help="Of the scenario (default: of the file S).")] = "",
     output: Annotated[Path | None, typer.Option(help="Write here (default: NAME.yaml).", dir_okay=False)] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; what no option says is an error.")] = False,
@@ -222,7 +235,11 @@ def init_command(
         c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column, c.missing
     )
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
-    start = described(source, target, given, epsilons, separator, name, _refuse if yes else ask)
+    f = files
+    layout = own_tables.layout_of(
+        f.separator, f.decimal, f.thousands, f.encoding, tuple(own_tables.texts(f.missing_texts))
+    )
+    start = described(source, target, given, epsilons, layout, name, _refuse if yes else ask)
     written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
     say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
     say("Next, of which the second is for the keeper of the data alone:")

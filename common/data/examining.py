@@ -19,7 +19,9 @@ from common.core.errors import BadData
 from common.data.files import Piece, columns_of, pieces
 from common.data.loading import numbers_and_wrong
 from common.data.schema import Schema
-from common.data.tables import Category, Label, Missing, Number, TableSource
+from common.data.spelling import NUMBER
+from common.data.tables import Category, Label, Layout, Missing, Number, TableSource
+from common.local.naming import LONGEST
 
 Severity = Literal["stops", "mistake", "note"]
 _EXAMPLES = 5  # lines that are named of each finding
@@ -83,6 +85,10 @@ def examine(data: Path, source: TableSource, people: int | None = None) -> Exami
     for file in source.files:
         _examine_file(data / file, source, found, tallies)
     found.findings.extend(tallies.findings())
+    for column in tallies.alike() if found.kept > 1 else ():
+        what = "all rows have the same value: nothing can be learned from this column here"
+        remedy = "if S has it so, leave the column out: what a model makes of other values in T is then noise"
+        found.add("constant", "note", None, column, found.kept, what, remedy)
     if bool(found.positive) != bool(found.negative):
         remedy = "check label.positive and label.negative; nothing can be learned from one class"
         what = f"every label is {'positive' if found.positive else 'negative'}"
@@ -112,6 +118,8 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
             for column in dict.fromkeys(feature.column for feature in source.features):
                 if column in present:
                     tallies.feature(chosen, column)
+                    if column not in source.where:
+                        tallies.vary(chosen.frame[column], column)
             positive, negative = tallies.labels(chosen, source.label)
             found.positive, found.negative = found.positive + positive, found.negative + negative
     except BadData as error:
@@ -157,7 +165,10 @@ class _Tallies:
 
     def __init__(self, schema: Schema | TableSource) -> None:
         self._features, self._layout = schema.features, schema.layout
+        self._label = schema.label
         self.counts: Counter[tuple[str, str, str]] = Counter()
+        self._texts: dict[tuple[str, str, str], dict[str, None]] = {}
+        self._values: dict[str, set[str]] = {}
         self._lines: dict[tuple[str, str, str], list[int]] = {}
 
     def feature(self, piece: Piece, column: str) -> None:
@@ -198,27 +209,97 @@ class _Tallies:
             self.counts[places] += int(here.size)
             lines = self._lines.setdefault(places, [])
             lines.extend(int(line) for line in piece.lines[here[: _EXAMPLES - len(lines)]])
+            texts = self._texts.setdefault(places, {})
+            if kind in _SHOWN and len(texts) < _TRIED:
+                texts.update(dict.fromkeys(piece.frame[column].gather(here[:_TRIED].tolist()).to_list()))
+
+    def vary(self, texts: polars.Series, column: str) -> None:
+        """Take note of a column's values, as far as it takes to see that they differ."""
+        values = self._values.setdefault(column, set())
+        if len(values) < 2:
+            values.update(texts.unique().head(2).to_list())
+
+    def alike(self) -> list[str]:
+        """Return the columns of which all values were the same."""
+        return [column for column, values in self._values.items() if len(values) == 1]
 
     def findings(self) -> Iterator[TableFinding]:
         for (kind, file, column), count in self.counts.items():
             severity, what, remedy = _MEANINGS[kind]
             lines = tuple(self._lines[kind, file, column])
+            texts = list(self._texts[kind, file, column])
+            if texts:
+                what = f"{_shown(texts[0])} {what}"
+                remedy = self._remedy(kind, column, texts) or remedy
             yield TableFinding(kind, severity, file, column, count, lines, what, remedy)
+
+    def _remedy(self, kind: str, column: str, texts: list[str]) -> str | None:
+        """Return what to add to the scenario so that these texts are read as they were probably meant."""
+        first = texts[0]
+        if kind == "no-number" or (kind == "label" and self._label is not None and self._label.above is not None):
+            return _number_remedy(texts, self._layout)
+        if kind == "label" and self._label is not None:
+            both = {"positive": self._label.positive, "negative": self._label.negative}
+            near = [(side, text) for side, listed in both.items() for text in listed if _bare(text) == _bare(first)]
+            if near:
+                side, text = near[0]
+                return f"{_shown(first)} is {_shown(text)} in another spelling: add it to label.{side}"
+            return None
+        listed = [text for f in self._features if isinstance(f, Category) for group in f.groups for text in group]
+        near_text = next((text for text in listed if _bare(text) == _bare(first)), first)
+        return f"write it as the scenario does, or list both as one value: values: [[{near_text}, {first}]]"
+
+
+_SHOWN = ("no-number", "label", "look-alike")  # findings that show a field, to the table's keeper
+_TRIED = 200  # fields of one finding that are looked at for a remedy
+_CODES = frozenset(
+    ("", "na", "n/a", "n.a.", "nd", "nan", "nil", "null", "none", "missing", "unknown", "k.a.", "#n/a", "-", "--", ".")
+)
+"""Texts that often stand for a missing value, in lower case."""
+_WAYS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("a thousands separator: add `thousands: ','`", {"thousands": ","}),
+    ("spaces between thousands: add `thousands: ' '`", {"thousands": " "}),
+    ("a decimal comma: add `decimal: ','`", {"decimal": ","}),
+    ('a thousands separator: add `thousands: "\'"`', {"thousands": "'"}),
+    ("a thousands separator: add `thousands: '_'`", {"thousands": "_"}),
+    ("a thousands separator: add `thousands: '.'`", {"thousands": ".", "decimal": ","}),
+)
+
+
+def _number_remedy(texts: list[str], layout: Layout) -> str | None:
+    codes = [text for text in texts if text.casefold() in _CODES]
+    if codes and codes[0] == texts[0]:
+        listed = ", ".join(f"'{text}'" for text in dict.fromkeys((*layout.missing, *codes)))
+        return f"{_shown(codes[0])} stands for a missing value, if that is meant: add `missing: [{listed}]` to layout"
+    others = [text for text in texts if text not in codes]
+    for words, changed in _WAYS:
+        way = Layout.parse(layout.wire() | {"thousands": None, "decimal": "."} | changed)
+        if all(NUMBER.fullmatch(way.point(text)) for text in others):
+            return f"{_shown(others[0])} has {words} to layout"
+    bare = others[0].strip("%$\u20ac\u00a3 ") if others else ""
+    if others and bare != others[0] and NUMBER.fullmatch(layout.point(bare)):
+        return f"{_shown(others[0])} has a unit beside its number: write the number alone"
+    return None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= LONGEST else text[:LONGEST] + "...") if text else "an empty field"
+
+
+def _bare(text: str) -> str:
+    return "".join(text.casefold().split())
 
 
 def _looks_like(texts: polars.Series, listed: list[str]) -> AnyArray:
-    def bare(text: str) -> str:
-        return "".join(text.casefold().split())
-
-    known = {bare(text) for text in listed}
-    return texts.is_in([text for text in texts.unique() if text not in listed and bare(text) in known]).to_numpy()
+    known = {_bare(text) for text in listed}
+    return texts.is_in([text for text in texts.unique() if text not in listed and _bare(text) in known]).to_numpy()
 
 
 _MEANINGS: dict[str, tuple[Severity, str, str]] = {
     "left-out": ("note", "rows that the conditions of where leave out", "nothing, if that is meant"),
     "no-number": (
         "stops",
-        "neither a finite number nor missing",
+        "is neither a finite number nor missing",
         "fix these fields, or list the text that stands for a missing one in layout.missing",
     ),
     "clipped": (
@@ -243,7 +324,7 @@ _MEANINGS: dict[str, tuple[Severity, str, str]] = {
     ),
     "label": (
         "stops",
-        "the label is missing, or none of those that the scenario declares",
+        "is no label that the scenario declares",
         "fix these rows, declare the label, or leave them out with where",
     ),
 }

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from io import BufferedIOBase, BufferedReader
+from io import BufferedIOBase, BufferedReader, TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -216,16 +216,30 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
     # Skipped lines become blank, so that line numbers stay those of the file.
-    for number, line in enumerate(stream, start=1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            raise BadData(f"{name}: {_no_text(number, line)}") from None
+    for number, text in enumerate(_decoded(name, stream, layout.encoding), start=1):
         if "\0" in text:
             flaw = "holds a byte that is 0, as damaged files do and text in UTF-16: save the file as CSV in UTF-8"
             raise BadData(f"{name}: line {number} {flaw}")
         comment = layout.comment is not None and text.startswith(layout.comment)
         yield "\n" if comment or number <= layout.skip_lines else text
+
+
+def _decoded(name: str, stream: BufferedIOBase, encoding: str) -> Iterator[str]:
+    if encoding != "utf-8":
+        number = 1
+        binary: Any = stream
+        try:
+            with TextIOWrapper(binary, encoding, newline="\n") as lines:
+                for number, text in enumerate(lines, start=1):
+                    yield text.removeprefix("\ufeff") if number == 1 else text
+        except UnicodeError:
+            raise BadData(f"{name}: below line {number}: not {encoding} text: give another layout.encoding") from None
+        return
+    for number, line in enumerate(stream, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise BadData(f"{name}: {_no_text(number, line)}") from None
 
 
 def _no_text(number: int, line: bytes) -> str:
@@ -234,8 +248,8 @@ def _no_text(number: int, line: bytes) -> str:
     if number == 1 and line.startswith(b"PK\x03\x04"):
         return "is a spreadsheet or an archive by its first bytes: save the table as CSV in UTF-8"
     wide = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
-    kind = "UTF-16 text, not UTF-8" if wide else "not UTF-8 text"
-    return f"line {number} is {kind}: save the file as CSV in UTF-8"
+    kind, other = ("UTF-16 text, not UTF-8", "utf-16") if wide else ("not UTF-8 text", "windows-1252")
+    return f"line {number} is {kind}: save the file as CSV in UTF-8, or name its encoding, as layout.encoding: {other}"
 
 
 def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None]) -> Iterator[Piece]:
@@ -252,7 +266,8 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
                     broken(BadData(f"{path.name}: line {line} {flaw}"))
             block = [(line, row) for line, row in block if len(row) == len(names)]
             fields = {name: [row[at] for _, row in block] for name, at in where.items()}
-            frame = _canonical({name: polars.Series(texts, dtype=polars.String) for name, texts in fields.items()})
+            texts = {name: polars.Series(column, dtype=polars.String) for name, column in fields.items()}
+            frame = _canonical(texts, layout)
             yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
 
 
@@ -303,7 +318,9 @@ def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
         whole = read_arrays(path, layout.columns, wanted)
     for start in range(0, whole.height, PIECE):
         rows = whole[start : start + PIECE]
-        yield Piece(path.name, typed(path.name, rows, columns).frame, np.arange(start + 1, start + 1 + rows.height))
+        yield Piece(
+            path.name, typed(path.name, rows, columns, layout).frame, np.arange(start + 1, start + 1 + rows.height)
+        )
 
 
 def _names(path: Path, layout: Layout) -> list[str]:
@@ -332,21 +349,41 @@ def is_typed(path: Path) -> bool:
     return path.suffix.lower() in _TYPED
 
 
-def typed(name: str, table: Any, columns: frozenset[str]) -> Piece:
+def typed(name: str, table: Any, columns: frozenset[str], layout: Layout) -> Piece:
     """Return the given columns of a table whose fields have types: a frame of polars or pandas, or lists by column.
+
+    Of the layout only how its texts write numbers is looked at.
 
     One that it lacks, has twice, or that has no texts (:func:`canonical_texts`) is a BadData.
     """
     names = _present(name, columns, list(getattr(table, "columns", table)))
     try:
-        texts = _canonical({column: table[column] for column in names})
+        texts = _canonical({column: table[column] for column in names}, layout)
     except BadData as error:
         raise BadData(f"{name}: {error.detail}") from None
     return Piece(name, texts, np.arange(1, 1 + len(texts), dtype=np.int64))
 
 
-def _canonical(columns: Mapping[str, Any]) -> polars.DataFrame:
-    return polars.DataFrame([canonical_texts(column, name).fill_null("") for name, column in columns.items()])
+def _canonical(columns: Mapping[str, Any], layout: Layout) -> polars.DataFrame:
+    texts = [canonical_texts(pointed(column, layout), name) for name, column in columns.items()]
+    return polars.DataFrame([column.fill_null("") for column in texts])
+
+
+def pointed(column: Any, layout: Layout) -> Any:
+    """Return a column whose texts write numbers with a decimal point and without thousands; what is no text stays."""
+    if layout.plain or (isinstance(column, polars.Series) and column.dtype not in _TEXTS):
+        return column
+    if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind not in "OUS":
+        return column
+    if not isinstance(column, polars.Series):
+        return [layout.point(value) if isinstance(value, str) else value for value in column]
+    texts = column.cast(polars.String)
+    odd = texts.filter(texts.str.contains(r"[0-9]")).unique()
+    changed = {old: new for old in odd if (new := layout.point(old)) != old}
+    return texts.replace(list(changed), list(changed.values())) if changed else texts
+
+
+_TEXTS = (polars.String, polars.Categorical, polars.Enum)
 
 
 def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:

@@ -74,7 +74,7 @@ def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piec
 def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
     """Return the features of rows that are at hand already, as :func:`encode_piece`; further columns may be there."""
     columns = frozenset(feature.column for feature in source.features)
-    return encode_piece(typed("the frame", frame, columns), source)
+    return encode_piece(typed("the frame", frame, columns, source.layout), source)
 
 
 class _Chances:
@@ -202,7 +202,7 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
     elif is_frame(data):
         for start in range(0, max(len(data), 1), PIECE):
             rows = (data if isinstance(data, polars.DataFrame) else data.iloc)[start : start + PIECE]
-            piece = typed(_NAME, rows, columns)
+            piece = typed(_NAME, rows, columns, layout)
             yield Piece(_NAME, piece.frame, piece.lines + start)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
         for place, row in enumerate(data, start=1):
@@ -211,7 +211,7 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
             absent = sorted(columns - row.keys())
             if absent:
                 raise BadData(f"row {place} has no field {absent[0]!r} (None stands for a value that is not known)")
-        yield typed(_NAME, {name: [row[name] for row in data] for name in columns}, columns)
+        yield typed(_NAME, {name: [row[name] for row in data] for name in columns}, columns, layout)
     else:
         raise BadData(
             f"rows must be in a file, a polars or pandas frame, or a list of mappings, found {type(data).__name__}"

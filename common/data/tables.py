@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from math import prod
 from posixpath import normpath
 from typing import Annotated, Any, Literal, Self
@@ -23,6 +25,17 @@ from common.data.spelling import NUMBER, NoText, canonical, look_alikes, matchin
 from common.local.records import Records
 
 Tokens = tuple[str, ...]
+Encoding = Literal["utf-8", "utf-16", "latin-1", "windows-1250", "windows-1251", "windows-1252", "gb18030"]
+
+
+@cache
+def _local_number(decimal: str, thousands: str | None) -> re.Pattern[str]:
+    """Return what a number is: sign, whole digits with marks between groups of three, fraction, exponent."""
+    spaces = " \u00a0\u202f"
+    marks = {None: f".{spaces}" if decimal == "," else "", " ": spaces, "'": "'\u2019"}.get(thousands, thousands or "")
+    grouped = rf"[0-9]{{1,3}}(?P<mark>[{re.escape(marks)}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*|" if marks else ""
+    fraction = rf"(?:{re.escape(decimal)}(?P<fraction>[0-9]*))?"
+    return re.compile(rf"(?P<sign>[+-]?)(?P<whole>{grouped}[0-9]*){fraction}(?P<exponent>(?:[eE][+-]?[0-9]+)?)")
 
 
 class Layout(Value):
@@ -31,6 +44,9 @@ class Layout(Value):
     ``columns`` names them where the files have no header line, or hold a matrix. Lines that begin with ``comment``, and
     blank ones, are passed over. ``missing`` are fields that mean "not known", beside empty ones; as all listed texts,
     they are compared with fields by what they mean (:mod:`common.data.spelling`).
+
+    ``decimal`` and ``thousands`` say how texts write numbers: with a decimal comma, points or spaces between groups of
+    three digits count as thousands where ``thousands`` is not given. ``encoding`` is that of text files.
     """
 
     columns: Tokens = ()
@@ -38,6 +54,21 @@ class Layout(Value):
     skip_lines: int = Field(default=0, ge=0)
     comment: str | None = Field(default=None, min_length=1)
     missing: Tokens = ("", "?")
+    decimal: Literal[".", ","] = "."
+    thousands: Literal[",", ".", " ", "'", "_"] | None = None
+    encoding: Encoding = "utf-8"
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is usual: digests stay what they were before there was any other."""
+        usual = {"decimal": ".", "thousands": None, "encoding": "utf-8"}
+        return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
+
+    @model_validator(mode="after")
+    def _two_marks(self) -> Self:
+        if self.thousands == self.decimal:
+            raise ValueError(f"decimal and thousands must differ, found {self.decimal!r} for both")
+        return self
 
     @field_validator("columns")
     @classmethod
@@ -48,7 +79,30 @@ class Layout(Value):
 
     @property
     def missing_texts(self) -> Tokens:
-        return tuple(dict.fromkeys(map(canonical, ("", *self.missing))))
+        return tuple(dict.fromkeys(map(self.canonical, ("", *self.missing))))
+
+    @property
+    def plain(self) -> bool:
+        """Whether texts write numbers with a point and without thousands."""
+        return self.decimal == "." and self.thousands is None
+
+    def canonical(self, text: str) -> str:
+        """Return the canonical text of a text that is written in this layout, as in a file of it."""
+        return canonical(self.point(text))
+
+    def point(self, text: str) -> str:
+        """Return a text with a decimal point and without thousands, if it writes a number; else as it is."""
+        if self.plain:
+            return text
+        found = _local_number(self.decimal, self.thousands).fullmatch(text.strip())
+        if found is None or not (found["whole"] or found["fraction"]):
+            return text
+        whole = "".join(filter(str.isdigit, found["whole"]))
+        return f"{found['sign']}{whole}.{found['fraction'] or ''}{found['exponent']}"
+
+    def meanings(self, groups: Iterable[Tokens]) -> tuple[Tokens, ...]:
+        """Return, for each group of texts that are listed as one value, the canonical texts that mean it."""
+        return matching([tuple(map(self.point, group)) for group in groups], tuple(map(self.point, self.missing)))
 
 
 class Number(Value):
@@ -105,7 +159,7 @@ class Category(Value):
 
     def texts(self, layout: Layout) -> tuple[Tokens, ...]:
         """Return the canonical texts that mean each value."""
-        return matching(self.groups, layout.missing)
+        return layout.meanings(self.groups)
 
     @property
     def width(self) -> int:
@@ -159,7 +213,7 @@ class Label(Value):
 
     def texts(self, layout: Layout) -> tuple[Tokens, Tokens]:
         """Return the canonical texts that mean +1, and those that mean -1."""
-        positive, negative = matching((self.positive, self.negative), layout.missing)
+        positive, negative = layout.meanings((self.positive, self.negative))
         return positive, negative
 
 
@@ -177,7 +231,7 @@ class Reluctance(Value):
     factor: float = Field(gt=0, le=1)
 
     def texts(self, layout: Layout) -> Tokens:
-        return matching((self.values,), layout.missing)[0]
+        return layout.meanings((self.values,))[0]
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -295,6 +349,8 @@ class TableSource(Value):
         if self.contributed and self.selection is not None:
             raise ValueError("selection chooses among the rows of files: leave it out where people contribute")
         check_missing(self.features, self.label, self.layout, self.where)
+        if self.contributed and not self.layout.plain:
+            raise ValueError("decimal and thousands are about files: leave them out where people contribute")
         if self.contributed and self.where:
             columns = ", ".join(sorted(self.where))
             raise ValueError(
@@ -332,7 +388,7 @@ class TableSource(Value):
 
     def where_texts(self, column: str) -> Tokens:
         """Return the canonical texts with which rows are kept, of a column of ``where``."""
-        return matching((self.where[column],), self.layout.missing)[0]
+        return self.layout.meanings((self.where[column],))[0]
 
     @property
     def conditions(self) -> frozenset[str]:
@@ -411,7 +467,7 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
     absent = sorted(_wanted(source) - fields.keys())
     if absent:
         raise BadData(f"the record has no field {absent[0]!r}; it needs {', '.join(sorted(_wanted(source)))}")
-    texts = {name: canonical(text_of(name, fields[name])) for name in _wanted(source)}
+    texts = {name: _text(name, fields[name], source.layout) for name in _wanted(source)}
     for name, values in source.where.items():
         if texts[name] not in source.where_texts(name):
             raise BadData(f"field {name!r}: the scenario asks people only with one of {', '.join(values)}")
@@ -433,6 +489,11 @@ def text_of(name: str, value: Any) -> str:
         return plain_text(value).strip()
     except NoText as error:
         raise BadData(f"field {name!r} must be a number, a text, a boolean or null, found {error}") from None
+
+
+def _text(name: str, value: Any, layout: Layout) -> str:
+    text = text_of(name, value)
+    return layout.canonical(text) if isinstance(value, str) else canonical(text)
 
 
 def _wanted(source: TableSource) -> set[str]:

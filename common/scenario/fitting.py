@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from common.core.values import PLAN, Value
-from common.data.tables import Feature, Label
+from common.data.tables import Feature, Label, Layout
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
 from common.protocols.base import demands_of
 from common.protocols.portfolio import TEACHINGS, Portfolio, Roles
@@ -268,7 +268,7 @@ class Start:
     epsilon: float
     delta: float
     agent_epsilon: float
-    separator: str = ","
+    layout: Layout = field(default_factory=Layout)
     id_column: str | None = None
 
     @property
@@ -299,11 +299,13 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         "noise": "plan",
         "diameter": float(f"{ball:.3g}"),
     }
+    usual = Layout().wire()
+    layout = {key: value for key, value in start.layout.wire().items() if usual.get(key) != value}
     table: dict[str, Any] = {
         "label": {key: value for key, value in start.label.wire().items() if value not in (None, [], ())},
         **({} if start.id_column is None else {"id": start.id_column}),
         "features": [{key: value for key, value in one.wire().items() if value is not None} for one in start.features],
-        **({} if start.separator == "," else {"layout": {"separator": start.separator}}),
+        **({"layout": layout} if layout else {}),
     }
     curator = {"n": start.n, "epsilon": start.epsilon, "delta": start.delta, "rounds": 1, "learner": learner}
     return {

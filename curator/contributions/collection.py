@@ -408,7 +408,7 @@ class Contributions:
         own = {name: texts for name, texts in columns.items() if name not in (table.label.column, CONTRIBUTOR)}
         self.given = GivenPeople(polars.DataFrame({CONTRIBUTOR: contributors, **own}), id_column=CONTRIBUTOR)
         numbers = np.array(positions, dtype=np.int64)
-        read = typed("contributions", columns, table.columns)
+        read = typed("contributions", columns, table.columns, table.layout)
         found = select_rows([Piece(read.file, read.frame, numbers)], table, seen)
         return Numbered(found.records, numbers[found.rows])
 

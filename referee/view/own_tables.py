@@ -39,18 +39,26 @@ Accept = Callable[[Callable[[int], Scenario], int, str], object]
 """Accepts a scenario of so many people of the curator, or refuses it: :func:`deploy.checking.acceptable_of`."""
 
 
-def _common_columns(source: Path, target: Path, separator: str) -> tuple[Layout, list[str]]:
-    """Return how the files are laid out, and the columns that both have, in the order of the first."""
+def _common_columns(source: Path, target: Path, layout: Layout) -> list[str]:
+    """Return the columns that both have, in the order of the first."""
     if source.resolve() == target.resolve():
         raise BadScenario(f"S and T are the same file, {source}: no person may be on both sides, so give two files")
-    if len(separator) != 1:
-        raise BadScenario(f"--separator must be one character, found {separator!r}")
-    layout = Layout(separator=separator)
     here, there = (columns_of(file, layout) for file in (source, target))
     names = [column for column in dict.fromkeys(here) if column in there]
     if not names:
-        raise BadData(f"{source.name} and {target.name} have no column in common: is --separator {separator!r} right?")
-    return layout, names
+        right = f"is --separator {layout.separator!r} right?"
+        raise BadData(f"{source.name} and {target.name} have no column in common: {right}")
+    return names
+
+
+def layout_of(separator: str, decimal: str, thousands: str, encoding: str, missing: Sequence[str]) -> Layout:
+    """Return how the files are written, from the options that say it; empty where they do not."""
+    if len(separator) != 1:
+        raise BadScenario(f"--separator must be one character, found {separator!r}")
+    given: dict[str, Any] = {"decimal": decimal, "thousands": thousands, "encoding": encoding}
+    given["missing"] = [*Layout().missing, *missing] if missing else ()
+    options = "--decimal, --thousands, --encoding and --missing-texts"
+    return _parsed(options, Layout, separator=separator, **{key: value for key, value in given.items() if value})
 
 
 def described(
@@ -58,7 +66,7 @@ def described(
     target: Path,
     given: ColumnAnswers,
     budgets: tuple[float, float | None, float],
-    separator: str,
+    layout: Layout,
     name: str,
     ask: Ask,
 ) -> Start:
@@ -69,12 +77,15 @@ def described(
 
     Args:
         budgets: epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
+        layout: How the files are written: :func:`layout_of`.
         name: Of the scenario; empty: after the file.
         ask: Answers what no option says.
     """
-    layout, names = _common_columns(source, target, separator)
+    names = _common_columns(source, target, layout)
     n, agents = (_rows(file, layout) for file in (source, target))
     say(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
+    if n > agents:
+        say("S has more rows than T. S are the few who trust the curator with their records: are the two swapped?")
     say(WARNING)
     label = label_of(given, names, ask)
     if given.id_column:
@@ -100,7 +111,7 @@ def described(
         epsilon=epsilon,
         delta=usual_delta(n) if delta is None else delta,
         agent_epsilon=agent_epsilon,
-        separator=separator,
+        layout=layout,
         id_column=given.id_column or None,
     )
 
@@ -219,7 +230,7 @@ def _comment(text: str, depth: int) -> Iterator[str]:
     )
 
 
-_Answer = TypeVar("_Answer", Label, Number, Category)
+_Answer = TypeVar("_Answer", Label, Number, Category, Layout)
 WARNING = (
     "Bounds and categories become public with the scenario. Give what is known without the data (ages are 18 to 90, a "
     "form has three boxes): the least and greatest value of your own table would tell everybody about two people."

@@ -16,7 +16,7 @@ import polars
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadData, BadFit
-from common.data.files import canonical_texts, pieces
+from common.data.files import canonical_texts, pieces, pointed
 from common.data.loading import is_file, is_frame, numbers_and_wrong
 from common.data.schema import Schema, parse_schema, read_schema
 from common.data.tables import Label, Layout, Number, TableSource
@@ -49,14 +49,14 @@ def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[st
         absent = [name for name in columns if name not in data.columns]
         if absent:
             raise BadFit(f"there is no column {absent[0]!r} in the data, which the schema names")
-        return {name: data[name] for name in columns}
+        return {name: pointed(data[name], layout) for name in columns}
     matrix = _matrix(data)
     if matrix.ndim != 2 or matrix.shape[1] != len(columns):
         raise BadFit(
             f"the schema names {len(columns)} columns, found an array of shape {matrix.shape}: give a frame with these "
             f"columns, or an array of them in this order: {', '.join(columns)}"
         )
-    return {name: matrix[:, at] for at, name in enumerate(columns)}
+    return {name: pointed(matrix[:, at], layout) for at, name in enumerate(columns)}
 
 
 def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
@@ -163,9 +163,13 @@ def public_schema(schema: Any) -> Schema:
 
 
 def described(schema: Schema, file: str, *further: Number) -> TableSource:
-    """Return the description of a Parquet file with a schema's columns, :data:`LABEL`, and further numbers behind."""
+    """Return the description of a Parquet file with a schema's columns, :data:`LABEL`, and further numbers behind.
+
+    Its texts are canonical already, however the people's own wrote numbers.
+    """
+    layout = schema.layout.model_copy(update={"decimal": ".", "thousands": None, "encoding": "utf-8"})
     return TableSource(
-        files=(file,), layout=schema.layout, label=CLASSES, features=(*schema.features, *further), norm=schema.norm
+        files=(file,), layout=layout, label=CLASSES, features=(*schema.features, *further), norm=schema.norm
     )
 
 

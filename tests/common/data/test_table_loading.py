@@ -73,6 +73,10 @@ def test_files_may_be_written_in_many_ways_and_are_read_in_pieces(tmp_path, monk
     assert read(tmp_path, text, layout=layout).features.tolist() == FEATURES[:2]
     text = f'\ufeff"age";"job";"income";"notes"\r\n20;"clerk";">50K";{"a" * 1_000_000}\r\n'
     assert len(read(tmp_path, text, layout={"separator": ";"})) == 1
+    for encoding in ("utf-16", "latin-1", "windows-1251", "gb18030"):
+        written = GOOD.replace("clerk", " clerk ").encode(encoding)
+        assert read(tmp_path, written, layout={"encoding": encoding}).features.tolist() == FEATURES
+    assert "not utf-16 text: give another layout.encoding" in flaw(tmp_path, b"a", layout={"encoding": "utf-16"})
     read(tmp_path, HEADER + "30,clerk,<=50K,d\n", "more.csv")
     read(tmp_path, GOOD)
     both = source(files=["people.csv", "more.csv"])

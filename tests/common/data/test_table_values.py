@@ -20,10 +20,10 @@ from polars.selectors import float as floats
 import tandem
 from common.core.errors import BadData, BadMessage, BadScenario
 from common.data.files import canonical_texts
-from common.data.loading import encode, load, rows_of, select_rows
+from common.data.loading import encode, encode_piece, load, rows_of, select_rows
 from common.data.schema import parse_schema
 from common.data.spelling import NUMBER, as_listed, canonical, canonical_text, look_alikes, matching
-from common.data.tables import TableSource, disjoint, record_of
+from common.data.tables import Layout, TableSource, disjoint, record_of
 from tests.tiers import for_each, thinned
 
 ONE_TEXT = {
@@ -389,6 +389,91 @@ def test_it_is_the_row_of_a_table(tmp_path_factory, norm, visits, months, plan):
     np.testing.assert_array_equal(found.features, row.features)
     assert found.features.dtype == row.features.dtype
     assert found.labels.tolist() == row.labels.tolist()
+
+
+LOCAL = [{}, {"decimal": ","}, {"thousands": ","}, {"decimal": ",", "thousands": "."}, {"thousands": " "}]
+WRITTEN = [
+    "4,879",
+    "4.879",
+    "1.234,5",
+    "1,234.5",
+    "1 234",
+    "1\u00a0234",
+    "1,5",
+    "-,5",
+    "1e3",
+    "007",
+    "12.05.2024",
+    ",",
+    "x",
+]
+
+
+@for_each("layout", LOCAL)
+def test_a_number_is_read_as_its_layout_writes_it_in_files_frames_and_single_records(tmp_path, layout):
+    """A float is the number that it is, in any layout; so a file of text and one of types give the same records."""
+    features = [{"kind": "number", "column": "visits", "low": 0, "high": 10_000}]
+    label = {"column": "renews", "positive": ["yes"], "negative": ["no"]}
+    source = TableSource.parse({"files": ["people.csv"], "label": label, "features": features, "layout": layout})
+    values = [4.125, 1000.5, 2.0, None]
+    frame = polars.DataFrame({"visits": values, "renews": ["yes"] * 4})
+    expected = encode(frame, source)
+    assert expected[:, 0].tolist() == np.float32([0.0004125, 0.10005, 0.0002, 0.5]).tolist()
+    frame.write_parquet(tmp_path / "people.parquet")
+    typed = source.model_copy(update={"files": ("people.parquet",)})
+    np.testing.assert_array_equal(load(tmp_path, typed).features, expected)
+    for value, row in zip(values, expected, strict=True):
+        np.testing.assert_array_equal(record_of({"visits": value, "renews": "yes"}, source).features[0], row)
+    for text in WRITTEN:
+        (tmp_path / "people.csv").write_text(f'visits,renews\n"{text}",yes\n', "utf-8")
+        texts = polars.DataFrame({"visits": [text], "renews": ["yes"]})
+        pandas_like = [{"visits": text, "renews": "yes"}]
+        found = []
+        for read in (
+            lambda: load(tmp_path, source).features,
+            lambda texts=texts: encode(texts, source),
+            lambda texts=texts: encode(texts.with_columns(polars.col("visits").cast(polars.Categorical)), source),
+            lambda rows=pandas_like: encode_piece(next(rows_of(rows, source.columns, source.layout)), source),
+            lambda text=text: record_of({"visits": text, "renews": "yes"}, source).features,
+        ):
+            try:
+                found.append(read().tolist())
+            except BadData:
+                found.append(None)
+        assert all(one == found[0] for one in found), (text, found)
+    read_as = [_number_of(text, source) for text in ("4,879", "1.234,5", "1 234", "1.234")]
+    assert (
+        read_as
+        == {
+            0: [None, None, None, 1.234],
+            1: [4.879, 1234.5, 1234.0, 1234.0],
+            2: [4879.0, None, None, 1.234],
+            3: [4.879, 1234.5, None, 1234.0],
+            4: [None, None, 1234.0, 1.234],
+        }[LOCAL.index(layout)]
+    )
+
+
+def _number_of(text, source):
+    try:
+        return round(10_000 * float(record_of({"visits": text, "renews": "yes"}, source).features[0, 0]), 3)
+    except BadData:
+        return None
+
+
+def test_listed_texts_are_written_as_the_files_write_theirs(tmp_path):
+    (tmp_path / "people.csv").write_text('dose;sick\n"1,5";"0,0"\n"1.000";1\n')
+    features = [{"kind": "category", "column": "dose", "values": ["1,5", "1000"]}]
+    label = {"column": "sick", "positive": ["1"], "negative": ["0"]}
+    layout = {"separator": ";", "decimal": ","}
+    source = TableSource.parse({"files": ["people.csv"], "label": label, "features": features, "layout": layout})
+    found = load(tmp_path, source)
+    assert (found.features.tolist(), found.labels.tolist()) == ([[1, 0], [0, 1]], [-1, 1])
+    with pytest.raises(BadMessage, match="leave them out where people contribute"):
+        TableSource.parse({"contributed": True, "label": label, "features": features, "layout": layout})
+    with pytest.raises(BadMessage, match="must differ"):
+        Layout.parse({"decimal": ",", "thousands": ","})
+    assert set(Layout.parse({"separator": ";"}).wire()) == {"columns", "separator", "skip_lines", "comment", "missing"}
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(10**30), 10**30))

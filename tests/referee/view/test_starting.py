@@ -4,6 +4,7 @@ import json
 import re
 from contextlib import nullcontext
 
+import numpy as np
 import polars
 import pytest
 import yaml
@@ -22,6 +23,7 @@ from common.scenario.loading import load
 from common.scenario.scenario import parse
 from referee.cli import app
 from referee.view.own_tables import scenario_text
+from tests.tiers import for_each
 
 HEADER = "age,sex,town,sick\n"
 ROWS = "30,f,Bern,yes\n95,x,Thun,no\n"
@@ -67,6 +69,28 @@ def test_questions_ask_what_no_option_says_and_show_no_field(tables):
     assert load("ward.yaml").source.table.features == (*FEATURES, Missing(column="sex"))
     assert "become public" in done.stdout
     assert not re.search(r"Bern|Thun|95", done.stdout)
+
+
+def test_a_table_of_another_country_becomes_a_scenario_that_reads_it(tables):
+    """Semicolons, decimal commas, thousands, accents in another encoding, codes for what is not known."""
+    text = "Größe;Ort;krank\n1.650,5;Zürich;ja\nk.A.;Genève;nein\n"
+    (tables / "hier.csv").write_bytes(text.encode("windows-1252") + b"-;Bern;ja\n" * 2000)
+    (tables / "dort.csv").write_bytes(text.encode("windows-1252") + b"12,5;Bern;nein\n" * 3000)
+    flags = ["--label", "krank", "--positive", "ja", "--negative", "nein", "--categories", "Ort=Zürich,Genève,Bern"]
+    written_so = ["--separator", ";", "--decimal", ",", "--encoding", "windows-1252", "--missing-texts", "k.A.,-"]
+    done = init("hier.csv", "dort.csv", *flags, "--bounds", "Größe=0:2000", *written_so, "--yes")
+    assert done.exit_code == 0, done.output
+    source = load("hier.yaml").source.table
+    records = load_table(tables, source)
+    assert records.features[:3].tolist() == [[np.float32(1650.5 / 2000), 1, 0, 0], [0.5, 0, 1, 0], [0.5, 0, 0, 1]]
+    assert records.labels[:3].tolist() == [1, -1, 1]
+    assert examine(tables, source).sound
+    swapped = init("dort.csv", "hier.csv", *flags, "--bounds", "Größe=0:2000", *written_so, "--yes")
+    assert "are the two swapped?" in swapped.output
+    assert "swapped" not in done.output
+    for option, value in (("--encoding", "klingon"), ("--decimal", ";"), ("--thousands", ",")):
+        wrong = init("hier.csv", "dort.csv", *flags, "--bounds", "Größe=0:9", *written_so, option, value, "--yes")
+        assert (wrong.exit_code, "--decimal, --thousands, --encoding" in wrong.output) == (2, True), wrong.output
 
 
 def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables):
@@ -248,6 +272,49 @@ def test_each_flaw_is_counted_with_its_line(tmp_path):
             assert len(load_table(tmp_path, TableSource.parse(TABLE))) == examined.kept
 
 
+@for_each(
+    ("fields", "shown", "layout"),
+    [
+        (
+            ["4,879", "1,234,567"],
+            "'4,879' has a thousands separator: add `thousands: ','` to layout",
+            {"thousands": ","},
+        ),
+        (["4,87", "1,2"], "'4,87' has a decimal comma: add `decimal: ','` to layout", {"decimal": ","}),
+        (["1.234,5", "7"], "'1.234,5' has a decimal comma: add `decimal: ','` to layout", {"decimal": ","}),
+        (["4 879"], "'4 879' has spaces between thousands: add `thousands: ' '` to layout", {"thousands": " "}),
+        (["4'879"], 'has a thousands separator: add `thousands: "\'"` to layout', {"thousands": "'"}),
+        (["-", "NA"], "add `missing: ['', '?', '-', 'NA']` to layout", {"missing": ["", "?", "-", "NA"]}),
+    ],
+)
+def test_what_check_says_of_a_number_is_a_remedy_that_works(tmp_path, fields, shown, layout):
+    rows = "".join(f'"{field}",0,f,yes\n' for field in fields)
+    wrong = next(one for one in found(tmp_path, SOUND + rows).findings if one.kind != "clipped")
+    assert (wrong.kind, wrong.severity, shown in wrong.remedy) == ("no-number", "stops", True), wrong
+    assert repr(fields[0]) in wrong.what
+    examined = found(tmp_path, SOUND + rows, layout=layout)
+    assert examined.sound
+    assert {one.kind for one in examined.findings} <= {"clipped", "missing"}
+
+
+def test_what_check_says_of_other_spellings(tmp_path):
+    for row, remedy in (
+        ("30,0,f,Yes", "'Yes' is 'yes' in another spelling: add it to label.positive"),
+        ("30,0,f, NO ", "'NO' is 'no' in another spelling: add it to label.negative"),
+        ("30,0,F,no", "values: [[f, F]]"),
+        ("30 %,0,f,no", "'30 %' has a unit beside its number"),
+    ):
+        (wrong,) = found(tmp_path, SOUND + row + "\n").findings
+        assert remedy in wrong.remedy, wrong
+    (wrong,) = found(tmp_path, SOUND + "30,0,f," + "x" * 500 + "\n").findings
+    assert len(wrong.what) < 100
+
+
+def test_a_column_that_does_not_vary_is_named_and_stops_no_run(tmp_path):
+    examined = found(tmp_path, CHECKS_HEADER + "30,0,f,yes\n40,0,m,no\n")
+    assert (kinds(examined), examined.sound) == ({("constant", "smoker", 2, ())}, True)
+
+
 def test_all_flaws_are_found_in_one_pass(tmp_path):
     rows = ["95,0,f,yes", "96,2,f,yes", "1,2", "40,1,M,maybe", "41,1,m,no,no"]
     examined = found(tmp_path, SOUND + "\n".join(rows) + "\n")
@@ -290,7 +357,7 @@ def test_the_command_says_that_its_output_is_private_and_ends_by_what_it_found(s
     )
     assert (curators.exit_code, agents.exit_code, none.exit_code) == (1, 0, 1), curators.output
     assert (curators.stdout[:9], agents.stdout[:9]) == ("PRIVATE: ", "PRIVATE: ")
-    wrong = "ward.csv, column 'sex', 1 row (line 4): differs from a listed value in case"
+    wrong = "ward.csv, column 'sex', 1 row (line 4): 'F' differs from a listed value in case"
     assert f"probably not as it was meant:\n  {wrong}" in curators.stdout
     tree = json.loads(document.stdout)
     assert (tree["sound"], tree["rows"], tree["private"][:8]) == (False, 3, "PRIVATE:")

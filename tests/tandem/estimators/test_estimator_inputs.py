@@ -114,6 +114,18 @@ def test_missing_is_the_middle_of_the_bounds_or_what_the_schema_says(reference):
     np.testing.assert_array_equal(reference.decision_function(unknown), reference.decision_function(missing))
 
 
+def test_numbers_that_texts_write_with_a_decimal_comma_are_those_numbers():
+    people = customers(300, 1).with_columns(months=polars.col("months") + 0.125)
+    texts = people.with_columns(months=polars.col("months").cast(polars.String).str.replace(".", ",", literal=True))
+    german = SCHEMA | {"layout": {"decimal": ","}}
+    plain, model, typed = (quick(schema=s).fit(p) for s, p in ((SCHEMA, people), (german, texts), (german, people)))
+    assert model.hypothesis_ == typed.hypothesis_ == plain.hypothesis_
+    fresh = polars.DataFrame({"visits": [3.0], "months": ["1.012,125"], "plan": ["pro"]})
+    np.testing.assert_array_equal(
+        model.decision_function(fresh), model.decision_function(fresh.with_columns(months=polars.lit(1012.125)))
+    )
+
+
 def test_a_missing_number_may_be_a_feature_of_its_own():
     people = customers(600, 1).with_columns(polars.col("visits").fill_null(0.0), renews=polars.lit("no"))
     silent = np.arange(600) % 3 == 0  # whoever says nothing of their visits renews, and nobody else
