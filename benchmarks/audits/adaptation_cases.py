@@ -25,7 +25,7 @@ from deploy.auditing import Case, Safeguard, without
 AUDITED = {
     "access Adaptation": (
         *("CnvxAdap", "CnvxAdap, private source", "NCnvxAdap", "NCnvxAdap, a network", "the discrepancy"),
-        "Theorem B.1's bound",
+        *("Theorem B.1's bound", "CnvxAdap, few labels"),
     ),
 }
 """The cases here of each way to use people, and of each operation."""
@@ -198,6 +198,29 @@ def bound_case() -> Case:
     )
 
 
+def few_labels_case() -> Case:
+    """The one person of a hundred whose label is read, with either answer."""
+    common = {"alpha": 0.5, "radius": SMALL, "kappa_2": 0.0, "iterations": 1, "output": "last", "scales_share": 0.1}
+    settings = ConvexSettings(**common, labelled=1)
+    noise = ConvexSettings.noise
+
+    def of_all(chosen: ConvexSettings, domains: Domains, mu: float) -> tuple[float, float]:
+        own = domains.target
+        everybody = DomainSide(np.repeat(own.features, 100, axis=0), np.repeat(own.responses, 100))
+        return noise(chosen, Domains(domains.source, everybody), mu)
+
+    return Case(
+        "CnvxAdap, few labels",
+        epsilon_of(MU, DELTA),
+        (person(1.0, 1.0, others=99), person(1.0, -1.0, others=99)),
+        fitted(settings),
+        800,
+        delta=DELTA,
+        twins={"noise as if all had labels": fitted(settings, (ConvexSettings, "noise"), of_all)},
+        least=0.1,
+    )
+
+
 def divided(n: int, ones: int) -> Domains:
     """Return one feature: a target of x = 1 with responses 1 for some and 0 for others, and a source of zeros."""
     source = DomainSide(np.zeros((1, 1)), np.zeros(1))
@@ -216,4 +239,12 @@ def by_dca(given: Domains, start: float = 0.4995) -> float:
 
 def cases() -> list[Case]:
     """Return every case of adaptation."""
-    return [*algorithm_cases(), clipping_case(), public_clip_case(), network_case(), discrepancy_case(), bound_case()]
+    return [
+        *algorithm_cases(),
+        clipping_case(),
+        public_clip_case(),
+        network_case(),
+        discrepancy_case(),
+        bound_case(),
+        few_labels_case(),
+    ]

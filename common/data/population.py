@@ -8,12 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Annotated, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.arrays import Indices
+from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadData, BadScenario
 from common.core.machine import processors
 from common.core.values import Value
@@ -64,17 +64,66 @@ class PopulationSpec(Value):
         return self._of.coordinate_bound
 
 
+Factor = Annotated[float, Field(ge=-1e6, le=1e6)]
+Place = Annotated[int, Field(ge=0, lt=1 << 17)]
+
+
+class FeatureMap(Value):
+    """A public affine map Psi of public people's features: the curator's people and the agents have other ones.
+
+    Attributes:
+        rows: One a feature of the curator's people: (number of a public feature, factor) pairs, which are summed up.
+        offsets: Added, one a row; none: 0.
+    """
+
+    rows: tuple[tuple[tuple[Place, Factor], ...], ...] = Field(min_length=1, max_length=1 << 17)
+    offsets: tuple[Factor, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if self.offsets and len(self.offsets) != len(self.rows):
+            raise ValueError(f"{len(self.rows)} rows need as many offsets or none, found {len(self.offsets)}")
+        return self
+
+    @property
+    def wanted(self) -> int:
+        """Features that it reads."""
+        return 1 + max((place for row in self.rows for place, _ in row), default=-1)
+
+    def moved(self, features: AnyArray) -> AnyArray:
+        """Return each row's image by itself, float32, of features (n, d)."""
+        found = np.zeros((len(features), len(self.rows)))
+        found += self.offsets or 0.0
+        for column, row in enumerate(self.rows):
+            for place, factor in row:
+                found[:, column] += factor * features[:, place].astype(np.float64)
+        most = float(np.finfo(np.float32).max)
+        return np.ascontiguousarray(np.clip(found, -most, most), dtype=np.float32)
+
+
 class PublicPopulationSpec(PopulationSpec):
-    """People whose records are public; ``count`` None: all of a table. If not ``labelled``, all labels are +1."""
+    """People whose records are public; ``count`` None: all of a table. If not ``labelled``, all labels are +1.
+
+    ``mapping`` makes of their features those that the curator's people have.
+    """
 
     count: int | None = Field(default=None, ge=1, le=1 << 26)
     labelled: bool = True
+    mapping: FeatureMap | None = Field(default=None, exclude_if=lambda mapping: mapping is None)
 
     @model_validator(mode="after")
     def _counted(self) -> Self:
         if self.distribution is not None and self.count is None:
             raise ValueError("public.count: give how many public people to simulate")
+        if self.mapping is not None and self.mapping.wanted > self._of.dimension:
+            raise ValueError(
+                f"public.mapping reads {self.mapping.wanted} features, public people have {self._of.dimension}"
+            )
         return self
+
+    @property
+    def dimension(self) -> int:
+        return self._of.dimension if self.mapping is None else len(self.mapping.rows)
 
 
 class RecordSource(ABC):
@@ -221,6 +270,8 @@ def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> R
     """Return the public sample, in memory, the same for every party; errors as :func:`open_records`."""
     population = open_records(people, data, seed, people.count)
     records = population.records(np.arange(len(population)))
+    if people.mapping is not None:
+        records = Records(people.mapping.moved(records.features), records.labels)
     return records if people.labelled else Records(records.features, np.ones_like(records.labels))
 
 

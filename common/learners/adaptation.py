@@ -59,6 +59,9 @@ class AlgorithmFields(Value):
         steps: ``scaled`` (default) or ``paper``; see the algorithms.
         spread: With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
         sharpness: mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
+        labelled: k: only the first k people of a private target have labels that are read (weakly supervised); the
+            discrepancy is then the unlabelled one, of all of them, with the public side's fit in the place of labels.
+            Null: all have labels.
         start: Where w begins: at ``zero``, or at the least loss of the *public* side alone, w_0. In the latter case
             ``scaled`` steps are also so short that noise alone raises that public loss by a quarter at most, in
             expectation.
@@ -80,6 +83,7 @@ class AlgorithmFields(Value):
     steps: Literal["scaled", "paper"] = "scaled"
     spread: float = Field(default=0.25, gt=0, le=1e6)
     sharpness: float | None = Field(default=None, gt=0)
+    labelled: int | None = Field(default=None, ge=1, exclude_if=lambda labelled: labelled is None)
     start: Literal["zero", "public"] = "zero"
 
     @model_validator(mode="after")
@@ -92,6 +96,10 @@ class AlgorithmFields(Value):
     def _bound_has_a_theorem(self) -> Self:
         if self.bound_share and self.alpha_from != "given":
             raise ValueError("bound_share: Theorem B.1 takes an alpha that is fixed beforehand: take alpha_from: given")
+        if self.labelled is not None and (self.bound_share or self.alpha_from != "given"):
+            raise ValueError(
+                "labelled: Theorem B.1 is for labelled discrepancies: leave out bound_share and alpha_from"
+            )
         if self.bound_share + self.discrepancy_share >= 1.0:
             raise ValueError("discrepancy_share and bound_share must leave a part of mu^2 to the iterations")
         return self
@@ -181,6 +189,12 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
     whitening: Literal["none", "public"] = "none"
     private: Private = "target"
     mu: Mu | FromPlan | None = None
+
+    @model_validator(mode="after")
+    def _labels_are_of_the_target(self) -> Self:
+        if self.labelled is not None and self.private == "source":
+            raise ValueError("labelled: of a private source all labels are read: leave it out, or take private: target")
+        return self
 
     @model_validator(mode="after")
     def _bound_is_of_given_features(self) -> Self:
@@ -309,6 +323,8 @@ class OpenNetworkAdap(NetworkFields, OpenAdaptation):
     def _has_no_bound(self) -> Self:
         if self.bound_share:
             raise ValueError("bound_share: no bound on a network's complexity is known here, so there is no number")
+        if self.labelled is not None:
+            raise ValueError("labelled: a network has no unlabelled discrepancy here: take cnvx-adap or ncnvx-adap")
         return self
 
     @property

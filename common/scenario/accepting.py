@@ -164,7 +164,9 @@ def _agents(scenario: Scenario, found: Plan) -> list[str]:
         return []
     demands = demands_of(scenario.protocol)
     if demands.portfolio:
-        wanted = "bring the stated gap to alpha unless the rival seems better: the run may end exhausted, its gap stated"
+        wanted = (
+            "bring the stated gap to alpha unless the rival seems better: the run may end exhausted, its gap stated"
+        )
     elif not demands.reweighs:
         wanted = "tell a loss to within alpha: its interval is wider"
     elif not scenario.halts:

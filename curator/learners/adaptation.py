@@ -147,7 +147,7 @@ def solve(domains: Domains, settings: DescentSettings, mu: float | None, source:
     with on_one_thread():
         settings = settings.clipped(domains)
         prepared = prepare(domains, settings, mu, source)
-        settings = settings.weighted(domains.sizes, prepared.discrepancy)
+        settings = settings.weighted(prepared.domains.sizes, prepared.discrepancy)
         steps = settings.printed_steps(prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
         found = descend(settings, prepared, steps, *settings.iterates(source), source.derive("noise"))
         if not settings.bound_share:
@@ -203,13 +203,31 @@ def bound_on_target(
 
 
 def prepare(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Prepared:
-    """Calibrate the noise, bring records within public bounds, and estimate the discrepancy with its part of mu."""
+    """Calibrate the noise, bring records within public bounds, and estimate the discrepancy with its part of mu.
+
+    *Few labels* (``labelled`` k). Let h_0 be the public side's fit. For every w,
+
+        L(T, w) - L(S, w)  =  [l_T(w, h_0) - l_S(w, h_0)]  +  [(L - l)(T, w) - (L - l)(S, w)],
+
+    l the loss against what h_0 says in the place of the label. The supremum of the first bracket is the unlabelled
+    discrepancy (Mansour, Mohri and Rostamizadeh 2009, at h_0): it reads no label, is estimated from all n private
+    people with the sensitivity B/n of the labelled one, and stands in its place. Nothing here bounds the second
+    bracket, by how much h_0 fits one domain's labels otherwise than the other's: that is an assumption. The iterations
+    see the first k people alone, in the curator's order, whose weight is p = (1 - alpha)/k each: all else is as for a
+    target of k. A person among them is in both parts, which compose as before.
+    """
     first, rest = (None, None) if mu is None else split(settings, mu)
     if rest is not None:
         settings.check_mu(rest)
-    domains = domains.bounded(settings.norm)
+    domains = measured = domains.bounded(settings.norm)
     opening = settings.opening(domains, source)
-    found = settings.discrepancy(domains, opening, first, source.derive("discrepancy"))
+    if settings.labelled is not None:
+        known = fit_public(domains.public, settings.loss, settings.radius, settings.norm)
+        measured, domains = (
+            domains.labelled_by(known.weights, settings.loss),
+            domains.first_of_target(settings.labelled),
+        )
+    found = settings.discrepancy(measured, opening, first, source.derive("discrepancy"))
     settings = settings.weighted(domains.sizes, found)
     return Prepared(domains, found, (0.0, 0.0) if rest is None else settings.noise(domains, rest), opening)
 
@@ -312,6 +330,10 @@ class AdaptationLearner(PublicSettings, Learner):
 
     def check_public(self, public: Records | None) -> None:
         self._fitting(public)
+
+    def check_people(self, people: int) -> None:
+        if self.labelled is not None and self.labelled > people:
+            raise BadScenario(f"labelled: the first {self.labelled} people have labels, the curator has {people}")
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         return self.iterations * (sizes.people + sizes.public + self.features + 1) + 1 + bool(self.bound_share)

@@ -110,6 +110,21 @@ class Domains:
         """Return the reference weight of one private record."""
         return self.shares(alpha)[self.private == "target"]
 
+    def labelled_by(self, weights: Floats, loss: Loss) -> Domains:
+        """Return the same people with what a public w says of them in the place of all labels."""
+
+        def labelled(side: DomainSide) -> DomainSide:
+            scores = side.features @ weights
+            signs = np.where(scores > 0.0, 1.0, -1.0)
+            return DomainSide(side.features, np.clip(scores, -1.0, 1.0) if loss == "squared" else signs)
+
+        return Domains(labelled(self.source), labelled(self.target), self.private)
+
+    def first_of_target(self, count: int) -> Domains:
+        """Return the same source, and the first ``count`` people of the target."""
+        target = DomainSide(self.target.features[:count], self.target.responses[:count])
+        return Domains(self.source, target, self.private)
+
     def bounded(self, norm: float) -> Domains:
         """Return the same within public bounds."""
         return Domains(self.source.bounded(norm), self.target.bounded(norm), self.private)

@@ -53,6 +53,7 @@ def small_of(name: str, *more: str) -> tuple[str, ...]:
 SMALL: dict[str, tuple[str, ...]] = {
     "adult": FEW,
     "adult-biased": FEW,
+    "adaptation-few-labels": FEW,
     "ball": PRIVATELY,
     "ball-few-agents": PRIVATELY,
     "public-source": LEARNING,
@@ -105,6 +106,7 @@ VARIANTS = {
     *("adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
     *("domain-adaptation", "domain-adaptation-nonconvex", "flights", "model-agnostic-transfer"),
     *("blender-pairs", "parity-and-threshold", "parity-xor-threshold-rounds", "transfer-classes", "two-laws"),
+    "adaptation-few-labels",
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
 NOISY = {

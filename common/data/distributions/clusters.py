@@ -110,7 +110,9 @@ class DriftingLine(UnitDistribution):
 
     On the target side inputs are uniform and w_j is proportional to cos(j). On the source side the first half of the
     inputs are ``u^skew`` for a uniform u (covariate shift), and w_j is proportional to cos(j + drift), in radians (the
-    labelling changes, too: reweighing by the inputs alone cannot repair it). In both, |w| = ``slope``.
+    labelling changes, too: reweighing by the inputs alone cannot repair it). In both, |w| = ``slope``. ``survey``:
+    ``other`` asks the same people otherwise: the response first, then d features 1 - x_d, ..., 1 - x_1, and after them
+    one that has no part in this.
     """
 
     name: Literal["drifting-line"] = "drifting-line"
@@ -120,6 +122,7 @@ class DriftingLine(UnitDistribution):
     noise: float = Field(default=0.05, ge=0, le=1)
     drift: float = Field(default=0.5, ge=-4, le=4)
     skew: float = Field(default=2.0, gt=0, le=100)
+    survey: Literal["own", "other"] = Field(default="own", exclude_if=lambda survey: survey == "own")
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
@@ -127,7 +130,7 @@ class DriftingLine(UnitDistribution):
 
     @property
     def dimension(self) -> int:
-        return self.d + 1
+        return self.d + 1 + (self.survey == "other")
 
     def chi_squared(self) -> float:
         """Return X = chi^2(T||S) + 1, for k = ``skew`` (k^2/(2k - 1)) to the power of the inputs that are shifted.
@@ -154,6 +157,9 @@ class DriftingLine(UnitDistribution):
         source = self.side == "source"
         key = counter.stream(seed, 0 if source else 1)
         _draw(key, people, self.weights, self.skew if source else 1.0, self.noise, features, labels)
+        if self.survey == "other":
+            spare = np.full(len(people), 0.5, dtype=np.float32)
+            features = np.column_stack([features[:, self.d], 1.0 - features[:, self.d - 1 :: -1], spare])
         return Records(features, labels)
 
 
