@@ -3,7 +3,7 @@
 As in the paper, rows are drawn with replacement to have more of them, and each counts as a person of its own. Unlike
 there, settings are fixed beforehand, the same for all points, so that no curve hides a choice that was not paid for.
 Figure 3 compares CnvxAdap that hardly looks at the target's labels (alpha = .99; the paper's 1 divides by zero) with
-private discrepancy minimization, which does not see them.
+private discrepancy minimization, which does not see them: by a noisy moment, and by Frank and Wolfe.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from benchmarks.figures.store import Row
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from curator.learners.domains import Domains
+from curator.learners.matching import MatchingSettings, matched
 
 SIZES = (1000, 2500, 5000, 10_000)
 """Target rows, n."""
@@ -42,6 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 NONE, SGD, CLIPPED = "no privacy", "SGD", "clipped SGD"
 MATCHING, SOURCE_FIRST = "private DM", "CnvxAdap, alpha .99"
+FRANK_WOLFE = "private DM by Frank-Wolfe"
 THIRD = 15.0
 """Epsilon of Figure 3, the paper's."""
 CLIP = 0.5
@@ -54,7 +56,7 @@ def names() -> tuple[str, ...]:
     curves = [("gas_drift", NONE), ("adult", NONE)]
     curves += [(dataset, f"epsilon {epsilon:g}") for dataset, epsilon in product(SETTINGS, EPSILONS)]
     curves += [("gas_drift", f"{name}, epsilon {epsilon:g}") for name, epsilon in product((SGD, CLIPPED), EPSILONS)]
-    curves += [("gas_drift", f"{name}, epsilon {THIRD:g}") for name in (MATCHING, SOURCE_FIRST)]
+    curves += [("gas_drift", f"{name}, epsilon {THIRD:g}") for name in (MATCHING, FRANK_WOLFE, SOURCE_FIRST)]
     return tuple(f"{_MARK}{dataset}; {curve}; {size}" for (dataset, curve), size in product(curves, SIZES))
 
 
@@ -82,6 +84,9 @@ def measure(name: str, number: int, data: Path) -> Row:
         assert epsilon is not None
         clip = CLIP if curve.startswith(CLIPPED) else 2.0 * (pair.radius * NORM + 1.0)
         weights = descend(parts.train, epsilon, DELTA, pair.radius, clip, source)
+    elif curve.startswith(FRANK_WOLFE):
+        own = MatchingSettings(norm=NORM, radius=pair.radius)
+        weights = matched(Domains(parts.source, parts.train), own, mu_allowed(THIRD, DELTA), source)
     elif curve.startswith(MATCHING):
         domains = Domains(parts.source, parts.train)
         weights = private_moments.learn(domains, THIRD, DELTA, NORM, pair.radius, source)
@@ -113,7 +118,12 @@ def draw(rows: Iterable[Row], output: Path) -> None:
 
     for ending in ("svg", "png"):
         with panels(output / f"adaptation-figure3.{ending}", (f"Gas, epsilon = {THIRD:g}",)) as (axis,):
-            _curves(axis, found, "gas_drift", [f"{name}, epsilon {THIRD:g}" for name in (SOURCE_FIRST, MATCHING)])
+            _curves(
+                axis,
+                found,
+                "gas_drift",
+                [f"{name}, epsilon {THIRD:g}" for name in (SOURCE_FIRST, MATCHING, FRANK_WOLFE)],
+            )
             _alone(axis, found.get(Point("gas_drift", "none", "train on source").name), "gas_drift")
             axis.legend(fontsize=7)
 
@@ -134,7 +144,7 @@ def _curves(axis: Axes, found: dict[str, list[float]], dataset: str, curves: lis
             continue
         known_places = {NONE: 5, **{f"{epsilon:g}": place for place, epsilon in enumerate((*EPSILONS, THIRD))}}
         place = known_places[curve if curve == NONE else curve.rpartition(" ")[2]]
-        style = {NONE: "--", SGD: "-.", CLIPPED: ":", MATCHING: "-."}.get(curve.split(",")[0], "-")
+        style = {NONE: "--", SGD: "-.", CLIPPED: ":", MATCHING: "-.", FRANK_WOLFE: ":"}.get(curve.split(",")[0], "-")
         sizes, means = [size for size, _ in known], np.array([group.mean() for _, group in known])
         spread = np.array([group.std(ddof=1) if len(group) > 1 else 0.0 for _, group in known])
         if dataset == "adult":

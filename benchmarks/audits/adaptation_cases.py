@@ -15,9 +15,10 @@ from common.learners.adaptation import Private
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_noise
-from curator.learners import adaptation, networks, noisy_descent
+from curator.learners import adaptation, matching, networks, noisy_descent
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
 from curator.learners.domains import Domains, DomainSide, private_discrepancy, sensitivity
+from curator.learners.matching import MatchingSettings, private_shares, selection_epsilon
 from curator.learners.networks import NetworkSettings
 from curator.learners.noisy_descent import Found, Rows, descend
 from deploy.auditing import Case, Safeguard, without
@@ -27,6 +28,7 @@ AUDITED = {
         *("CnvxAdap", "CnvxAdap, private source", "NCnvxAdap", "NCnvxAdap, a network", "the discrepancy"),
         *("Theorem B.1's bound", "CnvxAdap, few labels"),
     ),
+    "access MatchedSource": ("private discrepancy minimization",),
 }
 """The cases here of each way to use people, and of each operation."""
 
@@ -221,6 +223,32 @@ def few_labels_case() -> Case:
     )
 
 
+def matching_case() -> Case:
+    """The one person of the target has either of two features; which of two source rows is taken tells the answer."""
+    settings = MatchingSettings(norm=1.0, radius=1.0, iterations=1, smoothing=1.0, kept=0)
+    source = DomainSide(np.eye(2), np.array([1.0, -1.0]))
+    inputs = [Domains(source, DomainSide(row[None], np.zeros(1))) for row in np.eye(2)]
+
+    def shares(given: Domains, runs: int, random: RandomSource) -> AnyArray:
+        rows = given.source.features, given.target.features
+        found = [private_shares(*rows, settings, MU, random.derive(run)) for run in range(runs)]
+        return np.array([share[0] for share in found])
+
+    def twentyfold(mu: float, iterations: int) -> float:
+        return 20.0 * selection_epsilon(mu, iterations)
+
+    return Case(
+        "private discrepancy minimization",
+        epsilon_of(MU, DELTA),
+        (inputs[0], inputs[1]),
+        shares,
+        1600,
+        delta=DELTA,
+        twins={"a twentieth of the sensitivity": without((matching, "selection_epsilon"), twentyfold, shares)},
+        least=0.1,
+    )
+
+
 def divided(n: int, ones: int) -> Domains:
     """Return one feature: a target of x = 1 with responses 1 for some and 0 for others, and a source of zeros."""
     source = DomainSide(np.zeros((1, 1)), np.zeros(1))
@@ -247,4 +275,5 @@ def cases() -> list[Case]:
         discrepancy_case(),
         bound_case(),
         few_labels_case(),
+        matching_case(),
     ]

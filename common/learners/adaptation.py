@@ -363,6 +363,57 @@ class NetworkAdapSettings(OpenNetworkAdap, AdaptationSettings):
     mu: Mu | None = None
 
 
+Method = Literal["private-dm", "dm", "kmm", "sbest"]
+
+
+class MatchingFields(AlgorithmFields):
+    """Settings of methods that weigh a public source to be like the target; the squared loss.
+
+    Attributes:
+        method: ``private-dm``: private discrepancy minimization. The others are *not private*: discrepancy minimization
+            (``dm``), kernel mean matching (``kmm``) and best-effort adaptation (``sbest``), which reads labels of the
+            target as well, and ``alpha``, ``kappa_1`` (lambda_1), ``kappa_2`` and ``kappa_inf``.
+        iterations: K, of Frank and Wolfe, where private.
+        smoothing: s, by which the spectral norm is smoothed, where private.
+        kept: The greater, the more of the equal weights is left, and the less rests on the K rows that were chosen.
+    """
+
+    method: Method = "private-dm"
+    alpha: float = Field(default=0.5, gt=0, lt=1)
+    iterations: int = Field(default=20, ge=1, le=10_000)
+    smoothing: float = Field(default=0.05, ge=1e-4, le=1e6)
+    kept: int = Field(default=200, ge=0, le=10**6)
+
+
+class OpenMatching(MatchingFields, OpenAdaptation):
+    """Settings of :class:`curator.learners.matching.Matching`; ``response`` as of ``cnvx-adap``."""
+
+    name: Literal["matching"] = "matching"
+    response: int | None = Field(default=None, ge=1, lt=1 << 17)
+
+    @model_validator(mode="after")
+    def _is_what_it_can_do(self) -> Self:
+        if self.method != "private-dm" and self.mu is not None:
+            raise ValueError(f"method {self.method} is not private: it takes mu: null and a curator without epsilon")
+        if self.private == "source" or self.bound_share or self.labelled is not None:
+            raise ValueError("matching weighs a public source: leave out private, bound_share and labelled")
+        if self.response is not None and self.response < self.features:
+            raise ValueError(f"response = {self.response} is among the {self.features} features that are looked at")
+        return self
+
+    def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
+        mu = _most(task, 0.0) if self.mu == PLAN else self.mu
+        return self.settled(SETTINGS[self.name], mu=mu, calibration="tight")
+
+
+@SETTINGS.register("matching")
+class MatchingSettings(OpenMatching, AdaptationSettings):
+    """Settled settings of matching a public source to the target."""
+
+    calibration: Calibration = _CALIBRATION
+    mu: Mu | None = None
+
+
 def _most(task: PlanTask, other_shares: float) -> float | None:
     """Return the largest mu that the curator's budget admits, None without one."""
     if task.epsilon is None:

@@ -16,6 +16,7 @@ from common.core.errors import BadScenario
 from common.core.machine import on_one_thread
 from common.learners.adaptation import AdaptationSettings as PublicSettings
 from common.learners.adaptation import (
+    AlgorithmFields,
     CnvxAdapSettings,
     ConvexFields,
     NcnvxAdapSettings,
@@ -294,7 +295,7 @@ class Adaptation(CentralMechanism[DomainSide, Adapted]):
     calibrate their noise from mu; without a mu there is no privacy at all.
     """
 
-    settings: DescentSettings
+    settings: Any
     public: DomainSide
     private: Private
     mu: float | None
@@ -309,7 +310,11 @@ class Adaptation(CentralMechanism[DomainSide, Adapted]):
             np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
         )
         pair = (own, self.public) if self.private == "source" else (self.public, own)
-        found = solve(Domains(*pair, self.private), self.settings, self.mu, source)
+        return self.solved(Domains(*pair, self.private), source)
+
+    def solved(self, domains: Domains, source: RandomSource) -> Adapted:
+        """Run the algorithm, which brings all records within public bounds itself."""
+        found = solve(domains, self.settings, self.mu, source)
         return Adapted(found.weights, found.bound)
 
 
@@ -354,7 +359,12 @@ class AdaptationLearner(PublicSettings, Learner):
         return public
 
     def released(
-        self, access: Access, public: Records | None, kind: type[DescentSettings], **more: Any
+        self,
+        access: Access,
+        public: Records | None,
+        kind: type[AlgorithmFields],
+        by: type[Adaptation] = Adaptation,
+        **more: Any,
     ) -> tuple[Adapted, Whitening | None]:
         """Return w as it is released, and what its x' were made by; ``more`` are settings that only this class has.
 
@@ -367,7 +377,7 @@ class AdaptationLearner(PublicSettings, Learner):
         given = self._fitting(public)
         scaling = self._scaling(given)
         side = partial(self._side, scaling=scaling)
-        return access.release(Adaptation(settings, side(given), self.private, self.mu), side), scaling
+        return access.release(by(settings, side(given), self.private, self.mu), side), scaling
 
     def unscaled(self, weights: Floats, scaling: Whitening | None) -> Floats:
         """Return weights of x' as those of (x - center, 1), which :meth:`affine` starts from."""
@@ -424,13 +434,10 @@ class LinearAdaptation(AdaptationLearner):
         return self.learned(access, previous, public).hypothesis
 
 
-@LEARNERS.register("cnvx-adap")
-class CnvxAdap(CnvxAdapSettings, LinearAdaptation):
-    """Regression on the curator's sample and a public one of another domain."""
+class ResponseOrLabel(LinearAdaptation):
+    """Adaptation that predicts the feature ``response``, or the label where that is null."""
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(alpha=0.3, mu=2.0, iterations=300, features=3, norm=1.8, radius=3.0),)
+    response: int | None
 
     @property
     def wanted(self) -> int:
@@ -441,9 +448,6 @@ class CnvxAdap(CnvxAdapSettings, LinearAdaptation):
             return super().responses(records)
         return 2.0 * np.clip(records.features[:, self.response].astype(np.float64), 0.0, 1.0) - 1.0
 
-    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
-        return self.released(access, public, ConvexSettings, regression=self.response is not None)
-
     def model(self, weights: Floats) -> Hypothesis:
         if self.response is None:
             return self.half_space(weights)
@@ -451,6 +455,18 @@ class CnvxAdap(CnvxAdapSettings, LinearAdaptation):
         return Regressor(
             weights=tuple((weights / 2.0).tolist()), intercept=(constant + 1.0) / 2.0, response=self.response
         )
+
+
+@LEARNERS.register("cnvx-adap")
+class CnvxAdap(CnvxAdapSettings, ResponseOrLabel):
+    """Regression on the curator's sample and a public one of another domain."""
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(alpha=0.3, mu=2.0, iterations=300, features=3, norm=1.8, radius=3.0),)
+
+    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
+        return self.released(access, public, ConvexSettings, regression=self.response is not None)
 
 
 @LEARNERS.register("ncnvx-adap")

@@ -100,13 +100,14 @@ SMALL: dict[str, tuple[str, ...]] = {
     "statistical-query": small_of("statistical-query", LOUD, "alpha=0.3", "beta=0.1"),
     "transfer-classes": FEW,
     "two-laws": (),
+    "unsupervised-adaptation": FEW,
 }  # fmt: skip
 """What makes each shipped scenario small."""
 VARIANTS = {
     *("adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
     *("domain-adaptation", "domain-adaptation-nonconvex", "flights", "model-agnostic-transfer"),
     *("blender-pairs", "parity-and-threshold", "parity-xor-threshold-rounds", "transfer-classes", "two-laws"),
-    "adaptation-few-labels",
+    *("adaptation-few-labels", "unsupervised-adaptation"),
 }
 """Of protocols and kinds of people that another one has, too; and one that asks a thousand agents: two minutes."""
 NOISY = {

@@ -8,15 +8,15 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.adaptation.baselines.best_effort import Penalties, alternate
-from benchmarks.adaptation.baselines.discrepancy_minimization import match
-from benchmarks.adaptation.baselines.kmm import KernelMeanMatching
 from benchmarks.adaptation.candidates import Candidate, Method
 from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
+from curator.learners.best_effort import Penalties, alternate
 from curator.learners.domains import Domains, DomainSide, Loss, discrepancy, least_squares, logistic_in_ball
+from curator.learners.kernel_matching import KernelMeanMatching
+from curator.learners.moment_matching import match
 
 RIDGE = 1e-5
 """Penalty of all logistic fits but the private ones: the largest at which nothing changes in the third digit."""

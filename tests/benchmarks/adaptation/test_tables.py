@@ -12,9 +12,6 @@ from scipy.optimize import LinearConstraint, minimize
 from benchmarks.adaptation import __main__ as command
 from benchmarks.adaptation import figures, measuring, ours
 from benchmarks.adaptation.baselines import minibatch_sgd
-from benchmarks.adaptation.baselines.best_effort import Penalties, alternate, best_shares, objective
-from benchmarks.adaptation.baselines.discrepancy_minimization import match
-from benchmarks.adaptation.baselines.kmm import KernelMeanMatching
 from benchmarks.adaptation.baselines.methods import BASELINES, RIDGE
 from benchmarks.adaptation.baselines.private_moments import learn, noisy_moment
 from benchmarks.adaptation.candidates import best, score
@@ -32,7 +29,10 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledSteps
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import epsilon_of_selection
+from curator.learners.best_effort import Penalties, alternate, best_shares, objective
 from curator.learners.domains import Domains, DomainSide, least_squares, logistic
+from curator.learners.kernel_matching import KernelMeanMatching
+from curator.learners.moment_matching import match
 from tests.tiers import for_each
 
 

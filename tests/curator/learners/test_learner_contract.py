@@ -154,7 +154,7 @@ class TestContract:
         times = event.law.most if isinstance(event, PrivateSelection) else getattr(event, "count", 1)
         assert sum(drawn) <= paid * times
         learner.check_noise(sizes)
-        if isinstance(event, SubsampledSteps | Gaussian | PrivateSelection):
+        if paid and isinstance(event, SubsampledSteps | Gaussian | PrivateSelection):
             assert drawn
             monkeypatch.setattr(events, "COORDINATES", paid - 1)
             monkeypatch.setattr(events, "NUMBERS", paid - 1)

@@ -84,7 +84,7 @@ class _Problem:
                 new = (1.0 - pace) * here + pace * softmax(moved)
                 step = new - ahead
                 allowed = value + gradient @ step + 0.5 * steepness * float(np.abs(step).sum()) ** 2
-                if _smooth_norm(self._difference(new), smoothing)[0] <= allowed + 1e-12:
+                if smooth_norm(self._difference(new), smoothing)[0] <= allowed + 1e-12:
                     break
                 steepness *= 2.0
             here, log_mirror, mirror = new, moved, softmax(moved)
@@ -98,7 +98,7 @@ class _Problem:
 
     def _linear(self, shares: Floats, smoothing: float) -> tuple[float, Floats]:
         """Return the smoothed norm and its gradient in q; keep the dual point's lower bound."""
-        value, dual = _smooth_norm(self._difference(shares), smoothing)
+        value, dual = smooth_norm(self._difference(shares), smoothing)
         gradient = -np.einsum("ij,ij->i", self._rows @ dual, self._rows)
         self.least = max(self.least, float(np.sum(dual * self._wanted) + gradient.min()))
         return value, gradient
@@ -110,7 +110,7 @@ class _Problem:
         return np.asarray(self._wanted - (self._rows * shares[:, None]).T @ self._rows)
 
 
-def _smooth_norm(difference: Floats, scale: float) -> tuple[float, Floats]:
+def smooth_norm(difference: Floats, scale: float) -> tuple[float, Floats]:
     """Return the smoothed norm and its gradient, a symmetric matrix of nuclear norm at most 1."""
     values, vectors = np.linalg.eigh(difference)
     both = np.concatenate([values, -values]) / scale

@@ -63,7 +63,8 @@ def alternate(
         objectives.append(objective(costs, shares, penalties))
         if len(objectives) > 1 and objectives[-2] - objectives[-1] <= 1e-6 * abs(objectives[-2]):
             break
-    assert weights is not None
+    if weights is None:
+        raise AssertionError("there is at least one turn")
     return Fitted(weights, shares, tuple(objectives))
 
 

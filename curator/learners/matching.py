@@ -1,0 +1,174 @@
+"""A public source weighed to be like the target: private discrepancy minimization, and what is not private."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.core.machine import on_one_thread
+from common.learners.adaptation import MatchingFields
+from common.learners.adaptation import MatchingSettings as PublicSettings
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.privacy.rounding import down, up
+from curator.learners.adaptation import Adaptation, Adapted, ResponseOrLabel
+from curator.learners.base import LEARNERS, CallSizes
+from curator.learners.best_effort import Penalties, alternate
+from curator.learners.domains import Domains, DomainSide, Whitening, discrepancy, least_squares
+from curator.learners.kernel_matching import KernelMeanMatching
+from curator.learners.moment_matching import match, smooth_norm
+from curator.mechanisms.access import Access
+from curator.mechanisms.base import central
+from curator.mechanisms.selection import choose_level
+
+MAX_MATCHED = 4096  # source rows that kernel mean matching takes at most: its matrix has their square
+PARTS = 64  # whole parts into which the sensitivity of a score is divided
+LEVELS = 1 << 22  # of scores, at most: more people, or less smoothing, are refused
+_GDP = math.sqrt(math.pi / 8.0)
+
+
+def selection_epsilon(mu: float, iterations: int) -> float:
+    """Return the epsilon with which so many exponential mechanisms are mu-GDP together.
+
+    *Theorem.* The exponential mechanism with epsilon, chances proportional to exp(epsilon u/(2 D)) for scores u of
+    sensitivity D, is (epsilon sqrt(pi/8))-GDP.
+
+    *Proof.* Between neighbours, its chances of two outcomes change their ratio by e^epsilon at most (the normalizer
+    cancels), and so do the chances p and q of any test to reject: logit p - logit q <= epsilon, since p and 1 - p are
+    sums. With I(u) = phi(Phi^-1(u)), the derivative of Phi^-1(u) in logit u is u (1 - u)/I(u) <= sqrt(pi/8): let D(u) =
+    I(u) - sqrt(8/pi) u (1 - u). D and D' are 0 at 1/2, D is 0 at 1, and D'' = 2 sqrt(8/pi) - 1/I falls on [1/2, 1],
+    from above 0: so D is convex, then concave, and nowhere negative. Hence Phi^-1(p) - Phi^-1(q) <= epsilon sqrt(pi/8),
+    which is mu-GDP by definition. Adaptive composition: squares of mu add up.
+    """
+    return down(mu / math.sqrt(iterations) / _GDP, 16.0)
+
+
+def private_shares(
+    source: Floats, target: Floats, settings: MatchingSettings, mu: float | None, random: RandomSource
+) -> Floats:
+    """Weigh source rows by Frank and Wolfe, each vertex chosen by the exponential mechanism: mu-GDP for the target.
+
+    Bassily, Mohri and Suresh (2022) minimize a smooth approximation of the weighted discrepancy by private
+    Frank-Wolfe; here it is, with M_T the mean of z z' over the target and D(q) = M_T - sum_i q_i x_i x_i',
+
+        s ln tr(e^(D/s) + e^(-D/s)),   within s ln(2d) above ||D||_2,
+
+    over the simplex. K times, from equal weights: with W the gradient of the smoothed norm at D(q), take row i with
+    chance proportional to exp(epsilon u_i/(2 sens)), u_i = x_i' W x_i, and move q towards it by 2/(k + 2 + ``kept``).
+
+    *Sensitivity.* Replacing one of n rows moves D by (z z' - y y')/n, of spectral norm r^2/n at most (both are between
+    0 and r^2). The smoothed norm is 1/s-smooth in the spectral norm (Nesterov 2007), so W moves by r^2/(n s) in the
+    nuclear norm, and u_i by r^4/(n s) =: sens. A score counts in whole parts of sens/:data:`PARTS`, which a replaced
+    row moves by PARTS + 1 at most, rounding included. Earlier choices are released, and q is a function of them. All
+    after that, the labels of the source included, is post-processing. The paper was not at hand: constants are derived
+    here.
+    """
+    norm, smoothing = settings.norm * (1.0 + 2.0**-30), settings.smoothing
+    moment = target.T @ target / len(target)
+    shares = np.full(len(source), 1.0 / len(source))
+    unit = part_of(settings, len(target))
+    epsilon = None if mu is None else selection_epsilon(mu, settings.iterations) / (PARTS + 1)
+    for step in range(1, settings.iterations + 1):
+        _, dual = smooth_norm(moment - (source * shares[:, None]).T @ source, smoothing)
+        scores = np.einsum("ij,ij->i", source @ dual, source)
+        chosen = int(scores.argmax())
+        if epsilon is not None:
+            levels = np.floor((norm**2 - np.clip(scores, -(norm**2), norm**2)) / unit).astype(np.int64)
+            chosen = _choose(levels, 1 + math.ceil(2.0 * norm**2 / unit), epsilon, random.derive(step))
+        towards = 2.0 / (step + 2.0 + settings.kept)
+        shares *= 1.0 - towards
+        shares[chosen] += towards
+    return shares
+
+
+def part_of(settings: MatchingFields, people: int) -> float:
+    """Return the unit of scores for so many people of the target; BadScenario where they would have too many levels."""
+    norm = settings.norm * (1.0 + 2.0**-30)
+    unit = up(norm**4 / (people * settings.smoothing) / PARTS, 16.0)
+    if 2.0 * norm**2 / unit > LEVELS:
+        raise BadScenario(
+            f"smoothing = {settings.smoothing:g} makes too many parts of scores of {people} people: take a smaller one"
+        )
+    return unit
+
+
+def _choose(levels: Floats, most: int, epsilon: float, random: RandomSource) -> int:
+    people = np.bincount(levels, minlength=most + 1)
+    level = choose_level(people, epsilon, random.derive("level"))
+    rank = int(random.derive("rank").integers(int(people[level]), 1)[0])
+    return int(np.flatnonzero(levels == level)[rank])
+
+
+class MatchingSettings(MatchingFields):
+    """Settings of the methods themselves: ``norm`` is that of rows with their constant."""
+
+
+def matched(domains: Domains, settings: MatchingSettings, mu: float | None, random: RandomSource) -> Floats:
+    """Return w, shape (d,), in the ball: mu-GDP for the target by ``private-dm``, else not private at all."""
+    domains = domains.bounded(settings.norm)
+    source, target = domains.source, domains.target
+    if settings.method == "sbest":
+        return _best_effort(domains, settings)
+    if settings.method == "kmm":
+        rows = np.linspace(0, len(source) - 1, min(len(source), MAX_MATCHED)).astype(np.int64)
+        source = DomainSide(source.features[rows], source.responses[rows])
+        shares = KernelMeanMatching(source.features).weights(target.features)
+        shares /= shares.sum()
+    elif settings.method == "dm":
+        shares = match(source.features, target.features).shares
+    else:
+        shares = private_shares(source.features, target.features, settings, mu, random)
+    return least_squares(source, shares, settings.radius)
+
+
+def _best_effort(domains: Domains, settings: MatchingSettings) -> Floats:
+    apart, sizes = discrepancy(domains, settings.radius, settings.norm).value, domains.sizes
+    sides = domains.source, domains.target
+    both = DomainSide(
+        np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
+    )
+    return alternate(
+        lambda shares, start: least_squares(both, shares, settings.radius),
+        lambda weights: np.asarray(np.square(both.features @ weights - both.responses)),
+        np.repeat([apart, 0.0], sizes),
+        np.repeat(domains.shares(settings.alpha), sizes),
+        Penalties(settings.kappa_1, settings.kappa_2, settings.kappa_inf),
+    ).weights
+
+
+@central
+@dataclass(frozen=True)
+class MatchedSource(Adaptation):
+    """A model of the public source, weighed by :func:`matched`; releases w, and is mu-GDP for the target."""
+
+    def solved(self, domains: Domains, source: RandomSource) -> Adapted:
+        with on_one_thread():
+            return Adapted(matched(domains, self.settings, self.mu, source), None)
+
+
+@LEARNERS.register("matching")
+class Matching(PublicSettings, ResponseOrLabel):
+    """A linear model of a public source that is weighed to be like the curator's people, by the squared loss."""
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(mu=2.0, iterations=5, smoothing=1.0, features=3, norm=1.8, radius=3.0),)
+
+    def check_people(self, people: int) -> None:
+        super().check_people(people)
+        part_of(self, people)
+
+    def noise_numbers(self, sizes: CallSizes) -> int:
+        return 0  # every choice draws whole numbers, exactly
+
+    def room(self, sizes: CallSizes) -> int:
+        matrix = 8 * min(sizes.public, MAX_MATCHED) ** 2 if self.method == "kmm" else 0
+        return super().room(sizes) + matrix + 32 * LEVELS
+
+    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
+        return self.released(access, public, MatchingSettings, MatchedSource)
