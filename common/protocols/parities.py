@@ -213,7 +213,7 @@ def surveyed(truth: float, alpha: float, beta: float) -> int:
 def searched(mechanism: BitMechanism, bits: int, alpha: float, beta: float) -> int:
     """Return how many agents at most a search for a quantile asks, to alpha/4 with probability 1 - beta/4.
 
-    ``bits`` verdicts and four more, each at its worst. As in the paper, no single value may be more frequent than that.
+    ``bits`` verdicts and four more, each at its worst.
     """
     levels = 0.5 - alpha / 4.0, 0.5 + alpha / 4.0
     return (bits + 4) * evidence.worst_case(mechanism, *levels, beta / (4.0 * bits))

@@ -164,15 +164,13 @@ def _agents(scenario: Scenario, found: Plan) -> list[str]:
         return []
     demands = demands_of(scenario.protocol)
     if demands.portfolio:
-        wanted = (
-            "bring the stated gap to alpha unless the rival seems better: the run may end exhausted, its gap stated"
-        )
+        wanted = "bring the stated gap to alpha unless the rival seems better: the run may state a wider gap"
     elif not demands.reweighs:
         wanted = "tell a loss to within alpha: its interval is wider"
     elif not scenario.halts:
         wanted = "tell every round's loss to within alpha/2: their intervals are wider"
     else:
-        wanted = "all rounds may ask in the worst case: the run may end exhausted"
+        wanted = "all rounds may ask in the worst case: the run may end before a level is shown"
     return [
         f"agents: count = {found.agents.value:g} is below the {found.agents.rule:g} that {wanted}; enlarge count or "
         "the agents' epsilon"

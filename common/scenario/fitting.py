@@ -15,9 +15,10 @@ from common.data.tables import Feature, Label, Layout
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
 from common.protocols.base import demands_of
 from common.protocols.portfolio import TEACHINGS, Portfolio, Roles
+from common.scenario import forecasting
+from common.scenario.forecasting import points
 from common.scenario.scenario import Scenario
 from common.statistics import finalists
-from common.statistics.intervals import certainty, estimate
 
 QUIET = 0.05
 """A ball of models is chosen so wide that noise may cost a model so much at most."""
@@ -116,8 +117,8 @@ def advise(sizes: Sizes) -> Advice:
         if likely <= JUDGES:
             taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
             choice = "protocol portfolio: the model as agents teach it, beside the best that either side has alone"
-            of_agents = _of_agents(sizes, roles, taught, sure, likely)
-            sentences = (of_agents, _of_noise(sizes, noise), f"What fits: {choice}")
+            of_judges = forecasting.of_judges(mechanism, roles.judges, sizes.beta)
+            sentences = (of_judges, _of_agents(sizes, roles, taught), _of_noise(sizes, noise), f"What fits: {choice}")
             return Advice(
                 protocol="portfolio",
                 taught=taught,
@@ -130,9 +131,8 @@ def advise(sizes: Sizes) -> Advice:
         warnings.insert(0, _no_judges(sizes.agents, likely))
     else:
         warnings.insert(0, _no_bits(mechanism))
-    count = sizes.agents
-    found = estimate(mechanism, count / 2.0 if mechanism.answers != "bit" else count // 2, count, 1.0 - sizes.beta)
-    half = 0.5 * (found.high - found.low)
+    half = forecasting.half_width(mechanism, sizes.agents, sizes.beta)
+    of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta)
     choice = "What fits: protocol learn-and-test, the curator's model as it is"
     return Advice(
         protocol="learn-and-test",
@@ -140,7 +140,7 @@ def advise(sizes: Sizes) -> Advice:
         sure=half,
         likely=half,
         noise=noise,
-        sentences=(_of_one(sizes, half), _of_noise(sizes, noise), choice),
+        sentences=(of_one, _of_noise(sizes, noise), choice),
         warnings=tuple(warnings),
     )
 
@@ -156,7 +156,11 @@ def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
         return None
     reach = 1.0 if curator.learner is None else curator.learner.reach
     answering = math.floor(agents * (1.0 - scenario.agents.dropout))
-    return advise(Sizes(n, answering, dimension, curator.epsilon, curator.delta, mechanism, scenario.beta, reach))
+    sizes = Sizes(n, answering, dimension, curator.epsilon, curator.delta, mechanism, scenario.beta, reach)
+    found, alike = advise(sizes), n / scenario.divergence.chi_squared
+    if not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:
+        return found
+    return found.model_copy(update={"warnings": (*found.warnings, _too_different(scenario, n, alike, dimension + 1))})
 
 
 def advice_of(scenario: Scenario) -> Advice | None:
@@ -165,29 +169,11 @@ def advice_of(scenario: Scenario) -> Advice | None:
     return None if n == PLAN or agents == PLAN else advice(scenario, int(n), int(agents))
 
 
-_PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
-
-
-def points(share: float) -> str:
-    """Return a difference of 0/1 losses in points, rounded up: to whole ones, to hundredths below two."""
-    percent = _PERCENT * share - _ROUNDING
-    return f"{math.ceil(percent)} points" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g} points"
-
-
-def _of_agents(sizes: Sizes, roles: Roles, taught: float, sure: float, likely: float) -> str:
+def _of_agents(sizes: Sizes, roles: Roles, taught: float) -> str:
     return (
         f"{sizes.agents - roles.judges:,} of {sizes.agents:,} agents teach: they tell the mean error of the model's "
         f"probabilities to within {points(taught)} (one standard deviation). {roles.judges:,} judge the answer and the "
-        f"best that either side has alone: a difference of {points(likely)} is likely to be told "
-        f"({_PERCENT * finalists.LIKELY:.0f}% confidence), one of {points(sure)} for sure "
-        f"({certainty(1.0 - sizes.beta)})"
-    )
-
-
-def _of_one(sizes: Sizes, half: float) -> str:
-    return (
-        f"{sizes.agents:,} agents, if all of them answer, tell the loss of one model to within {points(half)}, with "
-        f"{certainty(1.0 - sizes.beta)} confidence"
+        "best that either side has alone"
     )
 
 
@@ -226,6 +212,19 @@ def _no_model(sizes: Sizes, noise: float) -> str:
     )
 
 
+def _too_different(scenario: Scenario, n: int, alike: float, weights: int) -> str:
+    """Say that S may be too far from T to help.
+
+    The mean of w f over n people of S, with w = dT/dS and abs(f) <= 1, has variance E_S[w^2]/n at most, and E_S[w^2] is
+    at most ``chi_squared``: so reweighed people count for n over that of T's own (Kong 1992).
+    """
+    return (
+        f"the curator's people may be too different from the population: with divergence.chi_squared = "
+        f"{scenario.divergence.chi_squared:g}, {n:,} of them count, reweighed, for about {math.floor(alike):,} of the "
+        f"population's, fewer than the {weights:,} weights of a model: enlarge n, or ask people who are more like it"
+    )
+
+
 CLIP = 1.0  # longest gradient of one record
 TOLD = 0.1  # where agents tell the loss of one model, to within so much
 BETA = 0.05
@@ -234,11 +233,11 @@ BETA = 0.05
 def accuracy(found: Advice) -> float:
     """Return alpha for a run of what fits: a gap that five of six runs can state where the answer is no worse.
 
-    It is what is told for sure, and one standard deviation more, by which the rival's estimate may be better.
+    It is what is told for sure, and one standard deviation more, by which the rival's estimate may be better. Where
+    nobody judges, it is half the width of the interval of one loss.
     """
-    if found.protocol != "portfolio":
-        return TOLD
-    return min(MOST_ALPHA, math.ceil((found.sure + found.likely / _QUARTILE) * 1e3) / 1e3)
+    more = found.likely / _QUARTILE if found.protocol == "portfolio" else 0.0
+    return min(MOST_ALPHA, math.ceil((found.sure + more) * 1e3) / 1e3)
 
 
 _QUARTILE = 0.6744897501960817

@@ -12,12 +12,14 @@ from common.operations.operation import LEAST_EPSILON
 from common.protocols import portfolio
 from common.protocols.base import Problem, demands_of
 from common.protocols.portfolio import Portfolio, Roles
+from common.scenario import forecasting
 from common.scenario.scenario import ResolvedScenario, Scenario, filled, settled
 from common.statistics import evidence, finalists, formulas
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"
+_EXACT = "docs/statistics.md"
 
 CLEAR_LOSS = 0.5  # the loss on T at which a plan quotes the sequential test's usual number of answers
 
@@ -324,6 +326,10 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
     delta = mechanism_delta or scenario.curator.delta
     if not scenario.halts or once:
         error, text = (alpha, "alpha") if once else (alpha / 2.0, "alpha/2")
+        if not paper:
+            answers = forecasting.answers_within(mechanism, error, beta)
+            figure = fixed(answers, f"half the interval of one look is {text} at most, at a loss of 1/2", _EXACT)
+            return figure, figure
         rate = evidence.best_rate(mechanism, error)
         gain = rate * error - mechanism.log_mgf(rate)
         figure = fixed(math.ceil(math.log(2.0 / beta) / gain), f"ln(2T/beta)/psi*({text})", "Chernoff; no test")

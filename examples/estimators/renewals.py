@@ -26,7 +26,7 @@ def main(folder: Path, seed: int = 0) -> None:
         print(f"{words} errs on {errs:.1%} of the customers; their answers say {found.low:.1%} to {found.high:.1%}")
     for judged in model.candidates_:
         print(f"  {judged.name}: {judged.estimate.value:.1%}, {judged.asked:,} judges")
-    print(f"at most {model.gap_:.1%} worse than the best of these; {model.advice_.sentences[0]}")
+    print(model.verdict_.text)
     print(model.guarantee_)
 
 

@@ -50,7 +50,7 @@ class Comparison:
         value, low, high: The estimate and its interval, which holds with the given confidence together with all else
             that a result states.
         likely, probable: Bounds each of which holds by itself with the probability
-            :data:`common.statistics.finalists.LIKELY`, and ``PROBABLE`` there; None: not stated.
+            :data:`common.statistics.finalists.LIKELY`, and ``PROBABLE`` there.
         agents: About how many agents in all would show that the answer is better, if the estimate is right; None: no
             number.
     """
@@ -61,16 +61,15 @@ class Comparison:
     high: float
     confidence: float
     likely: tuple[float, float]
+    probable: tuple[float, float]
     agents: int | None
-    probable: tuple[float, float] | None = None
 
     def wire(self) -> dict[str, Any]:
         difference = {"value": self.value, "low": self.low, "high": self.high, "confidence": self.confidence}
         likely = {"low": self.likely[0], "high": self.likely[1], "confidence": LIKELY}
-        found = {"with": self.rival, "difference": difference, "likely": likely, "agents": self.agents}
-        if self.probable is None:
-            return found
-        return found | {"probably": {"low": self.probable[0], "high": self.probable[1], "confidence": PROBABLE}}
+        probably = {"low": self.probable[0], "high": self.probable[1], "confidence": PROBABLE}
+        found = {"difference": difference, "likely": likely, "probably": probably}
+        return {"with": self.rival, **found, "agents": self.agents}
 
 
 @dataclass(frozen=True)

@@ -292,7 +292,8 @@ def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], 
         low=low,
         high=high,
         confidence=confidence,
-        likely=(found.low(1.0 - finalists.LIKELY), found.high(1.0 - finalists.LIKELY)),
+        likely=found.bounds(1.0 - finalists.LIKELY),
+        probable=found.bounds(1.0 - finalists.PROBABLE),
         agents=None if needed is None else enrolled(needed, plan.settings),
     )
     sure = gap <= plan.alpha

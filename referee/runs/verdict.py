@@ -241,6 +241,8 @@ def _compared(names: Names, result: Mapping[str, Any], detail: str, some_silent:
     sentences.append(_by_how_much(names, it, found, answer, result["agents"]["enrolled"]))
     if result["answer"] == other["hypothesis"]:
         sentences.append(f"So the answer is {_low(rival)}.")
+    if other["hypothesis"]["kind"] == "constant" and answer in _OF_SOURCE:
+        sentences.append(_OF_SOURCE[answer])
     title = {
         "yes": f"{it} is better than {_low(rival)}",
         "probably": f"{it} is probably better than {_low(rival)}",
@@ -251,12 +253,19 @@ def _compared(names: Names, result: Mapping[str, Any], detail: str, some_silent:
     return Verdict(title, detail, tone, answer, tuple(sentences))
 
 
+_OF_SOURCE = {
+    "no": "The curator's people do not help here: they are too few, or too different from the population.",
+    "cannot be told": "So it is open whether the curator's people help.",
+}
+"""What a rival that nobody had to learn from says of them."""
+
+
 def _answer(found: Mapping[str, Any]) -> Answer:
     if found["difference"]["high"] < 0.0:
         return "yes"
     if found["difference"]["low"] > 0.0:
         return "no"
-    return "probably" if "probably" in found and found["probably"]["high"] < 0.0 else "cannot be told"
+    return "probably" if found["probably"]["high"] < 0.0 else "cannot be told"
 
 
 def _by_how_much(names: Names, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int) -> str:

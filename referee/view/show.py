@@ -15,10 +15,12 @@ from rich.text import Text
 
 from common.core.plain import plain
 from common.core.terminal import console, say_command, styled
+from common.core.values import PLAN
 from common.operations.target_bound import TargetBound
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
+from common.scenario.forecasting import forecast
 from common.scenario.plan import plan, planned_values, resolve, rows, rows_of
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
@@ -46,8 +48,9 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
     title = [styled((scenario.name, "bold"), (f": {scenario.title}", ""), (seeded, "dim"))]
     title.append(styled((f"run folder: {folder}", "")))
     fits, in_per_cent = advice_of(scenario), per_cent(scenario)
-    for warning in () if fits is None else fits.warnings:
-        title.append(styled((f"before anything is spent: {warning}", "")))
+    expected = None if scenario.agents.count == PLAN else forecast(scenario, int(scenario.agents.count))
+    for words in (*(() if fits is None else fits.warnings), *([expected] if expected else [])):
+        title.append(styled((f"before anything is spent: {words}", "")))
     if not _ERR.is_terminal:
         pace = Pace(_in_log(title, in_per_cent), in_per_cent)
         yield pace
@@ -192,6 +195,7 @@ def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
 def plans(scenario: Scenario) -> dict[str, Any]:
     """Return both plans of a scenario, the table's rows, what it violates and what its sizes can give, as JSON."""
     fits: Advice | None = None
+    expected: str | None = None
     if scenario.problem is not None:
         paper, tight = (
             {name: figure.wire() for name, figure in planned_values(scenario, scenario.problem, printed).items()}
@@ -203,12 +207,14 @@ def plans(scenario: Scenario) -> dict[str, Any]:
         paper, tight = both[0].wire(), both[1].wire()
         beside = rows(*both)
         fits = advice(scenario, int(both[1].n.value), int(both[1].agents.value))
+        expected = forecast(scenario, int(both[1].agents.value))
     return {
         "scenario": scenario.name,
         "paper": paper,
         "tight": tight,
         "rows": [row.wire() for row in beside],
         "violations": violations(scenario),
+        "forecast": expected,
         "advice": None if fits is None else fits.wire(),
         "privacy": {"curator": scenario.curator.guarantee.wire(), "agent": scenario.agents.guarantee.wire()},
     }
@@ -262,10 +268,13 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
         _OUT.print(
             styled(("The scenario keeps every bound of its choice", "bold green"), (f" ({scenario.bounds}).", ""))
         )
+    if document["forecast"] is not None:
+        _OUT.print(document["forecast"], soft_wrap=True)
     if document["advice"] is not None:
         _OUT.print("What these sizes can give:", style="bold")
         for sentence in document["advice"]["sentences"]:
-            _OUT.print(f"  {sentence}", soft_wrap=True)
+            if sentence != document["forecast"]:
+                _OUT.print(f"  {sentence}", soft_wrap=True)
         for warning in document["advice"]["warnings"]:
             _OUT.print(styled(("cannot help", "bold red"), (f" {warning}", "")), soft_wrap=True)
 

@@ -93,7 +93,7 @@ def chosen(
     name = found.protocol if protocol == FIT else protocol
     if mode == "realizable" and name != REWEIGH:
         raise BadFit(f"mode='realizable' is for protocol={REWEIGH!r}, found protocol={protocol!r}: give that")
-    numbers = {**DEFAULTS[name], **({"alpha": accuracy(found)} if name == PORTFOLIO == found.protocol else {})}
+    numbers = {**DEFAULTS[name], **({"alpha": accuracy(found)} if name == found.protocol else {})}
     numbers |= {key: value for key, value in given.items() if value is not None}
     rounds = int(numbers["rounds"])
     if rounds > 1 and name != REWEIGH:

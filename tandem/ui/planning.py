@@ -141,10 +141,16 @@ def planned(wanted: WantedPlan) -> Planned:
         light[1],
         tuple(plain(reason) for reason in light[2]),
         tuple((words, *_both(rows[name])) for name, words in people.items() if name in rows),
-        tuple(plain(sentence) for sentence in (document["advice"] or {"sentences": ()})["sentences"]),
+        _sentences(document),
         tuple((MEANINGS.get(name, name), *_both(row), row["tight_source"]) for name, row in rows.items()),
         tuple(f"{PROMISED[who]}: {PrivacyGuarantee.parse(found)}" for who, found in document["privacy"].items()),
     )
+
+
+def _sentences(document: Mapping[str, Any]) -> tuple[str, ...]:
+    known = [document["forecast"]] if document["forecast"] else []
+    known += (document["advice"] or {"sentences": ()})["sentences"]
+    return tuple(plain(sentence) for sentence in dict.fromkeys(known))
 
 
 class Planner:

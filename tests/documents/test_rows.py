@@ -1,6 +1,5 @@
 """Every command of every document is known, and those that take long say so and would be understood."""
 
-import math
 import re
 import tomllib
 from pathlib import Path
@@ -179,13 +178,3 @@ def test_every_scenario_and_every_line_of_the_papers_says_what_runs_it_and_which
         assert runs.startswith("not here") != bool(re.search(r"`tests/[\w/]+\.py`", held)), what
         assert differs or runs.startswith("not here"), what
     assert [name for name in shipped() if f"`{name}`" not in text] == []
-
-
-def test_everlasting_prediction_takes_as_many_records_as_its_line_says() -> None:
-    """Naor, Nissim, Stemmer and Yan (2023), Algorithm GenericBBL: examples of one hypothesis times the constant tau."""
-    (line,) = re.findall(r"^\| .*everlasting.*$", (ROOT / "docs" / "papers.md").read_text("utf-8"), re.MULTILINE)
-    alpha, beta = (float(found) for found in re.findall(r"(?:alpha|beta) = (\.\d+)", line))
-    a, b = alpha / 2.0, beta / 2.0
-    tau, least = (float(found) for found in re.findall(r"\d\.\de\d+", line))
-    records = tau * (8.0 * math.log(13.0 / a) + 4.0 * math.log(2.0 / b)) / a
-    assert least < records < 1.1 * least

@@ -70,7 +70,9 @@ def test_a_run_is_done_and_audited_and_its_answer_is_within_the_gap_of_its_rival
     compared = result["comparison"]
     assert compared["with"] == result["candidates"][1]["name"]
     assert compared["difference"]["low"] - 0.005 <= answer - rival <= compared["difference"]["high"] + 0.005
-    assert compared["difference"]["low"] < compared["likely"]["low"] < compared["likely"]["high"]
+    ends = [compared[name][end] for end in ("low", "high") for name in ("difference", "probably", "likely")]
+    assert ends == sorted(ends[:3]) + sorted(ends[3:], reverse=True)
+    assert (compared["probably"]["confidence"], compared["likely"]["confidence"]) == (0.95, 0.75)
     assert result["gap"] == max(0.0, compared["difference"]["high"])
     stored = json.loads((folder / "result.json").read_text())
     stored["comparison"]["difference"]["high"] = 0.0

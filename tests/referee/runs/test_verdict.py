@@ -95,7 +95,7 @@ def test_a_model_is_compared_with_the_best_of_what_either_side_has_alone():
                 "It cannot be told whether the model is better than saying '<=50K' to everybody",
             ),
             "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% "
-            "confidence; about 21,000 more agents would settle it.",
+            "confidence; about 21,000 more agents would settle it. So it is open whether the curator's people help.",
         ),
         (
             compared(-0.16, 0.05, 0.01, likely=-0.02),
@@ -105,13 +105,14 @@ def test_a_model_is_compared_with_the_best_of_what_either_side_has_alone():
                 "It cannot be told whether the model is better than saying '<=50K' to everybody",
             ),
             "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% "
-            "confidence (by 2 points or more, with 75% confidence, one-sided, by itself).",
+            "confidence (by 2 points or more, with 75% confidence, one-sided, by itself). So it is open whether the "
+            "curator's people help.",
         ),
         (
             compared(0.02, 0.05),
             *("no", "open", "The model is not better than saying '<=50K' to everybody"),
             "The model is worse, by 2 points to 5 points, with 95% confidence. So the answer is saying '<=50K' to "
-            "everybody.",
+            "everybody. The curator's people do not help here: they are too few, or too different from the population.",
         ),
     ):
         found = verdict(own(), document)

@@ -123,8 +123,8 @@ def test_a_plan_says_who_is_protected_what_its_sizes_can_give_and_who_cannot_hel
         (("ball", "curator.learner.steps=10"), ("violated accuracy: steps = 10", "each agent has: epsilon"), ""),
         (("ball",), ("has: epsilon = 0.5, delta = 0.0001 for the whole record: one record of",), ""),
         (("adult", "curator.learner.noise=100"), (), seeded),
-        (few, ("What these sizes can give: 617 agents tell 15 points of loss apart, not 5 points",), "cannot help"),
-        (few, ("What fits: protocol portfolio with portfolio.repair=0",), "cannot help"),
+        (few, ("Forecast of the verdict, if all agents answer: 'yes' where the model errs on ",), "cannot help"),
+        (few, ("What fits: protocol portfolio: the model as agents teach it",), "cannot help"),
         (fewer, ("cannot help 60 agents cannot tell less than", "cannot help the model of 300 people"), ""),
     ):
         output = said("plan", name, *(word for each in sets for word in ("--set", each)))

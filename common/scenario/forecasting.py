@@ -1,0 +1,103 @@
+"""What the verdict on a run will be able to say, from public sizes alone, before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from common.core.values import PLAN
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
+from common.numerics.bisection import least
+from common.protocols.base import demands_of
+from common.protocols.portfolio import Portfolio, Roles
+from common.scenario.scenario import Scenario
+from common.statistics import finalists
+from common.statistics.intervals import certainty, estimate
+
+OFTEN = 0.8
+"""A verdict is forecast where it is given in so many runs."""
+_QUANTILE = 0.8416212335729143  # the standard normal is below it with probability ``OFTEN``
+_BEGINS = "Forecast of the verdict"
+_PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
+
+
+def points(share: float) -> str:
+    """Return a difference of 0/1 losses in points, rounded up: to whole ones, to hundredths below two."""
+    percent = _PERCENT * share - _ROUNDING
+    text = f"{math.ceil(percent)}" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g}"
+    return f"{text} point{'' if text == '1' else 's'}"
+
+
+@lru_cache(maxsize=1 << 10)
+def half_width(mechanism: Mechanism, answers: int, miss: float) -> float:
+    """Return half the width of the interval of one look at so many answers, at a loss of 1/2, where it is widest."""
+    found = estimate(mechanism, 0.5 * answers, answers, 1.0 - miss, once=True)
+    return 0.5 * (found.high - found.low)
+
+
+@lru_cache(maxsize=1 << 10)
+def answers_within(mechanism: Mechanism, error: float, miss: float) -> int:
+    """Return how many answers, looked at once, tell any loss to within ``error``; LookupError beyond 2^40."""
+    return least(lambda answers: half_width(mechanism, answers, miss) <= error, 1, 1 << 40)
+
+
+def detectable(mechanism: BitMechanism, judges: int, miss: float) -> float:
+    """Return by how much a model must be better for a bound of that ``miss`` to show it in :data:`OFTEN` of all runs.
+
+    The bound is :func:`common.statistics.finalists.width` above the estimate at most. The estimate of a difference has
+    a standard deviation of 1/((2p - 1) sqrt(judges)) at most; the normal law's quantile of it is added.
+    """
+    spread = 1.0 / ((2.0 * mechanism.truth - 1.0) * math.sqrt(max(judges, 1)))
+    return min(1.0, finalists.width(mechanism, judges, miss) + _QUANTILE * spread)
+
+
+def of_judges(mechanism: BitMechanism, judges: int, beta: float) -> str:
+    """Return what a verdict says that compares a model with what one side has alone."""
+    yes = detectable(mechanism, judges, finalists.SHARES["gap"] * beta)
+    probably = detectable(mechanism, judges, 1.0 - finalists.PROBABLE)
+    least, often = points(finalists.sure(mechanism, judges, beta)), f"each in {_PERCENT * OFTEN:.0f} of 100 runs"
+    return (
+        f"{_BEGINS}, if all agents answer: 'yes' where the model errs on {points(yes)} less than the best of what "
+        f"either side has alone, 'probably' from {points(probably)} on ({often}); of less than {least} mostly that it "
+        "cannot be told"
+    )
+
+
+def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1) -> str:
+    """Return what a verdict says of one model, or of the best of some rounds, each tested by so many agents at once."""
+    half = half_width(mechanism, answers, beta / rounds)
+    return (
+        f"{_BEGINS}, if all agents answer: on how many of the population the model errs, to within {points(half)}, "
+        f"with {certainty(1.0 - beta)} confidence; nothing is asked about saying the same to everybody, so whether the "
+        "model is better cannot be told, unless it errs on more than half"
+    )
+
+
+def forecast(scenario: Scenario, agents: int) -> str | None:
+    """Return what the verdict will be able to say if so many agents are enrolled; None where that is not known.
+
+    It is about the protocol that the scenario names (:mod:`common.scenario.fitting` says which one fits), and about
+    mistakes.
+    """
+    mechanism, demands, beta = scenario.agents.mechanism, demands_of(scenario.protocol), scenario.beta
+    known = demands.transfers or scenario.protocol == "model-agnostic"
+    about_mistakes = scenario.problem is None and not scenario.tasks and scenario.agents.loss == "zero-one"
+    if not (known and about_mistakes and isinstance(mechanism, Mechanism)):
+        return None
+    answering = math.floor(agents * (1.0 - scenario.agents.dropout))
+    if demands.portfolio:
+        if not isinstance(mechanism, BitMechanism):
+            return None
+        return of_judges(mechanism, Roles.of(answering, scenario.portfolio or Portfolio()).judges, beta)
+    if not demands.reweighs:
+        return of_one(mechanism, answering, beta)
+    rounds = scenario.curator.rounds
+    if scenario.halts:
+        level = _PERCENT * scenario.levels[1]
+        return (
+            f"{_BEGINS}: that the model errs on less than {level:g}% of the population, if the agents' tests show that "
+            f"within all rounds, with {certainty(1.0 - beta)} confidence; else on how many the best model errs"
+        )
+    if rounds == PLAN:
+        return None
+    return of_one(mechanism, answering // int(rounds), beta, int(rounds))
