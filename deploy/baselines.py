@@ -23,7 +23,7 @@ from common.data.population import RecordSource, open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, parse_hypothesis
 from common.local.hypotheses.rules import Parity
-from common.local.losses import UNIT, Loss, evaluate
+from common.local.losses import UNIT, Costs, Loss, evaluate
 from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.protocols.base import demands_of
@@ -82,10 +82,16 @@ def judge(hypothesis: Hypothesis, population: RecordSource) -> Judgement:
     return Judgement(sum(wrong.values()) / len(population), shares[-1], shares[1])
 
 
-def loss(hypothesis: Hypothesis, population: RecordSource, kind: Loss = "zero-one", bound: float = UNIT) -> float:
+def loss(
+    hypothesis: Hypothesis,
+    population: RecordSource,
+    kind: Loss = "zero-one",
+    bound: float = UNIT,
+    costs: Costs | None = None,
+) -> float:
     """Return the mean loss of a hypothesis, as a part of its bound, on the people of a record source."""
     blocks = _blocks(population)
-    return sum(float(evaluate(kind, hypothesis, records, bound).sum()) for records in blocks) / len(population)
+    return sum(float(evaluate(kind, hypothesis, records, bound, costs).sum()) for records in blocks) / len(population)
 
 
 def _blocks(population: RecordSource) -> Iterator[Records]:
@@ -157,7 +163,7 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, pr
     learner = {"name": "sgd", "loss": "logistic", "steps": 1, "noise": 1e5, "diameter": 1.0}
     # The curator stands by: it holds a sample too small to matter, is never asked, and its people are charged its cap.
     idle = {"n": 16, "epsilon": 1e-3, "delta": 1e-9, "kappa": None, "eta": 1.0, "rounds": 1, "learner": learner}
-    agents = {"count": count, "answers": 1, "loss": "zero-one", "bound": UNIT}
+    agents = {"count": count, "answers": 1, "loss": "zero-one", "bound": UNIT, "costs": None}
     alone = _changed(chosen, {"protocol": protocol, "curator": idle, "agents": agents, "handed_over": []})
     epsilon = chosen.agents.mechanism.guarantee[0]
     privacy = f"epsilon {epsilon:g}" if math.isfinite(epsilon) else "no privacy"
@@ -345,8 +351,8 @@ def _losses(result: dict[str, Any], asked: Scenario, seed: int) -> dict[str, Any
     agents = asked.agents
     if agents.loss == "squared":
         truth["mean_squared_error"] = loss(answer, population, "squared")
-    if agents.bound != UNIT or agents.loss not in ("zero-one", "squared"):
-        truth["tested_loss"] = loss(answer, population, agents.loss, agents.bound)
+    if agents.bound != UNIT or agents.costs or agents.loss not in ("zero-one", "squared"):
+        truth["tested_loss"] = loss(answer, population, agents.loss, agents.bound, agents.costs)
     if "tasks" in result:
         truth["tasks"] = [loss(parse_hypothesis(task["answer"]), population) for task in result["tasks"]]
     if asked.people == "real":

@@ -166,6 +166,9 @@ class ColumnOptions:
     label: Annotated[str, typer.Option(help="The column to predict.")] = ""
     positive: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean yes.")] = ""
     negative: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean no.")] = ""
+    costs: Annotated[
+        str, typer.Option(metavar="MISS:FALSE", help="What a missed yes and a false alarm cost (default: 1:1).")
+    ] = ""
     bounds: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=LOW:HIGH", help="A number and its public bounds; repeat it.")
     ] = None
@@ -231,9 +234,8 @@ def init_command(
     from referee.view.own_tables import described, write
 
     c = columns
-    given = own_tables.ColumnAnswers(
-        c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column, c.missing
-    )
+    known = (tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column, c.missing, c.costs)
+    given = own_tables.ColumnAnswers(c.label, c.positive, c.negative, *known)
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
     f = files
     layout = own_tables.layout_of(
@@ -247,7 +249,9 @@ def init_command(
         say_command("referee", name_of_next, written, lead="  ")
 
 
-def _refuse(question: str) -> str:
+def _refuse(question: str, default: str | None = None) -> str:
+    if default is not None:
+        return default
     raise BadScenario(f"--yes, and no option says it: {question}")
 
 

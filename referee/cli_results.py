@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from common.core.errors import BadInput
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
 from common.net.cli import AsJson, Large, TlsCa, fail_clearly, grouped, read_within_limits
+
+if TYPE_CHECKING:
+    from common.local.losses import Costs
 
 RunOrModel = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a model's JSON file.")]
 Task = Annotated[int | None, typer.Option(help="Of a run that learned several things, which one, from 1.", min=1)]
@@ -31,16 +35,29 @@ def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False, l
     deliver_json(document_of(model)) if as_json else say_lines("\n".join(models.shown(model)))
 
 
+@dataclass(frozen=True)
+class CostOptions:
+    """What mistakes cost; both, or neither."""
+
+    cost_of_miss: Annotated[
+        float | None, typer.Option(help="Predict what costs less, where a positive that is missed costs so much.")
+    ] = None
+    cost_of_false_alarm: Annotated[float | None, typer.Option(help="... and a negative taken for one so much.")] = None
+
+
 @fail_clearly
+@grouped
 def predict_command(
+    *,
     run: RunOrModel,
     data: Annotated[Path, typer.Argument(help="Rows with the scenario's columns: .csv (.xz, .gz), .parquet, .npz.")],
     output: Annotated[
         Path | None, typer.Option(help="Write here, .csv or .parquet (default: CSV on stdout).", dir_okay=False)
     ] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also those of the positive label, where the model has them.")
+        bool, typer.Option("--probabilities", help="Also those of the positive label, if agents calibrated a score.")
     ] = False,
+    costs: CostOptions,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse rows with values out of bounds, unlisted or missing.")
     ] = False,
@@ -50,6 +67,7 @@ def predict_command(
     """Predict labels, spelled as in the scenario's table, for rows of raw data; other columns are left alone.
 
     Values beyond their bounds are clipped, unlisted and missing ones count as the scenario says; stderr has how many.
+    With costs the label is the one that costs less by the calibrated probabilities, else that of the judged answer.
 
     Example: referee predict runs/own-data-20260101-120000 customers.csv --output labels.csv
     """
@@ -57,7 +75,7 @@ def predict_command(
     from referee.view import models
 
     model = models.open_model(run, task)
-    found = predict(model, data, probabilities=probabilities, strict=strict)
+    found = predict(model, data, probabilities=probabilities, strict=strict, costs=_costs(costs))
     if output is not None:
         models.write_predictions(output, model, found)
     if as_json:
@@ -66,6 +84,17 @@ def predict_command(
         deliver(models.predictions_frame(model, found).write_csv(), end=False)
     for line in (*found.notes.sentences(model.table), *([calibration(model)] if probabilities else [])):
         say(line, error=True)
+
+
+def _costs(given: CostOptions) -> Costs | None:
+    from common.local.losses import Costs
+
+    miss, false_alarm = given.cost_of_miss, given.cost_of_false_alarm
+    if miss is None and false_alarm is None:
+        return None
+    if miss is None or false_alarm is None:
+        raise BadInput("give both --cost-of-miss and --cost-of-false-alarm: which label costs less depends on both")
+    return Costs.parse({"miss": miss, "false_alarm": false_alarm})
 
 
 @fail_clearly

@@ -16,6 +16,7 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput, BadScenario
 from common.core.machine import works_after_fork
 from common.data.tables import record_of as mapped
+from common.local.losses import Costs
 from common.models.explain import lines
 from common.models.export import export as export_model
 from common.models.model import DataNote as DataNote
@@ -45,7 +46,7 @@ def load_model(place: Any, *, task: int | None = None) -> Model:
     return open_model(getattr(place, "folder", place), task)
 
 
-def predict(place: Any, data: Any, *, strict: bool = False) -> AnyArray:
+def predict(place: Any, data: Any, *, strict: bool = False, costs: Mapping[str, float] | None = None) -> AnyArray:
     """Return what the model of a run predicts for rows of raw data.
 
     Args:
@@ -53,28 +54,31 @@ def predict(place: Any, data: Any, *, strict: bool = False) -> AnyArray:
             the model's columns (:attr:`Model.columns`), others are left alone. The label is not needed.
         strict: Refuse values beyond their bounds, unlisted and missing ones. Otherwise they count as the scenario says,
             and a :class:`DataNote`, a warning, has how many there were.
+        costs: What mistakes cost, ``{"miss": 10, "false_alarm": 1}``: the positive label is then predicted where its
+            calibrated probability is above false_alarm/(false_alarm + miss), whatever the answer predicts.
 
     Returns:
         Shape (n,): labels as the scenario's table spells them, or the numbers of a regression in the column's own unit.
 
     Raises:
         BadData: If a file cannot be read, a column is missing, a number is none, or strictness is not met.
+        BadMessage: If the costs are not two positive numbers.
 
     Examples:
         >>> import tandem
         >>> tandem.predict("runs/own-data", [{"visits": 12, "months": 3, "plan": "pro"}])  # doctest: +SKIP
         array(['yes'], dtype='<U3')
     """
-    return _predicted(load_model(place), data, strict, probabilities=False).values
+    cheapest = None if costs is None else Costs.parse(dict(costs))
+    return _predicted(load_model(place), data, strict, probabilities=False, costs=cheapest).values
 
 
 def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
     """Return the probabilities of both labels, shape (n, 2), in the order of :attr:`Model.classes`.
 
-    They are 1/(1 + e^-margin) of a half-space: the model's own probabilities if its learner minimised the logistic loss
-    (:attr:`Model.loss`), else uncalibrated, so that only their order has a meaning. No agent has checked either.
-    Arguments and errors are those of :func:`predict`; BadInput says that the kind of model has none (trees, graphs,
-    several classes, regressions).
+    They are those of :attr:`Model.calibrated`, a logistic curve of a score that was fitted to the agents' answers, also
+    where the answer that they judged best is a constant. Arguments and errors are those of :func:`predict`; BadInput
+    says that no agents calibrated a score.
     """
     found = _predicted(load_model(place), data, strict, probabilities=True).probabilities
     assert found is not None  # noqa: S101 - they were asked for
@@ -95,8 +99,9 @@ def export(place: Any, file: str | Path) -> Path:
 def as_sklearn(place: Any) -> Pipeline:
     """Return the model of a run as a fitted pipeline of scikit-learn that takes raw rows.
 
-    Its step ``columns`` makes features, its step ``model`` has ``predict``, ``classes_``, and of a half-space
-    ``coef_``, ``intercept_``, ``decision_function`` and ``predict_proba``. From a JSON file no pickle is ever read.
+    Its step ``columns`` makes features, its step ``model`` has ``predict``, ``classes_``, ``decision_function``, of a
+    half-space ``coef_`` and ``intercept_``, and ``predict_proba`` where agents calibrated a score. From a JSON file no
+    pickle is ever read.
     """
     from common.models.pipeline import as_pipeline
 
@@ -131,8 +136,8 @@ def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"features": record.features[0].tolist(), "label": int(record.labels[0])}
 
 
-def _predicted(model: Model, data: Any, strict: bool, *, probabilities: bool) -> Predicted:
-    found = predicted(model, data, probabilities=probabilities, strict=strict)
+def _predicted(model: Model, data: Any, strict: bool, *, probabilities: bool, costs: Costs | None = None) -> Predicted:
+    found = predicted(model, data, probabilities=probabilities, strict=strict, costs=costs)
     for line in found.notes.sentences(model.table):
         warnings.warn(f"{target_of(model).column}: {line}", DataNote, stacklevel=3)
     return found

@@ -52,9 +52,9 @@ def deliver_json(value: Any) -> None:
     typer.echo(json.dumps(value).replace("\x7f", "\\u007f"))
 
 
-def ask(question: str) -> str:
-    """Ask a person on the terminal; return what was typed."""
-    return str(typer.prompt(plain(question)))
+def ask(question: str, default: str | None = None) -> str:
+    """Ask a person on the terminal; return what was typed, or what stands for nothing typed."""
+    return str(typer.prompt(plain(question), default=default))
 
 
 def styled(*parts: tuple[str, str]) -> Text:

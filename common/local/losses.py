@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -30,6 +31,49 @@ diameter D.
 """
 UNIT = 1.0
 
+Cost = Annotated[float, Field(ge=1e-6, le=1e6)]
+
+
+def no_costs(costs: Costs | None) -> bool:
+    """Tell whether mistakes of both kinds count alike: messages leave costs out then."""
+    return costs is None
+
+
+class Costs(Value):
+    """What mistakes cost, in any unit.
+
+    A mistake counts as its cost over the heavier one's: the weighted loss L = 1[h errs] c(label)/max c lies in [0, 1].
+    An agent rounds it to a bit by chance, 1 with probability L, so the mean of the bit is E L = (P(miss) miss +
+    P(false alarm) false_alarm)/max c, the mean cost of a person in units of the heavier. Every interval, test and plan
+    about the mean of a value in [0, 1] holds for it; times max c it is in units of cost.
+
+    Attributes:
+        miss: Of one whose label is +1 and who is taken for -1.
+        false_alarm: Of one whose label is -1 and who is taken for +1.
+    """
+
+    miss: Cost
+    false_alarm: Cost
+
+    @property
+    def heaviest(self) -> float:
+        """What the worse of the two costs: the unit of a weighted loss, which so lies in [0, 1]."""
+        return max(self.miss, self.false_alarm)
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """What a miss and a false alarm count, as parts of the heavier."""
+        return self.miss / self.heaviest, self.false_alarm / self.heaviest
+
+    @property
+    def odds(self) -> float:
+        """The logarithm of the odds of +1 above which +1 is the cheaper prediction.
+
+        With p the chance of +1, predicting +1 costs (1 - p) false_alarm and predicting -1 costs p miss on average. So
+        +1 costs less where p/(1 - p) > false_alarm/miss, and no rule that sees p alone costs less (Elkan 2001).
+        """
+        return log(self.false_alarm / self.miss)
+
 
 def no_bound(bound: float) -> bool:
     """Tell whether B is 1: messages leave it out then."""
@@ -45,13 +89,18 @@ def grain(loss: Loss) -> int:
     return 1 if loss == "zero-one" else PARTS
 
 
-def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records, bound: float = UNIT) -> Floats:
+def evaluate(
+    loss: Loss, hypothesis: Hypothesis, records: Records, bound: float = UNIT, costs: Costs | None = None
+) -> Floats:
     """Return min(L, B)/B of each record's loss, shape (n,), float64 in [0, 1]; mistakes are 0 or 1 whatever B is.
 
-    A margin that is not a number has loss 0.
+    With ``costs`` a mistake is its cost as a part of the heavier one. A margin that is not a number has loss 0.
     """
     if loss == "zero-one":
-        return hypothesis.mistakes(records).astype(np.float64)
+        mistakes = hypothesis.mistakes(records).astype(np.float64)
+        if costs is None:
+            return mistakes
+        return np.asarray(mistakes * np.where(hypothesis.labels(records) > 0, *costs.weights))
     if loss == "squared":
         losses = np.square(hypothesis.values(records.features) - hypothesis.responses(records))
         return losses if bound == UNIT else np.minimum(losses / bound, 1.0)

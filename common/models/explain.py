@@ -152,9 +152,10 @@ def _table(total: Sum) -> list[str]:
 
 def _recalibrated(hypothesis: Recalibrated, model: Model, negative: str, positive: str) -> list[str]:
     groups = zip(hypothesis.groups, hypothesis.intercepts, strict=False)
+    less = "" if model.costs is None else f" less {model.costs.odds:+.4g}, above which {positive} costs less"
     return [
         f"{positive} where {hypothesis.slope:.4g} times a score plus an intercept is above 0, else {negative}: the log "
-        f"odds of {positive}, as fitted to the answers of the population's agents.",
+        f"odds of {positive}{less}, as fitted to the answers of the population's agents.",
         *(f"  intercept where {question(model, group, 0.5)}: {intercept:+.4g}" for group, intercept in groups),
         f"  intercept{' of all others' if hypothesis.groups else ''}: {hypothesis.intercepts[-1]:+.4g}",
         "The score:",

@@ -22,11 +22,15 @@ from common.data.loading import encode_piece, rows_of
 from common.data.population import PopulationSpec
 from common.data.schema import Schema
 from common.data.tables import Feature, Label, Number
-from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
+from common.local.hypotheses.composed import Argmax, Relabelled
 from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis, Regressor, parse_hypothesis
+from common.local.hypotheses.rules import Constant
+from common.local.losses import Costs, no_costs
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
+
+_MOST = 700.0  # odds beyond e^700 are those of certainty
 
 
 class Model(Value):
@@ -37,9 +41,12 @@ class Model(Value):
         table: How columns become features, and which column is the label.
         hypothesis: What was released.
         classes: What the negative and the positive label are called.
-        loss: The surrogate loss that was minimised, where the learner's settings name one: the probabilities of a model
-            are those of logistic regression only where it is ``logistic``.
-        estimate: What the agents' answers say about it, if they were asked.
+        loss: The surrogate loss that was minimised, where the learner's settings name one.
+        calibrated: A hypothesis whose margin is the logarithm of the odds of the positive label in the population, as
+            its agents recalibrated the model's score; None where they did not. The probabilities are made of it,
+            whatever the answer is: judges may prefer a constant.
+        costs: Of mistakes, by which the answer was judged; None: all mistakes count alike.
+        estimate: What the agents' answers say about its loss, if they were asked.
         privacy: What the run promised: to each person of the curator, to each agent.
     """
 
@@ -51,15 +58,18 @@ class Model(Value):
     hypothesis: AnyHypothesis
     classes: tuple[str, str]
     loss: str | None = Field(default=None, max_length=64)
+    calibrated: AnyHypothesis | None = Field(default=None, exclude_if=lambda calibrated: calibrated is None)
+    costs: Costs | None = Field(default=None, exclude_if=no_costs)
     estimate: Estimate | None = None
     privacy: dict[str, PrivacyGuarantee] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.hypothesis.min_features > self.table.dimension:
-            raise ValueError(
-                f"the hypothesis needs {self.hypothesis.min_features} features, the table has {self.table.dimension}"
-            )
+        for found in filter(None, (self.hypothesis, self.calibrated)):
+            if found.min_features > self.table.dimension:
+                raise ValueError(
+                    f"the hypothesis needs {found.min_features} features, the table has {self.table.dimension}"
+                )
         if self.classes[0] == self.classes[1]:
             raise ValueError("the two classes must have different names")
         return self
@@ -71,7 +81,7 @@ class Model(Value):
         Raises:
             BadInput: If rows are shortened together with what is to be predicted: of a new row that is unknown.
         """
-        looked_at = self.hypothesis.inputs
+        looked_at = {*self.hypothesis.inputs, *(self.calibrated.inputs if self.calibrated else ())}
         if not self.table.shortens:
             return frozenset(looked_at or (0,))  # of a constant, only how many rows there are
         if self.hypothesis.min_features > max(looked_at, default=-1) + 1:
@@ -80,6 +90,34 @@ class Model(Value):
                 f"which a new row does not have: describe the table without norm"
             )
         return frozenset(range(self.table.dimension))
+
+    def log_odds(self, features: AnyArray) -> Floats:
+        """Return the logarithm of the odds of the positive label, shape (n,), within 700 of 0.
+
+        Raises:
+            BadInput: If no agents recalibrated the model's score.
+        """
+        if self.calibrated is None:
+            raise BadInput(
+                f"{self.scenario}: no probabilities: no agents calibrated the model's score, whose order alone has a "
+                "meaning (a margin, decision_function). A run of protocol portfolio with portfolio.teach above 0 does"
+            )
+        return np.clip(self.calibrated.margins(features).astype(np.float64), -_MOST, _MOST)
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        """Return the probability of the positive label, shape (n,); errors as of :meth:`log_odds`."""
+        return np.asarray(1.0 / (1.0 + np.exp(-self.log_odds(features))))
+
+    def ranks(self, features: AnyArray) -> Floats:
+        """Return a score for each of n rows, shape (n,), above 0 where the answer is the positive label.
+
+        It is the answer's margin. A constant orders nobody: then, with a calibrated score, it is the logarithm of the
+        probability of the positive label, which is never above 0, or less that of the negative one, never below 0.
+        """
+        if isinstance(self.hypothesis, Constant) and self.calibrated is not None:
+            sign = self.hypothesis.label
+            return np.asarray(sign * np.logaddexp(0.0, sign * self.log_odds(features)))
+        return self.hypothesis.margins(features).astype(np.float64)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -130,10 +168,12 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
             hypothesis=hypothesis,
             classes=label_classes(table.label),
             loss=None if scenario.curator.learner is None else scenario.curator.learner.surrogate_loss,
+            costs=scenario.agents.costs,
+            calibrated=None if ended.get("calibrated") is None else parse_hypothesis(ended["calibrated"]),
             estimate=None if estimate is None else Estimate.parse(estimate),
             privacy={who: PrivacyGuarantee.parse(privacy[who]) for who in ("curator", "agent") if who in privacy},
         )
-    except ValueError as error:
+    except (BadMessage, ValueError) as error:
         raise BadInput(f"the answer does not fit the scenario's table: {error}") from None
 
 
@@ -189,7 +229,9 @@ class Predicted:
 
 
 @works_after_fork
-def predict(model: Model, data: Any, *, probabilities: bool = False, strict: bool = False) -> Predicted:
+def predict(
+    model: Model, data: Any, *, probabilities: bool = False, strict: bool = False, costs: Costs | None = None
+) -> Predicted:
     """Predict for rows.
 
     Args:
@@ -197,6 +239,7 @@ def predict(model: Model, data: Any, *, probabilities: bool = False, strict: boo
             label among them, are left alone.
         probabilities: Whether to give those as well.
         strict: Refuse rows in which something is beyond its bounds, unlisted or missing, instead of counting it.
+        costs: Predict the label that costs less by the probabilities, instead of the answer's own.
 
     Raises:
         BadData: If a file cannot be read, a column is missing, or a number is none.
@@ -204,11 +247,12 @@ def predict(model: Model, data: Any, *, probabilities: bool = False, strict: boo
     """
     inputs, columns = model.inputs, frozenset(model.columns)
     nothing = np.zeros((0, model.table.dimension), np.float32)
-    notes, found, shares = Notes(), [predictions(model, nothing)], [_probabilities(model, nothing, probabilities)]
+    notes, found = Notes(), [predictions(model, nothing, costs)]
+    shares = [_probabilities(model, nothing, probabilities)]
     for piece in rows_of(data, columns, model.table.layout):
         features = encode_piece(piece, model.table, inputs)
         notes.add(piece, model.table, columns)
-        found.append(predictions(model, features))
+        found.append(predictions(model, features, costs))
         shares.append(_probabilities(model, features, probabilities))
     lines = notes.sentences(model.table)
     if strict and lines:
@@ -228,24 +272,15 @@ def features_of(model: Model, data: Any) -> Singles:
 
 
 def _probabilities(model: Model, features: Singles, wanted: bool) -> Floats:
-    return model.hypothesis.probabilities(features) if wanted else np.zeros(0)
+    return model.probabilities(features) if wanted else np.zeros(0)
 
 
 def calibration(model: Model) -> str:
     """Say what the model's probabilities are worth."""
-    name = target_of(model).names[-1]
-    if isinstance(model.hypothesis, Recalibrated):
-        return (
-            f"probability of {name!r}: that of a logistic fit to the agents' answers about its score, "
-            f"within the noise of their answers"
-        )
-    if model.loss == "logistic":
-        return (
-            f"probability of {name!r}: that of a logistic model, 1/(1 + e^-margin), learned from the curator's people; "
-            f"that it is calibrated on the population is not certified"
-        )
-    how = "its learner's loss is not known" if model.loss is None else f"it was learned by {model.loss} loss"
-    return f"probability of {name!r}: uncalibrated, 1/(1 + e^-margin); {how}, so only the order of rows has a meaning"
+    return (
+        f"probability of {target_of(model).names[-1]!r}: that of a logistic fit to the agents' answers about a score, "
+        f"within the noise of their answers"
+    )
 
 
 @dataclass(frozen=True)
@@ -288,9 +323,14 @@ def target_of(model: Model) -> Target:
     return Target("label" if label is None else label.column, model.classes)
 
 
-def predictions(model: Model, features: Singles) -> AnyArray:
-    """Return the predictions for n rows of features as the table makes them: texts, or float64 in the column's unit."""
+def predictions(model: Model, features: Singles, costs: Costs | None = None) -> AnyArray:
+    """Return the predictions for n rows of features as the table makes them: texts, or float64 in the column's unit.
+
+    ``costs``: as of :func:`predict`.
+    """
     found, outcome = model.hypothesis, target_of(model)
+    if costs is not None:
+        return np.asarray(outcome.names)[(model.log_odds(features) > costs.odds).astype(np.int64)]
     if not outcome.names:
         return outcome.low + (outcome.high - outcome.low) * found.values(features)
     if isinstance(found, Argmax):

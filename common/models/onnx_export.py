@@ -187,7 +187,7 @@ def onnx_bytes(model: Model) -> bytes:
 
     Inputs are named as the columns are, each of shape (rows, 1): numbers as doubles, NaN where one is missing;
     categories as texts without spaces around them. Outputs: ``label``, texts of shape (rows,), or ``value``, doubles,
-    of a regression; for half-spaces ``margin`` and ``probability`` as well.
+    of a regression; for half-spaces ``margin``, and where agents calibrated a score ``probability`` as well.
 
     Raises:
         BadInput: If the model's kind cannot be written so, or the model cannot be used on new rows.
@@ -208,7 +208,9 @@ def onnx_bytes(model: Model) -> bytes:
         graph.give("label", graph("Where", written.positive, names[1:], names[:1]), TEXT)
         if written.margin is not None:
             graph.give("margin", written.margin, FLOAT)
-            graph.give("probability", graph("Sigmoid", graph("Cast", written.margin, to=DOUBLE)), DOUBLE)
+        if model.calibrated is not None:
+            odds = written if model.calibrated == found else write(model.calibrated, graph)
+            graph.give("probability", graph("Sigmoid", graph("Cast", odds.margin, to=DOUBLE)), DOUBLE)
     return graph.finish(model.scenario, {"scenario": model.scenario, "predicts": outcome.column})
 
 

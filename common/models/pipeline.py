@@ -57,14 +57,6 @@ class ColumnFeatures(TransformerMixin, _Released):  # type: ignore[misc]  # scik
         return np.asarray(self.model.columns, dtype=object)
 
 
-def _probable(step: Any) -> bool:
-    try:
-        step.model.hypothesis.probabilities(np.zeros((0, step.model.table.dimension), np.float32))
-    except BadInput:
-        return False
-    return True
-
-
 class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # scikit-learn has no types
     """Features to labels as the table spells them; ``coef_`` and ``intercept_`` where the model is a half-space."""
 
@@ -85,14 +77,14 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
         return predictions(self.model, np.asarray(X, dtype=np.float32))
 
     @available_if(lambda step: not isinstance(step.model.hypothesis, Argmax))  # type: ignore[untyped-decorator]  # scikit-learn has no types
-    def decision_function(self, X: Any) -> Singles:
-        """Return how far each row is on the positive side, shape (n,)."""
-        return self.model.hypothesis.margins(np.asarray(X, dtype=np.float32))
+    def decision_function(self, X: Any) -> Floats:
+        """Return a score of each row, shape (n,), above 0 on the positive side: :meth:`.model.Model.ranks`."""
+        return self.model.ranks(np.asarray(X, dtype=np.float32))
 
-    @available_if(_probable)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(lambda step: step.model.calibrated is not None)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of both labels, shape (n, 2); :func:`.predict.calibration` says their worth."""
-        positive = self.model.hypothesis.probabilities(np.asarray(X, dtype=np.float32))
+        """Return the probabilities of both labels, shape (n, 2); :func:`.model.calibration` says their worth."""
+        positive = self.model.probabilities(np.asarray(X, dtype=np.float32))
         return np.stack([1.0 - positive, positive], axis=1)
 
     def _linear(self) -> Linear:

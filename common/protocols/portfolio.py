@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.core.values import Value
 from common.operations.operation import MAX_DIRECTIONS
@@ -22,11 +22,23 @@ class Portfolio(Value):
         teach: Share of the agents who teach the model: some tell their label, the others how far its probabilities are
             from their labels. The rest judges. At 0 nobody teaches, and all judge the model as it is and a constant.
         labels: Share of those agents who tell their label alone.
+        survey: Share of the agents, of those who would teach, who tell afterwards in which bin the taught score has
+            them, with their label: a calibration curve, the AUC and rates at the costs' threshold come of it. Fewer
+            than 5,000 agents are not surveyed.
     """
 
     margins: float = Field(default=0.1, gt=0, lt=1)
     teach: float = Field(default=0.75, ge=0, lt=1)
     labels: float = Field(default=0.05, gt=0, lt=1)
+    survey: float = Field(default=0.1, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _some_teach(self) -> Self:
+        if self.teach and self.survey >= self.teach:
+            raise ValueError(
+                f"survey = {self.survey:g} leaves no agents to teach: it is a part of teach = {self.teach:g}"
+            )
+        return self
 
     def counts(self, rounds: int) -> int:
         """Return how often the curator counts its people: once by score and label if agents teach."""
@@ -36,7 +48,12 @@ class Portfolio(Value):
 DEMANDS.register("portfolio")(
     Demands(
         sequence(
-            agents("loss"), curator("learn"), maybe(curator("margins")), many(agents("residual")), many(agents("loss"))
+            agents("loss"),
+            curator("learn"),
+            maybe(curator("margins")),
+            many(agents("residual")),
+            many(agents("score")),
+            many(agents("loss")),
         ),
         reweighs=False,
         portfolio=True,
@@ -66,6 +83,7 @@ class Roles:
         judges: Who judge, half of them the answer and half its rival.
         both: Whether slope and intercept are taught, or the intercept alone.
         directions: How many further directions are taught, if the curator's release has so many.
+        surveyed: Who tell bin and label of the taught score.
     """
 
     labels: int
@@ -73,15 +91,18 @@ class Roles:
     judges: int
     both: bool
     directions: int = 0
+    surveyed: int = 0
 
     @classmethod
     def of(cls, count: int, settings: Portfolio) -> Self:
         if settings.teach == 0.0:
             return cls(count // _LABELS, 0, count - count // _LABELS, False)
-        teaching = math.floor(settings.teach * count)
+        surveyed = math.floor(settings.survey * count) if count >= FEW else 0
+        teaching = math.floor(settings.teach * count) - surveyed
         teachers = (teaching - math.floor(settings.labels * teaching)) // TEACHINGS
         directions = min(MAX_DIRECTIONS, math.isqrt(count // _A_DIRECTION)) if count >= MANY else 0
-        return cls(teaching - TEACHINGS * teachers, teachers, count - teaching, count >= FEW, directions)
+        judges = count - teaching - surveyed
+        return cls(teaching - TEACHINGS * teachers, teachers, judges, count >= FEW, directions, surveyed)
 
 
 def enrolled(judges: int, settings: Portfolio) -> int:

@@ -6,12 +6,13 @@ The rules, and what they rest on, are those of docs/portfolio.md ("Settings that
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from common.core.values import PLAN, Value
 from common.data.tables import Feature, Label, Layout
+from common.local.losses import Costs
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
 from common.protocols.base import demands_of
 from common.protocols.portfolio import TEACHINGS, Portfolio, Roles
@@ -19,6 +20,7 @@ from common.scenario import forecasting
 from common.scenario.forecasting import points
 from common.scenario.scenario import Scenario
 from common.statistics import finalists
+from common.statistics.curves import auc_width
 
 QUIET = 0.05
 """A ball of models is chosen so wide that noise may cost a model so much at most."""
@@ -118,7 +120,8 @@ def advise(sizes: Sizes) -> Advice:
             taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
             choice = "protocol portfolio: the model as agents teach it, beside the best that either side has alone"
             of_judges = forecasting.of_judges(mechanism, roles.judges, sizes.beta)
-            sentences = (of_judges, _of_agents(sizes, roles, taught), _of_noise(sizes, noise), f"What fits: {choice}")
+            of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
+            sentences = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
             return Advice(
                 protocol="portfolio",
                 taught=taught,
@@ -170,11 +173,21 @@ def advice_of(scenario: Scenario) -> Advice | None:
 
 
 def _of_agents(sizes: Sizes, roles: Roles, taught: float) -> str:
+    teaching = sizes.agents - roles.judges - roles.surveyed
     return (
-        f"{sizes.agents - roles.judges:,} of {sizes.agents:,} agents teach: they tell the mean error of the model's "
+        f"{teaching:,} of {sizes.agents:,} agents teach: they tell the mean error of the model's "
         f"probabilities to within {points(taught)} (one standard deviation). {roles.judges:,} judge the answer and the "
         "best that either side has alone"
     )
+
+
+def _of_survey(roles: Roles, mechanism: BitMechanism) -> Iterator[str]:
+    if roles.surveyed:
+        width = auc_width(roles.surveyed, 1.0 / (2.0 * mechanism.truth - 1.0))
+        yield (
+            f"{roles.surveyed:,} tell in which bin the taught score has them, and their label: its calibration curve "
+            f"and rates, and its AUC to within {points(width)} where labels are balanced, by the normal law"
+        )
 
 
 def _of_noise(sizes: Sizes, noise: float) -> str:
@@ -268,6 +281,7 @@ class Start:
     delta: float
     agent_epsilon: float
     layout: Layout = field(default_factory=Layout)
+    costs: Costs | None = None
     id_column: str | None = None
 
     @property
@@ -317,5 +331,9 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         "source": {"table": {"files": [start.source], **table}},
         "target": {"table": {"files": [start.target], **table}},
         "curator": curator,
-        "agents": {"count": start.agents, "mechanism": {"name": "warner", "epsilon": start.agent_epsilon}},
+        "agents": {
+            "count": start.agents,
+            "mechanism": {"name": "warner", "epsilon": start.agent_epsilon},
+            **({} if start.costs is None else {"costs": start.costs.wire()}),
+        },
     }

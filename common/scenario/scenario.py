@@ -21,7 +21,7 @@ from common.data.population import PopulationSpec, PublicPopulationSpec, locate,
 from common.data.tables import disjoint
 from common.learners.base import AnyLearner, AnyOpenLearner, LearnerSettings, OpenSettings, parse_settings
 from common.local.hypotheses.composed import Task
-from common.local.losses import ROUNDING, UNIT, Bound, Loss, no_bound
+from common.local.losses import ROUNDING, UNIT, Bound, Costs, Loss, no_bound, no_costs
 from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
 from common.local.records import Records
 from common.numerics.randomness import subseed
@@ -140,10 +140,10 @@ class AgentsSection(Value):
     """The agents' side: how many are enrolled, how they randomize, how the referee tests with their answers.
 
     Accuracies are about the ``loss`` that is tested: a convex one as a part of its ``bound``, above which losses count
-    as that. The curator reweighs by the same, or by ``mistakes``: no theorem then speaks of what is tested, unless it
-    is mistakes. Batches of a sequential test
-    grow by half of what was already asked. Tests and intervals hold although, for every n at which they are looked at,
-    at most the share ``liars`` of the first n answers about a loss are lies (:mod:`common.statistics.robustness`).
+    as that; with ``costs`` a mistake counts as its cost, as a part of the heavier one. The curator reweighs by the
+    same, or by ``mistakes``: no theorem then speaks of what is tested, unless it is mistakes. Batches of a sequential
+    test grow by half of what was already asked. Tests and intervals hold although, for every n at which they are looked
+    at, at most the share ``liars`` of the first n answers about a loss are lies (:mod:`common.statistics.robustness`).
 
     A run may ask each agent ``answers`` times, each time with the mechanism's epsilon and delta.
     """
@@ -152,6 +152,7 @@ class AgentsSection(Value):
     mechanism: AnyMechanism
     loss: Loss = "zero-one"
     bound: Bound = Field(default=UNIT, exclude_if=no_bound)
+    costs: Costs | None = Field(default=None, exclude_if=no_costs)
     reweigh: Literal["tested", "mistakes"] = Field(default="tested", exclude_if=lambda by: by == "tested")
     test: Literal["sequential", "fixed"] = "sequential"
     batch: int = Field(default=1000, ge=1, le=10_000_000)
@@ -165,6 +166,8 @@ class AgentsSection(Value):
     def _bounded(self) -> Self:
         if self.loss == "zero-one" and self.bound != UNIT:
             raise ValueError("bound is for a convex loss, and mistakes are 0 or 1: leave it out, or set loss")
+        if self.costs is not None and self.loss != "zero-one":
+            raise ValueError(f"costs are of mistakes, and the loss is {self.loss}: leave them out, or set zero-one")
         return self
 
     @property
@@ -323,6 +326,12 @@ class Scenario(Value):
             raise ValueError(
                 f"agents.loss: {agents.loss} of bound {agents.bound:g} is for protocols that test one hypothesis after "
                 f"another, found {self.protocol!r}: take another loss, without a bound"
+            )
+        demands = demands_of(self.protocol)
+        if agents.costs is not None and (demands.reweighs or not demands.transfers):
+            raise ValueError(
+                f"agents.costs: costs are for protocols that learn one model for the population (portfolio, "
+                f"learn-and-test), found {self.protocol!r}: leave them out"
             )
         if self.portfolio is not None and not demands_of(self.protocol).portfolio:
             raise ValueError(f"portfolio is for protocol portfolio, found {self.protocol!r}: leave it out")

@@ -104,10 +104,15 @@ class Within:
         """Return the mean of 1/(1 + e^-(slope * score + intercept)) over each coarse bin, shape (intercepts, bins)."""
         return self.averages(logistic(slope * self.scores[None, :] + intercepts[:, None]))
 
-    def losses(self, slope: float, intercepts: Floats, masses: Floats, cut: float) -> Floats:
-        """Return the 0/1 loss of "+1 above a score" under the logistic curve, shape (intercepts,)."""
+    def losses(
+        self, slope: float, intercepts: Floats, masses: Floats, cut: float, weights: tuple[float, float] = (1.0, 1.0)
+    ) -> Floats:
+        """Return the loss of "+1 above a score" under the logistic curve, shape (intercepts,).
+
+        ``weights`` are what a miss and a false alarm count.
+        """
         chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
-        wrong = np.where(self.scores[None, :] > cut, 1.0 - chance, chance)
+        wrong = np.where(self.scores[None, :] > cut, weights[1] * (1.0 - chance), weights[0] * chance)
         return ordered_sum(masses[None, :] * self.averages(wrong))
 
     def averages(self, values: Floats) -> Floats:
@@ -266,15 +271,20 @@ class Belief:
         intercept, far = _moments([math.fsum(column) for column in weights.T.tolist()], _WIDE)
         return Prior(step, intercept, steep * (_OCTAVE / 4.0), far)
 
-    def losses(self, within: Within, masses: Floats, cuts: Sequence[float]) -> list[tuple[float, float]]:
-        """Return mean and standard deviation of the 0/1 loss of each threshold: +1 is predicted above it."""
+    def losses(
+        self, within: Within, masses: Floats, cuts: Sequence[float], missed: tuple[float, float] = (1.0, 1.0)
+    ) -> list[tuple[float, float]]:
+        """Return mean and standard deviation of the loss of each threshold: +1 is predicted above it.
+
+        ``missed`` are what a miss and a false alarm count.
+        """
         weights = self._weights()
         first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
         for step, row in zip(_STEPS.tolist(), weights, strict=True):
             if float(row.max()) < 2.0**-40:
                 continue
             for place, cut in enumerate(cuts):
-                found = within.losses(octave_quarter(step), _WIDE, masses, cut)
+                found = within.losses(octave_quarter(step), _WIDE, masses, cut, missed)
                 first[place] += math.fsum((row * found).tolist())
                 second[place] += math.fsum((row * found * found).tolist())
         spreads = np.sqrt(np.maximum(second - first * first, 0.0))

@@ -17,7 +17,7 @@ from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.losses import UNIT
+from common.local.losses import UNIT, Costs
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
 from common.local.queries.query import AskAgents
@@ -26,6 +26,7 @@ from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Tog
 from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
 from common.scenario.scenario import ResolvedScenario, Scenario
+from common.statistics.curves import ScoreQuality
 from common.statistics.finalists import LIKELY, PROBABLE
 from common.statistics.intervals import Estimate
 from common.statistics.robustness import Silence, robust_estimate
@@ -86,6 +87,9 @@ class Outcome:
         summary: What the estimate is made of, where that is counted: an audit sees from it what liars could have moved.
         silent: What those who were asked and did not answer could change; None where all answered.
         bound: Of an adaptation: what both samples alone say of the answer's loss on T, where that was asked for.
+        calibrated: A hypothesis whose margin is the logarithm of the odds of +1, as agents recalibrated a model's score
+            on T, also where the answer is another one; None where they did not.
+        quality: How good that score is, where agents were surveyed.
     """
 
     status: Literal["done", "exhausted"]
@@ -100,6 +104,8 @@ class Outcome:
     summary: AnswerSummary | None = None
     silent: Silent | None = None
     bound: TargetBound | None = None
+    calibrated: Hypothesis | None = None
+    quality: ScoreQuality | None = None
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -324,7 +330,14 @@ def level_of(scenario: Scenario) -> float | None:
 def tested_loss(scenario: Scenario) -> str:
     """Return the name of the loss that agents test, with its bound if it is counted as a part of that."""
     agents = scenario.agents
+    if agents.costs is not None:
+        return f"mean cost of a person ({costs_in_words(agents.costs)}) as a part of {agents.costs.heaviest:g}"
     return f"{agents.loss} loss" + ("" if agents.bound == UNIT else f" (as a part of {agents.bound:g})")
+
+
+def costs_in_words(costs: Costs) -> str:
+    """Say what a mistake of either kind costs."""
+    return f"a miss costs {costs.miss:g}, a false alarm {costs.false_alarm:g}"
 
 
 def shown_by(scenario: Scenario) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadMessage, BadScenario
-from common.local.hypotheses.composed import recalibrated
+from common.local.hypotheses.composed import above, recalibrated
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, plain_kinds
 from common.local.hypotheses.rules import Constant
-from common.local.losses import Loss, ScoreCells
+from common.local.losses import Costs, Loss, ScoreCells
 from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import ResidualQuery
 from common.local.queries.query import Answers, AskAgents, LossQuery
@@ -24,10 +24,12 @@ from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles, enrol
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import calibration, finalists
 from common.statistics.calibration import Belief, CellShares, Prior, Told, Within
+from common.statistics.curves import bins_for
 from common.statistics.finalists import SHARES, Difference, Ones
 from common.statistics.intervals import certainty, tally
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS, Comparison, JudgedCandidate, Outcome, Protocol, Script
+from referee.protocols.survey import surveyed
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class PortfolioPlan:
     alpha: float
     beta: float
     loss: Loss
+    costs: Costs | None
     mechanism: BitMechanism
     settings: Portfolio
     roles: Roles
@@ -65,12 +68,23 @@ class PortfolioPlan:
             alpha=scenario.alpha,
             beta=scenario.beta,
             loss=scenario.agents.loss,
+            costs=scenario.agents.costs,
             mechanism=scenario.agents.bit_mechanism,
             settings=settings,
             roles=roles,
             n=scenario.curator.n,
             margins=margins[0].epsilon if margins else 0.0,
         )
+
+    @property
+    def cut(self) -> float:
+        """The logarithm of the odds of +1 above which +1 costs less."""
+        return 0.0 if self.costs is None else self.costs.odds
+
+    def constant(self, share: float) -> int:
+        """Return which constant costs less where a share has +1: 0 for -1, 1 for +1."""
+        miss, false_alarm = (1.0, 1.0) if self.costs is None else self.costs.weights
+        return int(share * miss > (1.0 - share) * false_alarm)
 
 
 @PROTOCOLS.register("portfolio")
@@ -97,8 +111,10 @@ class PortfolioProtocol(Protocol):
     small = ("protocol=portfolio", "curator.rounds=1")
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
-        teach = (scenario.portfolio or Portfolio()).teach
-        return frozenset({"loss", "residual"} if teach else {"loss"})
+        settings = scenario.portfolio or Portfolio()
+        surveys = Roles.of(scenario.agents.count, settings).surveyed > 0
+        asked = {"loss": True, "residual": settings.teach > 0.0, "score": surveys}
+        return frozenset(kind for kind in asked if asked[kind])
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = PortfolioPlan.of(scenario)
@@ -108,25 +124,37 @@ class PortfolioProtocol(Protocol):
         learned = yield from ask(Learn(round=1, directions=plan.roles.directions))
         model = learned.hypothesis
         alone = [("constant -1", _MINUS), ("constant +1", _PLUS), ("model", model)]
-        rival = alone[2] if plan.margins else alone[int(share[0] > 0.5)]
+        rival = alone[2] if plan.margins else alone[plan.constant(share[0])]
         taught: tuple[str, Hypothesis] = alone[2]
+        calibrated: Hypothesis | None = None
         if not plan.margins:
             yield Progress("nobody teaches: all others judge", {})
         elif model.kind not in plain_kinds() or isinstance(model, Constant):
             yield Progress(f"a model of kind {model.kind} has no score, so nobody can teach it", {})
-            rival = alone[int(share[0] > 0.5)]
+            rival = alone[plan.constant(share[0])]
         else:
             further = _suited(learned.directions, model)
             found = yield from _teach(plan, model, share, alone=further is None)
-            rival = alone[found.rival]
             try:
-                taught = ("model, recalibrated", recalibrated(model, found.slope, (found.intercept,)))
-                if isinstance(taught[1], Linear) and further is not None:
-                    taught = ("model, taught", (yield from _turn(plan, taught[1], further, found.bend)))
+                if plan.costs is not None:
+                    own = recalibrated(model, found.own[0], (found.own[1] - plan.cut,))
+                    alone[2] = ("model", own)
+                rival = alone[found.rival]
+                name, odds = "model, recalibrated", recalibrated(model, found.slope, (found.intercept,))
+                if isinstance(odds, Linear) and further is not None:
+                    name, odds = "model, taught", (yield from _turn(plan, odds, further, found.bend))
+                taught, calibrated = (name, odds if plan.costs is None else above(odds, plan.cut)), odds
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
-                rival = alone[int(share[0] > 0.5)]
-        return (yield from _judge(plan, taught, rival))
+                rival = alone[plan.constant(share[0])]
+        quality = None
+        if calibrated is not None and plan.roles.surveyed:
+            cuts = tuple(found.slope * score + found.intercept for score in found.cuts)
+            asked = plan.mechanism, plan.roles.surveyed
+            quality = yield from surveyed(calibrated, cuts, plan.cut, asked, public, plan.beta)
+            yield Progress(f"{quality.agents:,} agents tell in which bin the score has them, and their label", {})
+        outcome = yield from _judge(plan, taught, rival)
+        return replace(outcome, calibrated=calibrated, quality=quality)
 
 
 _MINUS, _PLUS = Constant(label=-1), Constant(label=1)
@@ -149,12 +177,17 @@ def _mean(mechanism: BitMechanism, answers: Answers) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Taught:
-    """What agents taught: ln(odds) = slope * score + intercept; which of both constants and the model is the rival."""
+    """What agents taught: ln(odds) = slope * score + intercept; which of both constants and the model is the rival.
+
+    ``own`` are slope and intercept of the curator's people; ``cuts`` of the score divide these into bins.
+    """
 
     slope: float
     intercept: float
     rival: int
     bend: float = 0.25
+    own: tuple[float, float] = (1.0, 0.0)
+    cuts: tuple[float, ...] = ()
 
 
 def _teach(
@@ -176,7 +209,9 @@ def _teach(
     variances = merged * noise**2 + np.maximum(sample, 0.0).mean(axis=1) / plan.n
     held = CellShares(sample, np.asarray(1.0 / variances), within)
     masses = held.masses
-    prior = calibration.of_sample(held, _MODEL).widened(_STEEP, _FAR)
+    sample_odds = calibration.of_sample(held, _MODEL)
+    own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
+    prior = sample_odds.widened(_STEEP, _FAR)
     belief = Belief(prior.logarithm()).given(within, masses, Told(*share))
     center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
     spread = math.sqrt(max(float(people @ (scores - center) ** 2), 1e-6))
@@ -195,10 +230,15 @@ def _teach(
             belief = belief.given(within, masses, told)
         yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
     slope, intercept = belief.best()
-    losses = belief.losses(within, masses, (_BEYOND, -_BEYOND, 0.0))
+    weights, cut = (1.0, 1.0), 0.0
+    if plan.costs is not None:
+        weights, cut = plan.costs.weights, (plan.cut - own[1]) / own[0]
+    losses = belief.losses(within, masses, (_BEYOND, -_BEYOND, cut), weights)
     rival = min(range(3), key=lambda k: losses[k][0])
     chance = within.means(slope, np.array([intercept]))[0]
-    return _Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()))
+    bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
+    ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
+    return _Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends)
 
 
 _TURNS = 3  # where directions are taught, that takes two thirds of those who teach
@@ -264,7 +304,7 @@ def _judge(plan: PortfolioPlan, answer: tuple[str, Hypothesis], rival: tuple[str
     """Have fresh agents judge both finalists; the rival is the answer only if it is shown to be better."""
     half, told = plan.roles.judges // 2, []
     for (_, hypothesis), count in ((answer, plan.roles.judges - half), (rival, half)):
-        told.append((yield AskAgents(LossQuery(hypothesis=hypothesis, loss=plan.loss), count)))
+        told.append((yield AskAgents(LossQuery(hypothesis=hypothesis, loss=plan.loss, costs=plan.costs), count)))
     return _ended(plan, (answer, rival), told)
 
 

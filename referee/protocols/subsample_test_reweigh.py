@@ -15,7 +15,7 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.losses import Loss
+from common.local.losses import Costs, Loss
 from common.local.queries.query import LossQuery
 from common.operations.operation import Labelled, LabelPoints, Learn, Reweigh
 from common.protocols.base import AskCurator, Progress, pattern_of
@@ -202,19 +202,21 @@ class SingleTest:
     count: int
     loss: Loss
     bound: float
+    costs: Costs | None
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> SingleTest:
         """Return the scenario's; BadScenario if one question does not reach so many agents."""
         agents = scenario.agents
-        return cls(EstimatePlan.of(scenario), at_once(agents.count, alike=True), agents.loss, agents.bound)
+        count = at_once(agents.count, alike=True)
+        return cls(EstimatePlan.of(scenario), count, agents.loss, agents.bound, agents.costs)
 
     def test(self, hypothesis: Hypothesis, reason: Callable[[int], str]) -> Script:
         """Ask all agents about a hypothesis that was chosen before any of them answered, and end.
 
         ``exhausted`` if fewer than ``count`` were there to be asked. ``reason`` says why it ended, of how many.
         """
-        loss = LossQuery(hypothesis=hypothesis, loss=self.loss, bound=self.bound)
+        loss = LossQuery(hypothesis=hypothesis, loss=self.loss, bound=self.bound, costs=self.costs)
         found = yield from estimate_mean(loss, self.answering, self.count, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         status: Literal["done", "exhausted"] = "done" if found.asked == self.count else "exhausted"

@@ -9,7 +9,7 @@ from referee.protocols.base import VAGUE
 
 FEW, MANY = 0.01, 0.1
 """Intervals narrower than the one have two decimals, those wider than the other none."""
-_OTHER = 4  # decimals of what is no share of people
+_OTHER = 4  # decimals of what is no share of people, and so many digits from 1 on
 
 
 def share(value: float, *, up: bool | None = None, places: int = 1) -> str:
@@ -26,6 +26,10 @@ def _rounded(value: float, up: bool | None, places: int) -> str:
     return f"{near / 10**places:.10g}"
 
 
+def _other(value: float, up: bool | None) -> str:
+    return _rounded(value, up, max(0, _OTHER - len(f"{math.floor(abs(value))}".lstrip("0"))))
+
+
 def places_of(low: float, high: float) -> int:
     """Return how many decimals of a per cent an interval's numbers are worth."""
     return 2 if high - low < FEW else 0 if high - low > MANY else 1
@@ -34,7 +38,7 @@ def places_of(low: float, high: float) -> int:
 def ends(low: float, high: float, *, per_cent: bool = True) -> str:
     """Return an interval in words, its ends rounded outward; not ``per_cent``: of numbers that are no shares."""
     if not per_cent:
-        return f"{_rounded(low, False, _OTHER)} to {_rounded(high, True, _OTHER)}"
+        return f"{_other(low, False)} to {_other(high, True)}"
     places = places_of(low, high)
     return f"{share(low, up=False, places=places)} to {share(high, up=True, places=places)}"
 
@@ -42,7 +46,7 @@ def ends(low: float, high: float, *, per_cent: bool = True) -> str:
 def estimate(found: Mapping[str, float], *, per_cent: bool = True) -> str:
     """Return an estimate (value, low, high) in words."""
     low, high = found["low"], found["high"]
-    middle = share(found["value"], places=places_of(low, high)) if per_cent else _rounded(found["value"], None, _OTHER)
+    middle = share(found["value"], places=places_of(low, high)) if per_cent else _other(found["value"], None)
     return f"{middle} ({ends(low, high, per_cent=per_cent)})"
 
 
@@ -56,7 +60,7 @@ def estimate_or_vague(found: Mapping[str, float], *, per_cent: bool = True) -> s
 def points(difference: float, *, up: bool, per_cent: bool = True) -> str:
     """Return a difference of two losses, in points where they are shares, rounded as told."""
     if not per_cent:
-        return _rounded(difference, up, _OTHER)
+        return _other(difference, up)
     text = _rounded(100.0 * difference, up, 0 if abs(difference) >= MANY else 1)
     return f"{text} point{'' if text in ('1', '-1') else 's'}"
 

@@ -34,7 +34,9 @@ def result_document(
     who kept silent, and who declined, by reason. ``enrolment`` counts participants, beside the referee's caps.
     ``tasks`` is there only if the protocol learned several things, ``candidates`` and ``gap`` if it judged several,
     ``silent`` if somebody was asked and did not answer: what they could change; ``bound`` if the curator was to say
-    what an adaptation's samples bound the loss by.
+    what an adaptation's samples bound the loss by; ``calibrated`` if agents recalibrated a model's score: a hypothesis
+    whose margin is the logarithm of the odds of +1 on T, ``quality`` if they were surveyed about that; ``costs`` if
+    losses are weighed by them.
     """
     several: dict[str, Any] = {"tasks": [_ended(task) for task in outcome.tasks]} if outcome and outcome.tasks else {}
     if outcome and outcome.judged:
@@ -47,6 +49,12 @@ def result_document(
         several["comparison"] = outcome.comparison.wire()
     if outcome and outcome.bound:
         several["bound"] = outcome.bound.wire()
+    if outcome and outcome.calibrated:
+        several["calibrated"] = outcome.calibrated.wire()
+    if outcome and outcome.quality:
+        several["quality"] = outcome.quality.wire()
+    if scenario.agents.costs is not None:
+        several["costs"] = scenario.agents.costs.wire()
     if outcome and outcome.silent:
         several["silent"] = _silent(outcome.silent)
     return {

@@ -16,7 +16,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.models.model import label_classes
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
-from referee.protocols.base import VAGUE, level_of, tested_loss
+from referee.protocols.base import VAGUE, costs_in_words, level_of, tested_loss
 from referee.runs import percents
 
 Tone = Literal["good", "open", "bad"]
@@ -66,7 +66,13 @@ LOSSES = {"zero-one": "share of the population that the answer labels wrongly"}
 
 def per_cent(scenario: Scenario) -> bool:
     """Tell whether the loss of a scenario is a share of people."""
-    return scenario.agents.loss in LOSSES
+    return scenario.agents.costs is None and scenario.agents.loss in LOSSES
+
+
+def unit(scenario: Scenario) -> float:
+    """Return what a loss of 1 is in words: 1, or what 100 people cost where mistakes have costs."""
+    costs = scenario.agents.costs
+    return 1.0 if costs is None else 100.0 * costs.heaviest
 
 
 def about_a_loss(result: Mapping[str, Any]) -> bool:
@@ -161,9 +167,9 @@ def _tested(names: Names, result: Mapping[str, Any], detail: str, people: str) -
         first += "." if found["high"] < level else _BEYOND
     elif found["high"] - found["low"] > VAGUE:
         title, tone = f"Too few agents answered to tell how good {_low(it)} is", "open"
-        first = (
-            f"{it} {_verb(scenario)} {percents.ends(found['low'], found['high'], per_cent=in_per_cent)}{of}, {sure}."
-        )
+        low, high = unit(scenario) * found["low"], unit(scenario) * found["high"]
+        each = "" if scenario.agents.costs is None else " a hundred people"
+        first = f"{it} {_verb(scenario)} {percents.ends(low, high, per_cent=in_per_cent)}{each}{of}, {sure}."
     elif level is not None:
         title, tone = f"{it} is not shown to be below {bound}: {stated.replace(it, 'it', 1)}", "open"
         first = f"{stated}, {sure}; it is not shown to be below {bound}."
@@ -178,13 +184,17 @@ _BEYOND = (
 
 
 def _verb(scenario: Scenario) -> str:
+    if scenario.agents.costs is not None:
+        return "costs"
     return "errs on" if per_cent(scenario) else f"has a {tested_loss(scenario)} of"
 
 
 def _errs(scenario: Scenario, it: str, found: Mapping[str, float], of: str) -> str:
     """Return "The model errs on 28% of the population (21% to 36%)", without a full stop."""
-    middle, _, rest = percents.estimate(found, per_cent=per_cent(scenario)).partition(" (")
-    return f"{it} {_verb(scenario)} {middle}{of} ({rest}"
+    scaled = {end: unit(scenario) * found[end] for end in ("value", "low", "high")}
+    middle, _, rest = percents.estimate(scaled, per_cent=per_cent(scenario)).partition(" (")
+    each = "" if scenario.agents.costs is None else f" a hundred people, where {costs_in_words(scenario.agents.costs)}"
+    return f"{it} {_verb(scenario)} {middle}{each}{of} ({rest}"
 
 
 _OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}
@@ -270,9 +280,10 @@ def _answer(found: Mapping[str, Any]) -> Answer:
 
 def _by_how_much(names: Names, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int) -> str:
     in_per_cent, difference = per_cent(names.scenario), found["difference"]
+    each = "" if names.scenario.agents.costs is None else " a hundred people"
 
     def points(value: float, *, up: bool) -> str:
-        return percents.points(value, up=up, per_cent=in_per_cent)
+        return percents.points(unit(names.scenario) * value, up=up, per_cent=in_per_cent) + each
 
     low, high, sure = difference["low"], difference["high"], f"with {certainty(difference['confidence'])} confidence"
     if answer == "yes":
@@ -283,7 +294,8 @@ def _by_how_much(names: Names, it: str, found: Mapping[str, Any], answer: Answer
     settle = f"; about {percents.about(more)} more agents would settle it" if more > 0 else ""
     if answer == "probably":
         return f"{it} is probably better: {_one_sided(found['probably'], points)}{settle}."
-    between = f"it errs on {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
+    verb = "costs" if each else "errs on"
+    between = f"it {verb} {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
     if found["likely"]["high"] < 0.0:
         between += f" ({_one_sided(found['likely'], points)})"
     return f"Whether {_low(it)} is better cannot be told: {between}{settle}."

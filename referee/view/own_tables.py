@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import yaml
 
@@ -26,6 +26,7 @@ from common.data.examining import Examined, TableFinding, examine
 from common.data.files import columns_of, is_typed, pieces
 from common.data.population import locate
 from common.data.tables import Category, Feature, Label, Layout, Missing, Number
+from common.local.losses import Costs
 from common.scenario.fitting import Advice, Start, advised, scenario_tree, usual_delta
 from common.scenario.scenario import ResolvedScenario, Scenario, parse
 
@@ -34,7 +35,12 @@ _EXPLAINED = strictyaml.load((resources.files(__package__) / "first_scenario.yam
 """What stands above each key of a first scenario."""
 
 
-Ask = Callable[[str], str]  # puts a question to somebody and returns the answer; raises where nobody is there to answer
+class Ask(Protocol):
+    """Put a question to a person and return the answer, or the default; raises where there is neither."""
+
+    def __call__(self, question: str, default: str | None = None) -> str: ...
+
+
 Accept = Callable[[Callable[[int], Scenario], int, str], object]
 """Accepts a scenario of so many people of the curator, or refuses it: :func:`deploy.checking.acceptable_of`."""
 
@@ -88,6 +94,7 @@ def described(
         say("S has more rows than T. S are the few who trust the curator with their records: are the two swapped?")
     say(WARNING)
     label = label_of(given, names, ask)
+    costs = costs_of(given, ask)
     if given.id_column:
         _known(given.id_column, names, "--id")
     if given.id_column == label.column:
@@ -112,6 +119,7 @@ def described(
         delta=usual_delta(n) if delta is None else delta,
         agent_epsilon=agent_epsilon,
         layout=layout,
+        costs=costs,
         id_column=given.id_column or None,
     )
 
@@ -248,6 +256,23 @@ class ColumnAnswers:
     categories: tuple[str, ...] = ()
     id_column: str = ""
     missing: str = ""
+    costs: str = ""
+
+
+def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
+    """Return what mistakes cost; None where both cost the same."""
+    question = "Which mistake is worse, and by how much (--costs)? A miss (yes taken for no) to a false alarm, as 10:1"
+    text = given.costs or ask(question, "1:1")
+    try:
+        miss, false_alarm = (float(part) for part in text.split(":"))
+        costs = Costs.parse({"miss": miss, "false_alarm": false_alarm})
+    except ValueError:
+        raise BadScenario(
+            f"--costs must be two numbers with a colon between them, such as 10:1, found {text!r}"
+        ) from None
+    except BadMessage as error:
+        raise BadScenario(f"--costs {text}: {error.detail}") from None
+    return None if miss == false_alarm else costs
 
 
 def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:

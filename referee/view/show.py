@@ -138,6 +138,9 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
         table.add_row(name, f"{words}, at {certainty(e['confidence'])}{among}")
     if document.get("bound"):
         table.add_row(wording.BOUND, TargetBound.parse(document["bound"]).in_words())
+    if quality := wording.quality_of(document):
+        for name, words in wording.rates_in_words(quality):
+            table.add_row(name, words)
     for judged in document.get("candidates", []):
         table.add_row(f"  {judged['name']}", wording.judged_in_words(judged, in_per_cent=per_cent(scenario)))
     for words in contradictions(resolve(scenario), document):

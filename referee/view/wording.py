@@ -18,6 +18,7 @@ from common.operations.target_bound import TargetBound
 from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
 from common.scenario.fitting import advice_of
 from common.scenario.scenario import ResolvedScenario
+from common.statistics.curves import ScoreQuality
 from common.statistics.intervals import certainty
 from referee.protocols.base import halts, level_of, shown_by, tested_loss
 from referee.runs import percents
@@ -115,6 +116,7 @@ class RunView:
     rounds: tuple[Round, ...] = ()
     rounds_note: str = ""
     candidates: tuple[ChartEntry, ...] = ()
+    quality: tuple[ChartEntry, ...] = ()
     known: tuple[ChartEntry, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     reading: str = ""
@@ -186,7 +188,7 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         protocol=plain(scenario.protocol),
         folder=Path(str(result.get("run", ""))),
         verdict=verdict(scenario, result),
-        measure=LOSSES.get(scenario.agents.loss, f"{tested_loss(scenario)} on the population"),
+        measure=LOSSES[scenario.agents.loss] if per_cent(scenario) else f"{tested_loss(scenario)} on the population",
         promises=tuple(promise(n, result["privacy"][who]) for who, n in PROMISED.items() if who in result["privacy"]),
         gauges=tuple(_gauges(scenario, result)),
         notice=f"People are {SIMULATED}." if scenario.people == "simulated" else "",
@@ -197,12 +199,38 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         rounds=tuple(_round(numbers, level, result, per_cent(scenario)) for numbers in rounds),
         rounds_note=_rounds_note(scenario) if rounds else "",
         candidates=tuple(_candidate(judged, per_cent(scenario)) for judged in result.get("candidates", [])),
+        quality=tuple(_curve(result)),
         known=tuple(_known(truth)),
         left_out=tuple((TRUTHS.get(name, name), plain(why)) for name, why in truth.get("left_out", {}).items()),
         reading=plain(truth.get("reading", "")),
         warnings=() if advised is None else tuple(plain(warning) for warning in advised.warnings),
         model=tuple(_model(scenario, result)),
     )
+
+
+def quality_of(result: Mapping[str, Any]) -> ScoreQuality | None:
+    """Return how good a result's calibrated score is; None where no agents were surveyed."""
+    return None if result.get("quality") is None else ScoreQuality.parse(dict(result["quality"]))
+
+
+def rates_in_words(found: ScoreQuality) -> Iterator[tuple[str, str]]:
+    """Go through what a survey of agents tells of a score besides its curve."""
+    auc, sure = percents.estimate_or_vague(found.auc.wire()), certainty(found.recall.confidence)
+    yield "AUC of the score in bins", f"{auc}, {certainty(found.auc.confidence)} by the normal law, which is no bound"
+    above = percents.share(found.threshold)
+    for name, e in (("recall", found.recall), ("false alarms", found.false_alarms)):
+        found_in_words = percents.estimate_or_vague(e.wire())
+        yield name, f"{found_in_words}, {sure}; positive where the probability is above {above}"
+    yield "surveyed", f"{found.agents:,} agents told one bit of their score's bin and their label, which paid for these"
+
+
+def _curve(result: Mapping[str, Any]) -> Iterator[ChartEntry]:
+    found = quality_of(result)
+    for of in found.bins if found else ():
+        e, low, high = _interval(of.observed.wire()), percents.share(of.low), percents.share(of.high)
+        meets = "as predicted" if e.low <= of.high and e.high >= of.low else "not as predicted"
+        note = f"{percents.estimate_or_vague(of.observed.wire())}: {meets}"
+        yield ChartEntry(f"predicted {low} to {high}", e.value, "estimate", e, note)
 
 
 def lost(result: Mapping[str, Any]) -> list[str]:
@@ -295,6 +323,8 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     for number, value in enumerate(truth.get("tasks", []), start=1):
         loss = percents.share(value, places=2) if per_cent(scenario) else f"{value:.4f}"
         yield f"task {number}", f"true loss {loss} after {result['tasks'][number - 1]['iterations']} rounds"
+    if quality := quality_of(result):
+        yield from rates_in_words(quality)
     if "gap" in result:
         sure = f"with {certainty(result['estimate']['confidence'])} confidence"
         most = percents.points(result["gap"], up=True, per_cent=per_cent(scenario))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import polars
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from common.core.arrays import AnyArray
+from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadFit
 from common.data.files import canonical_texts
 from common.data.spelling import NoText, canonical_text, look_alikes, matching, plain_text
@@ -120,9 +120,30 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return self.classes_[(self.hypothesis_.predict(records) > 0).astype(np.int64)]
 
     def decision_function(self, X: Any) -> AnyArray:
-        """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class."""
+        """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class.
+
+        Where the answer is a constant, people are ordered by the calibrated probability, if there is one.
+        """
         records = self._encoded(X)
-        return self.hypothesis_.margins(records)
+        return self.to_model().ranks(records)
+
+    @property
+    def predict_proba(self) -> Callable[[Any], Floats]:
+        """Return the probabilities of both classes of each of n people, shape (n, 2), in the order of ``classes_``.
+
+        They are those of a logistic curve of the model's score that was fitted to the agents' answers. Where no agents
+        calibrated a score there is no such method.
+        """
+        if self.to_model().calibrated is None:
+            raise AttributeError(
+                "no predict_proba: no agents calibrated the model's score, whose order alone has a meaning "
+                "(decision_function). More people of the population do, or protocol='portfolio'"
+            )
+        return self._probabilities
+
+    def _probabilities(self, X: Any) -> Floats:
+        positive = self.to_model().probabilities(self._encoded(X))
+        return np.stack([1.0 - positive, positive], axis=1)
 
     def to_model(self) -> Model:
         model = super().to_model()

@@ -53,6 +53,9 @@ class TransferClassifier(BinaryClassifier):
 
             * ``rounds``: How often the curator learns; the budget and the agents are shared out among the rounds. By
               default 1, or 3 that reweigh.
+            * ``costs``: What mistakes cost, ``{"miss": 10, "false_alarm": 1}``: a person of the second class who is
+              taken for the first, or the other way round. Agents then judge by the mean cost, and the answer is cut for
+              it (``docs/portfolio.md``, "Costs"). By default both cost the same.
             * ``kappa``: In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight; kappa n must be above
               10. By default 1/2, or .3 where rounds reweigh.
             * ``eta``: Step of the reweighing. By default .3.
@@ -109,7 +112,7 @@ class TransferClassifier(BinaryClassifier):
     """
 
     _known_options: ClassVar = {
-        **dict.fromkeys(("rounds", "kappa", "eta", "alpha", "norm", "classes", "id_column")),
+        **dict.fromkeys(("rounds", "kappa", "eta", "alpha", "norm", "classes", "id_column", "costs")),
         "beta": 0.05,
         "mode": "agnostic",
         "population_fraction": 0.5,
@@ -221,7 +224,7 @@ class TransferClassifier(BinaryClassifier):
     def _scenario_of(
         self, sides: Sides, public: int, learner: dict[str, Any], choice: fitting.Choice
     ) -> dict[str, Any]:
-        return self._tree(
+        tree = self._tree(
             sides,
             {"kappa": choice.kappa, "eta": choice.eta, "rounds": choice.rounds, "learner": learner},
             name="transfer-classifier",
@@ -236,3 +239,6 @@ class TransferClassifier(BinaryClassifier):
             vc_dimension=self._schema.dimension + 1,
             public={"table": self._described(fitting.PUBLIC).wire(), "labelled": False} if public else None,
         )
+        if self._value("costs") is not None:
+            tree["agents"]["costs"] = fitting.plain(self._value("costs"))
+        return tree

@@ -326,6 +326,7 @@ SLOW: tuple[Job, ...] = (
         ),
         Step("referee model runs/renewals", varies=_DIGITS),
         Step("referee predict runs/renewals new-customers.csv --probabilities", varies=_DIGITS),
+        Step("referee predict runs/renewals new-customers.csv --cost-of-miss 20 --cost-of-false-alarm 1"),
         Step(
             "referee predict runs/... new.csv",
             ("renews yes no yes no",),

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
+from common.core.arrays import AnyArray, Indices, Labels, Singles
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import (
     GREATEST,
@@ -17,7 +17,6 @@ from common.local.hypotheses.hypothesis import (
     Linear,
     PlainHypothesis,
     Weight,
-    logistic,
 )
 from common.local.hypotheses.rules import MAX_NODES, Trees
 from common.local.naming import Names
@@ -65,9 +64,6 @@ class Relabelled(Hypothesis):
 
     def margins(self, features: AnyArray) -> Singles:
         return self.hypothesis.margins(features[:, : self.column])
-
-    def probabilities(self, features: AnyArray) -> Floats:
-        return self.hypothesis.probabilities(features[:, : self.column])
 
 
 class Task(Value):
@@ -220,9 +216,6 @@ class Recalibrated(Hypothesis):
         margins = np.clip(self.slope * self.hypothesis.scores(features) + intercepts, -GREATEST, GREATEST)
         return np.asarray(margins, dtype=np.float32)
 
-    def probabilities(self, features: AnyArray) -> Floats:
-        return logistic(self.margins(features))
-
 
 def recalibrated(
     hypothesis: Hypothesis, slope: float, intercepts: tuple[float, ...], groups: tuple[int, ...] = ()
@@ -236,3 +229,15 @@ def recalibrated(
         scaled = {"weights": tuple(slope * weight for weight in hypothesis.weights)}
         return Linear.parse({**scaled, "threshold": slope * hypothesis.threshold - intercepts[0]})
     return Recalibrated.parse({"hypothesis": hypothesis, "slope": slope, "intercepts": intercepts, "groups": groups})
+
+
+def above(hypothesis: Hypothesis, odds: float) -> Hypothesis:
+    """Return the hypothesis that predicts +1 where a half-space's, or a recalibrated score's, margin is above ``odds``.
+
+    Raises:
+        BadMessage: If it is another one, or its numbers become too large.
+    """
+    if isinstance(hypothesis, Recalibrated):
+        lower = tuple(intercept - odds for intercept in hypothesis.intercepts)
+        return Recalibrated.parse({**hypothesis.wire(), "intercepts": lower})
+    return recalibrated(hypothesis, 1.0, (-odds,))

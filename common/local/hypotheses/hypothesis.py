@@ -10,7 +10,6 @@ import numpy as np
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles
-from common.core.errors import BadInput
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.naming import Names
 from common.local.records import Records, column_labels
@@ -28,11 +27,6 @@ from common.numerics.kernels import (
 )
 
 _CELLS = 1 << 20  # features looked at in one go: intermediate results of a hypothesis fit in a few megabytes
-
-
-def logistic(margins: AnyArray) -> Floats:
-    """Return 1/(1 + e^-m), shape (n,), float64; where m < -700, that of -700, which is below 1e-304."""
-    return np.asarray(1.0 / (1.0 + np.exp(np.minimum(-margins.astype(np.float64), 700.0))))
 
 
 class Hypothesis(RegisteredValue):
@@ -101,10 +95,6 @@ class Hypothesis(RegisteredValue):
         """Return each row's prediction as a number in [0, 1], shape (n,), float64: here (1 + margin)/2, clipped."""
         with np.errstate(all="ignore"):
             return np.clip(np.nan_to_num((1.0 + self.margins(features).astype(np.float64)) / 2.0, nan=0.5), 0.0, 1.0)
-
-    def probabilities(self, features: AnyArray) -> Floats:
-        """Return the model's own probability of +1 for each row, shape (n,), float64; BadInput if it has none."""
-        raise BadInput(f"a model of kind {self.kind!r} gives no probabilities: its score is none, so ask for labels")
 
     def responses(self, records: Records) -> Floats:
         """Return the numbers in [0, 1] that the values are held against, shape (n,): here (1 + label)/2."""
@@ -201,9 +191,6 @@ class Linear(Hypothesis):
         gaps = np.empty(len(rows), dtype=np.float32)
         _gaps(features, rows, self.vector, np.float32(self.threshold), gaps)
         return gaps
-
-    def probabilities(self, features: AnyArray) -> Floats:
-        return logistic(self.margins(features))
 
     def mistakes(self, records: Records) -> Bits:
         wrong = np.empty(len(records), dtype=np.uint8)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.arrays import AnyArray, Floats, Singles
-from common.local.hypotheses.hypothesis import HYPOTHESES, MAX_WEIGHTS, Hypothesis, Weight, logistic, row_product
+from common.core.arrays import AnyArray, Singles
+from common.local.hypotheses.hypothesis import HYPOTHESES, MAX_WEIGHTS, Hypothesis, Weight, row_product
 from common.numerics.kernels import njit
 
 MAX_HIDDEN = 1 << 10
@@ -65,9 +65,6 @@ class Network(Hypothesis):
         margins = np.empty(len(features), dtype=np.float32)
         _margins(features, *self.layers, np.float32(self.threshold), margins)
         return margins
-
-    def probabilities(self, features: AnyArray) -> Floats:
-        return logistic(self.margins(features))
 
 
 @njit

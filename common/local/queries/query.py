@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Word
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
 from common.local.hypotheses.rules import Constant
-from common.local.losses import UNIT, Bound, Loss, evaluate, no_bound
+from common.local.losses import UNIT, Bound, Costs, Loss, evaluate, no_bound, no_costs
 from common.local.naming import Names
 from common.local.records import Records
 
@@ -184,13 +184,25 @@ class LossQuery(AlikeQuery):
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
     bound: Bound = Field(default=UNIT, exclude_if=no_bound)
+    costs: Costs | None = Field(default=None, exclude_if=no_costs)
     examples: ClassVar = (
         {"hypothesis": PLANE},
+        {"hypothesis": PLANE, "costs": {"miss": 24.0, "false_alarm": 1.0}},
         {"hypothesis": PLANE, "loss": "hinge"},
         {"hypothesis": PLANE, "loss": "logistic", "bound": 4.0},
     )
 
+    @model_validator(mode="after")
+    def _of_mistakes(self) -> Self:
+        if self.costs is not None and self.loss != "zero-one":
+            raise ValueError(f"costs are of mistakes, found {self.loss} loss: leave them out")
+        return self
+
     def asks(self, names: Names, slot: int) -> str:
+        if self.costs is not None:
+            weights = zip(self.costs.weights, (1, -1), strict=True)
+            sides = " or ".join(f"{weight:g} if {names.labelled(label)}" for weight, label in weights)
+            return f"whether {self.hypothesis.rule(names)} is wrong about you: then the value is {sides}, else 0"
         if isinstance(self.hypothesis, Constant) and self.loss != "logistic" and self.bound <= UNIT:
             return f"whether {names.labelled(-self.hypothesis.label)}: the value is 1 if so, else 0"
         rule = self.hypothesis.rule(names)
@@ -204,4 +216,4 @@ class LossQuery(AlikeQuery):
         return self.hypothesis.min_features
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        return evaluate(self.loss, self.hypothesis, records, self.bound)
+        return evaluate(self.loss, self.hypothesis, records, self.bound, self.costs)

@@ -17,6 +17,8 @@ from common.data.schema import Schema
 from common.data.tables import Label, Layout
 from common.local.hypotheses.composed import Argmax, Recalibrated
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, Linear, Regressor
+from common.local.hypotheses.rules import Constant
+from common.local.losses import Costs
 from common.models.explain import linear_terms, lines
 from common.models.export import document_of, export, load, parse_document, save
 from common.models.model import (
@@ -96,8 +98,6 @@ class TestEveryKind:
             assert given["label"].tolist() == found.values.tolist()
         if "margin" in given:
             np.testing.assert_array_equal(given["margin"], hypothesis.margins(features_of(model, data)))
-            shares = hypothesis.probabilities(features_of(model, data))
-            np.testing.assert_allclose(given["probability"], shares, rtol=1e-12)
 
     def test_scikit_learn_says_the_same(self, hypothesis, norm, tmp_path):
         model = model_of(hypothesis, norm)
@@ -244,45 +244,80 @@ def test_what_the_rules_did_to_rows_is_counted_once_a_row():
     ]
 
 
-class TestProbabilities:
-    def test_they_are_those_of_the_margin(self):
-        data = rows(wide().table, 50)
-        found = predict(wide(), data, probabilities=True)
-        features = as_pipeline(wide())[:-1].transform(data)
-        expected = 1.0 / (1.0 + np.exp(-(features.astype(np.float64) @ np.array(WEIGHTS) - 0.75)))
-        np.testing.assert_allclose(found.probabilities, expected, rtol=1e-5)
-        assert ((found.probabilities > 0.5) == (found.values == "yes")).all()
-        np.testing.assert_allclose(as_pipeline(wide()).predict_proba(data)[:, 1], found.probabilities)
+def scored(hypothesis=LINEAR, calibrated=RECALIBRATED) -> Model:
+    return model_of(hypothesis).model_copy(update={"calibrated": calibrated})
 
-    def test_those_of_a_recalibrated_score_are_of_its_own_odds(self):
-        model = model_of(RECALIBRATED)
+
+class TestProbabilities:
+    """They are those of the calibrated score, whatever the answer is; without one there are none."""
+
+    def test_they_are_those_of_the_calibrated_odds(self):
+        model = scored()
         data = rows(model.table, 40)
         intercepts = np.where([row["plan"] in ("family", "pro") for row in data], 0.5, -1.0)
         margins = as_pipeline(wide())[-1].decision_function(as_pipeline(wide())[:-1].transform(data))
-        found = predict(model, data, probabilities=True).probabilities
-        np.testing.assert_allclose(found, 1.0 / (1.0 + np.exp(-(2.0 * margins + intercepts))), rtol=1e-5)
-        said = lines(model)
+        found = predict(model, data, probabilities=True)
+        np.testing.assert_allclose(found.probabilities, 1.0 / (1.0 + np.exp(-(2.0 * margins + intercepts))), rtol=1e-5)
+        np.testing.assert_allclose(as_pipeline(model).predict_proba(data)[:, 1], found.probabilities)
+        assert (found.values == predict(wide(), data).values).all()  # the answer stays what was judged
+        said = lines(model_of(RECALIBRATED))
         assert "  intercept where plan is family or pro: +0.5" in said
         assert "  intercept of all others: -1" in said
 
+    def test_onnx_has_them_whatever_the_answer_is(self):
+        for answer in (LINEAR, RECALIBRATED, Constant(label=-1)):
+            model = scored(answer)
+            data = rows(model.table, 30)
+            given = evaluated(onnx_bytes(model), model, data)["probability"]
+            np.testing.assert_allclose(given, predict(model, data, probabilities=True).probabilities, rtol=1e-12)
+
     def test_they_stay_in_bounds_for_any_margin(self):
-        huge = model_of(Linear(weights=(1e30, -1e30), threshold=0.0))
-        found = predict(huge, [{"visits": 30, "months": 0}, {"visits": -3, "months": 60}], probabilities=True)
+        huge = scored(calibrated=Linear(weights=(1e30, -1e30), threshold=0.0))
+        found = predict(huge, [{**row, "plan": "", "town": "", "spent": 1} for row in (
+            {"visits": 30, "months": 0}, {"visits": -3, "months": 60})], probabilities=True)  # fmt: skip
         assert found.probabilities[0] == 1.0
         assert 0.0 <= found.probabilities[1] < 1e-300
 
-    @for_each("hypothesis", examples(HYPOTHESES, lambda kind: kind.probabilities is Hypothesis.probabilities))
-    def test_other_kinds_say_that_they_have_none(self, hypothesis):
+    @for_each("hypothesis", examples(HYPOTHESES))
+    def test_what_no_agents_calibrated_has_none(self, hypothesis):
         model = model_of(hypothesis)
-        with pytest.raises(BadInput, match="gives no probabilities"):
-            predict(model, rows(model.table, 2), probabilities=True)
+        for asked in ({"probabilities": True}, {"costs": Costs(miss=2.0, false_alarm=1.0)}):
+            with pytest.raises(BadInput, match="no agents calibrated the model's score"):
+                predict(model, rows(model.table, 2), **asked)
         assert not hasattr(as_pipeline(model), "predict_proba")
 
+    @for_each("costs", [(1, 1), (24, 1), (1, 3)])
+    def test_the_cheaper_label_is_predicted(self, costs):
+        """By its average cost at the stated probability, for any costs, and whatever the answer is."""
+        miss, false_alarm = costs
+        model = scored(Constant(label=-1))
+        data = rows(model.table, 200, seed=5)
+        given = Costs(miss=miss, false_alarm=false_alarm)
+        found = predict(model, data, probabilities=True, costs=given)
+        chosen, p = found.values == "yes", found.probabilities
+        assert 0 < chosen.sum() < 200
+        of_yes, of_no = (1.0 - p) * false_alarm, p * miss
+        assert (np.where(chosen, of_yes, of_no) <= np.where(chosen, of_no, of_yes) + 1e-12).all()
+
+    @for_each("cost", [0.0, -1.0, math.inf, math.nan, 1e7])
+    def test_costs_that_are_none_are_refused(self, cost):
+        for costs in ({"miss": cost, "false_alarm": 1.0}, {"miss": 1.0, "false_alarm": cost}):
+            with pytest.raises(BadMessage, match=r"miss|false_alarm"):
+                Costs.parse(costs)
+
+    @for_each("answer", [LINEAR, RECALIBRATED, Constant(label=-1), Constant(label=1)])
+    def test_people_are_ordered_as_by_the_probabilities_and_the_sign_is_the_answer(self, answer):
+        calibrated = Linear(weights=tuple(3.0 * w for w in WEIGHTS), threshold=1.0)
+        model = scored(answer, RECALIBRATED if answer == RECALIBRATED else calibrated)
+        data = rows(model.table, 60)
+        ranks = as_pipeline(model).decision_function(data)
+        shares = predict(model, data, probabilities=True).probabilities
+        assert (np.diff(ranks[np.argsort(shares, kind="stable")]) >= -1e-5).all()
+        assert len(set(ranks.tolist())) > 30
+        assert ((ranks > 0) == (predict(model, data).values == "yes")).all()
+
     def test_what_they_are_worth_is_said(self):
-        assert "uncalibrated" in calibration(wide())
-        assert "uncalibrated" in calibration(wide(loss="hinge"))
-        assert "fit to the agents' answers" in calibration(model_of(RECALIBRATED))
-        assert "calibrated on the population is not certified" in calibration(wide(loss="logistic"))
+        assert "fit to the agents' answers about a score" in calibration(scored())
 
 
 class TestUnits:

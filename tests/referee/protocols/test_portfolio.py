@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from common.core.errors import AuditFailed, BadScenario, PolicyRefused
 from common.data.population import open_records
 from common.local.hypotheses.hypothesis import Linear, parse_hypothesis
+from common.local.hypotheses.rules import Constant
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records
 from common.net.messages import MAX_AGENTS, MAX_LISTED
@@ -29,10 +31,12 @@ from referee.audit.audit import audit
 from referee.protocols import portfolio
 from referee.protocols.base import Outcome, Step, protocol_of
 from referee.protocols.driver import needed
+from referee.runs.verdict import verdict
 from tests.referee.protocols.test_protocol_contract import played
 from tests.support import Bench, audited, leave_folder, small, tiny
 from tests.tiers import for_each
 
+NOBODY = Constant(label=-1)
 SMALL = (
     "curator.n=4000", "curator.epsilon=20", "curator.learner.steps=20000", "curator.learner.noise=1",
     "agents.mechanism.epsilon=3", "agents.count=20000", "agents.deadline=5",
@@ -79,6 +83,80 @@ def test_a_run_is_done_and_audited_and_its_answer_is_within_the_gap_of_its_rival
     (folder / "result.json").write_text(json.dumps(stored))
     with pytest.raises(AuditFailed, match="comparison differs"):
         audit(folder)
+    stored = {**result, "calibrated": {**result["calibrated"], "slope": 0.25}}
+    (folder / "result.json").write_text(json.dumps(stored))
+    with pytest.raises(AuditFailed, match="calibrated differs"):
+        audit(folder)
+    stored = {**result, "quality": {**result["quality"], "threshold": 0.25}}
+    (folder / "result.json").write_text(json.dumps(stored))
+    with pytest.raises(AuditFailed, match="quality differs"):
+        audit(folder)
+
+
+@for_each("inside", [0.3, 0.8, 0.96])
+def test_the_odds_of_a_result_are_those_of_the_population(inside):
+    """They tell more of labels than the share of +1 does, and their mean is that share."""
+    outcome = run(changes := f"target.distribution.inside={inside}")
+    people = sample_of_target(portfolio_small(changes))
+    odds = outcome.calibrated.margins(people.features).astype(np.float64)
+    chance, positive = 1.0 / (1.0 + np.exp(-odds)), people.labels > 0
+    rate = positive.mean()
+    assert abs(chance.mean() - rate) < 0.05
+    log_loss = np.logaddexp(0.0, np.where(positive, -odds, odds)).mean()
+    assert log_loss < -rate * np.log(rate) - (1.0 - rate) * np.log(1.0 - rate)
+
+
+def test_a_survey_tells_how_good_the_odds_are():
+    """Each interval holds what is true of 20,000 people of T: the curve, the AUC in bins, and the rates at the cut."""
+    for changes in ((), (f"agents.costs={json.dumps({'miss': 1, 'false_alarm': 2})}", "agents.count=40000")):
+        outcome = run("target.distribution.inside=0.5", *changes)
+        people = sample_of_target(portfolio_small("target.distribution.inside=0.5"))
+        chance = logistic(outcome.calibrated.margins(people.features).astype(np.float64))
+        positive, found = people.labels > 0, outcome.quality
+        assert found.threshold == pytest.approx(2 / 3 if changes else 1 / 2)
+        bins = np.searchsorted([of.high for of in found.bins[:-1]], chance)
+        for place, of in enumerate(found.bins):
+            assert of.observed.low <= positive[bins == place].mean() <= of.observed.high
+        assert found.auc.low <= roc_auc_score(positive, bins) <= found.auc.high
+        assert found.auc.high - found.auc.low < 0.3
+        for e, label in ((found.recall, True), (found.false_alarms, False)):
+            assert e.low <= (chance > found.threshold)[positive == label].mean() <= e.high
+    assert run("agents.count=4000").quality is None  # fewer than 5,000 are not surveyed
+
+
+RARE = ("target.distribution.inside=0.96", "agents.costs={miss: 24, false_alarm: 1}", "agents.count=60000")
+
+
+def test_an_answer_is_cut_for_the_costs_and_judged_by_them():
+    """One of 25 people of T is outside the ball, and missing one costs 24 false alarms: "nobody" is no answer."""
+    outcome, chosen = run(*RARE), portfolio_small(*RARE)
+    people, costs = evaluation_source(chosen, 3), chosen.agents.costs
+    taught, rival = outcome.judged
+    assert outcome.answer == taught.hypothesis
+    odds = outcome.calibrated.margins(sample_of_target(chosen).features)
+    np.testing.assert_array_equal(taught.hypothesis.predict(sample_of_target(chosen).features) > 0, odds > costs.odds)
+    answer, other, nobody = (loss(of, people, costs=costs) for of in (taught.hypothesis, rival.hypothesis, NOBODY))
+    assert answer < 0.6 * nobody
+    assert loss(NOBODY, people) < loss(taught.hypothesis, people)  # by mistakes alone it would be the better answer
+    for judged, true in ((taught, answer), (rival, other)):
+        assert judged.estimate.low <= true <= judged.estimate.high
+    assert outcome.comparison.low <= answer - other <= outcome.comparison.high
+
+
+@pytest.mark.slow
+def test_a_run_with_costs_is_audited(tmp_path):
+    with Bench(tmp_path, portfolio_small(*RARE, "agents.count=6000")) as bench:
+        result = bench.run()
+        assert audited(bench).status == result["status"]
+    assert result["costs"] == {"miss": 24.0, "false_alarm": 1.0}
+    said = verdict(bench.chosen, result).text
+    assert "costs" in said
+    assert "a hundred people, where a miss costs 24, a false alarm 1" in said
+    assert "errs on" not in said
+
+
+def test_without_a_recalibration_there_are_no_odds():
+    assert run("portfolio.teach=0", "agents.count=500").calibrated is None
 
 
 def test_a_model_whose_threshold_is_wrong_for_the_population_is_taught():

@@ -230,6 +230,7 @@ def test_a_promise_in_plain_words_never_promises_more_than_its_formula():
 EXAMPLE = Path(__file__).parents[3] / "examples" / "own_data" / "scenario.yaml"
 MODEL = {"kind": "linear", "weights": [20.0, 9.0, -2.0, -2.0, 2.0], "threshold": 7.0}
 ESTIMATE = {"value": 0.09, "low": 0.07, "high": 0.1, "confidence": 0.95}
+CALIBRATED = MODEL | {"threshold": 7.5}
 ROWS = "visits,plan,months,name\n12,pro,3,Ann\n0,basic,60,Bob\n45,gold,,Eve\n"
 
 
@@ -246,7 +247,7 @@ def folder_of(place, scenario=None, **result):
 @pytest.fixture
 def run(tmp_path):
     (tmp_path / "rows.csv").write_text(ROWS)
-    return folder_of(tmp_path / "run")
+    return folder_of(tmp_path / "run", calibrated=CALIBRATED)
 
 
 def said(*arguments, status=0, command=app):
@@ -282,11 +283,13 @@ def test_predictions_in_every_form(run, tmp_path):
         "months: 1 of 3 rows without a value, counted as 30",
         "plan: 1 of 3 rows none of the listed values, counted as none",
     ]
-    assert "logistic model" in printed.stderr
+    assert "logistic fit to the agents' answers" in printed.stderr
     document = json.loads(said("predict", run, rows, "--json", "--probabilities").stdout)
     assert document["predictions"] == ["yes", "no", "yes"]
     assert document["probabilities"] == labels["probability"].to_list()
     assert document["notes"] == {"clipped": {"visits": 1}, "missing": {"months": 1}, "unlisted": {"plan": 1}}
+    cheap = ("--cost-of-miss", 1, "--cost-of-false-alarm", 1e5)
+    assert said("predict", run, rows, *cheap).stdout == "renews\nno\nno\nyes\n"
     for name, read in (("out.csv", polars.read_csv), ("out.parquet", polars.read_parquet)):
         assert said("predict", run, rows, "--output", tmp_path / name).stdout == ""
         assert read(tmp_path / name)["renews"].to_list() == ["yes", "no", "yes"]
@@ -309,6 +312,7 @@ def test_the_face_warns_of_what_it_counts(run):
     (shares,) = tandem.predict_proba(run, [row])
     assert shares.sum() == pytest.approx(1.0)
     assert shares[1] > 0.5
+    assert tandem.predict(run, [row], costs={"miss": 1e-6, "false_alarm": 1.0}).tolist() == ["no"]
     words = "plan: 1 of 1 row none of the listed values"
     with pytest.warns(tandem.DataNote, match=words):
         tandem.predict(run, [row | {"plan": "gold"}])
@@ -320,6 +324,7 @@ def test_the_face_warns_of_what_it_counts(run):
 
 def test_what_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    folder_of(tmp_path / "plain")
     (run / "short.csv").write_text("visits,months\n1,2\n")
     (run / "odd.csv").write_text("visits,months,plan\n1,two,pro\n")
     for line, why in (
@@ -330,6 +335,11 @@ def test_what_is_refused(run, tmp_path, monkeypatch):
         ("predict run rows.csv --strict", "visits: 1 of 3 rows beyond 0 .. 30"),
         ("predict run rows.csv --output run/labels.txt", "written as .csv or .parquet"),
         ("predict run rows.csv --task 2", "learned one thing and no tasks, found task 2"),
+        ("predict run rows.csv --cost-of-miss 3", "give both --cost-of-miss and --cost-of-false-alarm"),
+        ("predict run rows.csv --cost-of-miss 3 --cost-of-false-alarm 0", "false_alarm: "),
+        ("predict run rows.csv --cost-of-miss inf --cost-of-false-alarm 1", "miss: "),
+        ("predict plain rows.csv --probabilities", "no agents calibrated the model's score"),
+        ("predict plain rows.csv --cost-of-miss 3 --cost-of-false-alarm 1", "no agents calibrated the model's score"),
         ("export run model.pmml", "is written as .json, .onnx, .joblib"),
     ):
         assert why in said(*line.split(), status=1).stderr

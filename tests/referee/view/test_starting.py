@@ -18,6 +18,7 @@ from common.data.examining import examine
 from common.data.loading import load as load_table
 from common.data.spelling import look_alikes
 from common.data.tables import Category, Label, Missing, Number, TableSource
+from common.local.losses import Costs
 from common.scenario.fitting import Start, accuracy, advised, scenario_tree, usual_delta
 from common.scenario.loading import load
 from common.scenario.scenario import parse
@@ -55,6 +56,7 @@ def test_flags_say_everything_and_what_the_fields_hold_changes_nothing(tables):
     assert [line.split() for line in done.stdout.splitlines()[-3:]] == [
         ["referee", command, "ward.yaml"] for command in ("plan", "check", "run")
     ]
+    assert written.agents.costs is None
     first = init("ward.csv", "city.csv", *FLAGS, "--yes", "--output", "first.yaml")
     for name, times in (("ward", 1000), ("city", 2000)):
         (tables / f"{name}.csv").write_text(HEADER + "-7,q,Rome,maybe\n1e9,,,\n" * times)
@@ -64,9 +66,10 @@ def test_flags_say_everything_and_what_the_fields_hold_changes_nothing(tables):
 
 
 def test_questions_ask_what_no_option_says_and_show_no_field(tables):
-    done = init("ward.csv", "city.csv", answers="sick\nyes\nno\nn\n18:90\nc\nf, m\ns\nsex\n")
+    done = init("ward.csv", "city.csv", answers="sick\nyes\nno\n24:1\nn\n18:90\nc\nf, m\ns\nsex\n")
     assert done.exit_code == 0, done.output
     assert load("ward.yaml").source.table.features == (*FEATURES, Missing(column="sex"))
+    assert load("ward.yaml").agents.costs == Costs(miss=24.0, false_alarm=1.0)
     assert "become public" in done.stdout
     assert not re.search(r"Bern|Thun|95", done.stdout)
 
@@ -101,6 +104,9 @@ def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables):
         ("--bounds", "town=5:5", "low = 5.0 must be below high = 5.0"),
         ("--bounds", "age=1:2", "column 'age' is given twice"),
         ("--categories", "sick=yes,no", "column 'sick' is the label"),
+        ("--costs", "0:1", "--costs 0:1: Costs: miss: "),
+        ("--costs", "1:inf", "--costs 1:inf: Costs: false_alarm: "),
+        ("--costs", "24", "must be two numbers with a colon between them, such as 10:1, found '24'"),
         ("--missing", "age,town", "--missing: column 'town' is no feature"),
         ("--categories", "town", "--categories wants COLUMN=VALUE,VALUE"),
         ("--categories", "town=a,a", "listed twice"),

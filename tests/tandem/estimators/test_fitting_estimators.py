@@ -134,6 +134,16 @@ def test_a_fit_shows_its_candidates_and_the_gap_that_it_is_sure_of(tmp_path):
     assert model.guarantee_.epsilon == 4.0
     again = quick(protocol="learn-and-test").fit(*square(400, 1), population=square(100, 2))
     assert (again.candidates_, again.gap_) == ((), None)
+    chances = model.predict_proba(X)
+    assert np.abs(chances.sum(axis=1) - 1.0).max() < 1e-12
+    rate = y.mean()
+    of_rate = -rate * np.log(rate) - (1.0 - rate) * np.log(1.0 - rate)
+    assert -np.log(chances[np.arange(len(y)), y]).mean() < 0.6 * of_rate
+    assert ((model.decision_function(X) > 0) == (model.predict(X) == 1)).all()
+    assert not hasattr(again, "predict_proba")
+    with pytest.raises(AttributeError, match="no agents calibrated the model's score"):
+        again.predict_proba(X)
+    assert again.decision_function(X).shape == (len(X),)
 
 
 @pytest.mark.usefixtures("plain")

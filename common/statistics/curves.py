@@ -1,0 +1,176 @@
+"""How good a score is on T: calibration curve, rates at a cut and AUC, from agents' bits about its bins and labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import NormalDist
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Floats
+from common.core.errors import BadInput
+from common.core.values import Value
+from common.statistics.intervals import Estimate
+
+_GRID = 2000  # values of a ratio that are tried; an interval is made wider by one step at either end
+_TRIED = np.arange(_GRID + 1) / _GRID
+
+
+def bins_for(answers: float) -> int:
+    """Return into how many bins so many clear answers divide a score, 2 to 8: four times as many for twice the bins.
+
+    ``answers`` count as (2p - 1)^2 each, p being the chance of the truth. The standard deviation of a bin's share is
+    then at most a quarter of the mean share of a bin and label, with 8 bins or fewer.
+    """
+    return min(8, max(2, math.isqrt(int(answers)) // 8))
+
+
+class ScoreBin(Value):
+    """People whose predicted chance of +1 is above ``low`` and at most ``high``, and the share of +1 among them."""
+
+    low: float
+    high: float
+    observed: Estimate
+
+
+class ScoreQuality(Value):
+    """How good a calibrated score is on T, by the bits of ``agents`` who answered.
+
+    Attributes:
+        bins: The calibration curve.
+        auc: The chance that one of label +1 has a higher bin than one of label -1, of one bin counting half; its
+            interval is by the normal law. All others hold together with their confidence.
+        threshold: The predicted chance above which +1 is predicted: that of the costs.
+        recall, false_alarms: The shares of labels +1 and -1 for whom +1 is predicted so.
+    """
+
+    agents: int
+    bins: tuple[ScoreBin, ...]
+    auc: Estimate
+    threshold: float
+    recall: Estimate
+    false_alarms: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreShares:
+    """Estimated shares of T's people by bin of a score, ascending, and label.
+
+    Each of ``count`` agents told one bit of the Hadamard code of its item, by randomized response: with r its public
+    uniform row and x its bit, (-1)^(x + <r, v>) scale is an unbiased estimate of the share of item v, scale = 1/(2p -
+    1), and the mean over the agents is the estimate (:func:`common.statistics.frequency.signed_shares`).
+
+    Attributes:
+        items: Shape (bins, 2): of labels -1, then +1. They may be negative.
+    """
+
+    items: Floats
+    count: int
+    scale: float
+
+    def __post_init__(self) -> None:
+        if self.items.ndim != 2 or self.items.shape[1] != 2 or self.count < 0 or not self.scale >= 1.0:
+            raise BadInput(f"shares must be by bin and label, of answers at a scale, found {self.items.shape}")
+
+    def ratio(self, part: AnyArray, whole: AnyArray, miss: float) -> Estimate:
+        """Return the share that the items ``part`` have of the people of ``whole``, with an interval.
+
+        Args:
+            part, whole: Shape (bins, 2), booleans; ``part`` lies in ``whole``.
+
+        *Theorem.* If the agents are independent draws from T, the interval misses the true ratio q with probability
+        ``miss`` at most, for any number of agents.
+
+        *Proof.* Let w = 1[part] - q 1[whole]; then <w, shares> = 0. Its estimate is the mean of ``count`` independent
+        numbers X = scale (-1)^x W(r), W the Walsh-Hadamard transform of w. By Parseval E X^2 = scale^2 |w|_2^2, and |X|
+        is at most b = scale |w|_1. So by Bernstein's inequality the estimate is beyond t = b l/(3 count) + sqrt((b l/(3
+        count))^2 + 2 scale^2 |w|_2^2 l/count), l = ln(2/miss), with probability ``miss`` at most. The interval holds
+        all q that are not refuted so. QED.
+        """
+        inside, outside = float(np.count_nonzero(part)), float(np.count_nonzero(whole & ~part))
+        top, bottom = float(self.items[part].sum()), float(self.items[whole].sum())
+        if not self.count or bottom <= 0.0:
+            return _estimate(0.5, np.ones(len(_TRIED), dtype=bool), 1.0 - miss)
+        log = math.log(2.0 / miss)
+        most = self.scale * (inside * (1.0 - _TRIED) + outside * _TRIED) * log / (3.0 * self.count)
+        square = self.scale * self.scale * (inside * (1.0 - _TRIED) ** 2 + outside * _TRIED**2)
+        far = most + np.sqrt(most * most + 2.0 * square * log / self.count)
+        return _estimate(top / bottom, np.abs(top - _TRIED * bottom) <= far, 1.0 - miss)
+
+    def observed(self, miss: float) -> list[Estimate]:
+        """Return the share of +1 in each bin; all intervals together miss with probability ``miss`` at most."""
+        found = []
+        for place in range(len(self.items)):
+            whole = np.zeros(self.items.shape, dtype=bool)
+            whole[place] = True
+            found.append(self.ratio(whole & (np.arange(2) > 0), whole, miss / len(self.items)))
+        return found
+
+    def caught(self, first: int, label: int, miss: float) -> Estimate:
+        """Return which share of the people of a label (-1 or +1) is in the bins from ``first`` on."""
+        whole = np.zeros(self.items.shape, dtype=bool)
+        whole[:, int(label > 0)] = True
+        return self.ratio(whole & (np.arange(len(self.items)) >= first)[:, None], whole, miss)
+
+    def quality(self, cuts: Sequence[float], cut: float, beta: float) -> ScoreQuality:
+        """Return what the shares tell, of bins between ``cuts`` of the log odds, one of which is the ``cut`` for +1.
+
+        beta is divided: half for the curve, a quarter for either rate. The AUC has a beta of its own.
+        """
+        ends = [0.0, *(1.0 / (1.0 + math.exp(-odds)) for odds in cuts), 1.0]
+        first, sure = list(cuts).index(cut) + 1, {"confidence": 1.0 - beta}
+        observed = [e.model_copy(update=sure) for e in self.observed(beta / 2.0)]
+        return ScoreQuality(
+            agents=self.count,
+            bins=tuple(
+                ScoreBin(low=low, high=high, observed=e)
+                for (low, high), e in zip(pairwise(ends), observed, strict=True)
+            ),
+            auc=self.auc(beta),
+            threshold=ends[first],
+            recall=self.caught(first, 1, beta / 4.0).model_copy(update=sure),
+            false_alarms=self.caught(first, -1, beta / 4.0).model_copy(update=sure),
+        )
+
+    def auc(self, miss: float) -> Estimate:
+        """Return the chance that one of label +1 is in a higher bin than one of label -1, of one bin counting half.
+
+        With s and n the shares by bin of labels +1 and -1, the form s' M n, M_ij = 1[i > j] + 1[i = j]/2 - a, is 0 for
+        the true a. Its estimate has the standard deviation scale/sqrt(count) |(M n, M' s)|, and that of the errors'
+        product, scale^2/count |M|_F. The interval holds all a at which the estimate is within as many of both as the
+        normal law puts beyond with probability ``miss``: as the number of agents grows it misses as often. For a given
+        number it is no bound.
+        """
+        negative, positive = self.items[:, 0], self.items[:, 1]
+        below = np.tri(len(self.items), k=-1) + 0.5 * np.eye(len(self.items))
+        one, other = float(positive.sum()), float(negative.sum())
+        if not self.count or min(one, other) <= 0.0:
+            return _estimate(0.5, np.ones(len(_TRIED), dtype=bool), 1.0 - miss)
+        ordered, tried = float(positive @ below @ negative), _TRIED[:, None]
+        slopes = np.square(below @ negative - tried * other) + np.square(positive @ below - tried * one)
+        product = np.square(below.ravel() - tried).sum(axis=1)
+        unit = self.scale * self.scale / self.count
+        far = NormalDist().inv_cdf(1.0 - miss / 2.0) * np.sqrt(unit * slopes.sum(axis=1) + unit * unit * product)
+        return _estimate(ordered / (one * other), np.abs(ordered - _TRIED * (one * other)) <= far, 1.0 - miss)
+
+
+def _estimate(value: float, kept: AnyArray, confidence: float) -> Estimate:
+    """Return the hull of the values that are kept and of the estimate, wider by a step on either side."""
+    value = min(1.0, max(0.0, value))
+    places = [*np.flatnonzero(kept).tolist(), value * _GRID]
+    low, high = max(0.0, (min(places) - 1.0) / _GRID), min(1.0, (max(places) + 1.0) / _GRID)
+    return Estimate(value=value, low=low, high=high, confidence=confidence)
+
+
+def auc_width(answers: int, scale: float) -> float:
+    """Return about how far from its estimate an AUC may be, by 95%, of labels that are balanced and spread evenly.
+
+    Rarer labels widen it by 1 over four times the product of both shares.
+    """
+    bins = bins_for(answers / (scale * scale))
+    rising = np.arange(1.0, bins + 1.0)
+    found = ScoreShares(np.stack([rising[::-1], rising], axis=1) / (bins * (bins + 1.0)), answers, scale).auc(0.05)
+    return 0.5 * (found.high - found.low)
