@@ -239,7 +239,7 @@ def _too_different(scenario: Scenario, n: int, alike: float, weights: int) -> st
 
 
 CLIP = 1.0  # longest gradient of one record
-TOLD = 0.1  # where agents tell the loss of one model, to within so much
+ESTIMATED = 0.1  # where agents tell the loss of one model, to within so much
 BETA = 0.05
 
 

@@ -205,11 +205,11 @@ def of_sample(shares: CellShares, prior: Prior) -> Prior:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What agents told of a residual: the mean of f(x) (y - p(x)), with the variance of the estimate.
+class Reported:
+    """What agents reported of a residual: the mean of f(x) (y - p(x)), with the variance of the estimate.
 
     Attributes:
-        slope, intercept: Of p(x) = 1/(1 + e^-(slope * score + intercept)); None, None: p is 0, and y itself is told.
+        slope, intercept: Of p(x) = 1/(1 + e^-(slope * score + intercept)); None, None: p is 0, y is reported.
         center, spread: f is the score in units of ``spread`` from ``center``, cut to [-1, 1]; None: f is 1.
     """
 
@@ -227,8 +227,8 @@ class Belief:
 
     logarithm: Floats
 
-    def given(self, within: Within, masses: Floats, told: Told) -> Belief:
-        """Return the belief after what agents told.
+    def given(self, within: Within, masses: Floats, reported: Reported) -> Belief:
+        """Return the belief after what agents reported.
 
         If the odds on T have the slope a and the intercept b, the mean of f (y - p) is that of f (p_ab - p) over T's
         scores. A bin with the share m of the sample's people is taken to have a share of T's that differs by a standard
@@ -236,17 +236,17 @@ class Belief:
         """
         scores = within.scores
         weighed = np.ones_like(scores)
-        if told.spread is not None:
-            weighed = np.clip((scores - told.center) / told.spread, -1.0, 1.0)
+        if reported.spread is not None:
+            weighed = np.clip((scores - reported.center) / reported.spread, -1.0, 1.0)
         asked = np.zeros_like(scores)
-        if told.slope is not None and told.intercept is not None:
-            asked = logistic(told.slope * scores + told.intercept)
+        if reported.slope is not None and reported.intercept is not None:
+            asked = logistic(reported.slope * scores + reported.intercept)
         rows = []
         for step in _STEPS.tolist():
             chance = logistic(octave_quarter(step) * scores[None, :] + _WIDE[:, None])
             bins = within.averages(weighed[None, :] * (chance - asked[None, :]))
-            off = told.mean - ordered_sum(masses * bins)
-            variance = told.variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)
+            off = reported.mean - ordered_sum(masses * bins)
+            variance = reported.variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)
             rows.append(-0.5 * (off * off / variance + log(variance)))
         return Belief(self.logarithm + np.array(rows))
 

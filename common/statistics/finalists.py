@@ -59,12 +59,12 @@ class Ones:
         return 1.0 - Ones(self.count - self.ones, self.count).low(miss)
 
 
-def loss_of(mechanism: BitMechanism, told: Ones, miss: float) -> tuple[float, float, float]:
+def loss_of(mechanism: BitMechanism, reported: Ones, miss: float) -> tuple[float, float, float]:
     """Return the unbiased estimate of a loss and an interval that fails with probability ``miss`` at most."""
-    if told.count == 0:
+    if reported.count == 0:
         return 0.5, 0.0, 1.0
     slope = 2.0 * mechanism.truth - 1.0
-    ends = (told.ones / told.count, told.low(miss / 2.0), told.high(miss / 2.0))
+    ends = (reported.ones / reported.count, reported.low(miss / 2.0), reported.high(miss / 2.0))
     value, low, high = (_clipped((q - (1.0 - mechanism.truth)) / slope, 0.0, 1.0) for q in ends)
     return value, low, high
 
@@ -82,7 +82,7 @@ class Difference:
     """
 
     mechanism: BitMechanism
-    told: Ones
+    reported: Ones
 
     @classmethod
     def of(cls, mechanism: BitMechanism, first: Bits, second: Bits) -> Difference:
@@ -96,22 +96,22 @@ class Difference:
     @property
     def value(self) -> float:
         """The unbiased estimate, clipped to [-1, 1]."""
-        return self._mapped(self.told.ones / self.told.count) if self.told.count else 0.0
+        return self._mapped(self.reported.ones / self.reported.count) if self.reported.count else 0.0
 
     def low(self, miss: float) -> float:
-        return self._mapped(self.told.low(miss)) if self.told.count else -1.0
+        return self._mapped(self.reported.low(miss)) if self.reported.count else -1.0
 
     def high(self, miss: float) -> float:
-        return self._mapped(self.told.high(miss)) if self.told.count else 1.0
+        return self._mapped(self.reported.high(miss)) if self.reported.count else 1.0
 
     def bounds(self, miss: float) -> tuple[float, float]:
         """Return both, each of which fails with probability ``miss`` at most."""
         return self.low(miss), self.high(miss)
 
 
-def estimated(mechanism: BitMechanism, told: Ones, miss: float, confidence: float) -> Estimate:
+def estimated(mechanism: BitMechanism, reported: Ones, miss: float, confidence: float) -> Estimate:
     """Return the estimate of a loss as a document has it; ``confidence`` is that of all statements together."""
-    value, low, high = loss_of(mechanism, told, miss)
+    value, low, high = loss_of(mechanism, reported, miss)
     return Estimate(value=value, low=low, high=high, confidence=confidence)
 
 
@@ -148,7 +148,7 @@ def judges_needed(mechanism: BitMechanism, gap: float, beta: float) -> int:
 def settling(mechanism: BitMechanism, difference: Difference, beta: float) -> int | None:
     """Return about how many judges would show the answer to be better, if the difference is as estimated; None: none.
 
-    It is a forecast, and none is made where the estimate is not below 0 by more than can be told by 2^40 judges.
+    It is a forecast, and none is made where the estimate is not below 0 by more than 2^40 judges can show.
     """
     if difference.value >= 0.0:
         return None

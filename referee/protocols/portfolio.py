@@ -23,7 +23,7 @@ from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles, enrolled
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import calibration, finalists
-from common.statistics.calibration import Belief, CellShares, Prior, Told, Within
+from common.statistics.calibration import Belief, CellShares, Prior, Reported, Within
 from common.statistics.curves import bins_for
 from common.statistics.finalists import SHARES, Difference, Ones
 from common.statistics.intervals import certainty, tally
@@ -120,7 +120,7 @@ class PortfolioProtocol(Protocol):
         plan = PortfolioPlan.of(scenario)
         reports = yield AskAgents(LossQuery(hypothesis=_MINUS), plan.roles.labels)
         share = _mean(plan.mechanism, reports)
-        yield Progress(f"{reports.asked:,} agents told their label: a share of {share[0]:.3f} has +1", {})
+        yield Progress(f"{reports.asked:,} agents reported their label: a share of {share[0]:.3f} has +1", {})
         learned = yield from ask(Learn(round=1, directions=plan.roles.directions))
         model = learned.hypothesis
         alone = [("constant -1", _MINUS), ("constant +1", _PLUS), ("model", model)]
@@ -128,9 +128,9 @@ class PortfolioProtocol(Protocol):
         taught: tuple[str, Hypothesis] = alone[2]
         calibrated: Hypothesis | None = None
         if not plan.margins:
-            yield Progress("nobody teaches: all others judge", {})
+            yield Progress("no agent teaches: all others judge", {})
         elif model.kind not in plain_kinds() or isinstance(model, Constant):
-            yield Progress(f"a model of kind {model.kind} has no score, so nobody can teach it", {})
+            yield Progress(f"a model of kind {model.kind} has no score, so it cannot be taught", {})
             rival = alone[plan.constant(share[0])]
         else:
             further = _suited(learned.directions, model)
@@ -212,7 +212,7 @@ def _teach(
     sample_odds = calibration.of_sample(held, _MODEL)
     own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
     prior = sample_odds.widened(_STEEP, _FAR)
-    belief = Belief(prior.logarithm()).given(within, masses, Told(*share))
+    belief = Belief(prior.logarithm()).given(within, masses, Reported(*share))
     center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
     spread = math.sqrt(max(float(people @ (scores - center) ** 2), 1e-6))
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
@@ -226,8 +226,8 @@ def _teach(
             asked.append((ResidualQuery(**about, center=center, spread=spread), teachers - first))
         for query, count in asked:
             mean, variance = _mean(plan.mechanism, (yield AskAgents(query, count)))
-            told = Told(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread)
-            belief = belief.given(within, masses, told)
+            reported = Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread)
+            belief = belief.given(within, masses, reported)
         yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
     slope, intercept = belief.best()
     weights, cut = (1.0, 1.0), 0.0
@@ -262,9 +262,9 @@ def _turn(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) ->
         asked = [ResidualQuery(**about)]
         asked += [ResidualQuery(**about, direction=row, center=b, spread=_WIDE) for row, b in _pairs(found)]
         for j, query in enumerate(asked):
-            told, variance = _mean(plan.mechanism, (yield AskAgents(query, each)))
+            reported, variance = _mean(plan.mechanism, (yield AskAgents(query, each)))
             units = 2.0 if j == 0 else 2.0 * _WIDE
-            slope, noise = units * (told - 0.5), units * units * variance
+            slope, noise = units * (reported - 0.5), units * units * variance
             precision[j] += bend * bend / noise
             mean[j] += bend * slope / noise / precision[j]
         along = mean[1:]
@@ -302,26 +302,26 @@ def _together(along: Floats, rows: Floats) -> Floats:
 
 def _judge(plan: PortfolioPlan, answer: tuple[str, Hypothesis], rival: tuple[str, Hypothesis]) -> Script:
     """Have fresh agents judge both finalists; the rival is the answer only if it is shown to be better."""
-    half, told = plan.roles.judges // 2, []
+    half, reported = plan.roles.judges // 2, []
     for (_, hypothesis), count in ((answer, plan.roles.judges - half), (rival, half)):
-        told.append((yield AskAgents(LossQuery(hypothesis=hypothesis, loss=plan.loss, costs=plan.costs), count)))
-    return _ended(plan, (answer, rival), told)
+        reported.append((yield AskAgents(LossQuery(hypothesis=hypothesis, loss=plan.loss, costs=plan.costs), count)))
+    return _ended(plan, (answer, rival), reported)
 
 
-def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], told: list[Answers]) -> Outcome:
+def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], reported: list[Answers]) -> Outcome:
     mechanism, beta = plan.mechanism, plan.beta
     confidence = 1.0 - beta
-    ones = [Ones(int(answers.values.sum(dtype=np.int64)), len(answers.values)) for answers in told]
+    ones = [Ones(int(answers.values.sum(dtype=np.int64)), len(answers.values)) for answers in reported]
     estimates = [
         finalists.estimated(mechanism, of, SHARES[name] * beta, confidence)
         for of, name in zip(ones, ("answer", "alone"), strict=True)
     ]
-    found = Difference.of(mechanism, told[0].values, told[1].values)
+    found = Difference.of(mechanism, reported[0].values, reported[1].values)
     low, high = found.low(SHARES["worse"] * beta), found.high(SHARES["gap"] * beta)
     worse = low > 0.0
     judged = tuple(
         JudgedCandidate(name, hypothesis, estimate, of.asked)
-        for (name, hypothesis), estimate, of in zip(finalists_, estimates, told, strict=True)
+        for (name, hypothesis), estimate, of in zip(finalists_, estimates, reported, strict=True)
     )
     gap = 0.0 if worse else max(0.0, high)
     (name, answer), (other, _) = reversed(finalists_) if worse else finalists_

@@ -221,7 +221,7 @@ def rates_in_words(found: ScoreQuality) -> Iterator[tuple[str, str]]:
     for name, e in (("recall", found.recall), ("false alarms", found.false_alarms)):
         found_in_words = percents.estimate_or_vague(e.wire())
         yield name, f"{found_in_words}, {sure}; positive where the probability is above {above}"
-    yield "surveyed", f"{found.agents:,} agents told one bit of their score's bin and their label, which paid for these"
+    yield "surveyed", f"{found.agents:,} agents gave one bit of their score's bin and their label, which paid for these"
 
 
 def _curve(result: Mapping[str, Any]) -> Iterator[ChartEntry]:

@@ -29,7 +29,7 @@ from common.lifetime.charging import Charging, GivenPeople, Side
 from common.local.hypotheses.hypothesis import ordinary_kinds
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.scenario.fitting import TOLD, Advice, accuracy, advice, steps
+from common.scenario.fitting import ESTIMATED, Advice, accuracy, advice, steps
 from common.scenario.scenario import ResolvedScenario, Scenario, parse
 from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
@@ -38,7 +38,7 @@ from deploy.deployment import Embedded, RunOutput
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
-_LEARNT = {"rounds": 1, "kappa": 0.5, "eta": 0.3, "alpha": TOLD}
+_LEARNT = {"rounds": 1, "kappa": 0.5, "eta": 0.3, "alpha": ESTIMATED}
 DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _LEARNT, ONCE: _LEARNT}  # by protocol
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.local.mechanisms.mechanism import Warner
 from common.numerics.elementary import logistic
-from common.statistics.calibration import Belief, CellShares, Prior, Told, Within, octave_quarter, of_sample
+from common.statistics.calibration import Belief, CellShares, Prior, Reported, Within, octave_quarter, of_sample
 from common.statistics.evidence import SequentialTest, implausible
 from common.statistics.robustness import RobustTest, most_adversarial, robust_estimate
 from tests.tiers import for_each
@@ -24,15 +24,17 @@ def shares(slope: float, intercept: float, precision: float, mass: np.ndarray = 
     return CellShares(np.stack([mass * (1.0 - chance), mass * chance], axis=1), np.full(9, precision), POINTS)
 
 
-def told(slope: float, intercept: float, about: tuple[float, float], variance: float, spread: float | None) -> Told:
+def reported(
+    slope: float, intercept: float, about: tuple[float, float], variance: float, spread: float | None
+) -> Reported:
     """What people of such odds tell of the residuals of a model with other odds."""
     weighed = np.ones(9) if spread is None else np.clip(SCORES / spread, -1.0, 1.0)
     asked = logistic(about[0] * SCORES + about[1])
     mean = float((MASS * weighed * (logistic(slope * SCORES + intercept) - asked)).sum())
-    return Told(mean, variance, *about, 0.0, spread)
+    return Reported(mean, variance, *about, 0.0, spread)
 
 
-def believed(prior: Prior, *answers: Told) -> Belief:
+def believed(prior: Prior, *answers: Reported) -> Belief:
     belief = Belief(prior.logarithm())
     for answer in answers:
         belief = belief.given(POINTS, MASS, answer)
@@ -44,26 +46,26 @@ def believed(prior: Prior, *answers: Told) -> Belief:
 def test_odds_are_found_from_residuals_of_any_model_in_a_few_rounds(step, intercept):
     """Each asks about what the one before found: at the truth the mean of a residual is 0, whatever T's scores are."""
     slope, about = octave_quarter(step), (1.0, 0.5)
-    answers: list[Told] = []
+    answers: list[Reported] = []
     for _ in range(4):
-        answers += [told(slope, intercept, about, 1e-8, spread) for spread in (None, 2.0)]
+        answers += [reported(slope, intercept, about, 1e-8, spread) for spread in (None, 2.0)]
         about = believed(Prior(), *answers).best()
     assert about[0] == pytest.approx(slope, rel=0.2)  # a step of the grid
     assert about[1] == pytest.approx(intercept, abs=0.1)
 
 
 def test_an_intercept_alone_is_taught_where_the_prior_knows_the_slope():
-    found = believed(Prior(steep=0.01, far=3.0), told(1.0, -1.3, (1.0, 0.0), 1e-8, None)).best()
+    found = believed(Prior(steep=0.01, far=3.0), reported(1.0, -1.3, (1.0, 0.0), 1e-8, None)).best()
     assert found == pytest.approx((1.0, -1.3), abs=0.1)
     share = float((MASS * logistic(SCORES - 1.3)).sum())
-    assert believed(Prior(steep=0.01, far=3.0), Told(share, 1e-8)).best()[1] == pytest.approx(-1.3, abs=0.1)
+    assert believed(Prior(steep=0.01, far=3.0), Reported(share, 1e-8)).best()[1] == pytest.approx(-1.3, abs=0.1)
 
 
 def test_noise_moves_a_belief_by_no_more_than_it_deserves():
     """Answers of variance .01 about what the prior has right: they move the intercept by a part of what they say."""
     prior, rng, errors = Prior(steep=0.3, far=0.7), np.random.default_rng(5), []
     for _ in range(60):
-        noisy = Told(float(rng.normal(scale=0.1)), 0.01, 1.0, 0.0)
+        noisy = Reported(float(rng.normal(scale=0.1)), 0.01, 1.0, 0.0)
         errors.append(believed(prior, noisy).best()[1])
     assert abs(np.mean(errors)) < 0.15
     assert np.std(errors) < 0.45  # alone they would be off by .1/E p(1 - p), about .7

@@ -44,8 +44,8 @@ def test_a_difference_and_two_losses_lie_in_their_intervals(first, second):
         found = Difference.of(WARNER, *(each.astype(np.uint8) for each in bits))
         failed[0] += found.low(0.1) > first - second
         failed[1] += found.high(0.1) < first - second
-        for place, (loss, told) in enumerate(zip((first, second), bits, strict=True)):
-            value, low, high = loss_of(WARNER, Ones(int(told.sum()), each), 0.2)
+        for place, (loss, reported) in enumerate(zip((first, second), bits, strict=True)):
+            value, low, high = loss_of(WARNER, Ones(int(reported.sum()), each), 0.2)
             assert low <= value <= high
             failed[2 + place] += not low <= loss <= high
     assert (failed[:2] < 250).all()  # of 200 expected at most; five standard deviations more
@@ -54,7 +54,7 @@ def test_a_difference_and_two_losses_lie_in_their_intervals(first, second):
 
 def test_bits_without_a_partner_are_left_out():
     found = Difference.of(WARNER, np.array([1, 0, 1], dtype=np.uint8), np.array([1], dtype=np.uint8))
-    assert found.told == Ones(1, 2)
+    assert found.reported == Ones(1, 2)
     assert found.value == 0.0
     nothing = Difference.of(WARNER, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint8))
     assert (nothing.low(0.1), nothing.value, nothing.high(0.1)) == (-1.0, 0.0, 1.0)
