@@ -135,7 +135,7 @@ def numbers_of(piece: Piece, column: str, layout: Layout) -> Floats:
     numbers, wrong = numbers_and_wrong(piece.frame[column], layout)
     bad = np.flatnonzero(wrong)
     if bad.size:
-        remedy = "a text that stands for a missing one is listed in layout.missing"
+        remedy = "a text that stands for a missing one is listed in layout.missing, a decimal comma is layout.decimal"
         raise _flaw(piece, column, bad, "must be a finite number", remedy)
     return numbers
 

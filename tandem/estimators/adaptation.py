@@ -44,7 +44,7 @@ class Adapter(HybridEstimator):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float | None = None,
         *,
         agent_epsilon: float = 1.0,
         bounds: Any = "public",
@@ -67,7 +67,7 @@ class Adapter(HybridEstimator):
         self.options = options
 
     @works_after_fork
-    def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None, **further: Any) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's; return self.
 
         Args:
@@ -81,7 +81,7 @@ class Adapter(HybridEstimator):
             raise BadFit(f"{type(self).__name__} adapts from a public sample of another domain: give public=(X, y)")
         if population is None and self._settings()["private"] == "source":
             raise BadFit("private: source has no people of the target to test on: give population=(X, y)")
-        seed = self._seed()
+        seed = self._begun(further)
         self._open = frames.labelled(public, y, "public")[0]
         people = self._people(X, y)
         del self._open
@@ -163,7 +163,8 @@ class DomainAdapter(BinaryClassifier, Adapter):
 
     Args:
         epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
-            neighbours replace one record, the numbers of people are public. Each fit spends this anew.
+            neighbours replace one record, the numbers of people are public. Each fit spends this anew. delta is by
+            default the power of ten that is at most 1/(10 n), for n people of the curator's.
         agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
         bounds: ``"public"``: the least and the greatest value of each column in the public sample, and features
             whitened by its moments while learning (``docs/adaptation.md``); nothing is taken from anybody private.

@@ -11,138 +11,37 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars
-from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from common.core.arrays import AnyArray, Singles
+from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
-from common.core.values import Value
 from common.data.files import canonical_texts
 from common.data.loading import encode, is_file, is_frame
 from common.data.tables import TableSource
 from common.lifetime.charging import GivenPeople as HandedOver
 from common.lifetime.charging import Side
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
+from common.models.explain import Sum, linear_terms
 from common.models.model import Model, released
 from common.net.messages import Spent
 from common.numerics.randomness import RandomSource
-from common.privacy.guarantee import PrivacyGuarantee as Promise
-from common.privacy.guarantee import Protected, of_agent, of_curator
-from common.privacy.rounding import up
+from common.privacy.guarantee import Protected
+from common.scenario.fitting import usual_delta
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
 from referee.runfolder import write_run
 from referee.runs.verdict import Verdict, verdict
 from referee.service.referee import public
-from referee.view.pages import promises
 from referee.view.wording import OVER_ALL_RUNS
 from tandem.estimators import frames
 from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET, refusing, run, settled, warn_of_clipping
-from tandem.runs import Drawing, of_epsilons
+from tandem.estimators.guarantee import Guarantee, Spending
 
-
-class Spending(Value):
-    """What one fit may cost a person, by the part that the person plays in it.
-
-    Attributes:
-        epsilon, delta: A person of the curator's sample: (epsilon, delta)-differential privacy of everything the
-            curator releases.
-        agent_epsilon: A person who answers on their own: epsilon-local differential privacy of the one answer (delta is
-            0).
-        protects: What of the record of a person of the curator's sample epsilon and delta protect.
-        people, agents: How many there are of each; public.
-        drawn: Whether chance decides who plays which part: no population was given.
-    """
-
-    epsilon: float
-    delta: float
-    agent_epsilon: float
-    protects: Protected = "records"
-    people: int
-    agents: int
-    drawn: bool = False
-
-
-class Guarantee(Value):
-    """The privacy of all fits of one estimator object; its text says it in full.
-
-    Costs add up by basic composition: (sum of epsilon, sum of delta), rounded up, for somebody whose record is in every
-    fit. Other objects (clones, the candidates of a grid search, the folds of a cross-validation) that saw the same
-    people are counted by ``all_runs`` alone.
-
-    Attributes:
-        fits: What each fit may cost, the first first. A fit that failed on the way counts.
-        simulated: Whether the randomness of some fit came from ``random_state``. Whoever knows or guesses that seed can
-            undo the noise: then nothing here is promised to real people.
-        assumptions: What some fit takes for public, and so does not protect.
-        all_runs: What all fits and runs of this user's have cost those of the last fit's people who have spent most, by
-            side, as far as the ledger of people has recognised them; empty where people are simulated.
-    """
-
-    fits: tuple[Spending, ...]
-    simulated: bool
-    assumptions: tuple[str, ...] = ()
-    all_runs: dict[str, Spent] = Field(default_factory=dict)
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon of a person of the curator's sample, over all fits."""
-        return _sum([fit.epsilon for fit in self.fits])
-
-    @property
-    def delta(self) -> float:
-        return _sum([fit.delta for fit in self.fits])
-
-    @property
-    def agent_epsilon(self) -> float:
-        """The epsilon of a person of the population, over all fits."""
-        return _sum([fit.agent_epsilon for fit in self.fits])
-
-    @property
-    def anybody(self) -> tuple[float, float]:
-        """The (epsilon, delta) of a person in every fit, whichever part they played in each."""
-        return _sum([max(fit.epsilon, fit.agent_epsilon) for fit in self.fits]), self.delta
-
-    @property
-    def protects(self) -> Protected:
-        """What of a record of the curator's people is protected in every fit."""
-        return "labels" if any(fit.protects == "labels" for fit in self.fits) else "records"
-
-    @property
-    def curator(self) -> Promise:
-        return of_curator((self.epsilon, self.delta), self.protects, "fits")
-
-    @property
-    def agent(self) -> Promise:
-        return of_agent((self.agent_epsilon, 0.0), "fits and agents")
-
-    def __str__(self) -> str:
-        fits = f"in {len(self.fits)} fit{'s' if len(self.fits) > 1 else ''}"
-        seeded = "SIMULATED, the seed is enough to undo all of it; " if self.simulated else ""
-        public = f"; taken for public: {'; '.join(self.assumptions)}" if self.assumptions else ""
-        over_all_runs = "".join(f"; OVER ALL RUNS, {who}: {spent}" for who, spent in self.all_runs.items())
-        return (
-            f"{fits}: {seeded}each of the curator's people has {self.curator}; "
-            f"each of the population's {self.agent}{public}{over_all_runs}"
-        )
-
-    def plot(self) -> Drawing:
-        """Draw the epsilons of both sides, over all fits; a smaller one protects more."""
-        return of_epsilons({"curator": self.curator.epsilon, "agent": self.agent.epsilon})
-
-    def _repr_html_(self) -> str:
-        taken = "; ".join(self.assumptions)
-        seeded = "SIMULATED: the seed is enough to undo all of it. " if self.simulated else ""
-        public = f"Taken for public: {taken}." if taken else ""
-        return promises({"curator": self.curator.wire(), "agent": self.agent.wire()}, f"{seeded}{public}".strip())
-
-
-def _sum(values: list[float]) -> float:
-    return values[0] if len(values) == 1 else up(math.fsum(values))
-
+_NUMBERS = {"rounds", "kappa", "eta", "alpha", "beta", "norm", "population_fraction"}
+"""Options that are numbers, or None."""
 
 FitPeople = tuple[polars.DataFrame, AnyArray]
 """People as they were given: a row of features each, and what is to be predicted, shape (n,)."""
@@ -171,7 +70,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # Parameters that every estimator has, set by their constructors.
     epsilon: float
-    delta: float
+    delta: float | None
     agent_epsilon: float
     bounds: Any
     schema: Any
@@ -273,7 +172,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return getattr(self, name)
         given = dict(self.options or {})
         if unknown := sorted(given.keys() - self._known_options.keys()):
-            raise BadFit(f"options: {unknown[0]}: unknown key; known: {', '.join(sorted(self._known_options))}")
+            what = f"unknown key{'s' if len(unknown) > 1 else ''}; known: {', '.join(sorted(self._known_options))}"
+            raise BadFit(f"options: {', '.join(unknown)}: {what}")
         return {**self._known_options, **given}[name]
 
     def _number(self, name: str) -> float:
@@ -282,6 +182,33 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
             raise BadFit(f"{name} must be a finite number, found {value!r}")
         return float(value)
+
+    def _delta(self, people: int) -> float:
+        """Return delta of a fit for so many of the curator's people, as a first scenario has it if it is not given."""
+        return usual_delta(people) if self.delta is None else self._number("delta")
+
+    def _begun(self, further: Mapping[str, Any]) -> int | None:
+        """Return the seed of a fit, after its numbers were seen to be numbers: all that are none, in one message.
+
+        Further arguments of ``fit`` are refused, weights of people with the reason.
+        """
+        if "sample_weight" in further:
+            raise BadFit(
+                "fit takes no sample_weight: noise is calibrated to people who all weigh the same, and no agent can "
+                "weigh more; protocol='subsample-test-reweigh' moves the sample towards the population privately"
+            )
+        if further:
+            raise TypeError(f"fit() got unexpected keyword arguments: {', '.join(sorted(further))}")
+        wrong = []
+        for name in ("epsilon", "delta", "agent_epsilon", *sorted(_NUMBERS & self._known_options.keys())):
+            if self._value(name) is not None or name in ("epsilon", "agent_epsilon"):
+                try:
+                    self._number(name)
+                except BadFit as error:
+                    wrong.append(error.detail)
+        if wrong:
+            raise BadFit("; ".join(wrong))
+        return self._seed()
 
     def _lifetime(self) -> dict[str, float] | None:
         if self.lifetime is None:
@@ -301,7 +228,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             "curator": {
                 "n": len(sides.curator),
                 "epsilon": self._number("epsilon"),
-                "delta": self._number("delta"),
+                "delta": self._delta(len(sides.curator)),
                 "lifetime": self._lifetime(),
                 **curator,
             },
@@ -380,7 +307,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         protects = chosen.curator.guarantee.protects
         spending = Spending(
             epsilon=self._number("epsilon"),
-            delta=self._number("delta"),
+            delta=self._delta(len(sides.curator)),
             agent_epsilon=self._number("agent_epsilon"),
             protects=protects,
             people=len(sides.curator),
@@ -429,6 +356,26 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return what the last fit released, by the names and units of the columns, for :func:`tandem.export`."""
         check_is_fitted(self, "hypothesis_")
         return released(parse(self._scenario), self.result_)
+
+    @property
+    def coef_(self) -> Floats:
+        """The weights of a half-space or a regression, shape (1, d): in each column's own unit, within its bounds.
+
+        A category has one for each of its values, in the order of ``to_model().table.features``. Rows that a norm
+        shortens have other ones. AttributeError where the released hypothesis is of another kind.
+        """
+        return np.array([[term.effect for term in self._linear().terms]])
+
+    @property
+    def intercept_(self) -> Floats:
+        """What is added to these weights, shape (1,)."""
+        return np.array([self._linear().intercept])
+
+    def _linear(self) -> Sum:
+        found = linear_terms(self.to_model()) if hasattr(self, "hypothesis_") else None
+        if found is None:
+            raise AttributeError("there are no weights: nothing is fitted, or the released hypothesis is no half-space")
+        return found
 
     @works_after_fork
     def _encoded(self, X: Any) -> Singles:

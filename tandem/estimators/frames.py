@@ -48,7 +48,7 @@ def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[st
         check_once(data, columns)
         absent = [name for name in columns if name not in data.columns]
         if absent:
-            raise BadFit(f"there is no column {absent[0]!r} in the data, which the schema names")
+            raise BadFit(f"there is no column {_named(absent)} in the data, which the schema names")
         return {name: pointed(data[name], layout) for name in columns}
     matrix = _matrix(data)
     if matrix.ndim != 2 or matrix.shape[1] != len(columns):
@@ -199,11 +199,19 @@ def bounded(value: Any, what: str) -> tuple[float, float]:
     return low, high
 
 
+def _named(columns: Sequence[Any]) -> str:
+    shown = ", ".join(map(repr, columns[:_LISTED]))
+    return shown if len(columns) <= _LISTED else f"{shown} and {len(columns) - _LISTED} more"
+
+
+_LISTED = 8  # columns that one message names
+
+
 def _pairs(bounds: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
     if isinstance(bounds, Mapping):
         absent = [name for name in columns if name not in bounds]
         if absent:
-            raise BadFit(f"bounds: column {absent[0]!r} has none; give a public (low, high) for every column")
+            raise BadFit(f"bounds: {_named(absent)}: there are none; give a public (low, high) for every column")
         return [bounded(bounds[name], f"bounds of column {name!r}") for name in columns]
     try:
         several = len(bounds[0]) == 2
@@ -235,7 +243,7 @@ def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
         check_once(X, columns)
         absent = [name for name in columns if name not in X.columns]
         if absent:
-            raise BadFit(f"the public sample has no column {absent[0]!r}, which X has")
+            raise BadFit(f"the public sample has no column {_named(absent)}, which X has")
         return [widened(numbers(X[name], name, "the public sample")) for name in columns]
     try:
         matrix = np.asarray(doubles(X), dtype=np.float64)

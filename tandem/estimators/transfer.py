@@ -31,7 +31,8 @@ class TransferClassifier(BinaryClassifier):
 
     Args:
         epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
-            neighbours replace one record, the number of people is public. Each fit spends this anew.
+            neighbours replace one record, the number of people is public. Each fit spends this anew. delta is by
+            default the power of ten that is at most 1/(10 n), for n people of the curator's.
         agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
         learner: ``"sgd"`` (a half-space), another learner's name, or a mapping with its ``name`` and settings
             (``docs/scenarios.md``). One that guarantees nothing is refused.
@@ -87,7 +88,7 @@ class TransferClassifier(BinaryClassifier):
         comparison_: The model's loss less that of the best that either side has alone, as the result has it; None where
             nothing was compared.
         gap_: By how much the model's loss may exceed that one's, with probability 1 - beta; None likewise.
-        guarantee_: What all fits of this object may have cost (:class:`~tandem.estimators.base.Guarantee`).
+        guarantee_: What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
         result_: The run's result document.
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.
 
@@ -106,7 +107,7 @@ class TransferClassifier(BinaryClassifier):
         >>> y = X[:, 0] > 0.2
         >>> model = TransferClassifier(epsilon=1.0, random_state=0).fit(X, y)
         >>> model.guarantee_.epsilon, model.guarantee_.delta, model.guarantee_.agent_epsilon
-        (1.0, 1e-06, 1.0)
+        (1.0, 1e-05, 1.0)
         >>> bool(model.score(X, y) > 0.9)
         True
     """
@@ -121,7 +122,7 @@ class TransferClassifier(BinaryClassifier):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float | None = None,
         *,
         agent_epsilon: float = 1.0,
         learner: str | Mapping[str, Any] = "sgd",
@@ -144,7 +145,7 @@ class TransferClassifier(BinaryClassifier):
         self.options = options
 
     @works_after_fork
-    def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None, **further: Any) -> Self:
         """Learn from the curator's people, judged by the population's; return self.
 
         Args:
@@ -156,7 +157,7 @@ class TransferClassifier(BinaryClassifier):
                 None: see ``population_fraction``.
             public: Records that everybody may see, without labels, for learners that want some (``model-agnostic``).
         """
-        seed = self._seed()
+        seed = self._begun(further)
         people = self._people(X, y)
         asked = None if population is None else self._others(population, y, "population")
         sides = self._sides(people, asked, seed, X, y, population)
@@ -179,7 +180,7 @@ class TransferClassifier(BinaryClassifier):
     def _settled_tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
         people, given, ball = len(sides.curator), self._given_numbers(len(sides.population)), fitting.DIAMETER
         if self.protocol != fitting.REWEIGH:
-            ball = diameter(people, self._number("epsilon"), self._number("delta"), self._schema.dimension)
+            ball = diameter(people, self._number("epsilon"), self._delta(people), self._schema.dimension)
         first = fitting.learner_settings(self.learner, people, public, 1, ball)
         if first.get("name") == "model-agnostic" and first.get("protects", "records") == "records" and not public:
             raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")

@@ -24,7 +24,7 @@ from common.scenario.loading import load as load_scenario
 from deploy.deployment import Embedded
 from referee.runs.percents import estimate_or_vague
 from referee.view.pages import view_of
-from tandem.estimators.base import Guarantee, Spending
+from tandem.estimators.guarantee import Guarantee, Spending
 from tandem.runs import DrawnEstimate, Promises, Run
 from tests.support import leave_folder, tiny
 from tests.tiers import for_each

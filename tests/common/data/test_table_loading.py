@@ -152,7 +152,7 @@ def test_a_number_that_is_none_and_a_column_that_is_not_there_are_named(tmp_path
     for number in ("nan", "NaN", "inf", "-inf", "1e999", "hunter2", "0x10"):
         assert flaw(tmp_path, GOOD + f"{number},clerk,>50K,a\n" * 2) == (
             "people.csv: line 5, column 'age': must be a finite number (and 1 more such rows); a text that stands for "
-            "a missing one is listed in layout.missing"
+            "a missing one is listed in layout.missing, a decimal comma is layout.decimal"
         )
     # Whether all labels are alike is private: a run that stopped there would tell it. ``referee check`` says it.
     assert (read(tmp_path, lines().replace(b"<=50K", b">50K")).labels == 1).all()

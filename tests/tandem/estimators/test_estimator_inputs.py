@@ -126,6 +126,35 @@ def test_numbers_that_texts_write_with_a_decimal_comma_are_those_numbers():
     )
 
 
+def test_weights_are_those_of_the_columns_in_their_own_units(reference):
+    people = customers(50, 9).with_columns(
+        polars.col("visits").fill_null(7.0).clip(0, 30),
+        polars.col("months").clip(0, 60),
+        polars.col("plan").fill_null("?"),
+    )
+    basic, pro = ((people["plan"] == plan).to_numpy() for plan in ("basic", "pro"))
+    columns = np.column_stack([people["visits"], people["months"], basic, pro]).astype(np.float64)
+    expected = columns @ reference.coef_[0] + reference.intercept_[0]
+    np.testing.assert_allclose(reference.decision_function(people), expected, rtol=1e-4, atol=1e-4)
+    assert not hasattr(quick(), "coef_")
+
+
+def test_what_is_wrong_is_named_all_at_once_and_weights_of_people_with_the_reason():
+    for given, people, says in (
+        ({"epsilon": "1", "agent_epsilon": None, "beta": "x"}, (X, Y), "epsilon must.*agent_epsilon must.*beta must"),
+        ({"bounds": {"x5": (0, 1)}}, (X, Y), "bounds: 'x0', 'x1'"),
+        ({"schema": SCHEMA}, (PEOPLE.drop("months", "plan"),), "no column 'months', 'plan' in the data"),
+    ):
+        with pytest.raises(BadFit, match=says):
+            quick(**given).fit(*people)
+    with pytest.raises(BadFit, match="options: aplha, bate: unknown keys; known: alpha"):
+        TransferClassifier(options={"bate": 2, "aplha": 1}).fit(X, Y)
+    with pytest.raises(BadFit, match="fit takes no sample_weight: noise is calibrated"):
+        quick().fit(X, Y, sample_weight=np.ones(60))
+    with pytest.raises(TypeError, match="unexpected keyword arguments: groups"):
+        quick().fit(X, Y, groups=None)
+
+
 def test_a_missing_number_may_be_a_feature_of_its_own():
     people = customers(600, 1).with_columns(polars.col("visits").fill_null(0.0), renews=polars.lit("no"))
     silent = np.arange(600) % 3 == 0  # whoever says nothing of their visits renews, and nobody else

@@ -51,8 +51,28 @@ def test_it_learns_what_the_sample_misses():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+def test_a_column_or_a_class_that_does_not_vary_on_one_side_is_no_crash():
+    """The column that S lacks says nothing: a model of it is judged on T as any other."""
+    (X, y), (others, truth) = square(400, 1), square(400, 2)
+    flat = np.column_stack([X, np.full(400, 0.3)])
+    wide = np.column_stack([others, np.linspace(-1, 1, 400)])
+    gaussian = {"name": "discriminant", "norm": 2.0, "mu": "plan"}
+    for learner, people, labels, asked, theirs in (
+        (QUICK, flat, y, wide, truth),
+        (gaussian, flat, y, wide, truth),
+        (gaussian, X, np.ones(400, dtype=int), others, truth),
+        (QUICK, X, y, others, np.zeros(400, dtype=int)),
+    ):
+        model = made(TransferClassifier, learner=learner, classes=(0, 1), random_state=0)
+        model.fit(people, labels, population=(asked, theirs))
+        assert set(model.predict(asked)) <= {0, 1}
+        assert model.guarantee_.delta == 1e-4  # a tenth of 1/n at most: of the curator's 400 people
+
+
+@pytest.mark.slow
 def test_real_people_get_noise_that_nobody_can_repeat():
-    first, second = (quick(random_state=None, lifetime=(2.0, 1e-4)).fit(*PEOPLE) for _ in range(2))
+    first, second = (quick(random_state=None, lifetime=(2.0, 1e-3)).fit(*PEOPLE) for _ in range(2))
     assert first.hypothesis_ != second.hypothesis_
     assert not first.guarantee_.simulated
     assert first._scenario["people"] == "real"
@@ -147,7 +167,7 @@ REFUSALS = {
     "no budget": ({"epsilon": None}, "epsilon must be a finite number"),
     "infinite budget": ({"epsilon": np.inf}, "epsilon must be a finite number"),
     "negative budget": ({"epsilon": -1.0}, "curator.epsilon"),
-    "impossible budget": ({"epsilon": 1e-9}, "no noise"),
+    "impossible budget": ({"epsilon": 1e-9, "delta": 1e-6}, "no noise"),
     "alpha": ({"alpha": 1.2}, "alpha"),
     "kappa": ({"kappa": 1.5}, "kappa must be in"),
     "half a round": ({"rounds": 1.5}, "rounds must be a whole number"),
@@ -160,7 +180,7 @@ REFUSALS = {
     "noise too small": ({"learner": {"name": "sgd", "noise": 0.1}}, "the budget is 1"),
     "bounds": ({"bounds": (1.0, -1.0)}, "low < high"),
     "bounds of each": ({"bounds": [(0, 1)]}, "1 pairs for 2 columns"),
-    "bounds by name": ({"bounds": {"x0": (0, 1)}}, "column 'x1' has none"),
+    "bounds by name": ({"bounds": {"x0": (0, 1)}}, "bounds: 'x1': there are none"),
     "norm": ({"norm": -2.0}, "norm must be"),
     "classes": ({"classes": (1, 1)}, "two different values"),
     "other classes": ({"classes": (1, 2)}, "none of the two classes"),
@@ -297,7 +317,7 @@ def test_frames_with_a_column_to_predict(regressor, domains):
 def test_the_best_of_a_grid_within_the_same_budget(domains):
     model = adapted(DomainAdapter, domains, iterations=300, grid={"alpha": (0.1, 0.5), "radius": (0.1, 10.0)})
     assert model.score(*signs(domains[3])) > 0.75
-    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 1e-6)
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 1e-5)
     learner = model._scenario["curator"]["learner"]
     assert (learner["name"], learner["judges"], learner["loss"]) == ("chosen", "held-out", "zero-one")
 

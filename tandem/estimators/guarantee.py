@@ -1,0 +1,115 @@
+"""What the fits of an estimator may cost a person, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import Field
+
+from common.core.values import Value
+from common.net.messages import Spent
+from common.privacy.guarantee import PrivacyGuarantee as Promise
+from common.privacy.guarantee import Protected, of_agent, of_curator
+from common.privacy.rounding import up
+from referee.view.pages import promises
+from tandem.runs import Drawing, of_epsilons
+
+
+class Spending(Value):
+    """What one fit may cost a person, by the part that the person plays in it.
+
+    Attributes:
+        epsilon, delta: A person of the curator's sample: (epsilon, delta)-differential privacy of everything the
+            curator releases.
+        agent_epsilon: A person who answers on their own: epsilon-local differential privacy of the one answer (delta is
+            0).
+        protects: What of the record of a person of the curator's sample epsilon and delta protect.
+        people, agents: How many there are of each; public.
+        drawn: Whether chance decides who plays which part: no population was given.
+    """
+
+    epsilon: float
+    delta: float
+    agent_epsilon: float
+    protects: Protected = "records"
+    people: int
+    agents: int
+    drawn: bool = False
+
+
+class Guarantee(Value):
+    """The privacy of all fits of one estimator object; its text says it in full.
+
+    Costs add up by basic composition: (sum of epsilon, sum of delta), rounded up, for somebody whose record is in every
+    fit. Other objects (clones, the candidates of a grid search, the folds of a cross-validation) that saw the same
+    people are counted by ``all_runs`` alone.
+
+    Attributes:
+        fits: What each fit may cost, the first first. A fit that failed on the way counts.
+        simulated: Whether the randomness of some fit came from ``random_state``. Whoever knows or guesses that seed can
+            undo the noise: then nothing here is promised to real people.
+        assumptions: What some fit takes for public, and so does not protect.
+        all_runs: What all fits and runs of this user's have cost those of the last fit's people who have spent most, by
+            side, as far as the ledger of people has recognised them; empty where people are simulated.
+    """
+
+    fits: tuple[Spending, ...]
+    simulated: bool
+    assumptions: tuple[str, ...] = ()
+    all_runs: dict[str, Spent] = Field(default_factory=dict)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of a person of the curator's sample, over all fits."""
+        return _sum([fit.epsilon for fit in self.fits])
+
+    @property
+    def delta(self) -> float:
+        return _sum([fit.delta for fit in self.fits])
+
+    @property
+    def agent_epsilon(self) -> float:
+        """The epsilon of a person of the population, over all fits."""
+        return _sum([fit.agent_epsilon for fit in self.fits])
+
+    @property
+    def anybody(self) -> tuple[float, float]:
+        """The (epsilon, delta) of a person in every fit, whichever part they played in each."""
+        return _sum([max(fit.epsilon, fit.agent_epsilon) for fit in self.fits]), self.delta
+
+    @property
+    def protects(self) -> Protected:
+        """What of a record of the curator's people is protected in every fit."""
+        return "labels" if any(fit.protects == "labels" for fit in self.fits) else "records"
+
+    @property
+    def curator(self) -> Promise:
+        return of_curator((self.epsilon, self.delta), self.protects, "fits")
+
+    @property
+    def agent(self) -> Promise:
+        return of_agent((self.agent_epsilon, 0.0), "fits and agents")
+
+    def __str__(self) -> str:
+        fits = f"in {len(self.fits)} fit{'s' if len(self.fits) > 1 else ''}"
+        seeded = "SIMULATED, the seed is enough to undo all of it; " if self.simulated else ""
+        public = f"; taken for public: {'; '.join(self.assumptions)}" if self.assumptions else ""
+        over_all_runs = "".join(f"; OVER ALL RUNS, {who}: {spent}" for who, spent in self.all_runs.items())
+        return (
+            f"{fits}: {seeded}each of the curator's people has {self.curator}; "
+            f"each of the population's {self.agent}{public}{over_all_runs}"
+        )
+
+    def plot(self) -> Drawing:
+        """Draw the epsilons of both sides, over all fits; a smaller one protects more."""
+        return of_epsilons({"curator": self.curator.epsilon, "agent": self.agent.epsilon})
+
+    def _repr_html_(self) -> str:
+        taken = "; ".join(self.assumptions)
+        seeded = "SIMULATED: the seed is enough to undo all of it. " if self.simulated else ""
+        public = f"Taken for public: {taken}." if taken else ""
+        return promises({"curator": self.curator.wire(), "agent": self.agent.wire()}, f"{seeded}{public}".strip())
+
+
+def _sum(values: list[float]) -> float:
+    return values[0] if len(values) == 1 else up(math.fsum(values))
