@@ -48,7 +48,7 @@ from deploy.auditing import Case, Safeguard, without
 AUDITED = {
     "access ClassMoments": ("class moments",),
     "access ClippedSum": ("a clipped sum",),
-    "access CoordinateMoments": ("moments of coordinates",),
+    "access CoordinateMoments": ("moments of coordinates", "moments of coordinates, in a box"),
     "access MostFrequent": ("a selection",),
     "access NoisyCount": ("a count",),
     "access NoisyHead": ("a head list",),
@@ -281,6 +281,25 @@ def coordinates_case() -> Case:
     )
 
 
+def box_case() -> Case:
+    """One person in a corner of the box, or in the opposite one; the table's bounds were not kept, either."""
+    mechanism, delta = CoordinateMoments(norm=None, width=3, mu=1.0), 0.01
+    one, other = (Records(np.full((1, 3), far, dtype=np.float32), np.ones(1, dtype=np.int8)) for far in (9.0, -8.0))
+
+    def number(output: tuple[AnyArray, AnyArray]) -> float:
+        return float(output[0].sum())
+
+    twins = {
+        "half the noise": quieter(mechanism, number),
+        "features outside the box": applied(mechanism, number, (sums, "boxed"), lambda features: features),
+    }
+    claim = cost([(mechanism.price, 1)], delta)
+    return Case(
+        "moments of coordinates, in a box", claim, (one, other), applied(mechanism, number), 4000, delta, twins,
+        least=0.6,
+    )  # fmt: skip
+
+
 # Parities ------------------------------------------------------------------------------------------------------------
 
 
@@ -353,5 +372,5 @@ def cases() -> list[Case]:
     """Return every case of a release."""
     return [
         select_case(), count_case(), margins_case(), histogram_case(), sum_case(), moments_case(), coordinates_case(),
-        block_case(), blocks_case(), head_case(), stable_case(),
+        box_case(), block_case(), blocks_case(), head_case(), stable_case(),
     ]  # fmt: skip

@@ -17,6 +17,7 @@ from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import subseed
+from common.scenario.fitting import usual_learner
 from common.scenario.scenario import ResolvedScenario, Scenario, parse
 from deploy.simulation import conduct
 
@@ -121,7 +122,7 @@ class Served(Method):
             "n": n,
             "epsilon": epsilon,
             "delta": DELTA,
-            "learner": {"name": "discriminant", "norm": people["norm"], "mu": "plan"},
+            "learner": usual_learner(agents),
         }
         return parse(
             {

@@ -257,13 +257,13 @@ class OpenPreconditioned(OpenSettings):
 
     Attributes:
         mu: All releases of a call together are mu-GDP.
-        norm: r, public. Features are clipped to this Euclidean norm.
+        norm: r, public. Features are clipped to this Euclidean norm. None: they are in [0, 1], as those of tables.
         precondition: Share of mu^2 for the first look (:mod:`curator.learners.preconditioning`); 0 for none.
     """
 
     reweighs: ClassVar[bool] = False
     mu: Mu | FromPlan
-    norm: float = Field(gt=0, le=1e6)
+    norm: float | None = Field(default=None, gt=0, le=1e6)
     precondition: float = Field(default=0.15, ge=0, le=0.9)
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
@@ -326,3 +326,35 @@ class DiscriminantSettings(OpenDiscriminant, PreconditionedSettings):
     """Settled settings of the discriminant."""
 
     mu: Mu
+
+
+class OpenFullBatch(OpenPreconditioned):
+    """Settings of noisy full-batch gradient descent (:class:`curator.learners.half_spaces.FullBatch`).
+
+    Attributes:
+        steps: How many; None: the root of n mu, from 10 to 200. Fewer have less noise each, more fit better.
+        rate: Length of a step, by which the mean gradient is multiplied.
+    """
+
+    name: Literal["full-batch"] = "full-batch"
+    steps: int | None = Field(default=None, ge=1, le=10**4)
+    rate: float = Field(default=24.0, gt=0, le=1e6)
+
+    @property
+    def surrogate_loss(self) -> str:
+        return "logistic"
+
+
+@SETTINGS.register("full-batch")
+class FullBatchSettings(OpenFullBatch, PreconditionedSettings):
+    """Settled settings of full-batch gradient descent."""
+
+    mu: Mu
+
+    def count(self, people: int) -> int:
+        """Return how many steps are made with so many people."""
+        usual = min(_MOST_STEPS, max(_LEAST_STEPS, round(math.sqrt(people * self.mu))))
+        return usual if self.steps is None else self.steps
+
+
+_LEAST_STEPS, _MOST_STEPS = 10, 200

@@ -15,7 +15,7 @@ from common.data.tables import Feature, Label, Layout
 from common.local.losses import Costs
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
 from common.protocols.base import demands_of
-from common.protocols.portfolio import TEACHINGS, Portfolio, Roles
+from common.protocols.portfolio import MANY, TEACHINGS, Portfolio, Roles
 from common.scenario import forecasting
 from common.scenario.forecasting import points
 from common.scenario.scenario import Scenario
@@ -101,6 +101,14 @@ def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
     if not (n > 0 and 0.0 < epsilon < math.inf and 0.0 <= delta < 1.0):
         return NARROW  # refused where the scenario is read
     return min(WIDE, max(NARROW, QUIET / _excess(n, epsilon, delta, dimension, 0.5)))
+
+
+def usual_learner(agents: int) -> dict[str, Any]:
+    """Return the learner that the curator has where none is named: full-batch gradients, for any n and d.
+
+    So many agents as teach along the curator's directions want the discriminant, whose release has those as well.
+    """
+    return {"name": "discriminant" if agents >= MANY else "full-batch", "mu": "plan"}
 
 
 def steps(people: int) -> int:
@@ -238,7 +246,6 @@ def _too_different(scenario: Scenario, n: int, alike: float, weights: int) -> st
     )
 
 
-CLIP = 1.0  # longest gradient of one record
 ESTIMATED = 0.1  # where agents tell the loss of one model, to within so much
 BETA = 0.05
 
@@ -297,21 +304,12 @@ def usual_delta(n: int) -> float:
 def advised(start: Start) -> Advice:
     """Return what fits so many people: :func:`advise`."""
     n, epsilon, delta, dimension = start.n, start.epsilon, start.delta, start.dimension
-    reach = CLIP * diameter(n, epsilon, delta, dimension) / 2.0
-    return advise(Sizes(n, start.agents, dimension, epsilon, delta, Warner(epsilon=start.agent_epsilon), BETA, reach))
+    return advise(Sizes(n, start.agents, dimension, epsilon, delta, Warner(epsilon=start.agent_epsilon), BETA))
 
 
 def scenario_tree(start: Start) -> Mapping[str, Any]:
     """Return the scenario's tree, without the keys whose defaults hold."""
-    found, ball = advised(start), diameter(start.n, start.epsilon, start.delta, start.dimension)
-    learner = {
-        "name": "sgd",
-        "loss": "logistic",
-        "steps": steps(start.n),
-        "clip": CLIP,
-        "noise": "plan",
-        "diameter": float(f"{ball:.3g}"),
-    }
+    found, learner = advised(start), usual_learner(start.agents)
     usual = Layout().wire()
     layout = {key: value for key, value in start.layout.wire().items() if usual.get(key) != value}
     table: dict[str, Any] = {

@@ -66,23 +66,24 @@ def room(sizes: CallSizes) -> int:
 def precondition(access: Access, settings: PreconditionedSettings) -> Preconditioner:
     """Return where records lie, by one release of ``settings.shares[0]`` of mu; x itself where that is 0.
 
-    m is the mean of the records, clipped to the public norm; v the variances, where noise has deviation e, shrunk to
+    m is the mean of the records, within the public norm or box; v the variances, where noise has deviation e, shrunk to
     their average by avg^2/(avg^2 + e^2). The scale is s = sqrt(v)/(v + .1 avg + e): about 1/sqrt(v), but never above
     1.6/sqrt(avg). With 1/sqrt(v) noise would decide about T where what hardly varies in S says nothing.
     R is ``_SHORT`` times the root of the mean of |s (x - m)|^2, as the noisy variances have it.
     """
-    first, _ = settings.shares
+    (first, _), size = settings.shares, access.dimension
     if first == 0.0:
-        return Preconditioner(np.zeros(access.dimension), np.ones(access.dimension), settings.norm, 1.0)
-    mechanism = CoordinateMoments(settings.norm, access.dimension, first)
+        norm = math.sqrt(size) if settings.norm is None else settings.norm
+        return Preconditioner(np.zeros(size), np.ones(size), norm, 1.0)
+    mechanism = CoordinateMoments(settings.norm, size, first)
     sums, squares = access.release(mechanism)
-    mean = np.clip(sums / access.people, -1.0, 1.0)
-    noise = mechanism.deviation / access.people
+    middle, unit = (0.5, 1.0) if settings.norm is None else (0.0, settings.norm)
+    mean, noise = np.clip(sums / access.people, -1.0, 1.0), mechanism.deviations[1] / access.people
     found = squares / access.people - np.square(mean)
-    average = max(float(np.maximum(found, 0.0).mean()), noise / math.sqrt(access.dimension))
+    average = max(float(np.maximum(found, 0.0).mean()), noise / math.sqrt(size))
     known = average * average / (average * average + noise * noise)
     variances = known * np.maximum(found, 0.0) + (1.0 - known) * average
     scale = np.sqrt(variances) / (variances + _STILL * average + noise)
     lengths = np.square(scale) @ np.stack([found, _LEAST * variances], axis=1)
     radius = _SHORT * math.sqrt(float(lengths.max()))
-    return Preconditioner(settings.norm * mean, scale / settings.norm, radius, _SHORT)
+    return Preconditioner(middle + unit * mean, scale / unit, radius, _SHORT)

@@ -57,8 +57,9 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
             raise BadInput(f"a sum of {self.width} numbers at mu = {self.mu:g} does not fit the grid of its noise")
         total = np.zeros(self.width, dtype=np.int64)
         for block in values:
-            rows = np.asarray(block, dtype=np.float64).reshape(len(block), self.width)
-            total += clipped(rows, self.norm, cells).astype(np.int64).sum(axis=0)
+            rows = np.asarray(block).reshape(len(block), self.width)
+            for begin in range(0, len(rows), _ROWS):
+                total += clipped(rows[begin : begin + _ROWS], self.norm, cells).astype(np.int64).sum(axis=0)
         noisy = total + fine_normals(self.width, source).astype(np.int64)
         return np.asarray(noisy * (self.norm / cells), dtype=np.float64)
 
@@ -232,15 +233,20 @@ class ClassMoments(CentralMechanism[Records, Moments]):
 @central
 @dataclass(frozen=True)
 class CoordinateMoments(CentralMechanism[Records, tuple[Floats, Floats]]):
-    """The sums of x and of its squares, coordinate by coordinate, over all people: mu-GDP, replace one; x/r as above.
+    """The sums of u and of its squares, coordinate by coordinate, over all people: mu-GDP, replace one.
 
-    **Theorem.** Replacing a record moves v = (x, x * x) by sqrt(9/2) at most, :attr:`sensitivity`. *Proof.* As above,
-    |x - x'|^2 = p + q - 2t; the squares are the diagonal of x x^T, so they differ by no more than that does: |x * x -
-    x' * x'|^2 <= p^2 + q^2 - 2t^2. Together at most 4 - 2t - 2t^2 <= 9/2, at t = -1/2. QED. Two records of length r, 60
-    degrees to either side of a diagonal of two coordinates, attain it. Each sum by itself would ask for 4 and 2.
+    *A ball.* With a ``norm`` r, u = x/r for features clipped to r. **Theorem.** Replacing a record moves v = (u, u * u)
+    by sqrt(9/2) at most. *Proof.* As above, |u - u'|^2 = p + q - 2t; the squares are the diagonal of u u^T, so they
+    differ by no more than that does: |u * u - u' * u'|^2 <= p^2 + q^2 - 2t^2. Together at most 4 - 2t - 2t^2 <= 9/2, at
+    t = -1/2. QED. Two records of length r, 60 degrees to either side of a diagonal of two coordinates, attain it.
+
+    *A box.* Without, u = x - 1/2 for features clipped to [0, 1], no number counting as 1/2. **Theorem.** Replacing a
+    record moves v = (u, sqrt(11) u * u) by sqrt(d) at most: squares are free. *Proof.* With D = |u_j - u'_j| <= 1,
+    |u_j + u'_j| <= 1 - D, so that coordinate j adds at most D^2 (1 + 11 (1 - D)^2), which is at most 1 where
+    D^2 (1 - D)/(1 + D) <= 1/11; the greatest value of that is (5 sqrt(5) - 11)/2 = .0902, at the golden section. QED.
     """
 
-    norm: float
+    norm: float | None
     width: int
     mu: float
 
@@ -248,21 +254,36 @@ class CoordinateMoments(CentralMechanism[Records, tuple[Floats, Floats]]):
     def price(self) -> Gaussian:
         return Gaussian(mu=self.mu)
 
-    sensitivity: ClassVar[float] = up(math.sqrt(4.5))
+    @property
+    def sensitivity(self) -> float:
+        """Of v, rounded up."""
+        return up(math.sqrt(4.5 if self.norm is not None else self.width))
 
     @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise on each sum, in units of the norm and of its square."""
-        return up(self.sensitivity / self.mu, 8.0)
+    def deviations(self) -> tuple[float, float]:
+        """Standard deviations of the noise on a sum of u and on one of its squares."""
+        each = up(self.sensitivity / self.mu, 8.0)
+        return each, each if self.norm is not None else up(each / math.sqrt(11.0), 8.0)
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> tuple[Floats, Floats]:
         """Return the noisy sums, both of shape (width,)."""
         first, second = np.zeros((2, self.width), dtype=np.int64)
         for records in values:
             for begin in range(0, len(records), _ROWS):
-                rows = clipped(records.features[begin : begin + _ROWS], self.norm, float(GRID))
+                rows = self._cells(records.features[begin : begin + _ROWS])
                 first += rows.sum(axis=0).astype(np.int64)
                 second += np.square(rows).sum(axis=0).astype(np.int64)
-        first += whole_normals(up(self.deviation * GRID), self.width, source.derive("first"))
-        second += whole_normals(up(self.deviation * GRID**2), self.width, source.derive("second"))
+        plain, square = self.deviations
+        first += whole_normals(up(plain * GRID), self.width, source.derive("first"))
+        second += whole_normals(up(square * GRID**2), self.width, source.derive("second"))
         return first / GRID, second / GRID**2
+
+    def _cells(self, features: AnyArray) -> Floats:
+        if self.norm is not None:
+            return clipped(features, self.norm, float(GRID))
+        return np.rint(GRID * (boxed(features) - 0.5))
+
+
+def boxed(features: AnyArray) -> Floats:
+    """Return features cut to [0, 1], in double precision; what is no number is 1/2."""
+    return np.asarray(np.clip(np.nan_to_num(features.astype(np.float64), nan=0.5), 0.0, 1.0))

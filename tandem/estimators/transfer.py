@@ -11,7 +11,7 @@ import polars
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.scenario.fitting import Advice, diameter
+from common.scenario.fitting import Advice, diameter, usual_learner
 from common.statistics.intervals import Estimate
 from referee.protocols.base import JudgedCandidate
 from tandem.estimators import fitting
@@ -34,8 +34,9 @@ class TransferClassifier(BinaryClassifier):
             neighbours replace one record, the number of people is public. Each fit spends this anew. delta is by
             default the power of ten that is at most 1/(10 n), for n people of the curator's.
         agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
-        learner: ``"sgd"`` (a half-space), another learner's name, or a mapping with its ``name`` and settings
-            (``docs/scenarios.md``). One that guarantees nothing is refused.
+        learner: A learner's name, or a mapping with its ``name`` and settings (``docs/scenarios.md``). None: what fits,
+            a half-space by ``"full-batch"`` gradients, by the ``"discriminant"`` for very many agents, or by ``"sgd"``
+            where rounds reweigh (``docs/learners.md``). One that guarantees nothing is refused.
         protocol: ``"fit"``: what fits the numbers of people. ``"portfolio"`` (``docs/portfolio.md``): agents teach the
             curator's model and judge it. ``"learn-and-test"``: they tell what it is worth.
             ``"subsample-test-reweigh"`` (Kohen & Sheffet, ICML 2022, Algorithm 2): from round to round the sample is
@@ -125,7 +126,7 @@ class TransferClassifier(BinaryClassifier):
         delta: float | None = None,
         *,
         agent_epsilon: float = 1.0,
-        learner: str | Mapping[str, Any] = "sgd",
+        learner: str | Mapping[str, Any] | None = None,
         protocol: str = "fit",
         bounds: Any = (-1.0, 1.0),
         schema: Any = None,
@@ -181,16 +182,19 @@ class TransferClassifier(BinaryClassifier):
         people, given, ball = len(sides.curator), self._given_numbers(len(sides.population)), fitting.DIAMETER
         if self.protocol != fitting.REWEIGH:
             ball = diameter(people, self._number("epsilon"), self._delta(people), self._schema.dimension)
-        first = fitting.learner_settings(self.learner, people, public, 1, ball)
+        named = self.learner
+        if named is None:
+            named = "sgd" if self.protocol == fitting.REWEIGH else usual_learner(len(sides.population))
+        first = fitting.learner_settings(named, people, public, 1, ball)
         if first.get("name") == "model-agnostic" and first.get("protects", "records") == "records" and not public:
             raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
         found = fitting.advised(self._scenario_of(sides, public, first, fitting.UNDECIDED))
         choice = fitting.chosen(
             self.protocol, self._value("mode"), given, found, counted=first.get("name") != "model-agnostic"
         )
-        learner = fitting.learner_settings(self.learner, people, public, choice.rounds, ball)
+        learner = fitting.learner_settings(named, people, public, choice.rounds, ball)
         tree = self._scenario_of(sides, public, learner, choice)
-        if fitting.leaves_votes_open(self.learner):
+        if fitting.leaves_votes_open(named):
             learner["queries"] = self._points(tree, people, learner["queries"])
         return tree, found
 

@@ -354,6 +354,7 @@ MANY_CHUNKS = {**VOTING, "chunks": 200, "aggregation": {"name": "gnmax", "noise"
 CASES: dict[str, dict[str, Any]] = {
     "sgd": {"name": "sgd", "steps": 200_000, "diameter": 1.0, "clip": 1.0, "noise": 1.0},
     "discriminant": {"name": "discriminant", "mu": 1.0, "norm": 5.0},
+    "full-batch": {"name": "full-batch", "mu": 1.0, "steps": 2},
     "parity": {"name": "parity", "epsilon": 1.0, "blocks": 2},
     "stumps": {"name": "exponential", "hypotheses": "stumps", "draws": 2 * N, "epsilon": 1.0},
     "conjunctions": {"name": "exponential", "hypotheses": "conjunctions", "draws": 2 * N, "epsilon": 1.0},

@@ -1,5 +1,6 @@
 """A first look at records: what it pays, what it shows of features, and that half-spaces of z are half-spaces of x."""
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -8,12 +9,15 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from common.core.arrays import Floats
+from common.local.hypotheses.hypothesis import Linear
+from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners.base import learn_from
-from curator.learners.half_spaces import Discriminant
+from curator.learners.base import Learner, learn_from
+from curator.learners.half_spaces import Discriminant, FullBatch
 from curator.learners.preconditioning import Preconditioner, precondition
 from curator.mechanisms.access import Access
+from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing, Sampler
 from tests.tiers import for_each
 
@@ -34,8 +38,8 @@ def drawn(records: Records) -> Sampler:
     return Reweighing(len(records), None, 1.0).sampler(records)
 
 
-def looked(records: Records, **settings: float) -> Preconditioner:
-    learner = Discriminant(**{"norm": 2.0, "mu": 0.3, **settings})
+def looked(records: Records, **settings: float | None) -> Preconditioner:
+    learner = Discriminant.parse({"norm": 2.0, "mu": 0.3, **settings})
     return precondition(Access(learner.event(1.0), drawn(records), RandomSource.seeded(1)), learner)
 
 
@@ -58,9 +62,10 @@ def test_the_half_space_of_records_says_what_that_of_z_says() -> None:
     assert about.margins(records.features) == pytest.approx(seen.shrink * shown.features @ weights - 0.25, abs=2e-3)
 
 
-def test_what_varies_is_brought_to_one_scale_and_what_does_not_is_not_enlarged() -> None:
+@for_each("norm", [2.0, None])
+def test_what_varies_is_brought_to_one_scale_and_what_does_not_is_not_enlarged(norm: float | None) -> None:
     """With noise that decides nothing: sqrt(v)/(v + .1 avg) is below 1.6/sqrt(avg), where 1/sqrt(v) has no bound."""
-    seen = looked(people(20_000), mu=50.0)
+    seen = looked(people(20_000), mu=50.0, norm=norm)
     assert seen.mean == pytest.approx(MIDDLE, abs=0.01)
     assert seen.scale[:4] * SPREAD[:4] == pytest.approx(1.0, abs=0.35)
     assert seen.scale.max() < 1.6 / np.sqrt(np.square(SPREAD).mean())
@@ -70,14 +75,16 @@ def test_what_varies_is_brought_to_one_scale_and_what_does_not_is_not_enlarged()
 
 @for_each("features", [np.ones((50, 3)), np.zeros((1, 3)), np.full((9, 3), np.nan), np.full((9, 3), 1e38)])
 @for_each("mu", [1e-5, 1.0, 100.0])
-def test_any_records_give_a_radius_and_a_half_space(features: Floats, mu: float) -> None:
+@for_each("norm", [2.0, None])
+def test_any_records_give_a_radius_and_a_half_space(features: Floats, mu: float, norm: float | None) -> None:
     records = Records(features.astype(np.float32), np.ones(len(features), dtype=np.int8))
-    seen = looked(records, mu=mu)
+    seen = looked(records, mu=mu, norm=norm)
     assert np.isfinite(seen.mean).all()
     assert 0.0 < seen.radius < np.inf
     assert (seen.scale > 0.0).all()
-    found: Any = learn_from(Discriminant(mu=mu, norm=2.0), drawn(records), RandomSource.seeded(2))
-    assert np.isfinite([*found.weights, found.threshold]).all()
+    for kind in (Discriminant, FullBatch):
+        found: Any = learn_from(kind(mu=mu, norm=norm), drawn(records), RandomSource.seeded(2))
+        assert np.isfinite([*found.weights, found.threshold]).all()
 
 
 def test_people_who_lie_close_together_far_from_zero_are_told_apart() -> None:
@@ -92,11 +99,57 @@ def test_people_who_lie_close_together_far_from_zero_are_told_apart() -> None:
     assert ranked[0] < ranked[1] - 0.15
 
 
-def test_weights_of_a_referee_change_nothing_that_it_learns() -> None:
+@for_each("kind", [Discriminant, FullBatch])
+def test_weights_of_a_referee_change_nothing_that_it_learns(kind: type[Learner]) -> None:
     """The sample as it is: a reweighed record counts once, so the sensitivity holds whatever was reweighed."""
-    records = people(400)
-    heavy = Reweighing(400, 0.25, 5.0)
-    learner = Discriminant(mu=1.0, norm=2.0)
-    plain = learn_from(learner, drawn(records), RandomSource.seeded(3))
-    sampler = heavy.sampler(records)
-    assert learn_from(learner, sampler, RandomSource.seeded(3)) == plain
+    records, learner = people(400), kind.parse({"mu": 1.0, "norm": 2.0})
+    sample, heavy = LocalSample.of(records), Reweighing(400, 0.25, 5.0)
+    heavy.update(sample, HypothesisLoss(Linear(weights=(1.0,), threshold=0.7)))
+    found = learn_from(learner, heavy.sampler(sample), RandomSource.seeded(3))
+    assert found == learn_from(learner, drawn(records), RandomSource.seeded(3))
+
+
+def test_steps_on_everybody_are_those_of_gradient_descent() -> None:
+    """Beside next to no noise, in plain NumPy: clipped gradients, and the average of the last half."""
+    records = people(300)
+    learner = FullBatch(mu=100.0, norm=2.0, steps=9)
+    found: Any = learn_from(learner, drawn(records), RandomSource.seeded(1))
+    seen = precondition(Access(learner.event(1.0), drawn(records), RandomSource.seeded(1)), learner)
+    rows = seen.of(records).features.astype(np.float64)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), seen.radius)
+    rows = np.hstack([rows, np.full((300, 1), 0.25)])
+    place, late = np.zeros(6), []
+    for number in range(9):
+        gradients = -(records.labels / (1.0 + np.exp(records.labels * (rows @ place))))[:, None] * rows
+        gradients *= np.minimum(1.0, 0.5 / np.linalg.norm(gradients, axis=1, keepdims=True))
+        place = place - 24.0 * gradients.mean(axis=0)
+        late += [place] if number >= 4 else []
+    expected = np.mean(late, axis=0)
+    assert np.array(found.weights) / seen.scale / seen.shrink * seen.radius == pytest.approx(expected[:-1], abs=0.05)
+    assert seen.mean @ found.weights - found.threshold == pytest.approx(0.25 * expected[-1], abs=0.05)
+
+
+def test_steps_are_the_root_of_n_mu() -> None:
+    assert [FullBatch(mu=0.25, norm=1.0).count(people) for people in (1, 400, 6400, 10**9)] == [10, 10, 40, 200]
+    assert FullBatch(mu=0.25, norm=1.0, steps=3).count(6400) == 3
+
+
+def test_wide_data_is_learned_from_as_the_table_gives_it() -> None:
+    """d = 200, n = 4,000 at epsilon = 1, where the discriminant without a first look is little better than chance."""
+    direction = np.random.default_rng(4).normal(size=200)
+
+    def wide(n: int, seed: int) -> Records:
+        rng = np.random.default_rng(seed)
+        features = rng.random((n, 200), dtype=np.float32)
+        scores = (features - 0.5) @ direction * (2.0 * math.sqrt(12.0) / np.linalg.norm(direction))
+        labels = np.where(scores + rng.logistic(size=n) > 0.0, 1, -1).astype(np.int8)
+        return Records(features, labels)
+
+    others, mistakes = wide(20_000, 9), np.zeros(2)
+    learners: list[Learner] = [FullBatch(mu=0.24), Discriminant(mu=0.24, norm=math.sqrt(200.0), precondition=0.0)]
+    for seed in range(3):
+        for place, learner in enumerate(learners):
+            found = learn_from(learner, drawn(wide(4000, seed)), RandomSource.seeded(seed))
+            mistakes[place] += found.mistakes(others).mean() / 3
+    assert mistakes[0] < 0.35
+    assert mistakes[1] > 0.43

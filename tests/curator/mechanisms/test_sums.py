@@ -210,7 +210,20 @@ def test_no_replacement_moves_sums_of_coordinates_by_more_than_their_sensitivity
         for length in (0.5, 1.5, 9.0)
     ]
     furthest = max(float(np.linalg.norm(one - other)) for one in vectors for other in vectors)
-    assert 0.999 * CoordinateMoments.sensitivity <= furthest <= CoordinateMoments.sensitivity
+    assert 0.999 * COORDINATES.sensitivity <= furthest <= COORDINATES.sensitivity
+    assert COORDINATES.sensitivity == pytest.approx(math.sqrt(4.5))
+
+
+def test_in_a_box_squares_of_coordinates_are_free():
+    """Theorem: |v - v'| <= sqrt(d), whatever the records are; opposite corners attain it, golden ones by .4%."""
+    mechanism = CoordinateMoments(norm=None, width=2, mu=1e9)
+    places = np.concatenate([np.linspace(-0.5, 1.5, 41), [1.0 - (math.sqrt(5.0) - 1.0) / 2.0, np.nan, np.inf]])
+    rows = np.array([np.concatenate(once(mechanism, people([[one, 1.0]], [1]))) for one in places])
+    rows[:, 2:] *= math.sqrt(11.0)
+    furthest = max(float(np.linalg.norm(one - other)) for one in rows for other in rows)
+    assert 0.9999 <= furthest <= 1.0
+    assert np.linalg.norm(rows[-3] - rows[-1]) == pytest.approx(math.sqrt(0.6180**2 * (1 + 11 * 0.382**2)), abs=1e-3)
+    assert mechanism.sensitivity == pytest.approx(math.sqrt(2.0))
 
 
 def test_rows_are_clipped_and_those_that_are_not_finite_count_as_people_of_no_features():
@@ -229,6 +242,8 @@ def test_noise_is_as_large_as_stated():
     nobody = people(np.zeros((0, 6)), [])
     found = [mechanism.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)]
     sums = [coordinates.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)]
+    box = CoordinateMoments(norm=None, width=6, mu=0.5)
+    boxes = [box.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)]
     count, plain, square = mechanism.deviations
     assert np.square([count, plain, square]) * mechanism.squares == pytest.approx(2.0 / 0.5**2)
     off = np.triu_indices(6, 1)
@@ -239,6 +254,8 @@ def test_noise_is_as_large_as_stated():
         (np.array([one.second[:, off[0], off[1]] for one in found]), square / math.sqrt(2.0)),
         (np.array([first for first, _ in sums]), math.sqrt(4.5) / 0.5),
         (np.array([second for _, second in sums]), math.sqrt(4.5) / 0.5),
+        (np.array([first for first, _ in boxes]), math.sqrt(6.0) / 0.5),
+        (np.array([second for _, second in boxes]), math.sqrt(6.0 / 11.0) / 0.5),
     ):
         assert values.std() == pytest.approx(deviation, rel=5.0 / math.sqrt(2.0 * values.size))
         assert abs(values.mean()) < 5.0 * deviation / math.sqrt(values.size)
