@@ -353,7 +353,7 @@ def test_an_adapted_model_is_better_than_the_public_one(capsys):
 def test_what_fits_repairs_the_testers_model(capsys, tmp_path):
     """By reweighing, in the ball that this example had, it erred on 5.5%; a model alone on 14%."""
     runpy.run_path(str(EXAMPLES / "renewals.py"))["main"](tmp_path, 1)
-    alone, fitting = map(float, re.findall(r"errs on (\d+\.\d)%", capsys.readouterr().out))
+    alone, fitting = map(float, re.findall(r"errs on (\d+\.\d)% of the customers", capsys.readouterr().out))
     assert fitting < min(5.5, alone)
 
 
