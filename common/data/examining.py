@@ -87,7 +87,7 @@ def examine(data: Path, source: TableSource, people: int | None = None) -> Exami
     found.findings.extend(tallies.findings())
     for column in tallies.alike() if found.kept > 1 else ():
         what = "all rows have the same value: nothing can be learned from this column here"
-        remedy = "if S has it so, leave the column out: what a model makes of other values in T is then noise"
+        remedy = "leave the column out if that is publicly known of S: what a model makes of other values in T is noise"
         found.add("constant", "note", None, column, found.kept, what, remedy)
     if bool(found.positive) != bool(found.negative):
         remedy = "check label.positive and label.negative; nothing can be learned from one class"

@@ -401,7 +401,8 @@ def examined(chosen: ResolvedScenario, side: Side) -> Examined:
 def document(found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
     """Return what was found as JSON: of one side, or of S with T beside it under its letter; whether a run begins."""
     first, *others = [_document(side, one) for side, one in found.items()]
-    return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}}
+    beside = {"compared": list(compared(found))} if others else {}
+    return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}, **beside}
 
 
 def _document(side: Side, found: Examined) -> dict[str, Any]:
@@ -421,7 +422,33 @@ def lines(scenario: Scenario, found: Mapping[Side, Examined], sound: bool) -> It
     for side, one in found.items():
         table = (scenario.source if side == "S" else scenario.target).table
         yield from _of_a_side(side, ", ".join(table.files if table is not None else ()), one)
+    beside = list(compared(found))
+    if beside:
+        yield "S beside T:"
+        yield from (f"  {line}" for line in beside)
     yield "Nothing stands in the way of a run." if sound else "Fix this before a run."
+
+
+def compared(found: Mapping[Side, Examined]) -> Iterator[str]:
+    """Yield what only both tables together show, where both were looked at."""
+    if len(found) < len(SIDES):
+        return
+    source, target = found["S"], found["T"]
+    if source.kept > target.kept:
+        yield f"S has {source.kept:,} rows, T {target.kept:,}: S are the few who trust the curator; are they swapped?"
+
+    def columns(side: Examined, kind: str) -> dict[str, int]:
+        return {one.column: one.count for one in side.findings if one.kind == kind and one.column is not None}
+
+    flat = columns(target, "constant")
+    for column in columns(source, "constant"):
+        if column not in flat:
+            yield f"column {column!r} is the same in all rows of S alone: leave it out if that is publicly known"
+    for kind, words in (("unlisted", "values that are not listed"), ("missing", "missing values")):
+        here = columns(source, kind)
+        for column, count in columns(target, kind).items():
+            if column not in here:
+                yield f"column {column!r} has {words} in T alone ({count:,}): no model of S knows them"
 
 
 def _of_a_side(side: Side, files: str, found: Examined) -> Iterator[str]:

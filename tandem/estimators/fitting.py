@@ -223,6 +223,7 @@ def plain(value: Any) -> Any:
 
 SOURCE, TARGET, PUBLIC = "source.parquet", "target.parquet", "public.parquet"
 """Files of the curator's people, of the population's, and of those whose records are public."""
+_WHOSE = {SOURCE: "the curator's people", TARGET: "the population", PUBLIC: "the public sample"}
 
 _MEMORY = Path("/dev/shm")  # noqa: S108  # the folder made in it is the owner's alone
 _ROOM = 64 << 20  # bytes that the parties' states may need beside the records
@@ -238,7 +239,10 @@ def refusing() -> Iterator[None]:
     except BadFit:
         raise
     except (BadInput, BudgetExceeded) as error:
-        raise BadFit(error.detail) from None
+        detail = error.detail
+        for file, who in _WHOSE.items():
+            detail = detail.replace(f"{file}: line ", f"{who}, row ")
+        raise BadFit(detail) from None
 
 
 def settled(tree: Mapping[str, Any]) -> ResolvedScenario:

@@ -248,6 +248,12 @@ def scored(hypothesis=LINEAR, calibrated=RECALIBRATED) -> Model:
     return model_of(hypothesis).model_copy(update={"calibrated": calibrated})
 
 
+def test_a_pipeline_gives_a_frame_of_pandas_for_one_if_asked_to():
+    people = pandas.DataFrame(rows(wide().table, 5), index=range(10, 15))
+    found = as_pipeline(wide())[:-1].set_output(transform="pandas").transform(people)
+    assert (list(found.index), list(found.columns)[-2:]) == (list(range(10, 15)), ["months=missing", "town=missing"])
+
+
 class TestProbabilities:
     """They are those of the calibrated score, whatever the answer is; without one there are none."""
 

@@ -71,6 +71,15 @@ def test_a_column_or_a_class_that_does_not_vary_on_one_side_is_no_crash():
 
 
 @pytest.mark.slow
+def test_a_field_that_is_no_number_is_named_by_whose_it_is_and_its_row():
+    schema = {"features": [{"kind": "number", "column": "a", "low": -1, "high": 1}]}
+    frame = polars.DataFrame({"a": [f"{value:.3f}" for value in PEOPLE[0][:, 0]]})
+    others = frame.with_columns(a=polars.Series(["0.1", "soon", *frame["a"][2:]]))
+    with pytest.raises(BadFit, match="the population, row 2, column 'a': must be a finite number"):
+        quick(schema=schema, classes=(0, 1)).fit(frame, PEOPLE[1], population=(others, PEOPLE[1]))
+
+
+@pytest.mark.slow
 def test_real_people_get_noise_that_nobody_can_repeat():
     first, second = (quick(random_state=None, lifetime=(2.0, 1e-3)).fit(*PEOPLE) for _ in range(2))
     assert first.hypothesis_ != second.hypothesis_
