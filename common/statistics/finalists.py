@@ -60,7 +60,10 @@ class Ones:
 
 
 def loss_of(mechanism: BitMechanism, reported: Ones, miss: float) -> tuple[float, float, float]:
-    """Return the unbiased estimate of a loss and an interval that fails with probability ``miss`` at most."""
+    """Return the mean of what the bits say of a loss, clipped, and an interval that fails with chance ``miss`` at most.
+
+    Clipped, and of the one finalist that was chosen by it, the mean has a bias; the interval holds all the same.
+    """
     if reported.count == 0:
         return 0.5, 0.0, 1.0
     slope = 2.0 * mechanism.truth - 1.0
@@ -95,7 +98,7 @@ class Difference:
 
     @property
     def value(self) -> float:
-        """The unbiased estimate, clipped to [-1, 1]."""
+        """The mean of what the bits say, clipped to [-1, 1]: without a bias only where it is not clipped."""
         return self._mapped(self.reported.ones / self.reported.count) if self.reported.count else 0.0
 
     def low(self, miss: float) -> float:

@@ -28,8 +28,8 @@ class Estimate(Value):
     """A loss with its confidence interval.
 
     Attributes:
-        value: Mean of the answers, each of them unbiased, clipped to [0, 1]; biased after a stop or a choice that
-            depends on the answers (``docs/statistics.md``); the interval, ``low`` to ``high``, holds all the same.
+        value: Mean of the answers, clipped to [0, 1]. It has a bias once it was clipped, and after a stop or a choice
+            that depends on the answers (``docs/statistics.md``); the interval, ``low`` to ``high``, holds all the same.
         confidence: Probability, before any answer exists, that the interval will cover the loss on T.
     """
 

@@ -105,7 +105,7 @@ def silent_in_words(result: Mapping[str, Any]) -> str:
     if not found["matters"]:
         return f"{words}: however they differ from those who did, the {what} is {where}{seen}"
     gap = (
-        "" if found["gap"] is None else f", and exceed the best candidate's by {percents.points(found['gap'], up=True)}"
+        "" if found["gap"] is None else f", and exceed its rival's by {percents.points(found['gap'], up=True)}"
     )
     return f"{words}: were they to differ from those who did, the {what} could be {where}{gap}{seen}"
 

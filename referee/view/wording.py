@@ -328,7 +328,7 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     if "gap" in result:
         sure = f"with {certainty(result['estimate']['confidence'])} confidence"
         most = percents.points(result["gap"], up=True, per_cent=per_cent(scenario))
-        yield "gap", f"{most}: {sure} the answer's loss exceeds that of the best candidate by no more"
+        yield "gap", f"{most}: {sure} the answer's loss exceeds that of its rival by no more"
     if truth.get("note"):
         yield "true losses", f"are {truth['note']}"
     yield "seconds", f"{result['seconds'].get('total', 0.0):g}"

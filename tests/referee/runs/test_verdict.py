@@ -234,7 +234,7 @@ def test_a_loss_where_some_are_silent_is_about_all_who_were_asked_and_counts_the
     for scenario, silent, title, tone, detail, text in (
         (HALTED, SILENT, vague, "open", could, f"errs on 0% to 89%{asked}, with 95%"),
         (AGNOSTIC, SILENT, vague, "open", "were answers left out because of what they say, it is 0% to 89%", ""),
-        (AGNOSTIC, {**SILENT, "gap": 0.8}, vague, "open", "and exceed the best candidate's by 80 points; were", ""),
+        (AGNOSTIC, {**SILENT, "gap": 0.8}, vague, "open", "and exceed its rival's by 80 points; were", ""),
         (HALTED, few, f"The model errs on less than 16%{asked}", "good", "the loss is 2% to 16% with 90%", "with 90%"),
         (HALTED, some, f"The model is not shown to be below 16%: {between}", "open", "", "with 90% confidence"),
         (AGNOSTIC, {**some, "matters": False}, between.replace("it", "The model", 1), "good", "", "with 90%"),
