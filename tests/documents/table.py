@@ -373,8 +373,8 @@ SLOW: tuple[Job, ...] = (
     finished("referee run statistical-query --seed 1", "in truth correct"),
     finished("referee run parity", "loss on T, true 0%"),
     finished("referee run ball-lasso", thorough=True),
-    finished("referee run convex-hinge --seed 2", "done", thorough=True),
-    finished("referee run convex-squared --seed 2", "done", thorough=True),
+    finished("referee run convex-hinge --seed 2", thorough=True),
+    finished("referee run convex-squared --seed 2", thorough=True),
     *(
         job(f"referee run {words}", status=status, varies=r"[\d.]+ [GMT]iB are available")
         for words, status in (
