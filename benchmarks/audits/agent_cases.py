@@ -20,6 +20,7 @@ from common.core.errors import BadInput
 from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
 from common.local.hypotheses.hypothesis import Linear
+from common.local.losses import Costs
 from common.local.mechanisms import frequency
 from common.local.mechanisms import mechanism as mechanisms
 from common.local.mechanisms.frequency import FrequencyOracle
@@ -185,6 +186,14 @@ def residual_case() -> Case:
     return case("a residual", ((-0.5, -0.5, 1), (0.5, 0.5, -1)), hosted(query), 0.9, twins=twins)
 
 
+def cost_case() -> Case:
+    """One person whom the model misses, or is right about: the values are 1 and 0, whatever a false alarm costs."""
+    query = LossQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0), costs=Costs(miss=24.0, false_alarm=1.0))
+    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
+    return case("a cost", ((-0.5, -0.5, 1), (-0.5, -0.5, -1)), hosted(query), 0.9, twins=twins)
+
+
 def cases() -> list[Case]:
     """Return every case of the agents' side."""
     loss = LossQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0))
@@ -210,5 +219,6 @@ def cases() -> list[Case]:
         case("the greatest slot", EXTREME, hosted(steep, slots=(1 << 32) - 1), 0.0),
         case("one agent alone", ORDINARY, single(loss, warner), 0.6, runs=5000),
         residual_case(),
+        cost_case(),
         *item_cases(),
     ]
