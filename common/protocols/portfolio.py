@@ -24,7 +24,7 @@ class Portfolio(Value):
         labels: Share of those agents who tell their label alone.
         survey: Share of the agents, of those who would teach, who tell afterwards in which bin the taught score has
             them, with their label: a calibration curve, the AUC and rates at the costs' threshold come of it. Fewer
-            than 5,000 agents are not surveyed.
+            than 20,000 agents are not surveyed: what they tell would be next to nothing.
     """
 
     margins: float = Field(default=0.1, gt=0, lt=1)
@@ -68,6 +68,7 @@ SOURCE = "docs/portfolio.md"
 TEACHINGS = 2  # rounds in which agents teach
 FIRST = 0.6  # of those who teach in a round, so many are asked for the residual itself, the others for its slope
 FEW = 5_000  # fewer agents teach the intercept alone
+SURVEYED = 20_000  # of fewer agents a tenth tells hardly anything of an AUC
 MANY = 300_000  # so many teach further directions, too
 _A_DIRECTION = 12_000  # k directions cost noise that grows with k^2/N: k^2 = N/12,000
 _LABELS = 8  # where nobody teaches, one of so many agents tells a label instead of judging
@@ -97,7 +98,7 @@ class Roles:
     def of(cls, count: int, settings: Portfolio) -> Self:
         if settings.teach == 0.0:
             return cls(count // _LABELS, 0, count - count // _LABELS, False)
-        surveyed = math.floor(settings.survey * count) if count >= FEW else 0
+        surveyed = math.floor(settings.survey * count) if count >= SURVEYED else 0
         teaching = math.floor(settings.teach * count) - surveyed
         teachers = (teaching - math.floor(settings.labels * teaching)) // TEACHINGS
         directions = min(MAX_DIRECTIONS, math.isqrt(count // _A_DIRECTION)) if count >= MANY else 0

@@ -121,7 +121,7 @@ def test_a_survey_tells_how_good_the_odds_are():
         assert found.auc.high - found.auc.low < 0.3
         for e, label in ((found.recall, True), (found.false_alarms, False)):
             assert e.low <= (chance > found.threshold)[positive == label].mean() <= e.high
-    assert run("agents.count=4000").quality is None  # fewer than 5,000 are not surveyed
+    assert run("agents.count=4000").quality is None  # fewer than 20,000 are not surveyed
 
 
 RARE = ("target.distribution.inside=0.96", "agents.costs={miss: 24, false_alarm: 1}", "agents.count=60000")
