@@ -49,7 +49,7 @@ def selection_epsilon(mu: float, iterations: int) -> float:
 
 
 def private_shares(
-    source: Floats, target: Floats, settings: MatchingSettings, mu: float | None, random: RandomSource
+    source: Floats, target: Floats, settings: PointMatching, mu: float | None, random: RandomSource
 ) -> Floats:
     """Weigh source rows by Frank and Wolfe, each vertex chosen by the exponential mechanism: mu-GDP for the target.
 
@@ -104,11 +104,11 @@ def _choose(levels: Floats, most: int, epsilon: float, random: RandomSource) -> 
     return int(np.flatnonzero(levels == level)[rank])
 
 
-class MatchingSettings(MatchingFields):
+class PointMatching(MatchingFields):
     """Settings of the methods themselves: ``norm`` is that of rows with their constant."""
 
 
-def matched(domains: Domains, settings: MatchingSettings, mu: float | None, random: RandomSource) -> Floats:
+def matched(domains: Domains, settings: PointMatching, mu: float | None, random: RandomSource) -> Floats:
     """Return w, shape (d,), in the ball: mu-GDP for the target by ``private-dm``, else not private at all."""
     domains = domains.bounded(settings.norm)
     source, target = domains.source, domains.target
@@ -126,7 +126,7 @@ def matched(domains: Domains, settings: MatchingSettings, mu: float | None, rand
     return least_squares(source, shares, settings.radius)
 
 
-def _best_effort(domains: Domains, settings: MatchingSettings) -> Floats:
+def _best_effort(domains: Domains, settings: PointMatching) -> Floats:
     apart, sizes = discrepancy(domains, settings.radius, settings.norm).value, domains.sizes
     sides = domains.source, domains.target
     both = DomainSide(
@@ -171,4 +171,4 @@ class Matching(PublicSettings, ResponseOrLabel):
         return super().room(sizes) + matrix + 32 * LEVELS
 
     def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
-        return self.released(access, public, MatchingSettings, MatchedSource)
+        return self.released(access, public, PointMatching, MatchedSource)

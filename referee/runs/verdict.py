@@ -122,7 +122,7 @@ def verdict(scenario: Scenario, result: Mapping[str, Any], labels: tuple[str, st
     Where people who were asked did not answer, a loss is about all who were asked, and those who did not answer count
     against it (:class:`referee.protocols.base.Silent`, ``left_out``); a comparison is about those who answered.
     """
-    silent, names = silent_in_words(result), Names(scenario, labels)
+    silent, names = silent_in_words(result), LabelNames(scenario, labels)
     detail = str(result["reason"]) + (f"; {silent}" if silent else "")
     if result.get("comparison") and result["answer"] is not None:
         return _compared(names, result, detail, bool(silent))
@@ -138,7 +138,7 @@ def verdict(scenario: Scenario, result: Mapping[str, Any], labels: tuple[str, st
     return replace(found, tone="open", title=title)
 
 
-def _verdict(names: Names, result: Mapping[str, Any], detail: str, people: str = "") -> Verdict:
+def _verdict(names: LabelNames, result: Mapping[str, Any], detail: str, people: str = "") -> Verdict:
     if result["answer"] is None:
         status = str(result["status"])
         return Verdict(f"No answer: the run {'was ' * (status in ('refused', 'cancelled'))}{status}", detail, "bad")
@@ -150,7 +150,7 @@ def _verdict(names: Names, result: Mapping[str, Any], detail: str, people: str =
     return _tested(names, result, detail, people)
 
 
-def _tested(names: Names, result: Mapping[str, Any], detail: str, people: str) -> Verdict:
+def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: str) -> Verdict:
     """Return the verdict where agents told the loss of one model, and of nothing else."""
     scenario = names.scenario
     found, level, in_per_cent = result["estimate"], level_of(scenario), per_cent(scenario)
@@ -213,7 +213,7 @@ def _of_constants(answer: Mapping[str, Any], found: Mapping[str, float], in_per_
 
 
 @dataclass(frozen=True)
-class Names:
+class LabelNames:
     """What the candidates of a run are called, with the labels of the scenario's own classes."""
 
     scenario: Scenario
@@ -237,7 +237,7 @@ def _low(subject: str) -> str:
     return subject[:1].lower() + subject[1:]
 
 
-def _compared(names: Names, result: Mapping[str, Any], detail: str, some_silent: bool) -> Verdict:
+def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_silent: bool) -> Verdict:
     """Return the verdict where agents judged two finalists: a model, and what one side has alone, its rival."""
     found, finalists = result["comparison"], {str(of["name"]): of for of in result["candidates"]}
     (name,) = finalists.keys() - {found["with"]}
@@ -278,7 +278,7 @@ def _answer(found: Mapping[str, Any]) -> Answer:
     return "probably" if found["probably"]["high"] < 0.0 else "cannot be told"
 
 
-def _by_how_much(names: Names, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int) -> str:
+def _by_how_much(names: LabelNames, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int) -> str:
     in_per_cent, difference = per_cent(names.scenario), found["difference"]
     each = "" if names.scenario.agents.costs is None else " a hundred people"
 

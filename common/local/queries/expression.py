@@ -16,7 +16,7 @@ from common.local.records import Records
 Factor = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 
-class Term(Value):
+class Product(Value):
     """``weight`` times the product of some features, and of the label (-1 or +1) where ``label`` says so.
 
     A feature that is named twice is squared.
@@ -49,7 +49,7 @@ class ExpressionQuery(AlikeQuery):
 
     kind: Literal["expression"] = "expression"
     offset: Factor = 0.0
-    terms: tuple[Term, ...] = Field(min_length=1, max_length=64)
+    terms: tuple[Product, ...] = Field(min_length=1, max_length=64)
     examples: ClassVar = (
         {"terms": [{"features": [0, 2]}]},
         {"offset": 0.5, "terms": [{"weight": -0.5, "features": [1, 1], "label": True}]},
