@@ -18,7 +18,7 @@ from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_nois
 from curator.learners import adaptation, matching, networks, noisy_descent
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
 from curator.learners.domains import Domains, DomainSide, private_discrepancy, sensitivity
-from curator.learners.matching import MatchingSettings, private_shares, selection_epsilon
+from curator.learners.matching import PointMatching, private_shares, selection_epsilon
 from curator.learners.networks import NetworkSettings
 from curator.learners.noisy_descent import Found, Rows, descend
 from deploy.auditing import Case, Safeguard, without
@@ -225,7 +225,7 @@ def few_labels_case() -> Case:
 
 def matching_case() -> Case:
     """The one person of the target has either of two features; which of two source rows is taken tells the answer."""
-    settings = MatchingSettings(norm=1.0, radius=1.0, iterations=1, smoothing=1.0, kept=0)
+    settings = PointMatching(norm=1.0, radius=1.0, iterations=1, smoothing=1.0, kept=0)
     source = DomainSide(np.eye(2), np.array([1.0, -1.0]))
     inputs = [Domains(source, DomainSide(row[None], np.zeros(1))) for row in np.eye(2)]
 
