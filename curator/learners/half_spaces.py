@@ -94,7 +94,7 @@ class Discriminant(DiscriminantSettings, Learner):
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         size = sizes.dimension
-        return 2 * size + 2 * (size + 1) + size * (size + 1)
+        return 2 * size + 2 * (size + 1) + size * (size + 1) // 2
 
     def room(self, sizes: CallSizes) -> int:
         size = sizes.dimension + 1
@@ -209,8 +209,8 @@ def discriminant(
     plus = float(np.clip((positive + people - negative) / 2.0, least, people - least))
     sizes = np.array([people - plus, plus])
     means = moments.first / sizes[:, None]
-    scatter = moments.second.sum(axis=0) - np.einsum("c,ci,cj->ij", sizes, means, means)
-    noise = 2.0 * (square / math.sqrt(2.0)) * math.sqrt(2.0 * means.shape[1]) / people
+    scatter = moments.second - np.einsum("c,ci,cj->ij", sizes, means, means)
+    noise = 2.0 * (square / math.sqrt(2.0)) * math.sqrt(means.shape[1]) / people
     values, vectors = np.linalg.eigh(scatter / people)
     apart = vectors.T @ (means[1] - means[0])
     values = np.maximum(values, 0.0)

@@ -149,9 +149,9 @@ _ROWS = 1 << 13  # rows of one product: 2^13 products of 30 bits add up exactly 
 
 
 class Moments(NamedTuple):
-    """Noisy numbers of people and sums over them, of features and of their products, in units of the norm.
+    """Noisy numbers of people and sums of features by class, and sums of products over everybody, in units of the norm.
 
-    Of each class, those labelled -1 first: shapes (2,), (2, d) and (2, d, d).
+    Of C classes and d features: shapes (C,), (C, d) and (d, d).
     """
 
     counts: Floats
@@ -162,16 +162,20 @@ class Moments(NamedTuple):
 @central
 @dataclass(frozen=True)
 class ClassMoments(CentralMechanism[Records, Moments]):
-    """The sums of 1, x and x x^T over the people of each class: mu-GDP, replace one; x in units of the norm r.
+    """The sums of 1 and x over the people of each class, of x x^T over all: mu-GDP, replace one; x in units of norm r.
 
-    A record adds v = (c, a x, b x x^T) to the block of its class and nothing to the other's, a^2 = 1/2 and b^2 = c^2 =
-    1/4. **Theorem.** Replacing one moves the sums by sqrt(2) at most, :attr:`sensitivity`, in either case.
+    A record adds (c, a x) to the block of its class, nothing to the others', and b x x^T for all, a^2 = 1/2 and b^2 =
+    c^2 = 1/4. **Theorem.** Replacing one moves the sums by sqrt(2) at most, :attr:`sensitivity`, however many classes
+    there are and whether it changes its class or not.
 
     *Proof.* With p = |x|^2, q = |x'|^2 and t = <x, x'>, in one class |v - v'|^2 = a^2 (p + q - 2t) + b^2 (p^2 + q^2 -
     2t^2). Features are clipped to r and put on a public grid below it still, so p, q <= 1 and |t| <= 1. It grows with p
     and q, so it is 2 a^2 (1 - t) + 2 b^2 (1 - t^2) at most, whose slope in t, -2 a^2 - 4 b^2 t, is not positive where
-    a^2 >= 2 b^2: the maximum is at t = -1, 4 a^2 = 2. The class changes: |v|^2 + |v'|^2 <= 2 (a^2 + b^2 + c^2) = 2.
-    QED. Opposite records attain it, and any two of length r in different classes.
+    a^2 >= 2 b^2: the maximum is at t = -1, 4 a^2 = 2. The class changes: 2 c^2 + a^2 (p + q) + b^2 (p^2 + q^2 - 2t^2)
+    <= 2 (a^2 + b^2 + c^2) = 2. QED. Opposite records attain it, and two of length r in different classes, at right
+    angles.
+
+    A record's class is its label, a number from 0 to ``classes`` - 1; labels -1 and +1 are 0 and 1.
 
     Noise of standard deviation sqrt(2)/mu on each coordinate of v is mu-GDP (Dong, Roth and Su 2022, Theorem 2.7); a
     product off the diagonal stands twice in v, is released once, and so has the noise of the diagonal divided by
@@ -182,6 +186,7 @@ class ClassMoments(CentralMechanism[Records, Moments]):
     norm: float
     width: int
     mu: float
+    classes: int = 2
 
     @property
     def price(self) -> Gaussian:
@@ -198,36 +203,30 @@ class ClassMoments(CentralMechanism[Records, Moments]):
         return counts, plain, square
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Moments:
-        size = self.width
-        counts = np.zeros(2, dtype=np.int64)
-        first = np.zeros((2, size), dtype=np.int64)
-        second = np.zeros((2, size, size), dtype=np.int64)
+        counts = np.zeros(self.classes, dtype=np.int64)
+        first = np.zeros((self.classes, self.width), dtype=np.int64)
+        second = np.zeros((self.width, self.width), dtype=np.int64)
         for records in values:
             for begin in range(0, len(records), _ROWS):
-                positive: AnyArray = np.greater(records.labels[begin : begin + _ROWS], 0)
+                own = np.clip(records.labels[begin : begin + _ROWS], 0, self.classes - 1)
                 rows = clipped(records.features[begin : begin + _ROWS], self.norm, float(GRID))
-                for side in (0, 1):
-                    held = rows[positive == bool(side)]
-                    counts[side] += GRID * len(held)
-                    first[side] += held.sum(axis=0).astype(np.int64)
-                    second[side] += (held.T @ held).astype(np.int64)
+                second += (rows.T @ rows).astype(np.int64)
+                for number in range(self.classes):
+                    held = rows[own == number]
+                    counts[number] += GRID * len(held)
+                    first[number] += held.sum(axis=0).astype(np.int64)
         people, plain, square = self.deviations
-        counts += whole_normals(up(people * GRID), 2, source.derive("counts"))
+        counts += whole_normals(up(people * GRID), self.classes, source.derive("counts"))
         first += whole_normals(up(plain * GRID), first.size, source.derive("first")).reshape(first.shape)
         second += self._symmetric(square * GRID**2, source)
         return Moments(counts / GRID, first / GRID, second / GRID**2)
 
     def _symmetric(self, deviation: float, source: RandomSource) -> Indices:
-        """Return noise on both classes' products, each pair of features once, shape (2, d, d)."""
-        size = self.width
-        above = np.triu_indices(size, 1)
-        noise = np.zeros((2, size, size), dtype=np.int64)
-        on = whole_normals(up(deviation), 2 * size, source.derive("squares")).reshape(2, size)
-        off = whole_normals(up(deviation / math.sqrt(2.0), 8.0), 2 * len(above[0]), source.derive("products"))
-        for side, pairs in enumerate(off.reshape(2, -1)):
-            noise[side][above] = pairs
-            noise[side] += noise[side].T + np.diag(on[side])
-        return noise
+        """Return noise on the products, each pair of features once, shape (d, d)."""
+        above = np.triu_indices(self.width, 1)
+        noise = np.zeros((self.width, self.width), dtype=np.int64)
+        noise[above] = whole_normals(up(deviation / math.sqrt(2.0), 8.0), len(above[0]), source.derive("products"))
+        return np.asarray(noise + noise.T + np.diag(whole_normals(up(deviation), self.width, source.derive("squares"))))
 
 
 @central
