@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tandem.estimators import DomainAdapter, DomainAdapterRegressor, Guarantee, TransferClassifier
+    from tandem.estimators import (
+        DomainAdapter,
+        DomainAdapterRegressor,
+        Guarantee,
+        TransferClassifier,
+        TransferRegressor,
+    )
     from tandem.models import (
         DataNote,
         Model,
@@ -31,12 +37,23 @@ if TYPE_CHECKING:
     from tandem.stream import LabelStream, StreamedLabel, consumer_key
 
 __all__ = ["Audit", "DataNote", "DomainAdapter", "DomainAdapterRegressor", "Guarantee", "LabelStream", "Model", "Run"]
-__all__ += ["StreamedLabel", "TransferClassifier", "as_sklearn", "audit", "consumer_key", "describe", "export"]
+__all__ += [
+    "StreamedLabel",
+    "TransferClassifier",
+    "TransferRegressor",
+    "as_sklearn",
+    "audit",
+    "consumer_key",
+    "describe",
+    "export",
+]
 __all__ += ["load_model", "plan", "predict", "predict_proba", "record_of", "run"]
 
 _RUNS = frozenset({"Audit", "Run", "audit", "plan", "run"})
 _STREAM = frozenset({"LabelStream", "StreamedLabel", "consumer_key"})
-_ESTIMATORS = frozenset({"DomainAdapter", "DomainAdapterRegressor", "Guarantee", "TransferClassifier"})
+_ESTIMATORS = frozenset(
+    {"DomainAdapter", "DomainAdapterRegressor", "Guarantee", "TransferClassifier", "TransferRegressor"}
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
-from common.local.hypotheses.hypothesis import Linear
+from common.local.hypotheses.hypothesis import Linear, Regressor
 from common.local.losses import Costs
 from common.local.mechanisms import frequency
 from common.local.mechanisms import mechanism as mechanisms
@@ -28,6 +28,7 @@ from common.local.mechanisms.mechanism import LocalRandomizer, Warner, parse_mec
 from common.local.packing import unpack_answers
 from common.local.queries.features import GradientQuery, ItemQuery, ResidualQuery
 from common.local.queries.query import LossQuery, Query
+from common.local.queries.residuals import ResponseResidualQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
@@ -194,6 +195,14 @@ def cost_case() -> Case:
     return case("a cost", ((-0.5, -0.5, 1), (-0.5, -0.5, -1)), hosted(query), 0.9, twins=twins)
 
 
+def response_residual_case() -> Case:
+    """One person whose response is as far from the prediction as can be, above or below: the values are 1 and 0."""
+    query = ResponseResidualQuery(hypothesis=Regressor(weights=(0.0,), intercept=0.5, response=1), reach=0.25)
+    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
+    return case("a response's residual", ((0.5, 1.0, 1), (0.5, 0.0, 1)), hosted(query), 0.9, twins=twins)
+
+
 def cases() -> list[Case]:
     """Return every case of the agents' side."""
     loss = LossQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0))
@@ -220,5 +229,6 @@ def cases() -> list[Case]:
         case("one agent alone", ORDINARY, single(loss, warner), 0.6, runs=5000),
         residual_case(),
         cost_case(),
+        response_residual_case(),
         *item_cases(),
     ]

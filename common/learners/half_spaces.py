@@ -280,7 +280,7 @@ class OpenPreconditioned(OpenSettings):
         def fits(mu: float) -> bool:
             return calls.affordable(self.settled(kind, mu=mu), epsilon, delta, beside=task.beside)
 
-        found = largest(fits, epsilon, 1e-5, _MOST)
+        found = largest(fits, min(epsilon, _MOST), 1e-5, _MOST)
         if found == 0.0 or not math.isfinite(found):
             raise BadScenario("no release fits the curator's budget: raise epsilon or delta, or lower rounds")
         return self.settled(kind, mu=found)

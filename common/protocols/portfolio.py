@@ -62,6 +62,20 @@ DEMANDS.register("portfolio")(
         answers="bit",
     )
 )
+DEMANDS.register("portfolio-regression")(
+    Demands(
+        sequence(
+            agents("response-residual"), curator("learn"), many(agents("response-residual")), many(agents("loss"))
+        ),
+        reweighs=False,
+        portfolio=True,
+        counts=False,
+        claims=False,
+        transfers=True,
+        answers="bit",
+        bounded=True,
+    )
+)
 
 
 SOURCE = "docs/portfolio.md"

@@ -268,7 +268,8 @@ class Scenario(Value):
     @property
     def margins_epsilon(self) -> float:
         """What a portfolio's count of the curator's people costs; 0 where the protocol makes none."""
-        if not demands_of(self.protocol).portfolio:
+        demands = demands_of(self.protocol)
+        if not (demands.portfolio and demands.counts):
             return 0.0
         settings = self.portfolio or Portfolio()
         if settings.counts(1) == 0:

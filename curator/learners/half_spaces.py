@@ -189,8 +189,8 @@ def directions(moments: Moments, people: int, square: float, ridge: float) -> tu
     Units are those of the moments. Variances count as the ridge more, which is what noise makes of them at least.
     """
     mean = moments.first.sum(axis=0) / people
-    values, vectors = np.linalg.eigh(moments.second.sum(axis=0) / people - np.outer(mean, mean))
-    noise = 2.0 * (square / math.sqrt(2.0)) * math.sqrt(2.0 * len(mean)) / people
+    values, vectors = np.linalg.eigh(moments.second / people - np.outer(mean, mean))
+    noise = 2.0 * (square / math.sqrt(2.0)) * math.sqrt(len(mean)) / people
     first = np.argsort(-values, kind="stable")[:MAX_DIRECTIONS]
     rows = vectors.T[first] / np.sqrt(np.maximum(values[first], 0.0) + ridge * noise)[:, None]
     return rows, rows @ mean

@@ -7,6 +7,7 @@ how far they vary, so that most of the noise would be for room in which nobody i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from common.learners.half_spaces import PreconditionedSettings
 from common.local.hypotheses.hypothesis import GREATEST, Linear
 from common.local.records import Records
 from curator.learners.base import CallSizes
-from curator.mechanisms.access import Access
+from curator.mechanisms.access import Access, as_it_is
 from curator.mechanisms.sums import CoordinateMoments
 from curator.sample.shard import BLOCK
 
@@ -34,13 +35,14 @@ class Preconditioner:
 
     z is a function of one record, so neighbouring samples stay neighbours. What is learned is a half-space of the
     clipped z, which are shorter: by the factor ``shrink`` in the mean. The half-space of x that is released has no clip
-    and so many times their weights.
+    and so many times their weights. ``variances`` are those of x, shrunk to their average; None without a look.
     """
 
     mean: Floats
     scale: Floats
     radius: float
     shrink: float
+    variances: Floats | None = None
 
     def of(self, records: Records) -> Records:
         """Return the records with z in the place of x, not clipped."""
@@ -63,20 +65,27 @@ def room(sizes: CallSizes) -> int:
     return 4 * sizes.dimension * min(sizes.people, BLOCK)
 
 
-def precondition(access: Access, settings: PreconditionedSettings) -> Preconditioner:
+def precondition(
+    access: Access,
+    settings: PreconditionedSettings,
+    of: Callable[[Records], Records] = as_it_is,
+    width: int | None = None,
+) -> Preconditioner:
     """Return where records lie, by one release of ``settings.shares[0]`` of mu; x itself where that is 0.
+
+    ``of`` is what is made of records beforehand, one by one, and ``width`` how many features they then have.
 
     m is the mean of the records, within the public norm or box; v the variances, where noise has deviation e, shrunk to
     their average by avg^2/(avg^2 + e^2). The scale is s = sqrt(v)/(v + .1 avg + e): about 1/sqrt(v), but never above
     1.6/sqrt(avg). With 1/sqrt(v) noise would decide about T where what hardly varies in S says nothing.
     R is ``_SHORT`` times the root of the mean of |s (x - m)|^2, as the noisy variances have it.
     """
-    (first, _), size = settings.shares, access.dimension
+    (first, _), size = settings.shares, access.dimension if width is None else width
     if first == 0.0:
         norm = math.sqrt(size) if settings.norm is None else settings.norm
         return Preconditioner(np.zeros(size), np.ones(size), norm, 1.0)
     mechanism = CoordinateMoments(settings.norm, size, first)
-    sums, squares = access.release(mechanism)
+    sums, squares = access.release(mechanism, of)
     middle, unit = (0.5, 1.0) if settings.norm is None else (0.0, settings.norm)
     mean, noise = np.clip(sums / access.people, -1.0, 1.0), mechanism.deviations[1] / access.people
     found = squares / access.people - np.square(mean)
@@ -86,4 +95,4 @@ def precondition(access: Access, settings: PreconditionedSettings) -> Preconditi
     scale = np.sqrt(variances) / (variances + _STILL * average + noise)
     lengths = np.square(scale) @ np.stack([found, _LEAST * variances], axis=1)
     radius = _SHORT * math.sqrt(float(lengths.max()))
-    return Preconditioner(middle + unit * mean, scale / unit, radius, _SHORT)
+    return Preconditioner(middle + unit * mean, scale / unit, radius, _SHORT, unit * unit * variances)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class PortfolioPlan:
     alpha: float
     beta: float
     loss: Loss
+    bound: float
     costs: Costs | None
     mechanism: BitMechanism
     settings: Portfolio
@@ -68,6 +69,7 @@ class PortfolioPlan:
             alpha=scenario.alpha,
             beta=scenario.beta,
             loss=scenario.agents.loss,
+            bound=scenario.agents.bound,
             costs=scenario.agents.costs,
             mechanism=scenario.agents.bit_mechanism,
             settings=settings,
@@ -108,7 +110,7 @@ class PortfolioProtocol(Protocol):
         "level is tested, and both losses may be large"
     )
     pattern = pattern_of("portfolio")
-    small = ("protocol=portfolio", "curator.rounds=1")
+    small: ClassVar[tuple[str, ...]] = ("protocol=portfolio", "curator.rounds=1")
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
         settings = scenario.portfolio or Portfolio()
@@ -119,7 +121,7 @@ class PortfolioProtocol(Protocol):
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = PortfolioPlan.of(scenario)
         reports = yield AskAgents(LossQuery(hypothesis=_MINUS), plan.roles.labels)
-        share = _mean(plan.mechanism, reports)
+        share = mean_answer(plan.mechanism, reports)
         yield Progress(f"{reports.asked:,} agents reported their label: a share of {share[0]:.3f} has +1", {})
         learned = yield from ask(Learn(round=1, directions=plan.roles.directions))
         model = learned.hypothesis
@@ -153,7 +155,7 @@ class PortfolioProtocol(Protocol):
             asked = plan.mechanism, plan.roles.surveyed
             quality = yield from surveyed(calibrated, cuts, plan.cut, asked, public, plan.beta)
             yield Progress(f"{quality.agents:,} agents tell in which bin the score has them, and their label", {})
-        outcome = yield from _judge(plan, taught, rival)
+        outcome = yield from judge(plan, taught, rival)
         return replace(outcome, calibrated=calibrated, quality=quality)
 
 
@@ -166,7 +168,7 @@ _BINS = 8
 _BEYOND = 1e9  # a cut that no score reaches
 
 
-def _mean(mechanism: BitMechanism, answers: Answers) -> tuple[float, float]:
+def mean_answer(mechanism: BitMechanism, answers: Answers) -> tuple[float, float]:
     """Return the mean of the values, in [0, 1], as it is estimated without bias, and the variance of that."""
     total, count = tally(mechanism, answers.values)
     if count == 0:
@@ -225,7 +227,7 @@ def _teach(
         if both:
             asked.append((ResidualQuery(**about, center=center, spread=spread), teachers - first))
         for query, count in asked:
-            mean, variance = _mean(plan.mechanism, (yield AskAgents(query, count)))
+            mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
             reported = Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread)
             belief = belief.given(within, masses, reported)
         yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
@@ -262,7 +264,7 @@ def _turn(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) ->
         asked = [ResidualQuery(**about)]
         asked += [ResidualQuery(**about, direction=row, center=b, spread=_WIDE) for row, b in _pairs(found)]
         for j, query in enumerate(asked):
-            reported, variance = _mean(plan.mechanism, (yield AskAgents(query, each)))
+            reported, variance = mean_answer(plan.mechanism, (yield AskAgents(query, each)))
             units = 2.0 if j == 0 else 2.0 * _WIDE
             slope, noise = units * (reported - 0.5), units * units * variance
             precision[j] += bend * bend / noise
@@ -300,11 +302,12 @@ def _together(along: Floats, rows: Floats) -> Floats:
     return total
 
 
-def _judge(plan: PortfolioPlan, answer: tuple[str, Hypothesis], rival: tuple[str, Hypothesis]) -> Script:
+def judge(plan: PortfolioPlan, answer: tuple[str, Hypothesis], rival: tuple[str, Hypothesis]) -> Script:
     """Have fresh agents judge both finalists; the rival is the answer only if it is shown to be better."""
     half, reported = plan.roles.judges // 2, []
     for (_, hypothesis), count in ((answer, plan.roles.judges - half), (rival, half)):
-        reported.append((yield AskAgents(LossQuery(hypothesis=hypothesis, loss=plan.loss, costs=plan.costs), count)))
+        query = LossQuery(hypothesis=hypothesis, loss=plan.loss, bound=plan.bound, costs=plan.costs)
+        reported.append((yield AskAgents(query, count)))
     return _ended(plan, (answer, rival), reported)
 
 

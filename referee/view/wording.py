@@ -24,6 +24,7 @@ from referee.protocols.base import halts, level_of, shown_by, tested_loss
 from referee.runs import percents
 from referee.runs.verdict import ENDED, LOSSES, Verdict, about_a_loss, per_cent, verdict
 from referee.view.assumptions import contradictions
+from referee.view.units import in_own_units
 
 
 @dataclass(frozen=True)
@@ -325,6 +326,8 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
         yield f"task {number}", f"true loss {loss} after {result['tasks'][number - 1]['iterations']} rounds"
     if quality := quality_of(result):
         yield from rates_in_words(quality)
+    if words := in_own_units(scenario, result):
+        yield "in units of the response", words
     if "gap" in result:
         sure = f"with {certainty(result['estimate']['confidence'])} confidence"
         most = percents.points(result["gap"], up=True, per_cent=per_cent(scenario))

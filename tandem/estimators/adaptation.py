@@ -7,19 +7,16 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import polars
-from sklearn.base import RegressorMixin
 
-from common.core.arrays import Floats
-from common.core.errors import BadFit, BadInput
+from common.core.errors import BadFit
 from common.core.machine import works_after_fork
-from common.data.tables import Number, TableSource
 from common.learners.adaptation import MAX_SCORES
 from tandem.estimators import frames
-from tandem.estimators.base import FitPeople, HybridEstimator
+from tandem.estimators.base import HybridEstimator
 from tandem.estimators.classes import BinaryClassifier
 from tandem.estimators.fitting import PUBLIC, plain
+from tandem.estimators.responses import BoundedRegressor
 
 CHOICE = {"law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.25, "most": 16}, "validation": 0.2}
 """How a grid is searched where nothing else is said: four runs on the average, sixteen carried out."""
@@ -203,7 +200,7 @@ class DomainAdapter(BinaryClassifier, Adapter):
     _usual: ClassVar = {"output": "average"}
 
 
-class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # scikit-learn has no types
+class DomainAdapterRegressor(BoundedRegressor, Adapter):
     """A linear regression for a target domain with few private people, helped by a public sample of a source domain.
 
     ``fit`` runs CnvxAdap (Bassily, Cortes, Mao & Mohri, 2024, Algorithm 1) in the embedded deployment, as
@@ -232,37 +229,6 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     _learner = "cnvx-adap"
     _loss = "squared"
     _usual: ClassVar = {"radius": 1.0, "output": "suffix", "residual_clip": "public"}
-    _numeric = True
-
-    def _released(self) -> None:
-        if self.estimate_ is not None:
-            unit = (self._range[1] - self._range[0]) ** 2
-            scaled = {name: unit * getattr(self.estimate_, name) for name in ("value", "low", "high")}
-            self.estimate_ = self.estimate_.model_copy(update=scaled)
-
-    def predict(self, X: Any) -> Floats:
-        """Return the response predicted for each of n people, shape (n,), within ``response_bounds``."""
-        records = self._encoded(X)
-        low, high = self._range
-        return low + (high - low) * self.hypothesis_.values(records)
-
-    def _people(self, X: Any, y: Any) -> polars.DataFrame:
-        return self._marked(self._given(X, y, reset=True))
-
-    def _marked(self, given: FitPeople) -> polars.DataFrame:
-        """Return people with their responses as the parties read them; the class that a table needs says nothing."""
-        frame, target = given
-        taken = {frames.LABEL, frames.RESPONSE} & set(frame.columns)
-        if taken:
-            raise BadFit(f"a column is called {taken.pop()!r}, which is needed for the responses: rename it")
-        try:
-            responses = frames.numbers(target, "y", "y")
-        except BadInput:
-            raise BadFit("y must hold numbers only: leave out people without one") from None
-        if not np.isfinite(responses).all():
-            raise BadFit("y must hold finite numbers only: leave out people without one")
-        response = polars.Series(frames.RESPONSE, responses, polars.Float64)
-        return frame.with_columns(response, polars.lit("positive").alias(frames.LABEL))
 
     def _settle(self, others: polars.DataFrame) -> None:
         bounds = self._value("response_bounds")
@@ -273,10 +239,6 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
 
     def _response_cost(self, others: polars.DataFrame) -> float:
         return frames.response_cost(others[frames.RESPONSE].to_numpy(), *self._range)
-
-    def _described(self, file: str) -> TableSource:
-        low, high = self._range
-        return frames.described(self._schema, file, Number(column=frames.RESPONSE, low=low, high=high))
 
     def _columns(self) -> dict[str, int]:
         return {**super()._columns(), "response": self._schema.dimension}

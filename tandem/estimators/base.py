@@ -417,5 +417,6 @@ EXPECTED_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
     },
     "DomainAdapter": {},
     "DomainAdapterRegressor": {},
+    "TransferRegressor": {},
 }
 """For each estimator the checks that fail, each with its reason: for ``expected_failed_checks`` of scikit-learn."""

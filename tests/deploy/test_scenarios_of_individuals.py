@@ -94,6 +94,7 @@ SMALL: dict[str, tuple[str, ...]] = {
         *sides(c=2, b=1, secret="[1]", threshold=1),
     ),
     "portfolio": ("curator.n=1200", *FEW),
+    "portfolio-regression": ("curator.n=1200", *FEW),
     "reverse-adaptation": FEW,
     "select-then-estimate": small_of("select-then-estimate", LOUD, "alpha=0.4", "beta=0.45"),
     "sparse": FEW,
@@ -118,6 +119,7 @@ NOISY = {
     "flights",
     "local-gradient",
     "portfolio",
+    "portfolio-regression",
     "statistical-query",
     "transfer-classes",
 }

@@ -281,13 +281,22 @@ class Regressor(Hypothesis):
 
     Its loss is the ``squared`` one (:mod:`common.local.losses`). As a classifier it says on which side of 1/2 the
     response is, and is held against that. The response is none of the first d features, which are looked at.
+
+    Attributes:
+        center, spread: Mean and deviation of its predictions for the people that it was learned from, where these are
+            known; no prediction depends on them.
     """
 
     kind: Literal["regressor"] = "regressor"
     weights: tuple[Weight, ...] = Field(min_length=1, max_length=MAX_WEIGHTS)
     intercept: Weight
     response: int = Field(ge=1, lt=1 << 17)
-    examples: ClassVar = ({"weights": [0.5, -1.0, 2.0], "intercept": 0.25, "response": 4},)
+    center: float | None = Field(default=None, ge=0, le=1, exclude_if=lambda center: center is None)
+    spread: float | None = Field(default=None, gt=0, le=1, exclude_if=lambda spread: spread is None)
+    examples: ClassVar = (
+        {"weights": [0.5, -1.0, 2.0], "intercept": 0.25, "response": 4},
+        {"weights": [0.5, 0.1], "intercept": 0.25, "response": 2, "center": 0.5, "spread": 0.125},
+    )
 
     @model_validator(mode="after")
     def _blind(self) -> Self:
@@ -324,3 +333,8 @@ class Regressor(Hypothesis):
 
     def labels(self, records: Records) -> Labels:
         return column_labels(records, self.response)
+
+    def recalibrated(self, slope: float, intercept: float) -> Regressor:
+        """Return the regression of which a prediction v becomes ``slope * v + intercept``, before it is clipped."""
+        wire = {"weights": tuple(slope * weight for weight in self.weights), "response": self.response}
+        return Regressor.parse({**wire, "intercept": slope * self.intercept + intercept})

@@ -30,6 +30,7 @@ from tandem.estimators import (
     PrivateClippingWarning,
     PublicClippingWarning,
     TransferClassifier,
+    TransferRegressor,
     fitting,
 )
 from tandem.estimators.fitting import MOST, FewForTeachersWarning, learner_settings, suffice, warn_of_clipping
@@ -306,6 +307,7 @@ ESTIMATORS = [
     # Nearly all are the curator's: it wants more than ten. The noise is enough for any of the checks' data, so that no
     # check waits for a plan of it.
     made(TransferClassifier, **GENEROUS, population_fraction=0.06, kappa=1.0, rounds=1, learner=QUICK | {"noise": 8.0}),
+    made(TransferRegressor, **GENEROUS, population_fraction=0.1, response_bounds=(-4.0, 4.0)),
     made(Adapting, **GENEROUS, **ADAPTED),
     made(AdaptingRegressor, **GENEROUS, **ADAPTED, response_bounds=(-4.0, 4.0), norm=0.8, radius=2.0),
 ]

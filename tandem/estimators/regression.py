@@ -1,0 +1,167 @@
+"""A regression learned on people who trust the curator, taught and judged by everybody's devices."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from common.core.errors import BadFit
+from common.core.machine import works_after_fork
+from common.local.hypotheses.hypothesis import parse_hypothesis
+from common.scenario.fitting import Advice, accuracy, steps
+from common.statistics.intervals import Estimate
+from referee.protocols.base import JudgedCandidate
+from tandem.estimators import fitting, frames
+from tandem.estimators.base import Sides
+from tandem.estimators.responses import BoundedRegressor
+
+PORTFOLIO = "portfolio-regression"
+
+
+class TransferRegressor(BoundedRegressor):
+    """A linear regression that fits a population, learned from a biased private sample.
+
+    ``fit`` runs a protocol in the embedded deployment. The people of X are the curator's: a private learner sees them.
+    The people of ``population`` are local agents: each answers at most one question by randomized response. Some tell
+    their response, others how far it is from what the model predicts, which corrects its offset and slope for them;
+    others judge the model and the best that one side has alone, the model as it was or a constant, by their squared
+    error (``docs/portfolio.md``). Where they are too few to judge, they tell what the model is worth.
+
+    Args:
+        epsilon, delta, agent_epsilon, bounds, schema, random_state, lifetime: As of
+            :class:`~tandem.estimators.transfer.TransferClassifier`.
+        response_bounds: *Public* bounds (low, high) of what is predicted; responses beyond are clipped to them. Never
+            taken from the data.
+        learner: ``"least-squares"``, or a mapping with ``name`` and settings of a learner of the squared loss
+            (``docs/learners.md``).
+        options: What is rarely given, by name:
+
+            * ``farthest`` (.25): Public, in (0, 1]: errors of this share of the response's bounds and more count alike
+              for agents, who then answer with less noise. ``estimate_`` is about errors that are cut there.
+            * ``alpha``, ``beta``: As of :class:`~tandem.estimators.transfer.TransferClassifier`, in shares of the
+              square of ``farthest``.
+            * ``population_fraction``, ``id_column``: As there.
+
+    Attributes:
+        hypothesis_: The released model, as data (:class:`common.local.hypotheses.hypothesis.Regressor`).
+        estimate_: Its mean squared error on the population with an interval at confidence 1 - beta, in the square of
+            the response's units, of responses clipped to ``response_bounds`` and errors cut at ``farthest``.
+        candidates_: What was judged: name, hypothesis, estimate and number of judges of each; empty where nothing was.
+        gap_: By how much that error may exceed that of the best that either side has alone, in the same units, with
+            probability 1 - beta; None where nothing was judged.
+        advice_, guarantee_, result_, n_features_in_, feature_names_in_: As of
+            :class:`~tandem.estimators.transfer.TransferClassifier`, whose errors and warnings ``fit`` has.
+
+    Examples:
+        >>> import numpy as np
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(-1, 1, (6000, 2))
+        >>> y = 0.5 * X[:, 0] - 0.2 * X[:, 1]
+        >>> model = TransferRegressor(epsilon=1.0, random_state=0).fit(X, y)
+        >>> bool(model.score(X, y) > 0.8)
+        True
+    """
+
+    _known_options: ClassVar = {
+        **dict.fromkeys(("alpha", "id_column")),
+        "beta": 0.05,
+        "farthest": 0.25,
+        "population_fraction": 0.5,
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        agent_epsilon: float = 1.0,
+        response_bounds: Any = (-1.0, 1.0),
+        learner: str | Mapping[str, Any] = "least-squares",
+        bounds: Any = (-1.0, 1.0),
+        schema: Any = None,
+        random_state: Any = None,
+        lifetime: tuple[float, float] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.agent_epsilon = agent_epsilon
+        self.response_bounds = response_bounds
+        self.learner = learner
+        self.bounds = bounds
+        self.schema = schema
+        self.random_state = random_state
+        self.lifetime = lifetime
+        self.options = options
+
+    @works_after_fork
+    def fit(self, X: Any, y: Any = None, *, population: Any = None) -> Self:
+        """Learn from the curator's people, taught and judged by the population's; return self.
+
+        Args:
+            X: The curator's people, in any form that :meth:`TransferClassifier.fit
+                <tandem.estimators.transfer.TransferClassifier.fit>` takes.
+            y: Their responses, shape (n,); or the name of the column of X that has them.
+            population: The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column.
+                None: see ``population_fraction``.
+        """
+        seed = self._seed()
+        self._range = frames.bounded(self.response_bounds, "response_bounds")
+        farthest = self._number("farthest")
+        if not 2.0**-10 <= farthest <= 1.0:
+            raise BadFit(f"farthest must be in [{2.0**-10:g}, 1], a share of the response's bounds, found {farthest:g}")
+        people = self._people(X, y)
+        asked = None if population is None else self._others(population, y, "population")
+        sides = self._sides(people, asked, seed, X, y, population)
+        tree, found = self._settled_tree(sides, farthest * farthest)
+        for words in found.warnings:
+            warnings.warn(words, fitting.CannotHelpWarning, stacklevel=3)
+        self._carry_out(tree, sides, seed)
+        self.advice_ = found
+        return self
+
+    def _settled_tree(self, sides: Sides, bound: float) -> tuple[dict[str, Any], Advice]:
+        given = {"name": self.learner} if isinstance(self.learner, str) else fitting.plain(dict(self.learner))
+        width = self._schema.dimension + 1
+        if given.get("name") == "least-squares":
+            given = {"norm": math.sqrt(len(self._schema.features) + 1.0), "mu": "plan", **given}
+        elif given.get("name") == "sgd":
+            given = {"loss": "squared", "noise": "plan", "clip": 1.0, "diameter": 2.0 * math.sqrt(width), **given}
+            given = {"steps": steps(len(sides.curator)), **given}
+
+        def tree(protocol: str, alpha: float, loss: Mapping[str, Any]) -> dict[str, Any]:
+            found = self._tree(
+                sides,
+                {"rounds": 1, "kappa": 1.0 if given.get("name") == "sgd" else None, "learner": given},
+                name="transfer-regressor",
+                title="A regression learned from a biased private sample, tested on the population",
+                protocol=protocol,
+                alpha=alpha,
+                beta=self._number("beta"),
+            )
+            return {**found, "agents": {**found["agents"], **loss}}
+
+        # What agents tell of a loss in [0, 1] does not depend on which loss it is.
+        advice = fitting.advised(tree("learn-and-test", 0.1, {}))
+        protocol = PORTFOLIO if advice.protocol == "portfolio" else advice.protocol
+        alpha = accuracy(advice) if self._value("alpha") is None else self._number("alpha")
+        return tree(protocol, alpha, {"loss": "squared", "bound": bound}), advice
+
+    def _unit(self) -> float:
+        return super()._unit() * self._number("farthest") ** 2
+
+    def _released(self) -> None:
+        super()._released()
+        self.candidates_ = tuple(
+            JudgedCandidate(
+                of["name"],
+                parse_hypothesis(of["hypothesis"]),
+                self._in_units(Estimate.parse(of["estimate"])),
+                of["asked"],
+            )
+            for of in self.result_.get("candidates", ())
+        )
+        gap = self.result_.get("gap")
+        self.gap_: float | None = None if gap is None else self._unit() * gap
