@@ -149,7 +149,8 @@ def run_baselines(
 
 def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     # A portfolio of one round is still repaired and judged by agents: here the curator learns, and that is all.
-    once = {"protocol": "learn-and-test", "portfolio": None} if demands_of(asked.protocol).portfolio else {}
+    demands = demands_of(asked.protocol)
+    once = {"protocol": "learn-and-test", "portfolio": None} if demands.portfolio or demands.pairs else {}
     alone = resolve(_changed(asked, {"curator": {"rounds": 1}, "handed_over": [], **once}))
     note = "one round on the curator's sample, nothing reweighed"
     if asked.curator.epsilon is not None:

@@ -20,7 +20,7 @@ from common.crypto.identity import Signed
 from common.local.hypotheses.composed import Relabelled, Task
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.hypotheses.rules import Conjunction, Stump
-from common.local.losses import TILT_PARTS, HypothesisLoss, ScoreCells, Tilt, Weighing
+from common.local.losses import TILT_PARTS, HypothesisLoss, PairLoss, ScoreCells, Tilt, Weighing
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import parse_operation
@@ -41,7 +41,7 @@ AUDITED = {
     "access ClippedSteps": ("sgd", "sgd, single precision", "sgd, squared"),
     "operations learn": ("a repeated request", "a whole run"),
     "operations rake": ("a draw, raked",),
-    "operations reweigh": ("a draw, capped", "a draw, convex loss", "a whole run"),
+    "operations reweigh": ("a draw, capped", "a draw, convex loss", "a draw, a pair", "a whole run"),
 }
 """The cases here of each way to use people, and of each operation."""
 
@@ -154,6 +154,27 @@ def convex_case() -> Case:
     """
     s, twins = sampling_schedule(N, KAPPA, ETA, 2)[-1], {"the printed step": by_hinge(BOUND * ETA)}
     return Case("a draw, convex loss", 0.0, (-1, 1), by_hinge(ETA), 100_000, delta=s, twins=twins)
+
+
+def by_pair(eta: float) -> Subject:
+    """One draw a run after a reweigh by a pair: which feature the drawn person has; on one record either rule errs."""
+    first, second = Linear(weights=(1.0, 0.0), threshold=0.5), Linear(weights=(-1.0, 0.0), threshold=0.5)
+
+    def subject(side: int, runs: int, source: RandomSource) -> AnyArray:
+        features = np.zeros((N, 2), dtype=np.float32)
+        features[-1] = (side, 1.0)
+        records = Records(features, np.ones(N, dtype=np.int8))
+        weights, sample = Reweighing(N, KAPPA, eta), LocalSample.of(records)
+        weights.update(sample, PairLoss(first, second))
+        return np.asarray(weights.sampler(sample).draws(runs, source).features[:, 1])
+
+    return subject
+
+
+def pair_case() -> Case:
+    """A pair of hypotheses moves weights no further than a mistake does; a twin takes the difference fourfold."""
+    s, twins = sampling_schedule(N, KAPPA, ETA, 2)[-1], {"four times the step": by_pair(4.0 * ETA)}
+    return Case("a draw, a pair", 0.0, (-1, 1), by_pair(ETA), 100_000, delta=s, twins=twins)
 
 
 class Overwritten(Reweighing):
@@ -405,5 +426,5 @@ def cases() -> list[Case]:
     """Return every case of the curator's side."""
     return [
         projection_case(), raking_case(), convex_case(), lazy_case(), second_task_case(), sgd_case(), single_case(),
-        squared_case(), exponential_case(), retry_case(), run_case(),
+        squared_case(), exponential_case(), retry_case(), run_case(), pair_case(),
     ]  # fmt: skip

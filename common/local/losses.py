@@ -136,6 +136,22 @@ class HypothesisLoss:
         return np.asarray(np.rint(losses * self.grain), dtype=np.uint16)
 
 
+@dataclass(frozen=True)
+class PairLoss:
+    """(1 + [h errs] - [g errs])/2 for a hypothesis h and a rival g: 1 where h alone errs, 0 where g alone does."""
+
+    hypothesis: Hypothesis
+    rival: Hypothesis
+
+    @property
+    def grain(self) -> int:
+        return TILT_PARTS
+
+    def count(self, records: Records) -> AnyArray:
+        own, other = (each.mistakes(records).astype(np.int16) for each in (self.hypothesis, self.rival))
+        return np.asarray((1 + own - other) * (TILT_PARTS // 2), dtype=np.uint16)
+
+
 MAX_CUTS = 255
 MAX_ITEMS = 1 << 12
 TILT_PARTS = 1024  # into so many parts the unit of a tilt is divided
@@ -216,7 +232,7 @@ class Tilt(Value):
         return np.array(self.parts, dtype=np.uint16)[self.cells.items_of(records)]
 
 
-Weighing = HypothesisLoss | Tilt
+Weighing = HypothesisLoss | PairLoss | Tilt
 """A public function of one record into [0, 1], on a public grid; a reweigh multiplies by ``exp(-eta (1 - value))``.
 
 So log-weights stay functions of the record and of public messages, and two of them differ by ``eta t`` at most after t

@@ -15,7 +15,7 @@ from common.core.values import Value, Word
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis, Weight
 from common.local.hypotheses.rules import FeatureSet
-from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, ScoreCells, Tilt, Weighing, no_bound
+from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, PairLoss, ScoreCells, Tilt, Weighing, no_bound
 from common.operations.target_bound import TargetBound
 from common.privacy.events import Event, parse_event
 from common.privacy.theorems.randomized_response import Rule
@@ -355,6 +355,8 @@ class Reweigh(Operation[Reweighed]):
     The loss is in [0, 1]: a convex one is divided by its public ``bound``, and counts as that where it is above. Kohen
     & Sheffet's Algorithm 4 prints exp(-alpha/(8LD) (LD - L)): a step of LD times alpha'/8, alpha' = alpha/(LD), on that
     scale; its analysis is of alpha'/8 (docs/corrections.md, K1).
+
+    With a ``rival`` g the loss is (1 + [h errs] - [g errs])/2: records on which h alone errs gain against the others.
     """
 
     result: ClassVar = Reweighed
@@ -362,17 +364,27 @@ class Reweigh(Operation[Reweighed]):
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
     bound: Bound = Field(default=UNIT, exclude_if=no_bound)
+    rival: AnyHypothesis | None = Field(default=None, exclude_if=lambda rival: rival is None)
     examples: ClassVar = (
         {"hypothesis": {"kind": "conjunction", "features": [1, 3]}},
         {"hypothesis": PLANE, "loss": "hinge", "bound": 4.0},
+        {"hypothesis": PLANE, "rival": {"kind": "constant", "label": 1}},
     )
+
+    @model_validator(mode="after")
+    def _pairs_go_by_mistakes(self) -> Self:
+        if self.rival is not None and (self.loss != "zero-one" or self.bound != UNIT):
+            raise ValueError("a pair of hypotheses is weighed by mistakes: leave out loss and bound, or the rival")
+        return self
 
     @property
     def min_features(self) -> int:
-        return self.hypothesis.min_features
+        return max(self.hypothesis.min_features, 0 if self.rival is None else self.rival.min_features)
 
     @property
-    def reweighs_by(self) -> HypothesisLoss:
+    def reweighs_by(self) -> Weighing:
+        if self.rival is not None:
+            return PairLoss(self.hypothesis, self.rival)
         return HypothesisLoss(self.hypothesis, self.loss, self.bound)
 
 

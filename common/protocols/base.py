@@ -47,6 +47,7 @@ class Demands:
         repeats: It can ask an agent several times (agents.answers).
         answers: What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
         bounded: It tests a convex loss as a part of a bound.
+        pairs: It tests, and reweighs by, differences of the losses of two hypotheses.
     """
 
     pattern: Pattern
@@ -62,6 +63,7 @@ class Demands:
     repeats: bool = False
     answers: Literal["value", "bit"] | None = None
     bounded: bool = False
+    pairs: bool = False
 
 
 SYNERGY = CORRECTIONS + "synergy"
@@ -205,6 +207,18 @@ DEMANDS.register("subsample-test-reweigh")(
     Demands(PATTERN, transfers=True, takes_over=True, answers="value", bounded=True)
 )
 DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, takes_over=True, answers="value", bounded=True))
+DEMANDS.register("discrepancy")(
+    Demands(
+        sequence(
+            agents("moment"),
+            many(sequence(curator("learn"), some(agents("pair")), maybe(curator("reweigh")))),
+            agents("loss"),
+        ),
+        claims=False,
+        answers="bit",
+        pairs=True,
+    )
+)
 DEMANDS.register("learn-and-test")(
     Demands(
         sequence(curator("learn"), agents("loss")),

@@ -20,6 +20,8 @@ from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"
 _EXACT = "docs/statistics.md"
+DISCREPANCY = "docs/discrepancy.md"
+RIVALS = 3  # what agents alone learn, and two constants
 
 CLEAR_LOSS = 0.5  # the loss on T at which a plan quotes the sequential test's usual number of answers
 
@@ -277,17 +279,23 @@ def _rounds(scenario: Scenario, paper: bool) -> PlannedValue:
         return follow(scenario.curator.rounds, lambda: formulas.paper_rounds(alpha, x) + further, text, source)
     entropy = formulas.entropy(alpha, *scenario.divergence.known)
     rounded = " - 1/1024, as losses are rounded" if scenario.rounding else ""
+    pairs = demands_of(scenario.protocol).pairs
+    g = f"g = (reweigh_above - learner) alpha - slack{rounded}"
+    if pairs:
+        g = "g = ((reweigh_above - learner) alpha - both slacks)/2"
     return follow(
         scenario.curator.rounds,
         lambda: formulas.rounds(entropy, _gap(scenario)) + further,
-        f"floor(K/(2 g^2)) + {1 + further}, g = (reweigh_above - learner) alpha - slack{rounded}",
-        CORRECTIONS + "multiplicative weights",
+        f"floor(K/(2 g^2)) + {1 + further}, {g}",
+        DISCREPANCY if pairs else CORRECTIONS + "multiplicative weights",
     )
 
 
 def _gap(scenario: Scenario) -> float:
     alpha, accuracy = scenario.alpha, scenario.accuracy
     truncated = formulas.density(alpha, *scenario.divergence.known).truncated
+    if demands_of(scenario.protocol).pairs:
+        return formulas.pair_gap(alpha, accuracy.learner, accuracy.reweigh_above, truncated)
     return formulas.gap(alpha, accuracy.learner, accuracy.reweigh_above, truncated) - scenario.rounding
 
 
@@ -339,6 +347,12 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
         figure = fixed(n0, "4 ln(2/delta) ln(8T/beta)/(eps alpha)^2", PAPER + "Algorithm 2")
         return figure, figure
     low, high = scenario.levels
+    if demands_of(scenario.protocol).pairs:
+        low, high, beta = (1.0 + low) / 2.0, (1.0 + high) / 2.0, beta / RIVALS
+        most = RIVALS * evidence.worst_case(mechanism, low, high, beta)
+        text = f"{RIVALS} rivals: (ln({RIVALS} T/beta) + ln(1/w_m))/kl(m, q_low) each, of (1 + difference)/2"
+        clear = RIVALS * evidence.typical(mechanism, low, high, beta, CLEAR_LOSS)
+        return fixed(most, text, DISCREPANCY), fixed(clear, "about, if no loss differs", DISCREPANCY)
     if scenario.agents.test == "fixed":
         size = evidence.fixed_size(mechanism, low, high, beta)
         figure = fixed(size, "ln(T/beta)/kl(m, q_low)", "Chernoff")

@@ -158,6 +158,17 @@ def gap(alpha: float, learner: float, reweigh_above: float, truncated: bool) -> 
     return (reweigh_above - learner) * alpha - slack(alpha, truncated)
 
 
+def pair_gap(alpha: float, learner: float, reweigh_above: float, truncated: bool) -> float:
+    """Return what each reweigh by a pair of hypotheses gains on average (``docs/discrepancy.md``).
+
+    Half of a difference of losses counts. The good distribution u may understate the one loss by :func:`slack`, and
+    overstate the other: where its normalizer is at least (1 - c alpha) n, c = 1/8, or 3/8 with truncation, err_u(g) <=
+    (err_T(g) + alpha/4)/(1 - c alpha) <= err_T(g) + alpha/4 + (5/4) c alpha/(1 - c), which is 3 alpha/7, or alpha.
+    """
+    over = alpha if truncated else 3.0 * alpha / 7.0
+    return ((reweigh_above - learner) * alpha - slack(alpha, truncated) - over) / 2.0
+
+
 def largest_loss_on_target(source: float, x: float, supremum: float = math.inf) -> float:
     """Bound the mistakes on T of a model that errs on the share ``source`` of S: min(D a, a + sqrt((X - 1) a (1 - a))).
 

@@ -74,6 +74,25 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class TestedPair:
+    """By how much the answer's loss on T is above a rival's: an estimate with an interval, one of a protocol's pairs.
+
+    All intervals of a run's pairs hold together with the confidence.
+    """
+
+    rival: str
+    hypothesis: Hypothesis
+    value: float
+    low: float
+    high: float
+    confidence: float
+
+    def wire(self) -> dict[str, Any]:
+        difference = {"value": self.value, "low": self.low, "high": self.high, "confidence": self.confidence}
+        return {"rival": self.rival, "hypothesis": self.hypothesis.wire(), "difference": difference}
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a protocol ended: ``done`` with its answer, ``exhausted`` with the best one, all rounds or agents used.
 
@@ -86,6 +105,7 @@ class Outcome:
             exceed the least. All intervals and the gap hold together with the estimate's confidence.
         summary: What the estimate is made of, where that is counted: an audit sees from it what liars could have moved.
         silent: What those who were asked and did not answer could change; None where all answered.
+        pairs: Of a protocol that compares the answer with rivals: what agents say of each pair of the last round.
         bound: Of an adaptation: what both samples alone say of the answer's loss on T, where that was asked for.
         calibrated: A hypothesis whose margin is the logarithm of the odds of +1, as agents recalibrated a model's score
             on T, also where the answer is another one; None where they did not.
@@ -106,6 +126,7 @@ class Outcome:
     bound: TargetBound | None = None
     calibrated: Hypothesis | None = None
     quality: ScoreQuality | None = None
+    pairs: tuple[TestedPair, ...] = ()
 
     @property
     def hypothesis(self) -> Hypothesis:

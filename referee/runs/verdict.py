@@ -7,7 +7,7 @@ beforehand. Else it ``cannot be told``, and about how many agents would tell is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -104,9 +104,7 @@ def silent_in_words(result: Mapping[str, Any]) -> str:
     seen = f"; were answers left out because of what they say, {seen}"
     if not found["matters"]:
         return f"{words}: however they differ from those who did, the {what} is {where}{seen}"
-    gap = (
-        "" if found["gap"] is None else f", and exceed its rival's by {percents.points(found['gap'], up=True)}"
-    )
+    gap = "" if found["gap"] is None else f", and exceed its rival's by {percents.points(found['gap'], up=True)}"
     return f"{words}: were they to differ from those who did, the {what} could be {where}{gap}{seen}"
 
 
@@ -174,6 +172,8 @@ def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: s
         title, tone = f"{it} is not shown to be below {bound}: {stated.replace(it, 'it', 1)}", "open"
         first = f"{stated}, {sure}; it is not shown to be below {bound}."
     answer, words = _of_constants(result["answer"], found, in_per_cent)
+    if result.get("pairs"):
+        answer, words = _of_pairs(result["pairs"])
     return Verdict(title, detail, "open" if answer == "no" else tone, answer, (first, words))
 
 
@@ -195,6 +195,18 @@ def _errs(scenario: Scenario, it: str, found: Mapping[str, float], of: str) -> s
     middle, _, rest = percents.estimate(scaled, per_cent=per_cent(scenario)).partition(" (")
     each = "" if scenario.agents.costs is None else f" a hundred people, where {costs_in_words(scenario.agents.costs)}"
     return f"{it} {_verb(scenario)} {middle}{each}{of} ({rest}"
+
+
+def _of_pairs(pairs: Sequence[Mapping[str, Any]]) -> tuple[Answer, str]:
+    """Say what agents told of the model beside each rival: what agents alone learned, and constants."""
+    ends = [(pair["rival"], pair["difference"]) for pair in pairs]
+    words = "; ".join(f"{rival} {found['low']:+.1%} to {found['high']:+.1%}" for rival, found in ends)
+    sure = certainty(ends[0][1]["confidence"])
+    if any(found["low"] > 0.0 for _, found in ends):
+        answer: Answer = "no"
+    else:
+        answer = "yes" if all(found["high"] < 0.0 for _, found in ends) else "cannot be told"
+    return answer, f"Its share of mistakes less that of its rivals, with {sure} confidence together: {words}."
 
 
 _OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}

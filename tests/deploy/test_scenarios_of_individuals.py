@@ -65,6 +65,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "convex-squared": PRIVATELY,
     "blender": small_of("blender", LOUD, "beta=0.45"),
     "blender-pairs": small_of("blender", LOUD, "beta=0.45", "problem.query=4"),
+    "discrepancy": PRIVATELY,
     "domain-adaptation": FEW,
     "domain-adaptation-network": ("curator.learner.iterations=20", *FEW),
     "domain-adaptation-nonconvex": FEW,

@@ -285,6 +285,7 @@ SLOW: tuple[Job, ...] = (
     finished("referee run reverse-adaptation", thorough=True),
     finished("referee run adaptation-few-labels", thorough=True),
     finished("referee run unsupervised-adaptation", thorough=True),
+    finished("referee run discrepancy", thorough=True),
     finished("referee run domain-adaptation --set data=DIRECTORY", values={"DIRECTORY": data("wind")}),
     sequence(
         Step("python examples/own_data/make_people.py ."),

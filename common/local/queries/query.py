@@ -15,7 +15,17 @@ from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Word
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
 from common.local.hypotheses.rules import Constant
-from common.local.losses import UNIT, Bound, Costs, Loss, evaluate, no_bound, no_costs
+from common.local.losses import (
+    TILT_PARTS,
+    UNIT,
+    Bound,
+    Costs,
+    Loss,
+    PairLoss,
+    evaluate,
+    no_bound,
+    no_costs,
+)
 from common.local.naming import Names
 from common.local.records import Records
 
@@ -217,3 +227,27 @@ class LossQuery(AlikeQuery):
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         return evaluate(self.loss, self.hypothesis, records, self.bound, self.costs)
+
+
+@QUERIES.register("pair")
+class PairQuery(AlikeQuery):
+    """(1 + [h errs] - [g errs])/2 for a hypothesis h and a rival g: its mean m says L(T, h) - L(T, g) = 2 m - 1."""
+
+    kind: Literal["pair"] = "pair"
+    hypothesis: AnyHypothesis
+    rival: AnyHypothesis
+    examples: ClassVar = ({"hypothesis": PLANE, "rival": {"kind": "constant", "label": 1}},)
+
+    def asks(self, names: Names, slot: int) -> str:
+        first, second = self.hypothesis.rule(names), self.rival.rule(names)
+        return (
+            f"which of two rules is wrong about you: the value is 1 if only the first is, 0 if only the second is, "
+            f"else 1/2. The first is {first}; the second is {second}"
+        )
+
+    @property
+    def min_features(self) -> int:
+        return max(self.hypothesis.min_features, self.rival.min_features)
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        return np.asarray(PairLoss(self.hypothesis, self.rival).count(records) / TILT_PARTS)

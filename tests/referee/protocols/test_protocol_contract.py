@@ -150,7 +150,7 @@ ABOUT = [name for name in PROTOCOLS.names() if PROTOCOLS[name].problem is not No
 ALONE = [(name, side) for name in ABOUT for side in demands_of(name).alone]
 RUNS = [*((name, None) for name in PROTOCOLS.names()), *ALONE]
 RATES = [0.0, 0.1, 0.24, 0.5, 1.0]
-ENDS_EARLY = ("hand-over", "parity-and-threshold", "subsample-test-reweigh")
+ENDS_EARLY = ("discrepancy", "hand-over", "parity-and-threshold", "subsample-test-reweigh")
 """Those that test or search until something is clear; others ask every agent that the scenario has."""
 
 
