@@ -25,7 +25,7 @@ from common.statistics.curves import auc_width
 QUIET = 0.05
 """A ball of models is chosen so wide that noise may cost a model so much at most."""
 NARROW, WIDE = 2.0, 60.0  # diameters between which a learner's ball is chosen
-STEPS_A_PERSON = 100
+STEPS_A_PERSON = 1_000
 FEWEST, MOST = 10_000, 2_000_000  # gradient steps in all
 JUDGES = 0.25  # agents who are not even likely to tell so coarse a difference choose by chance: they judge nothing
 IGNORANT = math.log(2.0)  # the logistic loss of a model that knows nothing

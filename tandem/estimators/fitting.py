@@ -148,7 +148,7 @@ def learner_settings(
 ) -> dict[str, Any]:
     """Return a learner's settings; what is not given follows from its name and from public numbers alone.
 
-    ``sgd`` takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
+    ``sgd`` takes 1,000 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
     half-spaces whose weights, with the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all
     ``public`` points by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a
     single round, by a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice`
