@@ -18,7 +18,8 @@ from common.scenario.scenario import ResolvedScenario
 from common.statistics.lines import Line, plain
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS, Script
-from referee.protocols.portfolio import PortfolioPlan, PortfolioProtocol, judge, mean_answer
+from referee.protocols.portfolio import PortfolioProtocol, judge
+from referee.protocols.teaching import PortfolioPlan, mean_answer
 
 ENOUGH = 800
 """Where so many agents teach in each round, some of them tell the slope; fewer tell the offset alone."""

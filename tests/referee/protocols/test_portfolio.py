@@ -28,7 +28,7 @@ from deploy.baselines import Attempts, evaluation_source, loss, run_baselines
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents, conduct, local_curator
 from referee.audit.audit import audit
-from referee.protocols import portfolio
+from referee.protocols import portfolio, teaching
 from referee.protocols.base import Outcome, Step, protocol_of
 from referee.protocols.driver import needed
 from referee.runs.verdict import verdict
@@ -191,7 +191,7 @@ def test_probabilities_that_are_taught_are_calibrated_on_the_population():
 
 def test_a_rival_that_is_shown_to_be_better_is_the_answer(monkeypatch):
     """What was taught may be anything: here odds that are upside down."""
-    monkeypatch.setattr(portfolio, "_teach", upside_down)
+    monkeypatch.setattr(portfolio, "teach", upside_down)
     outcome = run("target.distribution.inside=0.8")
     taught, rival = outcome.judged
     assert outcome.answer == rival.hypothesis != taught.hypothesis
@@ -202,7 +202,7 @@ def test_a_rival_that_is_shown_to_be_better_is_the_answer(monkeypatch):
 
 def upside_down(*given: Any, **named: Any) -> Any:
     yield Progress("nobody is asked", {})
-    return portfolio._Taught(-1.0, 0.0, 0)
+    return teaching.Taught(-1.0, 0.0, 0)
 
 
 def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():

@@ -1,0 +1,264 @@
+"""Teaching: agents tell how far a model's probabilities are from their labels, and how good these are in the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.local.hypotheses.composed import Recalibrated
+from common.local.hypotheses.hypothesis import Hypothesis, Linear
+from common.local.losses import Costs, Loss, ScoreCells
+from common.local.mechanisms.mechanism import BitMechanism
+from common.local.queries.features import ResidualQuery, ScoreQuery
+from common.local.queries.query import Answers, AskAgents
+from common.operations.operation import Directions, Margins
+from common.protocols.base import Progress
+from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles
+from common.scenario.scenario import ResolvedScenario
+from common.statistics import calibration
+from common.statistics.calibration import Belief, CellShares, Prior, Reported, Within
+from common.statistics.curves import ScoreQuality, ScoreShares, bins_for
+from common.statistics.frequency import signed_shares
+from common.statistics.intervals import tally
+from referee.protocols.asking import ask, ask_coded
+
+
+@dataclass(frozen=True)
+class PortfolioPlan:
+    """The numbers of a resolved scenario that a portfolio uses.
+
+    Attributes:
+        alpha, beta: The gap that is aimed at, and the chance that something that is stated is wrong.
+        roles: How many agents tell their label, teach in each round, and judge.
+        n: The curator's people.
+        margins: Epsilon of the curator's count of its people; 0 if there is none.
+    """
+
+    alpha: float
+    beta: float
+    loss: Loss
+    bound: float
+    costs: Costs | None
+    mechanism: BitMechanism
+    settings: Portfolio
+    roles: Roles
+    n: int
+    margins: float
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario) -> Self:
+        """Return the scenario's; BadScenario if there are too few agents for a role, or they cannot play it."""
+        settings, count = scenario.portfolio or Portfolio(), scenario.agents.count
+        roles = Roles.of(count, settings)
+        if roles.labels < 1 or roles.judges < 2 or (settings.teach and roles.teachers < 1):
+            raise BadScenario(
+                f"agents.count: {count} agents are too few for a portfolio: some tell their label, some teach the "
+                "model, and each of two finalists has a judge"
+            )
+        margins = scenario.planned_margins
+        return cls(
+            alpha=scenario.alpha,
+            beta=scenario.beta,
+            loss=scenario.agents.loss,
+            bound=scenario.agents.bound,
+            costs=scenario.agents.costs,
+            mechanism=scenario.agents.bit_mechanism,
+            settings=settings,
+            roles=roles,
+            n=scenario.curator.n,
+            margins=margins[0].epsilon if margins else 0.0,
+        )
+
+    @property
+    def cut(self) -> float:
+        """The logarithm of the odds of +1 above which +1 costs less."""
+        return 0.0 if self.costs is None else self.costs.odds
+
+    def constant(self, share: float) -> int:
+        """Return which constant costs less where a share has +1: 0 for -1, 1 for +1."""
+        miss, false_alarm = (1.0, 1.0) if self.costs is None else self.costs.weights
+        return int(share * miss > (1.0 - share) * false_alarm)
+
+
+_MODEL = Prior(steep=0.5, far=0.3)
+"""What is believed of any model on its own sample: its score is about the logarithm of the odds."""
+_STEEP, _FAR = 0.3, 0.7
+"""Standard deviations, beforehand, of the population's ln(slope) and intercept from those of the sample."""
+_BINS = 8
+_BEYOND = 1e9  # a cut that no score reaches
+
+
+def mean_answer(mechanism: BitMechanism, answers: Answers) -> tuple[float, float]:
+    """Return the mean of the values, in [0, 1], as it is estimated without bias, and the variance of that."""
+    total, count = tally(mechanism, answers.values)
+    if count == 0:
+        return 0.5, 1.0
+    mean = (total / count - (1.0 - mechanism.truth)) / (2.0 * mechanism.truth - 1.0)
+    return mean, mechanism.variance(min(max(mean, 0.0), 1.0)) / count
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What agents taught: ln(odds) = slope * score + intercept; which of both constants and the model is the rival.
+
+    ``own`` are slope and intercept of the curator's people; ``cuts`` of the score divide these into bins.
+    """
+
+    slope: float
+    intercept: float
+    rival: int
+    bend: float = 0.25
+    own: tuple[float, float] = (1.0, 0.0)
+    cuts: tuple[float, ...] = ()
+
+
+def teach(
+    plan: PortfolioPlan, model: Hypothesis, share: tuple[float, float], *, alone: bool = True
+) -> Generator[Any, Any, Taught]:
+    """Ask the curator for shares of scores and labels among its people, then agents for residuals, in two rounds.
+
+    Where further directions are taught, not ``alone``, a third of those who teach are asked here.
+    """
+    fine = ScoreCells(hypothesis=model, cuts=calibration.FINE_CUTS)
+    known = (yield from ask(Margins(cells=fine, epsilon=plan.margins))).fractions.reshape(fine.bins, 2)
+    people = calibration.project_to_simplex(known.sum(axis=1), 1.0)
+    scores = calibration.middles(fine.cuts)
+    cuts = calibration.coarser(people, _BINS)
+    within = Within.of(people, cuts, scores)
+    sample = np.add.reduceat(known, list(within.starts), axis=0)
+    merged = np.diff([*within.starts, fine.bins])
+    noise = math.sqrt(2.0) * 2.0 / (plan.n * plan.margins)  # about the standard deviation of the noise on one share
+    variances = merged * noise**2 + np.maximum(sample, 0.0).mean(axis=1) / plan.n
+    held = CellShares(sample, np.asarray(1.0 / variances), within)
+    masses = held.masses
+    sample_odds = calibration.of_sample(held, _MODEL)
+    own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
+    prior = sample_odds.widened(_STEEP, _FAR)
+    belief = Belief(prior.logarithm()).given(within, masses, Reported(*share))
+    center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
+    spread = math.sqrt(max(float(people @ (scores - center) ** 2), 1e-6))
+    teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
+    for number in range(TEACHINGS):
+        slope, intercept = belief.best()
+        about: dict[str, Any] = {"hypothesis": model, "slope": slope, "intercept": intercept}
+        both = plan.roles.both
+        first = math.ceil(FIRST * teachers) if both else teachers
+        asked = [(ResidualQuery(**about), first)]
+        if both:
+            asked.append((ResidualQuery(**about, center=center, spread=spread), teachers - first))
+        for query, count in asked:
+            mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
+            reported = Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread)
+            belief = belief.given(within, masses, reported)
+        yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
+    slope, intercept = belief.best()
+    weights, cut = (1.0, 1.0), 0.0
+    if plan.costs is not None:
+        weights, cut = plan.costs.weights, (plan.cut - own[1]) / own[0]
+    losses = belief.losses(within, masses, (_BEYOND, -_BEYOND, cut), weights)
+    rival = min(range(3), key=lambda k: losses[k][0])
+    chance = within.means(slope, np.array([intercept]))[0]
+    bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
+    ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
+    return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends)
+
+
+_TURNS = 3  # where directions are taught, that takes two thirds of those who teach
+_ALONG = 0.5  # standard deviation, beforehand, of what a direction adds to ln(odds)
+
+
+def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -> Generator[Any, Any, Linear]:
+    """Have agents teach further directions u_j, and the intercept, of a model whose score is ln(odds).
+
+    In the sample they are uncorrelated and of variance 1, so the mean of p (1 - p) u_j^2 is taken to be ``bend``, that
+    of p (1 - p). Round by round the gradient is asked for at the present model, and what is believed of each
+    coefficient, Gaussian, is moved by it. Errors of these assumptions change the pace, not the end.
+    """
+    rows, offsets = np.array(found.rows), np.array(found.offsets)
+    size = len(rows) + 1
+    each = (TEACHINGS * (plan.roles.teachers - plan.roles.teachers // _TURNS)) // (_TURNS * size)
+    mean, precision = np.zeros(size), np.full(size, 1.0 / _ALONG**2)
+    moved = model
+    for number in range(_TURNS):
+        about: dict[str, Any] = {"hypothesis": moved, "slope": 1.0, "intercept": 0.0}
+        asked = [ResidualQuery(**about)]
+        asked += [ResidualQuery(**about, direction=row, center=b, spread=_WIDE) for row, b in _pairs(found)]
+        for j, query in enumerate(asked):
+            reported, variance = mean_answer(plan.mechanism, (yield AskAgents(query, each)))
+            units = 2.0 if j == 0 else 2.0 * _WIDE
+            slope, noise = units * (reported - 0.5), units * units * variance
+            precision[j] += bend * bend / noise
+            mean[j] += bend * slope / noise / precision[j]
+        along = mean[1:]
+        moved = Linear.parse(
+            {
+                "weights": tuple((np.array(model.weights) + _together(along, rows)).tolist()),
+                "threshold": model.threshold + math.fsum((along * offsets).tolist()) - float(mean[0]),
+            }
+        )
+        yield Progress(f"round {number + 1}: {each * size:,} agents teach {size - 1} directions", {})
+    return moved
+
+
+_WIDE = 1.0  # deviations from the middle at which an instrument is cut off
+
+
+def suited(found: Directions | None, model: Hypothesis) -> Directions | None:
+    """Return the directions if they are about the features that a half-space is about."""
+    if found is None or not isinstance(model, Linear) or len(found.rows[0]) != len(model.weights):
+        return None
+    return found
+
+
+def _pairs(found: Directions) -> Iterator[tuple[tuple[float, ...], float]]:
+    return zip(found.rows, found.offsets, strict=True)
+
+
+def _together(along: Floats, rows: Floats) -> Floats:
+    """Return the sum of the rows by their coefficients, one after the other: alike on every machine."""
+    total = np.zeros(rows.shape[1])
+    for coefficient, row in zip(along, rows, strict=True):
+        total = total + coefficient * row
+    return total
+
+
+_APART = 0.05  # cuts of the log odds that are nearer to that of the costs are left out
+
+
+def surveyed(
+    calibrated: Hypothesis,
+    cuts: Sequence[float],
+    cut: float,
+    agents: tuple[BitMechanism, int],
+    public: int,
+    beta: float,
+) -> Generator[Any, Any, ScoreQuality]:
+    """Ask fresh agents, as many as there are in ``agents`` beside their mechanism, one bit each.
+
+    Args:
+        calibrated: Whose margin is the logarithm of the odds of +1.
+        cuts: Where bins of the log odds may end; one ends at ``cut``, above which +1 is predicted.
+        public: Public randomness of the questions.
+        beta: The chance that what holds together does not (:class:`common.statistics.curves.ScoreQuality`).
+    """
+    ends = sorted({cut, *(other for other in cuts if abs(other - cut) > _APART)})
+    cells = cells_of(calibrated, ends)
+    mechanism, count = agents
+    asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), count)
+    shares = signed_shares(asked, mechanism)[: cells.items].reshape(cells.bins, 2)
+    answered = sum(len(answers.values) for _, answers in asked)
+    return ScoreShares(shares, answered, 1.0 / (2.0 * mechanism.truth - 1.0)).quality(ends, cut, beta)
+
+
+def cells_of(calibrated: Hypothesis, ends: Sequence[float]) -> ScoreCells:
+    """Return the bins of a calibrated score; of a recalibrated one those of the score inside it, which are the same."""
+    if isinstance(calibrated, Recalibrated):
+        inner, slope, intercept = calibrated.hypothesis, calibrated.slope, calibrated.intercepts[0]
+        return ScoreCells(hypothesis=inner, cuts=tuple((end - intercept) / slope for end in ends))
+    return ScoreCells(hypothesis=calibrated, cuts=tuple(ends))
