@@ -247,7 +247,10 @@ def test_a_shell_completes_commands():
     ("arguments", "hint"),
     [
         (["rnu", "ball"], "Did you mean 'run'?"),
-        (["plan", "bal"], "no shipped scenario is called 'bal' (did you mean 'ball'?); there are: adult"),
+        (
+            ["plan", "bal"],
+            "no shipped scenario is called 'bal' (did you mean 'ball'?); there are: adaptation-",
+        ),
         (["list", "learner"], "there is no kind 'learner' (did you mean 'learners'?) to list"),
         (["plan", "ball", "--set", "alhpa=0.1"], "alhpa: unknown key (did you mean 'alpha'?)"),
         (["plan", "ball", "--set", "protocol=learn-and-tets"], "(did you mean 'learn-and-test'?)"),
@@ -275,7 +278,7 @@ def test_every_command_has_a_version_which_is_that_of_the_installed_package(comm
 
 def test_all_is_listed_and_scenarios_with_what_they_say_of_themselves():
     lines = RUNNER.invoke(referee_command, ["list"]).stdout.splitlines()
-    assert lines[0].startswith("scenarios: adult, ")
+    assert lines[0].startswith("scenarios: adaptation-few-labels, adult, ")
     assert [line.partition(":")[0] for line in lines[1 : 1 + len(KINDS)]] == list(KINDS)
     shown = " ".join(RUNNER.invoke(referee_command, ["list", "scenarios"]).stdout.split())
     assert all(f"{name} {scenarios.heading(name).title}" in shown for name in scenarios.names())

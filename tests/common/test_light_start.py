@@ -160,7 +160,7 @@ def test_a_person_s_record_is_made_without_what_reads_tables(tmp_path):
     arguments = ["record", scenario, str(tmp_path / "fields.json"), "--output", str(output)]
     modules = json.loads(python(ANSWER, *arguments))
     record = json.loads(output.read_text())
-    assert (record["features"], record["label"]) == ([float(np.float32(0.4)), 0.0, 0.0, 0.0, 1.0], -1)
+    assert (record["features"], record["label"]) == ([float(np.float32(0.4)), 0.5, 0.0, 0.0, 1.0], -1)
     assert [named["column"] for named in record["names"]["features"]] == ["visits", "months", "plan", "plan", "plan"]
     assert output.stat().st_mode & 0o777 == 0o600
     assert not tops(modules) & HEAVY

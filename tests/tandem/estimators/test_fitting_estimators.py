@@ -65,13 +65,11 @@ def scenario(people: int, agents: int, **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain")
-def test_many_agents_repair_and_judge_fewer_judge_only_and_very_many_tell_a_second_model_apart():
+def test_agents_teach_and_judge_whatever_their_number_and_alpha_can_be_reached():
     many, few = scenario(2000, 6000), scenario(2000, 600)
-    assert (many["protocol"], many["curator"]["rounds"], "portfolio" in many) == ("portfolio", 1, False)
-    assert (few["protocol"], few["curator"]["rounds"], few["portfolio"]["repair"]) == ("portfolio", 1, 0.0)
-    assert many["alpha"] == 0.01
-    assert scenario(5000, 100_000)["curator"]["rounds"] == 2
-    assert scenario(5000, 100_000, rounds=1)["curator"]["rounds"] == 1
+    for found in (many, few):
+        assert (found["protocol"], found["curator"]["rounds"], "portfolio" in found) == ("portfolio", 1, False)
+    assert 0.01 < many["alpha"] < few["alpha"] <= 0.49
 
 
 @pytest.mark.slow
@@ -217,8 +215,8 @@ def test_by_default_each_teacher_has_two_records_a_weight_or_a_word_is_said():
         TransferClassifier(epsilon=0.5, **votes).fit(X[:2000], y[:2000], public=public)
     # What fits is judged, and counts nothing: the votes have the whole budget.
     fitted = TransferClassifier(epsilon=2.0, **votes | {"protocol": "fit"}).fit(X, y, public=public)
-    assert fitted._scenario["portfolio"]["repair"] == 0.0
-    assert [judged.name for judged in fitted.candidates_] == ["constant -1", "constant +1", "model"]
+    assert fitted._scenario["portfolio"]["teach"] == 0.0
+    assert fitted.candidates_[0].name == "model"
 
 
 @few_agents
