@@ -79,7 +79,7 @@ DEMANDS.register("portfolio-regression")(
 
 
 SOURCE = "docs/portfolio.md"
-TEACHINGS = 2  # rounds in which agents teach
+TEACHINGS = 3  # rounds in which agents teach
 FIRST = 0.6  # of those who teach in a round, so many are asked for the residual itself, the others for its slope
 FEW = 5_000  # fewer agents teach the intercept alone
 SURVEYED = 20_000  # of fewer agents a tenth tells hardly anything of an AUC

@@ -108,7 +108,7 @@ _UNKNOWN = 0.5, 0.125
 
 
 def _teach(plan: PortfolioPlan, model: Regressor) -> Generator[Any, Any, Line]:
-    """Ask agents for residuals, in two rounds; of a model that says how its predictions lie, for their slope, too."""
+    """Ask agents for residuals, in rounds; of a model that says how its predictions lie, for their slope, too."""
     known = model.center is not None and model.spread is not None
     line = Line.of_sample(*((model.center, model.spread) if known else _UNKNOWN))  # type: ignore[arg-type]
     reach = math.sqrt(min(1.0, plan.bound))

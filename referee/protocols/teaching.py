@@ -86,7 +86,7 @@ class PortfolioPlan:
         return int(share * miss > (1.0 - share) * false_alarm)
 
 
-_MODEL = Prior(steep=0.5, far=0.3)
+_MODEL = Prior(steep=1.0, far=0.6)
 """What is believed of any model on its own sample: its score is about the logarithm of the odds."""
 _STEEP, _FAR = 0.3, 0.7
 """Standard deviations, beforehand, of the population's ln(slope) and intercept from those of the sample."""
@@ -121,7 +121,7 @@ class Taught:
 def teach(
     plan: PortfolioPlan, model: Hypothesis, share: tuple[float, float], *, alone: bool = True
 ) -> Generator[Any, Any, Taught]:
-    """Ask the curator for shares of scores and labels among its people, then agents for residuals, in two rounds.
+    """Ask the curator for shares of scores and labels among its people, then agents for residuals, in rounds.
 
     Where further directions are taught, not ``alone``, a third of those who teach are asked here.
     """
@@ -170,7 +170,7 @@ def teach(
 
 
 _TURNS = 3  # where directions are taught, that takes two thirds of those who teach
-_ALONG = 0.5  # standard deviation, beforehand, of what a direction adds to ln(odds)
+_ALONG = 0.3  # standard deviation, beforehand, of what a direction adds to ln(odds)
 
 
 def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -> Generator[Any, Any, Linear]:

@@ -230,8 +230,8 @@ def test_few_agents_teach_the_intercept_and_many_the_slope_too():
         replies = Replies(scenario, SimulatedAgents(scenario, 1))
         played(scenario, replies)
         asked = [step for step in replies.questions if step.query.kind == "residual"]
-        assert len(asked) == 2 * kinds
-        assert sum("spread" in step.query.wire() for step in asked) == 2 * (kinds - 1)
+        assert len(asked) == 3 * kinds
+        assert sum("spread" in step.query.wire() for step in asked) == 3 * (kinds - 1)
         judging = [step.count for step in replies.questions[-2:]]
         assert sum(judging) <= count / 4 + 2
         assert sum(step.count for step in replies.questions) <= count
@@ -315,8 +315,8 @@ def test_very_many_agents_teach_further_directions_of_the_curators_release():
     (learned,) = replies.of(Learn)
     assert learned.directions == 5
     asked = [step for step in replies.questions if step.query.kind == "residual"]
-    assert len(asked) == 4 + 3 * 6
-    assert len({step.count for step in asked[4:]}) == 1
+    assert len(asked) == 6 + 3 * 6
+    assert len({step.count for step in asked[6:]}) == 1
     assert sum(step.count for step in replies.questions) <= 300_000
     taught = outcome.judged[0]
     assert taught.name == "model, taught"

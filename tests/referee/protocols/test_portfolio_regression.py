@@ -73,11 +73,11 @@ def test_the_constant_alone_is_the_rival_where_nobody_teaches():
 
 
 def test_few_agents_tell_the_offset_and_many_the_slope_too():
-    for count, kinds in ((2_000, 1), (3_000, 2)):
+    for count, kinds in ((2_000, 1), (5_000, 2)):
         scenario = resolve(small_regression(f"agents.count={count}"))
         played(scenario, replies := Replies(scenario, SimulatedAgents(scenario, 1)))
         asked = [step.query for step in replies.questions if isinstance(step.query, ResponseResidualQuery)]
-        assert len(asked) == 1 + 2 * kinds
+        assert len(asked) == 1 + 3 * kinds
         assert {query.reach for query in asked[1:]} == {0.5}  # the root of the bound
         assert sum(step.count for step in replies.questions) <= count
 
