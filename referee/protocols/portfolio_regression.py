@@ -21,7 +21,7 @@ from referee.protocols.base import PROTOCOLS, Script
 from referee.protocols.portfolio import PortfolioProtocol, judge
 from referee.protocols.teaching import PortfolioPlan, mean_answer
 
-ENOUGH = 800
+ENOUGH = 530
 """Where so many agents teach in each round, some of them tell the slope; fewer tell the offset alone."""
 
 
