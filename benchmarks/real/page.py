@@ -95,9 +95,8 @@ about people of another year.
 * `constant` knows which label is more frequent among the judges. No private answer knows that for sure, so it is a
   little too good.
 * One model is learned by `full-batch` gradients ([learners](learners.md)): by `curator-alone`, `portfolio` and
-  `private-optimum` alike, and so by `referee init` and `TransferClassifier` where no learner is named. Rows that are
-  older than these gradients have the `discriminant` without a first look. Where the sample is reweighed (`str`) it is
-  `sgd`.
+  `private-optimum` alike, and so by `referee init` and `TransferClassifier` where no learner is named. Where the sample
+  is reweighed (`str`) it is `sgd`.
 * The four rounds of `str` are a choice. The theorem plans 122 for alpha = .2 and 459 for .1 (chi^2 + 1 = 3), which
   share one budget. At epsilon = 1 and alpha = .2 the losses are 34.2 (`adult-volunteers`; 23.6 with four rounds on the
   same three splits), 26.0 (`adult-women`; 8.9), 21.0 to 37.4 (the five `flights-...`; 17.3 to 33.7, where only
