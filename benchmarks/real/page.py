@@ -158,10 +158,10 @@ def _expect(rows: list[Row]) -> str:
     ]
     lines += ["\nWhich candidate won, over all shifts and splits: " + _chosen(rows) + ".\n"]
     lines += [
-        "A stated gap bounds by how much the answer's loss exceeds that of the best candidate of the same run, with "
-        "probability 1 - beta over which agents judge and over their noise, whatever the data are: it depends on N and "
-        "epsilon. It says nothing about what was no candidate. With few agents the gap is wide, and the answer may "
-        "still be good: their answers cannot show it. `referee plan` states it before any budget is spent.\n"
+        "A stated gap bounds by how much the answer's loss exceeds that of its rival, the best that either side is "
+        "believed to have alone, with probability 1 - beta over which agents judge and over their noise, whatever the "
+        "data are. It says nothing about the other side. With few agents the gap is wide, and the answer may still be "
+        "good: their answers cannot show it. `referee plan` states it before any budget is spent.\n"
     ]
     return "\n".join(line for line in lines if line)
 
