@@ -117,7 +117,7 @@ def mutations(rng: random.Random) -> Iterator[str]:
         "divergence.chi_squared": [1, 2, 1000],
         "accuracy.halt_below": [0.5, 3, 10],
         "accuracy.reweigh_above": [0.1, 1, 3],
-        "portfolio.repair": [0, 0.5, 0.99],
+        "portfolio.teach": [0, 0.5, 0.99],
         "portfolio.margins": [0, 1],
         "alone": ["curator", "agents"],
     }

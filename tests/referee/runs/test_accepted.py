@@ -116,7 +116,7 @@ def test_individuals_answer_what_every_shipped_protocol_asks(tmp_path, name):
 def test_a_run_asks_no_kind_that_its_protocol_does_not_name_beforehand(name):
     scenarios = [small(name)]
     if name == "portfolio":
-        scenarios += [PORTFOLIO, small(name, "portfolio.alone=0", "portfolio.judging=losses")]
+        scenarios += [PORTFOLIO, small(name, "portfolio.teach=0")]
     for chosen in scenarios:
         asks = protocol_of(chosen).asks(chosen)
         assert asks <= protocol_of(chosen).pattern.kinds("agents")
@@ -127,12 +127,12 @@ def test_a_run_asks_no_kind_that_its_protocol_does_not_name_beforehand(name):
 
 @pytest.mark.slow
 def test_a_run_that_nobody_accepts_is_refused_before_the_curator_is_charged(tmp_path):
-    with Individuals(tmp_path, PORTFOLIO, 4, lambda i: ALL - {"score"}) as bench:
+    with Individuals(tmp_path, PORTFOLIO, 4, lambda i: ALL - {"residual"}) as bench:
         bench.allow(frozenset({"loss"}))
         result = bench.run()
         assert result["status"] == "refused"
         assert "no enrolled agent accepts questions of kind 'moment'" not in result["reason"]
-        assert "no enrolled agent accepts questions of kind 'score'" in result["reason"]
+        assert "no enrolled agent accepts questions of kind 'residual'" in result["reason"]
         assert f"{PORTFOLIO.agents.count:,} refuse this kind" in result["reason"]
         assert (bench.opened, result["agents"]["asked"]) == (0, 0)
         assert audited(bench).status == "refused"
@@ -167,7 +167,7 @@ def test_who_refuses_what_is_judged_kind_by_kind():
     # Each kind has somebody who accepts it, if not the same.
     apart = [(said("loss"), 3), (said("score"), 4)]
     assert check_accepted({"loss", "score"}, PORTFOLIO, apart, 7) == (
-        "4 of 7 enrolled agents do not accept questions of kind 'score': 4 refuse this kind"
+        "4 of 7 enrolled agents do not accept questions of kind 'residual': 4 refuse this kind"
     )
     # Whoever said nothing accepts everything.
     assert check_accepted({"loss"}, PORTFOLIO, [(said("loss"), 3)], 4) is not None
