@@ -157,7 +157,7 @@ class Matching(PublicSettings, ResponseOrLabel):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        return (cls(mu=2.0, iterations=5, smoothing=1.0, features=3, norm=1.8, radius=3.0),)
+        return (cls(mu=2.0, iterations=5, smoothing=0.2, features=3, norm=1.8, radius=3.0),)
 
     def check_people(self, people: int) -> None:
         super().check_people(people)

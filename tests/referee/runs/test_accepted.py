@@ -143,7 +143,7 @@ def test_a_run_that_nobody_accepts_is_refused_before_the_curator_is_charged(tmp_
         assert audited(bench, "again").status == result["status"]
     with closing(Referee(tmp_path / "referee", bench._gate)) as again:  # the last word of each outlives a restart
         stated = {policy.refuses: agents for policy, agents in again.registrar.policies()}
-    assert stated == {("score",): 4, (): PORTFOLIO.agents.count - 4}
+    assert stated == {("residual",): 4, (): PORTFOLIO.agents.count - 4}
 
 
 @pytest.mark.slow

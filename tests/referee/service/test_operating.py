@@ -136,7 +136,8 @@ def test_the_commands(tmp_path):
     with Bench(tmp_path) as bench, running(bench) as address:
         ended(bench, "mine", bench.chosen.wire())
         listed = [line.split() for line in call("runs").splitlines()]
-        assert (listed[0], listed[1][0::2]) == (["run", "scenario", "status", "waits", "for"], ["mine", "exhausted"])
+        assert listed[0] == ["run", "scenario", "status", "waits", "for,", "or", "has", "shown"]
+        assert (listed[1][0], listed[1][2]) == ("mine", "ended")
         assert json.loads(call("runs", "--json"))[0]["run"] == "mine"
         log = call("logs", "mine", "--follow")
         for words in ("6000 agents of 1 participants are enrolled", "agents answered", "exhausted"):
