@@ -91,7 +91,7 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
             fields.write_text(json.dumps({"visits": i, "plan": "pro", "insured": "yes" if i % 2 else "no"}))
             made = CliRunner().invoke(agent_command, ["record", str(path), str(fields), "--output", str(me)])
             assert made.exit_code == 0, made.output
-            policy = PersonalPolicy(key, 2.0, queries=chosen_queries((), ("score",) if i < REFUSING else ()))
+            policy = PersonalPolicy(key, 2.0, queries=chosen_queries((), ("residual",) if i < REFUSING else ()))
             agent = Agent(read_record(me), policy, state, read_names(me))
             consent = Consent(address, policy, ActivityLog(state), shown[i].append, lambda: True)
             client = stack.enter_context(closing(RefereeClient(address, patience=600)))
@@ -116,7 +116,7 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
                 one.result()
     result = finished.result
     assert result["status"] in ("done", "exhausted"), result["reason"]
-    assert all(i < REFUSING and "questions of kind 'score' are not accepted" in why for i, why in refused)
+    assert all(i < REFUSING and "questions of kind 'residual' are not accepted" in why for i, why in refused)
     assert result["lost"] == {"silent": 0, "declined": {"policy": len(refused)} if refused else {}}
     assert result["agents"]["answered"] == result["agents"]["asked"] - len(refused)
     assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == result["status"]
