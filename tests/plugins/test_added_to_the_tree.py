@@ -17,20 +17,23 @@ LEFT_OUT = shutil.ignore_patterns(".*", "*.egg-info", "build")
 MOST = 3
 """Files that may change for one of them, its tests among them."""
 
-QUERY = '''from typing import Literal
+QUERY = '''from typing import ClassVar, Literal
 
 from common.core.arrays import Floats, Indices
 from common.local.losses import evaluate
 from common.local.naming import Names
-from common.local.queries.query import QUERIES, SoleErrorQuery
+from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
+from common.local.queries.query import QUERIES, LossQuery
 from common.local.records import Records
 
 
 @QUERIES.register("two-errors")
-class TwoErrorsQuery(SoleErrorQuery):
+class TwoErrorsQuery(LossQuery):
     """1 if both hypotheses are wrong on me, else 0."""
 
     kind: Literal["two-errors"] = "two-errors"
+    other: AnyHypothesis
+    examples: ClassVar = ({"hypothesis": PLANE, "other": {"kind": "constant", "label": 1}},)
 
     def asks(self, names: Names, slot: int) -> str:
         first, second = self.hypothesis.rule(names), self.other.rule(names, "another")
