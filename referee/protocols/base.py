@@ -65,6 +65,12 @@ class Comparison:
     probable: tuple[float, float]
     agents: int | None
 
+    @property
+    def vague(self) -> Comparison:
+        """The same where nothing is known of the losses."""
+        nothing = (-1.0, 1.0)
+        return replace(self, low=-1.0, high=1.0, likely=nothing, probable=nothing, agents=None)
+
     def wire(self) -> dict[str, Any]:
         difference = {"value": self.value, "low": self.low, "high": self.high, "confidence": self.confidence}
         likely = {"low": self.likely[0], "high": self.likely[1], "confidence": LIKELY}

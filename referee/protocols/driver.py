@@ -173,6 +173,8 @@ class _AnswerTally:
 
 
 def _unknown(outcome: Outcome, wrong: str) -> Outcome:
+    """Return an outcome of which nothing that agents were asked about is known."""
+
     def vague(estimate: Estimate) -> Estimate:
         return estimate.model_copy(update={"low": 0.0, "high": 1.0})
 
@@ -182,6 +184,10 @@ def _unknown(outcome: Outcome, wrong: str) -> Outcome:
         tasks=tuple(_unknown(task, wrong) for task in outcome.tasks),
         judged=tuple(replace(one, estimate=vague(one.estimate)) for one in outcome.judged),
         gap=None if outcome.gap is None else 1.0,
+        comparison=None if outcome.comparison is None else outcome.comparison.vague,
+        pairs=tuple(replace(pair, low=-1.0, high=1.0) for pair in outcome.pairs),
+        calibrated=None,
+        quality=None,
         summary=None,
     )
 

@@ -31,6 +31,7 @@ from referee.audit.audit import audit
 from referee.protocols import portfolio, teaching
 from referee.protocols.base import Outcome, Step, protocol_of
 from referee.protocols.driver import needed
+from referee.runs.results import result_document
 from referee.runs.verdict import verdict
 from tests.referee.protocols.test_protocol_contract import played
 from tests.support import Bench, audited, leave_folder, small, tiny
@@ -387,10 +388,12 @@ def test_the_least_is_what_is_refused_beforehand():
     assert needed(tiny()) == 0  # a sequential test decides on what it has heard
 
 
-@for_each("protocol", ["learn-and-test", "subsample-test-reweigh", "portfolio"])
+@for_each("protocol", ["learn-and-test", "subsample-test-reweigh", "portfolio", "portfolio-regression", "discrepancy"])
 def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protocol, monkeypatch):
     """Of all answers those that say 1 are left out: what remains would be a loss of 0, for certain."""
     chosen = small(protocol)
+    if protocol == "portfolio":  # so many that some are surveyed about the probabilities
+        chosen = resolve(portfolio_small())
     assert "answers were left out" not in conducted(chosen).reason
     answering(monkeypatch, lambda values: values == 0)
     outcome = conducted(chosen)
@@ -400,6 +403,21 @@ def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protoc
     estimates = [outcome.estimate, *(judged.estimate for judged in outcome.judged)]
     assert {(estimate.low, estimate.high) for estimate in estimates if estimate} <= {(0.0, 1.0)}
     assert outcome.gap in (None, 1.0)
+    assert (outcome.calibrated, outcome.quality) == (None, None)
+    for pair in (*outcome.pairs, *([outcome.comparison] if outcome.comparison else [])):
+        assert (pair.low, pair.high) == (-1.0, 1.0)
+    if found := outcome.comparison:
+        assert (found.likely, found.probable, found.agents) == ((-1.0, 1.0), (-1.0, 1.0), None)
+    if protocol in ("portfolio", "portfolio-regression"):
+        told = {
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "agents": {"asked": 9, "answered": 9, "enrolled": 9},
+        }
+        written = result_document(
+            chosen, outcome, rounds=[], terms=None, lost={}, enrolment={}, seconds={"total": 0.0}, **told
+        )
+        assert verdict(chosen, written).answer == "cannot be told"
 
 
 def test_silent_people_of_a_real_run_are_said_and_audited(tmp_path):
