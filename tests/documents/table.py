@@ -330,7 +330,7 @@ SLOW: tuple[Job, ...] = (
         Step("referee predict runs/renewals new-customers.csv --cost-of-miss 20 --cost-of-false-alarm 1"),
         Step(
             "referee predict runs/... new.csv",
-            ("renews yes no yes no",),
+            ("renews yes no yes yes",),
             {"runs/...": "runs/renewals", "new.csv": "new-customers.csv"},
         ),
         Step("referee export runs/renewals renewals.json"),

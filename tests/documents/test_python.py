@@ -27,7 +27,7 @@ from common.local.mechanisms.mechanism import MECHANISMS
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.sums import noisy_sum
 from tests.documents.reading import ROOT, Block, blocks, pages
-from tests.referee.view.test_reports import folder_of
+from tests.referee.view.test_reports import CALIBRATED, folder_of
 from tests.tiers import for_each
 
 Names = dict[str, Any]
@@ -56,13 +56,14 @@ def _tables(folder: Path) -> Names:
 
 
 def _a_run(folder: Path) -> Names:
-    folder_of(folder / "runs" / "renewals")
+    folder_of(folder / "runs" / "renewals", calibrated=CALIBRATED)
     (folder / "new-customers.csv").write_text("plan,visits,months\npro,12,3\nbasic,0.5,60\n")
     return {}
 
 
 def _predicted(names: Names) -> None:
     assert names["labels"].tolist() == ["yes"]
+    assert names["shares"].shape == (2, 2)
     assert names["model"].columns == ("visits", "months", "plan")
 
 

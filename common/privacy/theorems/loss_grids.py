@@ -33,6 +33,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from common.core.arrays import Floats
+from common.core.machine import uninterrupted
 from common.numerics.bisection import between
 from common.privacy.rounding import MAX_EPSILON, UNIT
 from common.privacy.theorems.profiles import Profile
@@ -146,7 +147,8 @@ class Composed:
     @cached_property
     def _tails(self) -> tuple[Floats, Floats, float]:
         """Return, from each loss on, the mass and the mass times e^{this loss - loss}, with their relative error."""
-        from scipy.signal import lfilter  # here, since it takes a quarter of a second to load
+        with uninterrupted():
+            from scipy.signal import lfilter  # here, since it takes a quarter of a second to load
 
         exponents = self.log_scale - self.tilt * self.losses
         weighed = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))

@@ -404,9 +404,9 @@ def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protoc
     assert {(estimate.low, estimate.high) for estimate in estimates if estimate} <= {(0.0, 1.0)}
     assert outcome.gap in (None, 1.0)
     assert (outcome.calibrated, outcome.quality) == (None, None)
-    for pair in (*outcome.pairs, *([outcome.comparison] if outcome.comparison else [])):
-        assert (pair.low, pair.high) == (-1.0, 1.0)
+    assert all((pair.low, pair.high) == (-1.0, 1.0) for pair in outcome.pairs)
     if found := outcome.comparison:
+        assert (found.low, found.high) == (-1.0, 1.0)
         assert (found.likely, found.probable, found.agents) == ((-1.0, 1.0), (-1.0, 1.0), None)
     if protocol in ("portfolio", "portfolio-regression"):
         told = {

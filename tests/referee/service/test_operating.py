@@ -138,7 +138,8 @@ def test_the_commands(tmp_path):
         listed = [line.split() for line in call("runs").splitlines()]
         assert listed[0] == ["run", "scenario", "status", "waits", "for,", "or", "has", "shown"]
         assert (listed[1][0], listed[1][2]) == ("mine", "ended")
-        assert json.loads(call("runs", "--json"))[0]["run"] == "mine"
+        shown = json.loads(call("runs", "--json"))[0]
+        assert (shown["run"], shown["status"]) == ("mine", "exhausted")
         log = call("logs", "mine", "--follow")
         for words in ("6000 agents of 1 participants are enrolled", "agents answered", "exhausted"):
             assert words in log

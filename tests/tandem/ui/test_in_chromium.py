@@ -11,6 +11,8 @@ import pytest
 from common.crypto.identity import Identity
 from common.log.transcript import SignedEntry, append, read
 from deploy.remote import operating
+from referee.runs import percents
+from referee.runs.verdict import ENDED
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tandem.ui.app import ui_app
@@ -242,8 +244,8 @@ def test_a_live_run_is_seen_to_its_end_through_a_reload_and_a_referee_that_was_a
             page.wait_for_selector("h2:has-text('Verify it')")
             result = bench.referee.store.run("live").result
             for numbers in result["rounds"]:
-                assert f"{numbers['low']:.4f} to {numbers['high']:.4f}" in page.text_content("main")
-            assert result["status"] in page.text_content("[data-said]")
+                assert percents.ends(numbers["low"], numbers["high"]) in page.text_content("main")
+            assert ENDED[result["status"]] in page.text_content("[data-said]")
             assert TOKEN not in page.content()
             assert (tab.violations(), tab.wrong) == ([], [])
 
