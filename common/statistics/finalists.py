@@ -11,7 +11,7 @@ from common.core.arrays import Bits
 from common.core.errors import BadInput
 from common.local.mechanisms.mechanism import BitMechanism
 from common.numerics.bisection import least
-from common.statistics.intervals import Estimate
+from common.statistics.intervals import Estimate, estimate
 
 LIKELY = 0.75
 """What is called likely holds with this probability, what is called sure with 1 - beta."""
@@ -59,19 +59,6 @@ class Ones:
         return 1.0 - Ones(self.count - self.ones, self.count).low(miss)
 
 
-def loss_of(mechanism: BitMechanism, reported: Ones, miss: float) -> tuple[float, float, float]:
-    """Return the mean of what the bits say of a loss, clipped, and an interval that fails with chance ``miss`` at most.
-
-    Clipped, and of the one finalist that was chosen by it, the mean has a bias; the interval holds all the same.
-    """
-    if reported.count == 0:
-        return 0.5, 0.0, 1.0
-    slope = 2.0 * mechanism.truth - 1.0
-    ends = (reported.ones / reported.count, reported.low(miss / 2.0), reported.high(miss / 2.0))
-    value, low, high = (_clipped((q - (1.0 - mechanism.truth)) / slope, 0.0, 1.0) for q in ends)
-    return value, low, high
-
-
 @dataclass(frozen=True)
 class Difference:
     """loss(first) - loss(second) on T, by as many bits about either.
@@ -113,9 +100,12 @@ class Difference:
 
 
 def estimated(mechanism: BitMechanism, reported: Ones, miss: float, confidence: float) -> Estimate:
-    """Return the estimate of a loss as a document has it; ``confidence`` is that of all statements together."""
-    value, low, high = loss_of(mechanism, reported, miss)
-    return Estimate(value=value, low=low, high=high, confidence=confidence)
+    """Return a loss and its interval, which fails with chance ``miss`` at most: exact, of one look.
+
+    ``confidence`` is that of all statements of a result together, and what its document says.
+    """
+    found = estimate(mechanism, float(reported.ones), reported.count, 1.0 - miss, once=True)
+    return found.model_copy(update={"confidence": confidence})
 
 
 @lru_cache(maxsize=1 << 10)

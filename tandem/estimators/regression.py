@@ -74,7 +74,7 @@ class TransferRegressor(BoundedRegressor):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float | None = None,
         *,
         agent_epsilon: float = 1.0,
         response_bounds: Any = (-1.0, 1.0),

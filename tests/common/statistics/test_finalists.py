@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from common.local.mechanisms.mechanism import Warner
-from common.statistics.finalists import Difference, Ones, judges_needed, likely, loss_of, settling, sure, width
+from common.statistics.finalists import Difference, Ones, estimated, judges_needed, likely, settling, sure, width
 from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
@@ -45,9 +45,10 @@ def test_a_difference_and_two_losses_lie_in_their_intervals(first, second):
         failed[0] += found.low(0.1) > first - second
         failed[1] += found.high(0.1) < first - second
         for place, (loss, reported) in enumerate(zip((first, second), bits, strict=True)):
-            value, low, high = loss_of(WARNER, Ones(int(reported.sum()), each), 0.2)
-            assert low <= value <= high
-            failed[2 + place] += not low <= loss <= high
+            told = estimated(WARNER, Ones(int(reported.sum()), each), 0.2, 0.95)
+            assert told.low <= told.value <= told.high
+            assert told.confidence == 0.95
+            failed[2 + place] += not told.low <= loss <= told.high
     assert (failed[:2] < 250).all()  # of 200 expected at most; five standard deviations more
     assert (failed[2:] < 490).all()
 
@@ -58,7 +59,8 @@ def test_bits_without_a_partner_are_left_out():
     assert found.value == 0.0
     nothing = Difference.of(WARNER, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint8))
     assert (nothing.low(0.1), nothing.value, nothing.high(0.1)) == (-1.0, 0.0, 1.0)
-    assert loss_of(WARNER, Ones(0, 0), 0.1) == (0.5, 0.0, 1.0)
+    nobody = estimated(WARNER, Ones(0, 0), 0.1, 0.95)
+    assert (nobody.value, nobody.low, nobody.high) == (0.5, 0.0, 1.0)
 
 
 def test_widths_are_those_of_the_normal_law_where_there_are_many():
