@@ -147,15 +147,6 @@ class ReweighHandler(OperationHandler[Any, ops.Reweighed]):
         return ops.Reweighed()
 
 
-@HANDLERS.register("rake")
-class RakeHandler(ReweighHandler):
-    """Weights are changed by the engine, as by :class:`curator.operations.ReweighHandler`; nothing is released.
-
-    Deming and Stephan (1940) fit tables by such factors; survey statistics calls it raking. Here the factors come from
-    the referee, who has the agents' answers about T and the shares that ``margins`` released of the sample.
-    """
-
-
 @HANDLERS.register("margins")
 class MarginsHandler(ReleasingHandler[ops.Margins, ops.NoisyMargins]):
     """Weighted shares with noise (:class:`curator.mechanisms.counts.NoisyShares`: theorem and proof)."""

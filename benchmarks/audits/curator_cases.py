@@ -20,7 +20,7 @@ from common.crypto.identity import Signed
 from common.local.hypotheses.composed import Relabelled, Task
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.local.hypotheses.rules import Conjunction, Stump
-from common.local.losses import TILT_PARTS, HypothesisLoss, PairLoss, ScoreCells, Tilt, Weighing
+from common.local.losses import HypothesisLoss, PairLoss, Weighing
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import parse_operation
@@ -40,7 +40,6 @@ AUDITED = {
     "access FewestMistakes": ("exponential",),
     "access ClippedSteps": ("sgd", "sgd, single precision", "sgd, squared"),
     "operations learn": ("a repeated request", "a whole run"),
-    "operations rake": ("a draw, raked",),
     "operations reweigh": ("a draw, capped", "a draw, convex loss", "a draw, a pair", "a whole run"),
 }
 """The cases here of each way to use people, and of each operation."""
@@ -105,27 +104,6 @@ def projection_case() -> Case:
     """The cap is reached: a little less than s would be a false claim already."""
     twins = {"no cap": draws(None)}
     return Case("a draw, capped", 0.0, BOOLEANS, draws(KAPPA), 100_000, delta=claimed_sampling(), twins=twins)
-
-
-def raked(kappa: float | None) -> Subject:
-    """One draw a run after rakes that give the replaced record all the weight that they can."""
-    cells = ScoreCells(hypothesis=AGAINST_BOOLEANS, cuts=(0.0,))
-    tilt = Tilt(cells=cells, parts=(TILT_PARTS, TILT_PARTS, 0, 0))
-
-    def subject(replaced: tuple[int, int, int], runs: int, source: RandomSource) -> AnyArray:
-        weights, sample = Reweighing(N, kappa, ETA), LocalSample.of(booleans(replaced))
-        for _ in range(REWEIGHS):
-            weights.update(sample, tilt)
-        drawn = weights.sampler(sample).draws(runs, source)
-        return np.asarray(drawn.features @ np.array([1, 2, 2]))
-
-    return subject
-
-
-def raking_case() -> Case:
-    """A tilt moves weights as a loss does, so the same cap holds."""
-    twins = {"no cap": raked(None)}
-    return Case("a draw, raked", 0.0, BOOLEANS, raked(KAPPA), 100_000, delta=claimed_sampling(), twins=twins)
 
 
 BOUND = 4.0
@@ -425,6 +403,6 @@ def run_case() -> Case:
 def cases() -> list[Case]:
     """Return every case of the curator's side."""
     return [
-        projection_case(), raking_case(), convex_case(), lazy_case(), second_task_case(), sgd_case(), single_case(),
+        projection_case(), convex_case(), lazy_case(), second_task_case(), sgd_case(), single_case(),
         squared_case(), exponential_case(), retry_case(), run_case(), pair_case(),
     ]  # fmt: skip

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.local.hypotheses.rules import Stump
-from common.local.losses import TILT_PARTS, ScoreCells, Tilt
+from common.local.hypotheses.rules import Constant, Stump
+from common.local.losses import HypothesisLoss, ScoreCells
 from common.local.mechanisms.mechanism import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
@@ -153,15 +153,15 @@ def count_case() -> Case:
 HEAVY = Margins(cells=ScoreCells(hypothesis=Stump(feature=0, threshold=0.5, sign=1), cuts=(0.0,)), epsilon=1.0)
 
 
-def raked_margins(replaced: Records, runs: int, source: RandomSource) -> AnyArray:
-    """Weighted shares, released once a run, after a rake that gives the first person all the weight that it can.
+def weighed_margins(replaced: Records, runs: int, source: RandomSource) -> AnyArray:
+    """Weighted shares, released once a run, after a reweigh that gives the first person all the weight that it can.
 
     That person has label +1 and is in the one bin or the other, and the rest have label -1: all that the one share
     loses, the other one gains.
     """
     sample = LocalSample.of(replaced)
     weights = Reweighing(len(replaced), 0.25, 5.0)
-    weights.update(sample, Tilt(cells=HEAVY.cells, parts=(0, TILT_PARTS, 0, TILT_PARTS)))
+    weights.update(sample, HypothesisLoss(Constant(label=-1)))
     desk, found = Workspace(sample, weights, None), []
     for run in range(runs):
         output = desk.perform(HEAVY, source.derive(run)).fractions
@@ -172,11 +172,11 @@ def raked_margins(replaced: Records, runs: int, source: RandomSource) -> AnyArra
 def margins_case() -> Case:
     """One of 44 people, who weighs as much as four and is in the one bin of a score or in the other."""
     inputs = tuple(people([[bin_], *[[0]] * 43], [1] + 43 * [0]) for bin_ in (1, 0))
-    plain = without((Reweighing, "share_bound"), lambda weights: 1.0 / weights.n, raked_margins)
-    whole = without((counting, "down"), lambda each: 2.0 * each, raked_margins)
+    plain = without((Reweighing, "share_bound"), lambda weights: 1.0 / weights.n, weighed_margins)
+    whole = without((counting, "down"), lambda each: 2.0 * each, weighed_margins)
     twins = {"noise for a weight of 1/n": plain, "noise for one item": whole}
     name = "weighted shares by score and label"
-    return Case(name, claimed(HEAVY), (inputs[0], inputs[1]), raked_margins, 2500, twins=twins, least=0.4)
+    return Case(name, claimed(HEAVY), (inputs[0], inputs[1]), weighed_margins, 2500, twins=twins, least=0.4)
 
 
 # Mechanisms that plug-ins use -----------------------------------------------------------------------------------------

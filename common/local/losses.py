@@ -145,16 +145,15 @@ class PairLoss:
 
     @property
     def grain(self) -> int:
-        return TILT_PARTS
+        return PARTS
 
     def count(self, records: Records) -> AnyArray:
         own, other = (each.mistakes(records).astype(np.int16) for each in (self.hypothesis, self.rival))
-        return np.asarray((1 + own - other) * (TILT_PARTS // 2), dtype=np.uint16)
+        return np.asarray((1 + own - other) * (PARTS // 2), dtype=np.uint16)
 
 
 MAX_CUTS = 255
 MAX_ITEMS = 1 << 12
-TILT_PARTS = 1024  # into so many parts the unit of a tilt is divided
 
 Cut = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
@@ -212,27 +211,7 @@ class ScoreCells(Value):
         return 2 * self.of(records) + (self.hypothesis.labels(records) > 0)
 
 
-class Tilt(Value):
-    """A weight for every item, in 0..1024 parts of 1: what raking multiplies weights by."""
-
-    cells: ScoreCells
-    parts: tuple[Annotated[int, Field(strict=True, ge=0, le=TILT_PARTS)], ...] = Field(min_length=4)
-
-    @model_validator(mode="after")
-    def _one_each(self) -> Self:
-        if len(self.parts) != self.cells.items:
-            raise ValueError(f"{self.cells.items} items need as many weights, found {len(self.parts)}")
-        return self
-
-    @property
-    def grain(self) -> int:
-        return TILT_PARTS
-
-    def count(self, records: Records) -> AnyArray:
-        return np.array(self.parts, dtype=np.uint16)[self.cells.items_of(records)]
-
-
-Weighing = HypothesisLoss | PairLoss | Tilt
+Weighing = HypothesisLoss | PairLoss
 """A public function of one record into [0, 1], on a public grid; a reweigh multiplies by ``exp(-eta (1 - value))``.
 
 So log-weights stay functions of the record and of public messages, and two of them differ by ``eta t`` at most after t

@@ -15,7 +15,7 @@ from common.core.values import Value, Word
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis, Weight
 from common.local.hypotheses.rules import FeatureSet
-from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, PairLoss, ScoreCells, Tilt, Weighing, no_bound
+from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, PairLoss, ScoreCells, Weighing, no_bound
 from common.operations.target_bound import TargetBound
 from common.privacy.events import Event, parse_event
 from common.privacy.theorems.randomized_response import Rule
@@ -386,27 +386,6 @@ class Reweigh(Operation[Reweighed]):
         if self.rival is not None:
             return PairLoss(self.hypothesis, self.rival)
         return HypothesisLoss(self.hypothesis, self.loss, self.bound)
-
-
-@OPERATIONS.register("rake")
-class Rake(Operation[Reweighed]):
-    """Multiply every record's weight by exp(-eta (1 - tilt)), the tilt being that of its item. Releases nothing.
-
-    A person's tilt is a function of their record and of this message, so what is proven of reweighing by losses holds.
-    """
-
-    result: ClassVar = Reweighed
-    kind: Literal["rake"] = "rake"
-    tilt: Tilt
-    examples: ClassVar = ({"tilt": {"cells": {"hypothesis": PLANE, "cuts": [0.0]}, "parts": [0, 1024, 512, 300]}},)
-
-    @property
-    def min_features(self) -> int:
-        return self.tilt.cells.min_features
-
-    @property
-    def reweighs_by(self) -> Tilt:
-        return self.tilt
 
 
 LEAST_EPSILON = 0.0025  # with it, and with as many items as there may be, noise on the grid can still be drawn

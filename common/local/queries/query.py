@@ -16,7 +16,7 @@ from common.core.values import Word
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.losses import (
-    TILT_PARTS,
+    PARTS,
     UNIT,
     Bound,
     Costs,
@@ -250,4 +250,4 @@ class PairQuery(AlikeQuery):
         return max(self.hypothesis.min_features, self.rival.min_features)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        return np.asarray(PairLoss(self.hypothesis, self.rival).count(records) / TILT_PARTS)
+        return np.asarray(PairLoss(self.hypothesis, self.rival).count(records) / PARTS)

@@ -14,8 +14,8 @@ from common.data.tables import TableSource, record_of
 from common.local import losses
 from common.local.hypotheses.composed import Relabelled
 from common.local.hypotheses.hypothesis import Linear
-from common.local.hypotheses.rules import Constant, Stump
-from common.local.losses import TILT_PARTS, HypothesisLoss, ScoreCells, Tilt
+from common.local.hypotheses.rules import Constant
+from common.local.losses import HypothesisLoss, ScoreCells
 from common.local.naming import LISTED, UNNAMED, Names
 from common.local.packing import mask_bytes, pack_answers, pack_one, unpack_answers
 from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ResidualQuery, ScoreQuery
@@ -65,20 +65,6 @@ def test_a_score_that_is_no_number_is_in_the_lowest_bin():
 def test_cells_that_make_no_sense_are_refused(wrong, words):
     with pytest.raises(BadMessage, match=words):
         ScoreCells.parse({"hypothesis": FIRST.wire(), "cuts": [0.0], **wrong})
-
-
-def test_a_tilt_looks_its_item_up():
-    cells = ScoreCells(hypothesis=Stump(feature=0, threshold=0.0, sign=1), cuts=(0.0,))
-    tilt = Tilt(cells=cells, parts=(0, 100, 1024, 7))
-    assert tilt.grain == TILT_PARTS
-    assert tilt.count(PEOPLE).tolist() == [100, 0, 7, 1024]
-    assert tilt.count(PEOPLE).dtype == np.uint16
-
-
-@for_each("parts", [(0, 1, 2), (0, 1, 2, 1025), (0, 1, 2, -1), (0, 1, 2, 3, 4)])
-def test_a_tilt_has_one_number_in_range_for_each_item(parts):
-    with pytest.raises(BadMessage):
-        Tilt.parse({"cells": {"hypothesis": FIRST.wire(), "cuts": [0.0]}, "parts": list(parts)})
 
 
 PLANE = Linear(weights=(1.0,), threshold=0.25)

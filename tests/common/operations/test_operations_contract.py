@@ -27,7 +27,6 @@ ANSWERED: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         ({"round": 2, "task": {"features": 3}}, {"hypothesis": CONSTANT}),
     ],
     "reweigh": [({"hypothesis": CONSTANT, "loss": "hinge"}, {})],
-    "rake": [({"tilt": {"cells": CELLS, "parts": [0, 1024, 1, 2]}}, {})],
     "margins": [({"cells": CELLS, "epsilon": 1.0}, {"shares": [5, -1, 0, 7], "whole": 8})],
     "select": [({"first": 2, "count": 3, "epsilon": 1.0}, {"feature": 4})],
     "count": [({"feature": 5, "epsilon": 1.0}, {"count": -7})],
@@ -89,9 +88,9 @@ def test_a_result_holds_what_it_declares_and_nothing_else(kind, request_, result
 
 
 @for_each("kind", OPERATIONS.shipped())
-def test_only_reweigh_and_rake_change_weights_and_they_release_nothing(kind):
+def test_only_reweigh_changes_weights_and_it_releases_nothing(kind):
     operation = OPERATIONS[kind].example()[0]
-    assert (operation.reweighs_by is not None) == (kind in {"reweigh", "rake"})
+    assert (operation.reweighs_by is not None) == (kind == "reweigh")
     assert (operation.reweighs_by is not None) == (not operation.result.model_fields)
 
 

@@ -10,7 +10,7 @@ import pytest
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.local.hypotheses.hypothesis import Linear
-from common.local.losses import MAX_ITEMS, ScoreCells, Tilt
+from common.local.losses import MAX_ITEMS, HypothesisLoss, ScoreCells
 from common.local.mechanisms.mechanism import FLAT_BITS, Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
@@ -270,13 +270,13 @@ def people(n: int = 400) -> Records:
 CELLS = ScoreCells(hypothesis=Linear(weights=(1.0, 0.5), threshold=0.1), cuts=(-0.5, 0.0, 0.7))
 
 
-TILT = Tilt(cells=CELLS, parts=(1024, 0, 512, 100, 0, 1000, 7, 1024))
+WEIGHING = HypothesisLoss(CELLS.hypothesis, "hinge", 2.0)
 
 
 def released(sample: Sample, tilts: int, epsilon: float = 30.0, seed: int = 1) -> Floats:
     law = Reweighing(len(sample), 0.5, 2.0)
     for _ in range(tilts):
-        law.update(sample, TILT)
+        law.update(sample, WEIGHING)
     workspace = Workspace(sample, law, None)
     found: Floats = workspace.perform(Margins(cells=CELLS, epsilon=epsilon), RandomSource.seeded(seed)).fractions
     return found
@@ -287,7 +287,7 @@ def test_without_a_reweigh_shares_are_plain_and_with_one_they_are_those_of_draws
     plain = np.bincount(CELLS.items_of(records), minlength=8) / len(records)
     np.testing.assert_allclose(released(split(records), 0), plain, atol=2e-3)
     sample, law = LocalSample.of(records), Reweighing(len(records), 0.5, 2.0)
-    law.update(sample, TILT)
+    law.update(sample, WEIGHING)
     drawn = law.sampler(sample).draws(100_000, RandomSource.seeded(3))
     among = np.bincount(CELLS.items_of(drawn), minlength=8) / 100_000
     found = released(split(records), 1)

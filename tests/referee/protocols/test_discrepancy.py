@@ -8,7 +8,7 @@ import pytest
 from common.core.errors import BadMessage, BadScenario
 from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant
-from common.local.losses import TILT_PARTS, PairLoss
+from common.local.losses import PARTS, PairLoss
 from common.local.queries.query import PairQuery
 from common.local.records import Records
 from common.operations.operation import Learn, Reweigh
@@ -74,8 +74,8 @@ def test_a_pair_counts_where_only_one_errs_alike_for_agents_and_weights():
     wanted = [0.5, 0.5, 1.0, 0.0]
     assert PairQuery(hypothesis=plane, rival=rival).evaluate(records, np.arange(4)).tolist() == wanted
     weighing = Reweigh(hypothesis=plane, rival=rival).reweighs_by
-    assert (weighing.count(records) / TILT_PARTS).tolist() == wanted
-    assert weighing.grain == TILT_PARTS
+    assert (weighing.count(records) / PARTS).tolist() == wanted
+    assert weighing.grain == PARTS
     with pytest.raises(BadMessage, match="weighed by mistakes"):
         Reweigh.parse({"kind": "reweigh", "hypothesis": plane.wire(), "rival": rival.wire(), "loss": "hinge"})
 

@@ -239,7 +239,7 @@ def test_few_agents_teach_the_intercept_and_many_the_slope_too():
 
 
 def test_the_curator_alone_is_neither_repaired_nor_judged(tmp_path):
-    """Its baseline is the model of a sample that nobody has raked, not a portfolio of one round."""
+    """Its baseline is the curator's model as it is, not a portfolio."""
     asked = portfolio_small("baselines=[curator-only]")
     found = run_baselines(asked, {"agents": {"asked": 1}}, 1, tmp_path, Attempts(ignore), ignore)
     seed = subseed(1, "baseline curator-only") % (1 << 31)
