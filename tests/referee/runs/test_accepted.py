@@ -167,7 +167,7 @@ def test_who_refuses_what_is_judged_kind_by_kind():
     # Each kind has somebody who accepts it, if not the same.
     apart = [(said("loss"), 3), (said("score"), 4)]
     assert check_accepted({"loss", "score"}, PORTFOLIO, apart, 7) == (
-        "4 of 7 enrolled agents do not accept questions of kind 'residual': 4 refuse this kind"
+        "4 of 7 enrolled agents do not accept questions of kind 'score': 4 refuse this kind"
     )
     # Whoever said nothing accepts everything.
     assert check_accepted({"loss"}, PORTFOLIO, [(said("loss"), 3)], 4) is not None
