@@ -26,9 +26,9 @@ from common.local.mechanisms import mechanism as mechanisms
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import LocalRandomizer, Warner, parse_mechanism
 from common.local.packing import unpack_answers
-from common.local.queries.features import GradientQuery, ItemQuery, ResidualQuery
+from common.local.queries.features import GradientQuery, ItemQuery
 from common.local.queries.query import LossQuery, Query
-from common.local.queries.residuals import ResponseResidualQuery
+from common.local.queries.residuals import ResidualQuery, ResponseResidualQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource

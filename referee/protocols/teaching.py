@@ -15,8 +15,9 @@ from common.local.hypotheses.composed import Recalibrated
 from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.losses import Costs, Loss, ScoreCells
 from common.local.mechanisms.mechanism import BitMechanism
-from common.local.queries.features import ResidualQuery, ScoreQuery
+from common.local.queries.features import ScoreQuery
 from common.local.queries.query import Answers, AskAgents
+from common.local.queries.residuals import ResidualQuery
 from common.operations.operation import Directions, Margins
 from common.protocols.base import Progress
 from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles

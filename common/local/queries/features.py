@@ -11,14 +11,13 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Word
-from common.local.hypotheses.hypothesis import GREATEST, PLANE, Linear, PlainHypothesis
+from common.local.hypotheses.hypothesis import PLANE, Linear
 from common.local.hypotheses.rules import FeatureSet
 from common.local.losses import ScoreCells
 from common.local.mechanisms.frequency import parity, public_words
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, AlikeQuery, Answers, BitsQuery, FrequencyQuery, Query
 from common.local.records import Records
-from common.numerics.elementary import logistic
 from common.numerics.kernels import njit
 from common.numerics.loops import pack
 
@@ -375,61 +374,6 @@ def code_bits(items: Words, rows: Indices) -> Words:
 def _code_bits(items: Words, rows: Words, values: Words) -> None:
     for i in range(len(items)):
         values[i] = parity(items[i] & rows[i])
-
-
-_Odds = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
-
-
-@QUERIES.register("residual")
-class ResidualQuery(AlikeQuery):
-    """(1 + f(x) (y - p(x)))/2: y is 1 for label +1, else 0, p(x) = 1/(1 + e^-(slope * score(x) + intercept)).
-
-    f is 1; or the score, or <direction, x>, in units of ``spread`` from ``center``, cut to [-1, 1]. The mean of f (y -
-    p) is the derivative of the logistic loss in the intercept, or about that in the slope or along the direction: it is
-    0 where p is right for T.
-
-    Attributes:
-        spread: Positive; None: f is 1.
-        direction: One number a feature, from the first on; None: f is made of the score.
-    """
-
-    kind: Literal["residual"] = "residual"
-    hypothesis: PlainHypothesis
-    slope: _Odds
-    intercept: _Odds
-    center: _Odds = 0.0
-    spread: float | None = Field(default=None, gt=0, le=GREATEST, exclude_if=lambda spread: spread is None)
-    direction: tuple[_Odds, ...] | None = Field(
-        default=None, min_length=1, max_length=1 << 20, exclude_if=lambda direction: direction is None
-    )
-    examples: ClassVar = (
-        {"hypothesis": PLANE, "slope": 1.0, "intercept": 0.5, "spread": 2.0, "direction": [0.5, -1.0, 0.0]},
-        {"hypothesis": PLANE, "slope": 1.0, "intercept": 0.5},
-        {"hypothesis": PLANE, "slope": 2.0, "intercept": -1.0, "center": 0.1, "spread": 0.7},
-    )
-
-    def asks(self, names: Names, slot: int) -> str:
-        of = "its score" if self.direction is None else "a weighted sum of what your record has"
-        weighed = "" if self.spread is None else f", times how far {of} is from the middle"
-        return (
-            f"how far the probability that {self.hypothesis.rule(names)} gives is from {self.hypothesis.target(names)} "
-            f"for you{weighed}: a number from 0 to 1"
-        )
-
-    @property
-    def min_features(self) -> int:
-        return max(self.hypothesis.min_features, len(self.direction or ()))
-
-    def evaluate(self, records: Records, slots: Indices) -> Floats:
-        with np.errstate(all="ignore"):
-            scores = np.nan_to_num(self.hypothesis.scores(records.features), nan=0.0, posinf=GREATEST, neginf=-GREATEST)
-        apart = (self.hypothesis.labels(records) > 0) - logistic(self.slope * scores + self.intercept)
-        if self.direction is not None:
-            turned = Linear(weights=self.direction, threshold=0.0).scores(records.features)
-            scores = np.nan_to_num(turned, nan=0.0, posinf=GREATEST, neginf=-GREATEST)
-        if self.spread is not None:
-            apart *= np.clip((scores - self.center) / self.spread, -1.0, 1.0)
-        return np.asarray(0.5 * (1.0 + apart))
 
 
 @QUERIES.register("score")

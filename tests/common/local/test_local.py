@@ -18,8 +18,9 @@ from common.local.hypotheses.rules import Constant
 from common.local.losses import HypothesisLoss, ScoreCells
 from common.local.naming import LISTED, UNNAMED, Names
 from common.local.packing import mask_bytes, pack_answers, pack_one, unpack_answers
-from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ResidualQuery, ScoreQuery
+from common.local.queries.features import CodeQuery, CoordinateQuery, MomentQuery, ScoreQuery
 from common.local.queries.query import LossQuery
+from common.local.queries.residuals import ResidualQuery
 from common.local.records import Records
 from common.operations.operation import Reweigh
 from common.scenario.loading import target_table
