@@ -44,6 +44,7 @@ NAMES = (
     "python -m benchmarks.",
     "ray start",
     "pip install .",
+    "pip install tandem_hybrid-VERSION-py3-none-any.whl",  # tests/deploy/packaging/test_packaging.py installs it
     'TANDEM_ONLY=YOUR-NAME pytest -k "contract or every" tests/common tests/curator tests/referee',
     "git clone URL tandem && cd tandem",
     "git switch -c two-coins",
@@ -73,6 +74,7 @@ NO_CODE = {
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/extending.md": ("[build-system]",),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
+    "docs/index.md": ("1,627 agents reported", "verified runs/mine"),
     "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "delta(epsilon) = int_0^1 max_x"),
     "docs/people.md": ("(k-1) rho <= ",),
     "docs/running.md": ("refused: no enrolled agent",),
