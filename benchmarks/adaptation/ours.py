@@ -27,7 +27,8 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import NegativeBinomial, mu_for_selection
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
-from curator.learners.domains import Domains, discrepancy, fit_public
+from curator.learners.discrepancy import discrepancy
+from curator.learners.domains import Domains, fit_public
 from curator.mechanisms.selection import choose
 from curator.mechanisms.sums import noisy_sum
 

@@ -17,7 +17,8 @@ from common.privacy.auditing import Subject
 from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_noise
 from curator.learners import adaptation, matching, networks, noisy_descent
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
-from curator.learners.domains import Domains, DomainSide, private_discrepancy, sensitivity
+from curator.learners.discrepancy import private_discrepancy, sensitivity
+from curator.learners.domains import Domains, DomainSide
 from curator.learners.matching import PointMatching, private_shares, selection_epsilon
 from curator.learners.networks import NetworkSettings
 from curator.learners.noisy_descent import Found, Rows, descend

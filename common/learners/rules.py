@@ -17,7 +17,7 @@ from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.privacy.events import Event, Release, SubsampledRelease
 from common.privacy.rounding import down
 from common.privacy.theorems.randomized_response import Rule, rates
-from common.statistics import formulas
+from common.statistics import formulas, spanning
 from common.statistics.formulas import PAPER, PlannedValue, fixed, follow
 
 Draws = Annotated[int, Field(ge=1, le=10**7)]
@@ -119,13 +119,13 @@ class OpenParity(OpenSettings):
         keeping, given = self._keeping(request), self.blocks
         if request.paper:
             text = "k 32 X d ln(2d/beta)/eps, k = log_{4/3}(2/beta) blocks"
-            rows = formulas.paper_rows(request.dimension, request.beta, request.chi_squared, keeping.epsilon)
-            count = formulas.paper_blocks(request.beta) if given == PLAN else given
+            rows = spanning.paper_rows(request.dimension, request.beta, request.chi_squared, keeping.epsilon)
+            count = spanning.paper_blocks(request.beta) if given == PLAN else given
             return fixed(count * rows, text, PAPER + "Corollary B.3")
         chances, bottom = keeping.chances(request)
-        count, rows = formulas.blocks(chances, bottom, request.beta)
+        count, rows = spanning.blocks(chances, bottom, request.beta)
         if given != PLAN:
-            count, rows = given, formulas.rows_of(chances, bottom, request.beta, given)
+            count, rows = given, spanning.rows_of(chances, bottom, request.beta, given)
         text = "R m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta - b^R)/R, q_i = (1 - 2^(i-d))^2/X"
         return fixed(count * rows, text, PAPER + "Claim B.2, exact tail; docs/corrections.md, K9")
 
@@ -189,10 +189,10 @@ class _Keeping(NamedTuple):
     def chances(self, request: PlanRequest) -> tuple[Floats, float]:
         """Return p q_i for i = 0..d-1, and b."""
         kept, answers = rates(self.rule, self.epsilon)
-        return kept * formulas.escapes(request.dimension, request.chi_squared, request.supremum), 1.0 - answers
+        return kept * spanning.escapes(request.dimension, request.chi_squared, request.supremum), 1.0 - answers
 
     def least(self, request: PlanRequest) -> int:
         """Return R, the number of blocks."""
         if request.paper:
-            return formulas.paper_blocks(request.beta)
-        return formulas.blocks(*self.chances(request), request.beta)[0]
+            return spanning.paper_blocks(request.beta)
+        return spanning.blocks(*self.chances(request), request.beta)[0]

@@ -15,7 +15,8 @@ from common.log.ledger import REMEDY, Journal
 from common.log.witness import Witness
 from common.net.messages import Spent
 from common.privacy.rounding import above
-from common.scenario.scenario import Lifetime, ResolvedScenario, data_folder
+from common.scenario.scenario import ResolvedScenario, data_folder
+from common.scenario.sections import Lifetime
 
 
 class Account:

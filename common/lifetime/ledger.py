@@ -43,7 +43,7 @@ from common.net.client import witness_at
 from common.net.messages import Spent
 from common.numerics.randomness import durable_secret
 from common.privacy.rounding import above
-from common.scenario.scenario import Lifetime
+from common.scenario.sections import Lifetime
 
 CHARGED, KEYED = "charged", "key"  # kinds of entries: a charge; which key the digests are made with
 WITNESS = "TANDEM_LEDGER_WITNESS"  # environment variable: a further place to which the heads of the ledger go

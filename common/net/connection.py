@@ -11,17 +11,15 @@ import logging
 import re
 import ssl
 import time
-from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from email.utils import formatdate
-from http import HTTPStatus
 from typing import Any, cast
-from urllib.parse import unquote
 
 import httptools
 
 from common.core.errors import BadInput, Busy, TandemError, TooSlow
-from common.net.edge import HOST, PATIENCE, TINY, App, Call, Edge, Handler, Reply, problem
+from common.net.edge import HOST, PATIENCE, TINY, App, Call, Edge, Handler, problem
+from common.net.requests import HttpRequest, head_of
 from common.net.tls import HANDSHAKE, TlsStream
 
 log = logging.getLogger("tandem")
@@ -39,10 +37,7 @@ LINGER = 1.0  # seconds in which a client that is refused may read why
 _IN_THE_CLEAR = "this service speaks TLS: dial it with https://, and name its authority with --tls-ca (TANDEM_TLS_CA)"
 _UNREADABLE = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 _PLAIN = re.compile(rb"/[a-zA-Z0-9/_.-]*")  # paths without a query, in which nothing is encoded
-
-Message = MutableMapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -100,96 +95,6 @@ class ServerState:
         return self._date[1]
 
 
-class _Request:
-    """A request on a connection, from its head to the end of its answer; ASGI's ``receive`` and ``send``."""
-
-    __slots__ = (
-        "_changed", "_chunked", "_connection", "_continue", "_head", "_read", "answered", "begun", "handler", "headers",
-        "keep_alive", "method", "parts", "target", "unread", "version", "whole",
-    )  # fmt: skip
-
-    def __init__(self, connection: HttpConnection, parser: httptools.HttpRequestParser, target: bytes) -> None:
-        self._connection = connection
-        self.method: bytes = parser.get_method()
-        self.version: str = parser.get_http_version()
-        self.keep_alive: bool = parser.should_keep_alive() and not parser.should_upgrade()
-        self.target, self.headers = target, connection.headers
-        self.handler: Handler | None = None
-        self.parts: list[bytes] = []
-        self.unread = 0
-        self.whole = self.begun = self.answered = False
-        self._changed: asyncio.Event | None = None
-        self._continue = connection.expects_continue
-        self._read = False
-        self._head: list[bytes] | None = None
-        self._chunked = False
-
-    @property
-    def scope(self) -> Message:
-        url = httptools.parse_url(self.target)
-        path = url.path.decode("ascii")
-        return {
-            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": self.version,
-            "method": self.method.decode("ascii"), "scheme": self._connection.scheme, "root_path": "",
-            "path": unquote(path) if "%" in path else path, "raw_path": url.path, "query_string": url.query or b"",
-            "headers": self.headers, "client": self._connection.peer, "server": None,
-        }  # fmt: skip
-
-    def changed(self) -> None:
-        if self._changed is not None:
-            self._changed.set()
-
-    async def receive(self) -> Message:
-        if self._continue and not (self.parts or self.whole):
-            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._continue = False
-        while not (self._connection.lost or self.answered or (not self._read and (self.parts or self.whole))):
-            self._changed = asyncio.Event()
-            await self._changed.wait()
-        if self._connection.lost or self.answered:
-            return {"type": "http.disconnect"}
-        body, self.parts, self.unread, self._read = b"".join(self.parts), [], 0, self.whole
-        self._connection.regulate()
-        return {"type": "http.request", "body": body, "more_body": not self.whole}
-
-    async def send(self, message: Message) -> None:
-        if self._connection.full:
-            await self._connection.drained()
-        if message["type"] == "http.response.start":
-            self._begin(message["status"], message["headers"])
-            return
-        if self._head is None or self.answered:
-            raise RuntimeError("an answer has one head, and a body behind it")
-        body, more = message.get("body", b""), message.get("more_body", False)
-        if self.method == b"HEAD":
-            body = b""
-        elif self._chunked:
-            body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
-            body += b"" if more else b"0\r\n\r\n"
-        self._connection.write(b"".join([*self._head, body]))
-        self._head = []
-        if not more:
-            if self._connection.full:
-                await self._connection.drained()
-            self.answered = True
-            self.changed()
-
-    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        names = {name.lower(): value.lower() for name, value in headers}
-        self._chunked = not (b"content-length" in names or self.method == b"HEAD" or status in (204, 304))
-        lines = [_STATUS_LINES[status], self._connection.date]
-        lines += [b"%s: %s\r\n" % header for header in headers]
-        if self._chunked and self.version == "1.1":
-            lines.append(b"transfer-encoding: chunked\r\n")
-        elif self._chunked:
-            self._chunked = self.keep_alive = False  # the end of the connection is the end of the body
-        if names.get(b"connection") == b"close":
-            self.keep_alive = False
-        elif not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-        self._head = [*lines, b"\r\n"]
-
-
 class HttpConnection(asyncio.Protocol):
     """One connection; the parser calls the methods whose names begin with ``on_``."""
 
@@ -202,8 +107,8 @@ class HttpConnection(asyncio.Protocol):
         self._state, self._loop = state, loop
         self._tls = None if state.tls is None else TlsStream(state.tls)
         self._parser = httptools.HttpRequestParser(self)
-        self._requests: list[_Request] = []  # the first is answered, the others wait for it
-        self._incoming: _Request | None = None  # whose body is on its way
+        self._requests: list[HttpRequest] = []  # the first is answered, the others wait for it
+        self._incoming: HttpRequest | None = None  # whose body is on its way
         self._url = b""
         self.headers: list[tuple[bytes, bytes]] = []
         self.expects_continue = False
@@ -278,7 +183,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _reject(self, error: TandemError) -> None:
         reply = problem(error)
-        self._close(b"".join([*_head_of(reply), self.date, b"connection: close\r\n\r\n", reply.body]))
+        self._close(b"".join([*head_of(reply), self.date, b"connection: close\r\n\r\n", reply.body]))
 
     # What comes -----------------------------------------------------------------------------------------------------
 
@@ -317,7 +222,7 @@ class HttpConnection(asyncio.Protocol):
         if not tls.begun:
             if data[0] != HANDSHAKE:
                 reply = problem(BadInput(_IN_THE_CLEAR))
-                self._refuse(b"".join([*_head_of(reply), b"connection: close\r\n\r\n", reply.body]))
+                self._refuse(b"".join([*head_of(reply), b"connection: close\r\n\r\n", reply.body]))
                 return b""
             self._state.handshakes[self] = None
             if len(self._state.handshakes) > MAX_HANDSHAKES:
@@ -362,7 +267,7 @@ class HttpConnection(asyncio.Protocol):
             raise ValueError("too many requests that wait for each other")
         self._head = -1
         self._stop_timer()
-        request = _Request(self, self._parser, self._url)
+        request = HttpRequest(self, self._parser, self._url)
         request.handler = self._fast(request)
         self._incoming = request
         self._requests.append(request)
@@ -398,7 +303,7 @@ class HttpConnection(asyncio.Protocol):
 
     # Requests and answers -------------------------------------------------------------------------------------------
 
-    def _fast(self, request: _Request) -> Handler | None:
+    def _fast(self, request: HttpRequest) -> Handler | None:
         """Return the handler of a small request in the usual form; None for every other one."""
         if self.expects_continue or not request.keep_alive or request.version != "1.1":
             return None
@@ -424,19 +329,19 @@ class HttpConnection(asyncio.Protocol):
             self._state.tasks.add(task)
             task.add_done_callback(self._state.tasks.discard)
 
-    async def _answer(self, request: _Request, handler: Handler) -> None:
+    async def _answer(self, request: HttpRequest, handler: Handler) -> None:
         headers, body = dict(request.headers), b"".join(request.parts)
         call = Call(request.method.decode("ascii"), request.target.decode("ascii"), headers, body=body)
         reply = await self._state.edge.answer(handler, call)
         self._state.edge.statuses[reply.status] += 1
         last = b"\r\n" if request.keep_alive else b"connection: close\r\n\r\n"
-        self.write(b"".join([*_head_of(reply), self.date, last, reply.body]))
+        self.write(b"".join([*head_of(reply), self.date, last, reply.body]))
         if self.full:
             await self.drained()  # who takes no answer gets no further one
         request.answered = True
         self._answered(request)
 
-    async def _pass(self, request: _Request) -> None:
+    async def _pass(self, request: HttpRequest) -> None:
         try:
             await self._state.app(request.scope, request.receive, request.send)
         except httptools.HttpParserInvalidURLError:
@@ -449,7 +354,7 @@ class HttpConnection(asyncio.Protocol):
         else:
             self.abort()
 
-    def _answered(self, request: _Request) -> None:
+    def _answered(self, request: HttpRequest) -> None:
         self._requests.remove(request)
         if self._closing:
             return
@@ -527,9 +432,3 @@ class HttpConnection(asyncio.Protocol):
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
-
-
-def _head_of(reply: Reply) -> Iterator[bytes]:
-    yield _STATUS_LINES[reply.status]
-    for header in reply.all_headers():
-        yield b"%s: %s\r\n" % header

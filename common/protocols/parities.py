@@ -30,7 +30,8 @@ from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Proble
 from common.protocols.patterns import agents, curator, many, sequence, some, together
 from common.statistics import evidence
 from common.statistics.cdf import agents_needed, ladder
-from common.statistics.formulas import CORRECTIONS, PlannedValue, blocks, escapes, fixed, rows_of
+from common.statistics.formulas import CORRECTIONS, PlannedValue, fixed
+from common.statistics.spanning import blocks, escapes, rows_of
 
 
 class Secret(Value):

@@ -32,20 +32,8 @@ from common.operations.operation import Learned
 from common.operations.target_bound import LossClass, Released, TargetBound, target_bound
 from common.privacy.events import Event, Gaussian, NonPrivate
 from curator.learners.base import LEARNERS, CallSizes, Learner
-from curator.learners.domains import (
-    TOLERANCE,
-    Domains,
-    DomainSide,
-    Loss,
-    Whitening,
-    fit_public,
-    greatest_loss,
-    private_value,
-    reach_of,
-    released_value,
-    sensitivity,
-    whitening,
-)
+from curator.learners.discrepancy import TOLERANCE, greatest_loss, private_value, reach_of, released_value, sensitivity
+from curator.learners.domains import Domains, DomainSide, Loss, Whitening, fit_public, whitening
 from curator.learners.noisy_descent import Bounds, DescentSettings, Found, Prepared, Steps, descend
 from curator.mechanisms.access import Access
 from curator.mechanisms.base import CentralMechanism, central

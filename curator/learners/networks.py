@@ -19,7 +19,8 @@ from common.numerics.loops import exp, log
 from common.numerics.randomness import RandomSource
 from curator.learners.adaptation import AdaptationLearner, NonconvexSettings
 from curator.learners.base import LEARNERS, CallSizes
-from curator.learners.domains import TOLERANCE, Domains, DomainSide, Loss, Whitening, private_value
+from curator.learners.discrepancy import TOLERANCE, private_value
+from curator.learners.domains import Domains, DomainSide, Loss, Whitening
 from curator.learners.noisy_descent import Beginning, Bounds, Forces, Rows, moved_scale
 from curator.mechanisms.access import Access
 

@@ -22,7 +22,8 @@ from common.numerics.randomness import RandomSource
 from common.operations.target_bound import TargetBound
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import scales_share, step_noise
-from curator.learners.domains import Domains, Loss, fit_public, private_discrepancy
+from curator.learners.discrepancy import private_discrepancy
+from curator.learners.domains import Domains, Loss, fit_public
 from curator.mechanisms.gaussian_noise import whole_normals
 
 _ROUNDED = 1.0 + 2.0**-12  # records and slopes are kept in single precision: so much longer may a row's part be

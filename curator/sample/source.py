@@ -22,7 +22,8 @@ from common.core.machine import check_disk, check_memory, size
 from common.data.population import PopulationSpec, RecordSource, open_records
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.scenario.scenario import ResolvedScenario, Storage
+from common.scenario.scenario import ResolvedScenario
+from common.scenario.sections import Storage
 from curator.sample.rows import FixedRows, Grid, ShardRows, SingleRows
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost, open_budget, sampling_schedule
 from common.privacy.theorems import gaussian_dp, randomized_response, votes
 from common.privacy.theorems.selection import epsilon_of_selection, geometric, mu_for_selection
-from common.statistics import cdf, evidence, formulas, frequency, heavy_hitters, robustness
+from common.statistics import cdf, evidence, formulas, frequency, heavy_hitters, robustness, spanning
 from common.statistics.cdf import find_quantile
 from common.statistics.finalists import Ones
 from common.statistics.intervals import estimate
@@ -52,8 +52,8 @@ CASES: list[tuple[str, Callable[..., object], list[tuple[object, ...]]]] = [
     ("gap .* must be positive", formulas.rounds, [(1.0, formulas.gap(0.05, 2.0, 1.7, True))]),
     ("truncation needs", formulas.truncation, [(0.0, 2, 2), (0.1, 1, 2), (0.1, 2, 0.5), (0.1, 2, math.inf)]),
     ("moment needs", formulas.gaussian_moment, [(2.0, 0.0, 1.0, 1)]),
-    ("more blocks", formulas.rows_of, [(0.46 * formulas.escapes(20, 1.0, 1.0), 0.2119415576, 0.05, 1)]),
-    ("records a block|failure probability", formulas.spanning_rows, [
+    ("more blocks", spanning.rows_of, [(0.46 * spanning.escapes(20, 1.0, 1.0), 0.2119415576, 0.05, 1)]),
+    ("records a block|failure probability", spanning.spanning_rows, [
         (np.full(4, 1e-9), 0.1), (np.array([1e-300]), 0.1), (np.array([0.5]), 0.0), (np.array([0.5]), 1.0),
     ]),
     ("estimated at once", frequency.signed_shares, [([(CodeQuery(first=0, bits=25, public=1), NONE)], WARNER)]),

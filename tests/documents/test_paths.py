@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from benchmarks.figures.store import JsonLines
 from benchmarks.real.__main__ import RESULTS, latest
 from benchmarks.real.page import text as page_of
-from common.scenario.scenario import CuratorSection
+from common.scenario.sections import CuratorSection
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
 from tests.documents.reading import ROOT, pages

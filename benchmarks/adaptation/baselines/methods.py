@@ -14,7 +14,8 @@ from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
 from curator.learners.best_effort import Penalties, alternate
-from curator.learners.domains import Domains, DomainSide, Loss, discrepancy, least_squares, logistic_in_ball
+from curator.learners.discrepancy import discrepancy
+from curator.learners.domains import Domains, DomainSide, Loss, least_squares, logistic_in_ball
 from curator.learners.kernel_matching import KernelMeanMatching
 from curator.learners.moment_matching import match
 

@@ -21,7 +21,7 @@ from common.log.ledger import Journal
 from common.log.witness import FileWitness, last_head
 from common.net.messages import Spent
 from common.numerics.randomness import durable_secret
-from common.scenario.scenario import Lifetime
+from common.scenario.sections import Lifetime
 from tests.common.data.test_people import TABLE, TREE, own
 from tests.tiers import for_each
 

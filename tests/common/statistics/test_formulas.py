@@ -15,7 +15,7 @@ from common.scenario import loading
 from common.scenario.accepting import violations
 from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario
-from common.statistics import formulas
+from common.statistics import formulas, spanning
 from common.statistics.formulas import gaussian_moment, truncation
 from tests.common.privacy.test_budget import project
 from tests.tiers import for_each
@@ -43,9 +43,9 @@ X = 1.3515339910798754
         (formulas.steps(0.1, 1e-9, 1000, 0.5, 0.0, 3.0, 7), math.ceil(32 * 9 * 0.25 * math.log(2e12) / 0.01)),
         (formulas.sample_finite(0.1, 0.05, 2.0, 1000), math.ceil(6400 * math.log(40_000))),
         (formulas.sample_finite(0.1, 0.05, 2.0, 10**400), 6400 * (400 * math.log(10) + math.log(40))),  # no double
-        (formulas.paper_blocks(0.05), 13),  # Corollary B.3 at d = 64, X = 4, eps = .5, beta = .05
-        (formulas.paper_rows(64, 0.05, 4.0, 0.5), 128_578),
-        (formulas.spanning_rows(np.array([0.1]), 0.01), 44),  # (1 - q)^m <= beta
+        (spanning.paper_blocks(0.05), 13),  # Corollary B.3 at d = 64, X = 4, eps = .5, beta = .05
+        (spanning.paper_rows(64, 0.05, 4.0, 0.5), 128_578),
+        (spanning.spanning_rows(np.array([0.1]), 0.01), 44),  # (1 - q)^m <= beta
         (truncation(0.08, 2.0, X), X / 0.08),
     ],
 )
@@ -207,19 +207,19 @@ def test_gaussian_moments_are_their_integrals(order: float, target: float) -> No
 
 
 def test_chances_to_leave_a_subspace() -> None:
-    chances = formulas.escapes(3, 2.0, None)
+    chances = spanning.escapes(3, 2.0, None)
     np.testing.assert_allclose(chances, [(7 / 8) ** 2 / 2, (3 / 4) ** 2 / 2, 1 / 8])
-    np.testing.assert_allclose(formulas.escapes(3, 1.0, 1.0), [7 / 8, 3 / 4, 1 / 2])
-    np.testing.assert_array_equal(formulas.escapes(3, 2.0, 1e9), chances)
-    assert np.all(np.diff(formulas.escapes(1024, 4.0, 5.0)) <= 0)
+    np.testing.assert_allclose(spanning.escapes(3, 1.0, 1.0), [7 / 8, 3 / 4, 1 / 2])
+    np.testing.assert_array_equal(spanning.escapes(3, 2.0, 1e9), chances)
+    assert np.all(np.diff(spanning.escapes(1024, 4.0, 5.0)) <= 0)
 
 
 def test_the_tail_is_that_of_uniform_vectors() -> None:
     # P(m uniform vectors span F_2^d) = prod_{i=0}^{d-1} (1 - 2^{i-m}) exactly.
-    rows = formulas.spanning_rows(formulas.escapes(30, 1.0, 1.0), 1e-3)
+    rows = spanning.spanning_rows(spanning.escapes(30, 1.0, 1.0), 1e-3)
     few, enough = (1.0 - float(np.prod(1.0 - 2.0 ** (np.arange(30) - m))) for m in (rows - 1, rows))
     assert enough <= 1e-3 < few
-    assert formulas.blocks(0.46211715726 * formulas.escapes(20, 1.0, 1.0), 0.2119415576, 0.05) == (2, 75)
+    assert spanning.blocks(0.46211715726 * spanning.escapes(20, 1.0, 1.0), 0.2119415576, 0.05) == (2, 75)
 
 
 def parity(*overrides: str) -> Scenario:

@@ -13,7 +13,7 @@ from common.core.errors import BadScenario
 from common.local.hypotheses.hypothesis import Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners import domains as module
+from curator.learners import discrepancy as module
 from curator.learners.adaptation import (
     AdaptationLearner,
     ConvexSettings,
@@ -23,22 +23,24 @@ from curator.learners.adaptation import (
     solve,
 )
 from curator.learners.base import learn_from, parse_learner
+from curator.learners.discrepancy import (
+    TOLERANCE,
+    curvatures,
+    discrepancy,
+    greatest_loss,
+    greatest_on_ball,
+    private_discrepancy,
+    sensitivity,
+)
 from curator.learners.domains import (
     LEAST_CLIP,
-    TOLERANCE,
     WANDER,
     Domains,
     DomainSide,
-    curvatures,
-    discrepancy,
     fit_public,
-    greatest_loss,
-    greatest_on_ball,
     least_squares,
     logistic,
     logistic_in_ball,
-    private_discrepancy,
-    sensitivity,
 )
 from curator.learners.noisy_descent import sensitivities
 from curator.sample.reweighing import Reweighing

@@ -11,7 +11,8 @@ from common.numerics.randomness import RandomSource
 from common.scenario.loading import load
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, prepare, solve
 from curator.learners.base import parse_learner
-from curator.learners.domains import Domains, DomainSide, fit_public, private_discrepancy
+from curator.learners.discrepancy import private_discrepancy
+from curator.learners.domains import Domains, DomainSide, fit_public
 from tests.curator.learners.given import domains, replaced
 from tests.tiers import for_each
 

@@ -12,7 +12,8 @@ from common.core.errors import BadScenario, BudgetExceeded
 from common.numerics.randomness import RandomSource
 from common.scenario.loading import load
 from curator.learners.base import parse_learner
-from curator.learners.domains import discrepancy, least_squares
+from curator.learners.discrepancy import discrepancy
+from curator.learners.domains import least_squares
 from curator.learners.matching import PointMatching, matched, part_of, private_shares, selection_epsilon
 from curator.learners.moment_matching import smooth_norm
 from deploy.checking import checked

@@ -22,7 +22,8 @@ from curator.learners.adaptation import (
     smoothness,
     solve,
 )
-from curator.learners.domains import Domains, DomainSide, curvatures, private_discrepancy, sensitivity
+from curator.learners.discrepancy import curvatures, private_discrepancy, sensitivity
+from curator.learners.domains import Domains, DomainSide
 from curator.learners.noisy_descent import Bounds, Steps, descend, sensitivities, unit_of
 from tests.curator.learners.given import domains, replaced, side
 from tests.tiers import for_each, thinned

@@ -15,7 +15,7 @@ from common.operations.target_bound import LossClass, Released, TargetBound, tar
 from common.scenario.loading import load
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
 from curator.learners.base import parse_learner
-from curator.learners.domains import discrepancy, private_value
+from curator.learners.discrepancy import discrepancy, private_value
 from curator.learners.noisy_descent import Bounds
 from deploy.checking import checked
 from referee.view.wording import run_view
