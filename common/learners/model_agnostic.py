@@ -254,7 +254,7 @@ class OpenModelAgnostic(OpenSettings):
 
     @model_validator(mode="after")
     def _student_leaves(self) -> Self:
-        if self.student.own:
+        if self.student.teaches_only:
             raise ValueError(f"{self.student.classifier}: a student leaves as data, so it is one of scikit-learn's")
         return self
 

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from common.core.errors import BadMessage
 from common.core.values import Value
 from common.learners.base import SETTINGS, LearnerSettings
+from common.learners.torch_network import TorchNetworkSettings
 from common.privacy.events import Event, NonPrivate
 
 
@@ -20,7 +21,7 @@ def _read(value: Any) -> Any:
         return value
     try:
         inner = Classifier.parse(value)
-        if inner.own:
+        if inner.teaches_only:
             raise ValueError(f"{inner.classifier} is none of scikit-learn's: it cannot stand inside another classifier")
         return inner
     except BadMessage as error:
@@ -43,7 +44,8 @@ class Classifier(Value):
             numbers, or of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as
             ``estimators``). ``random_state`` comes from the curator's source wherever it is not given. What a
             classifier may be given is in :data:`common.learners.scikit.ALLOWED`. ``own:NAME`` is a class of the
-            curator's operator (:mod:`curator.learners.own`), for teachers alone; others know its name only.
+            curator's operator (:mod:`curator.learners.own`), for teachers alone; others know its name only. So is
+            ``TorchNetwork``, with the parameters of :class:`common.learners.torch_network.TorchNetworkSettings`.
     """
 
     classifier: str = Field(max_length=64)
@@ -54,12 +56,27 @@ class Classifier(Value):
         """The name of a class of the curator's operator; empty for scikit-learn's."""
         return self.classifier.removeprefix(OWN) if self.classifier.startswith(OWN) else ""
 
+    @property
+    def network(self) -> TorchNetworkSettings | None:
+        """The settings of a network in PyTorch; None for any other classifier."""
+        return TorchNetworkSettings.parse(self.parameters) if self.classifier == TorchNetworkSettings.NAME else None
+
+    @property
+    def teaches_only(self) -> bool:
+        """Whether it is none of scikit-learn's, so that its model does not leave as data."""
+        return bool(self.own) or self.classifier == TorchNetworkSettings.NAME
+
     @model_validator(mode="after")
     def _allowed(self) -> Self:
         if self.classifier.startswith(OWN):
             if not self.own.isidentifier():
                 raise ValueError(f"a class of one's own is {OWN}NAME, found {self.classifier!r}")
             return self
+        try:
+            if self.network is not None:
+                return self
+        except BadMessage as error:
+            raise ValueError(error.detail) from None
         if self.classifier in SEVERAL:
             raise ValueError(f"{self.classifier} predicts several labels at once; people have one")
         allowed = ALLOWED.get(self.classifier)
@@ -82,8 +99,10 @@ class ScikitSettings(LearnerSettings, Classifier):
 
     @model_validator(mode="after")
     def _leaves_as_data(self) -> Self:
-        if self.own:
-            raise ValueError(f"{self.classifier}: a model leaves as data, so classes of one's own are teachers only")
+        if self.teaches_only:
+            raise ValueError(
+                f"{self.classifier}: a model leaves as data, so all but those of scikit-learn are teachers only"
+            )
         return self
 
     @property

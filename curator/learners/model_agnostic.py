@@ -15,6 +15,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Labelled, OpenedStream
 from common.privacy.theorems.votes import Thresholds
+from curator.learners import torch_network
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.scikit import Trainable
 from curator.learners.streams import StreamOfAnswers, TeacherStream
@@ -63,6 +64,9 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         dimension = self._classes.before(dimension)
+        network = self.teacher.network
+        if network is not None:
+            network.check(dimension, self._classes.number)
         points, classes = _random(min(self.queries, _MAX_TRIED), dtype, dimension, self._classes.number)
         self.transfer(points, classes, RandomSource.seeded(0, "trial").derive)
         self.teacher.tried(*_random(_TRIED, dtype, dimension, self._classes.number))
@@ -87,9 +91,8 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
             )
 
     def check_here(self) -> None:
-        if self.teacher.away:
-            name = self.teacher.own
-            raise BadScenario(f"no class is named {name} here: give curator serve --classifier {name}=FILE.py:CLASS")
+        if self.teacher.missing:
+            raise BadScenario(self.teacher.missing)
 
     def check_run(self, rounds: int, operations: Collection[str]) -> None:
         if self.stream is not None and (rounds > 1 or "label" not in operations):
@@ -103,6 +106,9 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         taught = sizes.people if self.draws is None else self.draws
         cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self.sets_aside else 0))
         kept = 0 if self.stream is None else self.chunks * _TEACHER + taught * 128
+        network, count = self.teacher.network, 0 if self.stream is None else self.chunks
+        if network is not None:
+            kept += torch_network.room(network, self._classes.before(sizes.dimension), self._classes.number, count)
         return taught * (3 * sizes.width + 32) + 2 * cast + kept
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:

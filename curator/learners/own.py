@@ -62,10 +62,15 @@ def is_here(name: str) -> bool:
     return name in _NAMED
 
 
+def unnamed(name: str) -> str:
+    """Return that this process has no class of that name, and the remedy."""
+    return f"no class is named {name} here: give curator serve --classifier {name}=FILE.py:CLASS"
+
+
 def make(name: str, parameters: dict[str, Any], seed: int) -> Any:
     """Return a new object of the class, with ``random_state`` as its seed if it takes that; ValueError if it fails."""
     if not is_here(name):
-        raise ValueError(f"no class is named {name} here: give curator serve --classifier {name}=FILE.py:CLASS")
+        raise ValueError(unnamed(name))
     kind = _NAMED[name]
     seeded = "random_state" in inspect.signature(kind).parameters and "random_state" not in parameters
     try:

@@ -18,7 +18,7 @@ from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.export import as_hypothesis
-from curator.learners import own
+from curator.learners import own, torch_network
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access
 
@@ -41,14 +41,18 @@ class Trainable(settings.Classifier):
 
     @model_validator(mode="after")
     def _has_parameters(self) -> Self:
-        if not self.away:
+        if not self.missing:
             build(self, 0)
         return self
 
     @property
-    def away(self) -> bool:
-        """Whether it is a class of the curator's operator that this process, of another party, does not have."""
-        return bool(self.own) and not own.is_here(self.own)
+    def missing(self) -> str:
+        """What this process, if it were the curator's, would lack to train it, and the remedy; empty if nothing."""
+        if self.own and not own.is_here(self.own):
+            return own.unnamed(self.own)
+        if self.network is not None and not torch_network.is_here():
+            return f"{self.classifier} needs PyTorch: pip install 'tandem-hybrid[torch]'"
+        return ""
 
     def written(self, records: Records, source: RandomSource) -> Hypothesis:
         """Fit it to records and write its model down as data; if all have one label, that label is the hypothesis.
@@ -79,11 +83,11 @@ class Trainable(settings.Classifier):
 
     def tried(self, features: AnyArray, classes: Indices) -> None:
         """Fit it to points of several classes, have it predict, and forget it; BadScenario if it refuses something."""
-        if self.away:
+        if self.missing:
             return
         model = build(self, 0)
         self._fit(model, features, classes)
-        if self.own and not np.isin(np.asarray(model.predict(features[:2])), classes).all():
+        if self.teaches_only and not np.isin(np.asarray(model.predict(features[:2])), classes).all():
             raise BadScenario(f"{self.classifier}: predict must return a class for each row")
 
     def _fit(self, model: Any, features: AnyArray, classes: Indices) -> None:
@@ -112,6 +116,8 @@ def build(classifier: settings.Classifier, seed: int) -> Any:
     name = classifier.classifier
     if classifier.own:
         return own.make(classifier.own, classifier.parameters, seed)
+    if classifier.network is not None:
+        return torch_network.TorchNetwork(classifier.network, seed)
     if name not in classifiers():
         raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(classifiers()))}")
     arguments = {key: _argument(value, seed) for key, value in classifier.parameters.items()}

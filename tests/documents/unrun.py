@@ -29,7 +29,7 @@ CORRECTIONS = tuple(
 CONTAINERS = (*DOCUMENTED, PINNED)
 """Run by ``tests/docker``, where there is an engine; the last with a digest that a registry on the machine has."""
 
-EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ray", "compare", "postgresql"))
+EXTRAS = tuple(f"pip install 'tandem-hybrid[{extra}]'" for extra in ("onnx", "ray", "compare", "postgresql", "torch"))
 """Installs from an index: the extra must exist."""
 
 NAMES = (
