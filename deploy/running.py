@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandem")
 _NAME = 55  # characters of a scenario's name in a run's, which has eight more of chance, and 64 at most
+TABLES = "tables"
+"""In the private state of a run folder: tables that were chosen for the run before it began (:mod:`tandem.ui.own`)."""
 Watching = Callable[[ResolvedScenario, int | None, Path], AbstractContextManager[OnProgress]]
 """Opens what is called with the progress of a run: given its scenario, its seed and its folder."""
 
@@ -65,7 +67,7 @@ def carry_out(
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if not is_address(deployment):
         data_folder(chosen)  # a missing directory is reported before anything starts
-    if folder.exists() and not (folder / "claim.json").exists() and any(folder.iterdir()):
+    if folder.exists() and not (folder / "claim.json").exists() and _holds_more(folder):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
     deployed = _opened(deployment, folder / "state", token, charging)
     deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
@@ -82,6 +84,12 @@ def carry_out(
     write_result(folder, result)
     _write_report(folder, chosen, result)
     return result
+
+
+def _holds_more(folder: Path) -> bool:
+    """Tell whether a folder holds more than the tables that were chosen for its run (:data:`TABLES`)."""
+    found = (*folder.iterdir(), *(folder / "state").glob("*"))
+    return bool({path.relative_to(folder) for path in found} - {Path("state"), Path("state") / TABLES})
 
 
 def _verdict(chosen: ResolvedScenario, result: dict[str, Any]) -> dict[str, Any] | None:

@@ -52,6 +52,8 @@ def page_environment(loader: BaseLoader) -> Environment:
     # Jinja's own raises an error for what is no UTF-8, as a folder's name or a peer's text may be.
     made.filters["urlencode"] = lambda text: quote(text, errors="replace")
     made.filters["count"] = lambda value: f"{value:,}"
+    made.filters["pair"] = lambda value: (value, value)
+    made.filters["lines"] = lambda text: Markup("\n").join(plain(line) for line in str(text).split("\n"))
     return made
 
 

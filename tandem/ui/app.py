@@ -14,12 +14,16 @@ from common.net.pages import Rules, check_loopback, page_app, serve_page
 from deploy.remote import operating
 from tandem.ui.folders import Name, RunFolders, add_histories, add_transcripts
 from tandem.ui.live import RefereeWatch, add_live, standing
+from tandem.ui.own import OwnRuns
 from tandem.ui.pages import page, pages
 from tandem.ui.planning import Planner, add_plans
+from tandem.ui.starting import add_own
 
 
-def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None) -> Service:
-    """Return the page's service: run folders, and the runs of a running referee if there is one."""
+def ui_app(
+    folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None, own: OwnRuns | None = None
+) -> Service:
+    """Return the page's service: run folders, new runs (``own``), and those of a running referee if there is one."""
     app = page_app("Tandem", pages(), rules)
 
     @app.get("/")
@@ -34,6 +38,7 @@ def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = Non
     add_plans(app, Planner())
     add_transcripts(app, folders, rules)
     add_histories(app, folders, rules)
+    add_own(app, own or OwnRuns(folders.root), folders, rules)
     if referee is not None:
         add_live(app, referee, rules)
     return app
@@ -56,7 +61,10 @@ def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None
             there = open_until_the_end.enter_context(operating(referee, token, patience=0.0, timeout=TIMEOUT))
             watch = RefereeWatch(there)
 
+        own = OwnRuns(runs)
+        open_until_the_end.callback(own.close)
+
         def made(rules: Rules) -> Service:
-            return ui_app(RunFolders(runs), rules, watch)
+            return ui_app(RunFolders(runs), rules, watch, own)
 
         serve_page(made, "tandem ui", host, port)

@@ -14,7 +14,7 @@ from common.net.app import same
 from common.net.pages import Pages, Rules
 from referee.view import pages as face
 
-NAV = (("runs", "/", "Runs"), ("plan", "/plan", "Plan"))
+NAV = (("runs", "/", "Runs"), ("own", "/own", "New run"), ("plan", "/plan", "Plan"))
 
 
 @cache
@@ -29,10 +29,10 @@ def page(template: str, /, **values: Any) -> str:
     return pages()(template, **values)
 
 
-async def fields_of(request: Request, rules: Rules) -> dict[str, str]:
+async def fields_of(request: Request, rules: Rules, most: int = 100) -> dict[str, str]:
     """Return the fields of a form; ``Unauthorized`` if it lacks the token that the forms of our own pages carry."""
     try:
-        found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=100)
+        found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=most)
     except ValueError:
         raise BadMessage("what was sent is not a form") from None
     fields = {name: values[-1] for name, values in found.items()}

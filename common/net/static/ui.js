@@ -115,3 +115,24 @@ document.querySelectorAll("form[data-busy]").forEach((form) => form.addEventList
   if (place) place.textContent = `${form.dataset.busy} ...`;
 }));
 window.addEventListener("pageshow", () => document.querySelectorAll("form[data-busy] button").forEach((button) => { button.disabled = false; }));
+
+// A file that is chosen goes to this page's own server, which answers with its place; without scripts the place is typed.
+document.querySelectorAll("[data-pick]").forEach((row) => {
+  row.hidden = false;
+  const chooser = row.querySelector("input"), field = document.getElementById(chooser.dataset.into);
+  const place = document.querySelector(`[data-picked="${chooser.dataset.into}"]`);
+  const token = chooser.form.querySelector("[name=token]").value, button = chooser.form.querySelector("button");
+  chooser.addEventListener("change", async () => {
+    const file = chooser.files[0];
+    if (!file) return;
+    if (file.size > Number(chooser.dataset.most) * 1048576) { place.textContent = "This file is too large to be copied: write its place below."; return; }
+    place.textContent = `Reading ${file.name} ...`;
+    button.disabled = true;
+    try {
+      const answer = await fetch(`${chooser.dataset.to}?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file, headers: { "Tandem-Form": token, "Content-Type": "application/octet-stream" } });
+      const words = await answer.text();
+      if (answer.ok) { field.value = words; place.textContent = `${file.name} is here.`; } else { place.textContent = words; }
+    } catch (error) { place.textContent = "This page's own server does not answer. Is tandem ui still running?"; }
+    button.disabled = false;
+  });
+});

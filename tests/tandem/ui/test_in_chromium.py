@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chromium")]
 PAGES = (
     "/", "/run/tiny", "/run/tiny/parties?at=1", "/run/tiny/parties?at=5", "/run/tiny/transcript",
     "/run/tiny/transcript/2", "/run/tiny/history", "/plan?scenario=select-then-estimate", "/plan?scenario=halfspace",
-    "/referee/run", "/run/none",
+    "/referee/run", "/run/none", "/own",
 )  # fmt: skip
 LOOKS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},

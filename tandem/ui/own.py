@@ -1,0 +1,346 @@
+"""Runs about own tables: the form's fields as ``referee init`` takes them, the forecast, and the run itself.
+
+The browser sends fields, and this module gives them to the functions of the command. No page shows what a field of a
+table holds: names of columns, numbers of rows, and what was typed are all that there is.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from common.core.durable import make_folder, write_durably
+from common.core.errors import BadInput, BadScenario, NotFound, TandemError
+from common.core.plain import plain
+from common.data.files import columns_of
+from common.data.tables import Layout
+from common.lifetime.charging import USERS_OWN, Charging
+from common.scenario import loading
+from common.scenario.fitting import Advice, Start, advised
+from common.scenario.scenario import ResolvedScenario
+from deploy.checking import acceptable_of, checked, refusal
+from deploy.deployment import OnProgress
+from deploy.running import TABLES, carry_out
+from referee.view import own_tables
+
+Fields = Mapping[str, str]
+DRAFT = r"own-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".csv.xz", ".parquet", ".npz")
+NAMES = {
+    "source": "File S",
+    "target": "File T",
+    "separator": "Between two fields",
+    "decimal": "Decimal mark",
+    "thousands": "Thousands mark",
+    "encoding": "Encoding",
+    "missing_texts": "Texts that mean: not known",
+    "label": "The column to predict",
+    "positive": "Its texts that mean yes",
+    "negative": "Its texts that mean no",
+    "id": "The column that says who is who",
+    "times": "How many times worse",
+    "epsilon": "Epsilon of each person in S",
+    "delta": "Delta of each person in S",
+    "agent_epsilon": "Epsilon of each person in T",
+    "name": "Name",
+}
+"""What the form calls its fields."""
+_OPTIONS = {
+    "--label": "label",
+    "--positive": "positive",
+    "--negative": "negative",
+    "--costs": "times",
+    "--id": "id",
+    "--separator": "separator",
+    "--decimal": "decimal",
+    "--thousands": "thousands",
+    "--encoding": "encoding",
+    "--missing-texts": "missing_texts",
+    "--epsilon": "epsilon",
+    "--delta": "delta",
+    "--agent-epsilon": "agent_epsilon",
+}
+"""The field of the form for an option of the command."""
+
+
+class FieldProblem(BadInput, problem="field", title="Field not acceptable"):
+    """What is wrong with a field of the form, which its member ``key`` names where it is a single one."""
+
+    @property
+    def key(self) -> str:
+        return str(self.members.get("key", ""))
+
+
+def wrong(key: str, detail: str) -> FieldProblem:
+    """Return what is wrong with a field."""
+    return FieldProblem(detail, key=key)
+
+
+def in_the_forms_words(error: TandemError) -> FieldProblem:
+    """Return what the command's functions refuse, with the form's names in place of options."""
+    if isinstance(error, FieldProblem):
+        return error
+    found = re.findall(r"--[a-z][a-z-]*", error.detail)
+    key = next((_OPTIONS[option] for option in found if option in _OPTIONS), "")
+    words = {**{option: f"'{NAMES[name]}'" for option, name in _OPTIONS.items()}, "--bounds": "the bounds"}
+    words |= {"--categories": "the values", "--missing": "'An empty field says something'"}
+    text = re.sub(r"--[a-z][a-z-]*", lambda option: words.get(option[0], option[0]), error.detail)
+    return wrong(key, text)
+
+
+def new_draft() -> str:
+    """Return the name of the folder that a run about own tables will have."""
+    return f"own-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def layout_from(fields: Fields) -> Layout:
+    """Return how the files are written, by the form."""
+    separator = {"tab": "\t"}.get(fields.get("separator", ""), fields.get("separator", "") or ",")
+    missing = tuple(own_tables.texts(fields.get("missing_texts", "")))
+    decimal, thousands, encoding = (fields.get(key, "").strip() for key in ("decimal", "thousands", "encoding"))
+    return own_tables.layout_of(separator, decimal, thousands, encoding, missing)
+
+
+def files_from(fields: Fields) -> tuple[Path, Path]:
+    """Return both files; ``FieldProblem`` where one is not named, or is none."""
+    found = []
+    for key in ("source", "target"):
+        text = fields.get(key, "").strip()
+        if not text:
+            raise wrong(key, f"'{NAMES[key]}' is missing: choose a file, or write where it is on this machine")
+        path = Path(text).expanduser()
+        if not path.is_file():
+            raise wrong(key, f"'{NAMES[key]}': there is no file {text!r} on this machine")
+        found.append(path)
+    return found[0], found[1]
+
+
+def columns_from(fields: Fields) -> list[str]:
+    """Return the columns that both files have, in the order of S; raises what reading their first lines does."""
+    source, target = files_from(fields)
+    layout = layout_from(fields)
+    there = set(columns_of(target, layout))
+    names = [name for name in dict.fromkeys(columns_of(source, layout)) if name in there]
+    if len(names) < 2:
+        have = f"only column {names[0]!r}" if names else "no column"
+        raise wrong("separator", f"the two files have {have} in common: is '{NAMES['separator']}' right?")
+    return names
+
+
+def _positive(fields: Fields, key: str, usual: float | None = None, below: float = 1e6) -> float:
+    text = fields.get(key, "").strip()
+    if not text and usual is not None:
+        return usual
+    try:
+        value = float(text)
+    except ValueError:
+        raise wrong(key, f"'{NAMES[key]}' must be a number, such as 1 or 0.5, found {text!r}") from None
+    if not 0.0 < value < below:
+        raise wrong(key, f"'{NAMES[key]}' must be above 0 and below {below:,.0f}, found {text}")
+    return value
+
+
+def costs_from(fields: Fields) -> str:
+    """Return what mistakes cost as the command takes it: a miss to a false alarm."""
+    worse = fields.get("worse", "same")
+    if worse not in ("miss", "false alarm"):
+        return "1:1"
+    times = _positive(fields, "times")
+    return f"{times:g}:1" if worse == "miss" else f"1:{times:g}"
+
+
+def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
+    """Return what the form says of the columns; ``FieldProblem`` names the column that is wrong."""
+    for key in ("label", "positive", "negative"):
+        if not fields.get(key, "").strip():
+            raise wrong(key, f"'{NAMES[key]}' is missing")
+    bounds, categories, missing = [], [], []
+    for name in names:
+        kind = fields.get(f"kind:{name}", "")
+        if kind not in ("number", "category") or name in (fields["label"], fields.get("id")):
+            continue
+        if kind == "number":
+            bounds.append(_bounds(fields, name))
+        else:
+            text = fields.get(f"values:{name}", "").strip()
+            if not text:
+                raise wrong(f"values:{name}", f"column {name!r}: write its public values, with commas between")
+            categories.append(f"{name}={text}")
+        if fields.get(f"empty:{name}"):
+            missing.append(name)
+    if not bounds and not categories:
+        first = next((name for name in names if name != fields["label"]), names[0])
+        what = "say of one column at least that it is a number or a category: nothing can be learned otherwise"
+        raise wrong(f"kind:{first}", what)
+    return own_tables.ColumnAnswers(
+        label=fields["label"],
+        positive=fields["positive"],
+        negative=fields["negative"],
+        bounds=tuple(bounds),
+        categories=tuple(categories),
+        id_column=fields.get("id", ""),
+        missing=",".join(missing),
+        costs=costs_from(fields),
+    )
+
+
+def _bounds(fields: Fields, name: str) -> str:
+    ends = []
+    for end, words in (("low", "its lowest value"), ("high", "its highest value")):
+        text = fields.get(f"{end}:{name}", "").strip()
+        try:
+            ends.append(float(text))
+        except ValueError:
+            found = "is missing" if not text else f"must be a number, found {text!r}"
+            raise wrong(f"{end}:{name}", f"column {name!r}: {words} {found}") from None
+    if not ends[0] < ends[1]:
+        raise wrong(f"low:{name}", f"column {name!r}: its lowest value must be below its highest")
+    return f"{name}={ends[0]!r}:{ends[1]!r}"
+
+
+def _unanswered(question: str, default: str | None = None) -> str:
+    if default is None:
+        raise BadScenario(f"the form does not say: {question}")
+    return default
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is known before anything is spent: what was understood, what fits, and the scenario as it would be run."""
+
+    start: Start
+    advice: Advice
+    asked: Any
+    text: str
+    refused: str
+
+    @property
+    def swapped(self) -> bool:
+        return self.start.n > self.start.agents
+
+
+def forecast_from(fields: Fields) -> Forecast:
+    """Return the forecast of a form.
+
+    Raises:
+        FieldProblem: If something of it is wrong; what the command would say, in the form's words.
+    """
+    try:
+        names = columns_from(fields)
+        source, target = files_from(fields)
+        answers = answers_from(fields, names)
+        delta = _positive(fields, "delta", below=1.0) if fields.get("delta", "").strip() else None
+        budgets = (_positive(fields, "epsilon", 1.0), delta, _positive(fields, "agent_epsilon", 1.0))
+        name = re.sub(r"[^a-z0-9]+", "-", fields.get("name", "").lower()).strip("-")[:64]
+        start = own_tables.described(source, target, answers, budgets, layout_from(fields), name, _unanswered)
+        with tempfile.TemporaryDirectory(prefix="tandem-own-") as folder:
+            written = own_tables.write(start, Path(folder) / "scenario.yaml", acceptable_of)
+            asked, text = loading.load(str(written)), written.read_text("utf-8")
+        refused = refusal(checked(asked), ("S", "T"))
+    except TandemError as error:
+        raise in_the_forms_words(error) from None
+    return Forecast(start, advised(start), asked, text, "" if refused is None else refused.detail)
+
+
+@dataclass
+class OwnRun:
+    """A run that this server carries out.
+
+    Attributes:
+        notes: What it has said of its progress, and after how many seconds.
+        problem: Why it ended without a result; empty as long as it has not.
+    """
+
+    name: str
+    title: str
+    people: str
+    began: float
+    notes: list[tuple[float, str]] = field(default_factory=list)
+    problem: str = ""
+    ended: bool = False
+    seconds: float = 0.0
+
+
+class OwnRuns:
+    """The runs that this server carries out, one at a time, each into its folder in the directory of run folders."""
+
+    def __init__(self, root: Path, charging: Charging = USERS_OWN) -> None:
+        self.root = root
+        self._charging = charging
+        self._lock = threading.Lock()
+        self._runs: dict[str, OwnRun] = {}
+        self._chosen: set[str] = set()
+
+    def get(self, name: str) -> OwnRun:
+        """Return a run; ``NotFound`` if this server has begun none of that name."""
+        if name not in self._runs:
+            raise NotFound(f"this server has begun no run {name!r}")
+        return self._runs[name]
+
+    @property
+    def under_way(self) -> OwnRun | None:
+        return next((run for run in self._runs.values() if not run.ended), None)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def keep(self, draft: str, side: str, name: str, content: bytes) -> Path:
+        """Keep a file that was chosen in the browser in the private state of the run's folder, for this user only."""
+        short = re.sub(r"[^\w.-]+", "-", name.rpartition("/")[2].rpartition("\\")[2])[-80:].lstrip(".-")
+        if not short.lower().endswith(SUFFIXES):
+            raise wrong(side, f"{plain(name)!r} is no table: its name must end in {', '.join(SUFFIXES)}")
+        folder = self.root / draft / "state" / TABLES / {"source": "S", "target": "T"}[side]
+        if (self.root / draft / "claim.json").exists():
+            raise BadInput("this run has begun: its tables stay as they are")
+        make_folder(self.root)
+        for place in (*reversed(folder.parents[:3]), folder):
+            make_folder(place, mode=0o700)
+        for old in folder.iterdir():
+            old.unlink()
+        write_durably(folder / short, content, mode=0o600)
+        self._chosen.add(draft)
+        return folder / short
+
+    def start(self, draft: str, found: Forecast) -> OwnRun:
+        """Begin a run; ``BadInput`` while another one goes on, or if this one has begun already."""
+        with self._lock:
+            if self.under_way is not None:
+                raise BadInput(f"the run {self.under_way.name} goes on: one at a time, so wait for its end")
+            if draft in self._runs and not self._runs[draft].problem:
+                raise BadInput(f"the run {draft} has begun already")
+            people = f"{found.start.n:,} people of S, {found.start.agents:,} of T"
+            run = self._runs[draft] = OwnRun(draft, found.start.name, people, self.now())
+        threading.Thread(target=self._carry_out, args=(run, found), daemon=True, name="own-run").start()
+        return run
+
+    def _carry_out(self, run: OwnRun, found: Forecast) -> None:
+        @contextmanager
+        def watching(chosen: ResolvedScenario, seed: int | None, folder: Path) -> Iterator[OnProgress]:
+            yield lambda text, numbers: run.notes.append((self.now() - run.began, plain(text)))
+
+        folder = self.root / run.name
+        options: dict[str, Any] = {"seed": None, "output": folder, "token": "", "charging": self._charging}
+        try:
+            result = carry_out(found.asked, "embedded", watching=watching, **options)
+            if result["status"] in ("refused", "failed", "cancelled"):
+                run.problem = plain(str(result["reason"]))
+        except TandemError as error:
+            run.problem = plain(error.detail)
+        except BaseException as error:  # noqa: BLE001 - who waits must see it; no fault of ours may stop the thread
+            run.problem = f"a fault of Tandem: {type(error).__name__}"
+        run.seconds, run.ended = self.now() - run.began, True
+
+    def close(self) -> None:
+        """Remove the tables that were chosen for runs that never began."""
+        for draft in self._chosen:
+            if not (self.root / draft / "claim.json").exists():
+                shutil.rmtree(self.root / draft, ignore_errors=True)

@@ -1,0 +1,174 @@
+"""The pages of a run about two tables of one's own: files, columns and budgets, forecast, the run, its model."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import Path as InPath
+from fastapi import Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+
+from common.core.errors import BadInput, TandemError, Unauthorized
+from common.models.export import export
+from common.net.app import Service, same
+from common.net.edge import LARGE
+from common.net.pages import Rules, tagged
+from referee.view.models import open_model
+from referee.view.own_tables import WARNING
+from referee.view.pages import report as report_of
+from tandem.ui.folders import Name, RunFolders
+from tandem.ui.own import (
+    DRAFT,
+    NAMES,
+    SUFFIXES,
+    FieldProblem,
+    Fields,
+    OwnRun,
+    OwnRuns,
+    columns_from,
+    forecast_from,
+    in_the_forms_words,
+    new_draft,
+    wrong,
+)
+from tandem.ui.pages import fields_of, page
+
+Draft = Annotated[str, InPath(pattern=f"^{DRAFT}$")]
+STEPS = (("files", "Two files"), ("columns", "Columns and budgets"), ("forecast", "Forecast"), ("run", "Run"))
+MOST_FIELDS = 20_000
+NOTES_SHOWN = 12
+_ON_FILES = ("source", "target", "separator", "decimal", "thousands", "encoding", "missing_texts")
+_ON_COLUMNS = ("label", "positive", "negative", "id", "worse", "times", "epsilon", "delta", "agent_epsilon", "name")
+_OF_A_COLUMN = ("kind:", "low:", "high:", "values:", "empty:")
+
+
+def _shown(step: str, fields: Fields, rules: Rules, **more: Any) -> str:
+    """Return a page of the form; what it does not ask itself travels with it."""
+    here = {"files": _ON_FILES, "columns": _ON_COLUMNS, "forecast": ("spend",)}[step]
+    own = _OF_A_COLUMN if step == "columns" else ()
+    kept = [(key, value) for key, value in fields.items() if key not in here and not key.startswith(own or "\n")]
+    values: dict[str, Any] = {"fields": fields, "kept": kept, "names": NAMES, "steps": STEPS, "step": step}
+    values |= {"token": rules.form_token, "problem": None, **more}
+    return page(f"own_{step}.html", here="own", **values)
+
+
+def _with_draft(fields: Fields) -> dict[str, str]:
+    """Return the fields that the form knows, with the name of a folder for its run."""
+    known = {key: text for key, text in fields.items() if key in (*_ON_FILES, *_ON_COLUMNS, "draft", "spend")}
+    known |= {key: text for key, text in fields.items() if key.startswith(_OF_A_COLUMN)}
+    return known if known.get("draft") else {**known, "draft": new_draft()}
+
+
+def add_own(app: Service, own: OwnRuns, folders: RunFolders, rules: Rules) -> None:
+    """Give the page's service the way from two files to a run, and what is taken home from a run."""
+    app.edge.limits["/own"] = LARGE
+
+    def files(fields: Fields, problem: FieldProblem | None = None) -> str:
+        most = LARGE >> 20
+        return _shown("files", fields, rules, problem=problem, suffixes=SUFFIXES, most=most, busy=own.under_way)
+
+    def columns(fields: Fields, problem: FieldProblem | None = None) -> str:
+        try:
+            names = columns_from(fields)
+        except TandemError as error:
+            return files(fields, in_the_forms_words(error))
+        return _shown("columns", fields, rules, problem=problem, columns=names, warning=WARNING)
+
+    def forecast(fields: Fields, problem: FieldProblem | None = None) -> str:
+        try:
+            found = forecast_from(fields)
+        except FieldProblem as error:
+            return columns(fields, error)
+        return _shown("forecast", fields, rules, problem=problem, found=found)
+
+    def started(fields: Fields) -> str | OwnRun:
+        try:
+            found = forecast_from(fields)
+        except FieldProblem as error:
+            return columns(fields, error)
+        if found.refused:
+            return forecast(fields)
+        if not fields.get("spend"):
+            what = "set the tick below: a run spends these people's budgets, and nothing gives them back"
+            return forecast(fields, wrong("spend", what))
+        try:
+            return own.start(fields["draft"], found)
+        except BadInput as error:
+            return forecast(fields, wrong("", error.detail))
+
+    @app.get("/own")
+    def begin() -> Response:
+        return HTMLResponse(files(_with_draft({})))
+
+    shown: dict[str, Callable[[Fields], str]] = {"files": files, "columns": columns, "forecast": forecast}
+
+    @app.post("/own/{step}")
+    async def step(request: Request, step: Literal["files", "columns", "forecast", "run"]) -> Response:
+        fields = _with_draft(await fields_of(request, rules, MOST_FIELDS))
+        found = await run_in_threadpool(started if step == "run" else shown[step], fields)
+        if isinstance(found, OwnRun):
+            return RedirectResponse(f"/own/run/{found.name}", 303)
+        return HTMLResponse(found)
+
+    _add_files(app, own, rules)
+    _add_live(app, own)
+    _add_model(app, folders)
+
+
+def _add_files(app: Service, own: OwnRuns, rules: Rules) -> None:
+    @app.post("/own/file/{draft}/{side}")
+    async def keep(
+        request: Request,
+        draft: Draft,
+        side: Literal["source", "target"],
+        name: Annotated[str, Query(max_length=300)],
+    ) -> Response:
+        if not same(request.headers.get("tandem-form", ""), rules.form_token):
+            raise Unauthorized("the file does not come from one of this server's pages: load the page again")
+        content = await request.body()
+        try:
+            path = await run_in_threadpool(own.keep, draft, side, name, content)
+        except (TandemError, OSError) as error:
+            words = error.detail if isinstance(error, TandemError) else str(error.strerror)
+            return PlainTextResponse(words, 422)
+        return PlainTextResponse(str(path))
+
+
+def _add_live(app: Service, own: OwnRuns) -> None:
+    def values(name: str) -> dict[str, Any]:
+        run = own.get(name)
+        seconds = run.seconds if run.ended else own.now() - run.began
+        return {"run": run, "seconds": int(seconds), "notes": run.notes[-NOTES_SHOWN:], "steps": STEPS, "step": "run"}
+
+    @app.get("/own/run/{name}")
+    def live(name: Name) -> Response:
+        return HTMLResponse(page("own_run.html", here="own", **values(name)))
+
+    @app.get("/own/run/{name}/part")
+    def part(request: Request, name: Name) -> Response:
+        return tagged(request, page("own_run_part.html", **values(name)))
+
+
+_KINDS = {"json": "application/json", "onnx": "application/octet-stream"}
+
+
+def _add_model(app: Service, folders: RunFolders) -> None:
+    @app.get("/run/{name}/model.{kind}")
+    def model(name: Name, kind: Literal["json", "onnx"]) -> Response:
+        found = open_model(folders.folder(name))
+        with tempfile.TemporaryDirectory(prefix="tandem-model-") as place:
+            content = export(found, Path(place) / f"model.{kind}").read_bytes()
+        return _download(content, f"model.{kind}", _KINDS[kind])
+
+    @app.get("/run/{name}/report.html")
+    def report(name: Name) -> Response:
+        view = folders.view(name)
+        return _download(report_of([view]).encode("utf-8", "backslashreplace"), "report.html", "text/html")
+
+
+def _download(content: bytes, name: str, kind: str) -> Response:
+    return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})

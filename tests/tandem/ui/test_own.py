@@ -1,0 +1,192 @@
+"""A run about own tables in the browser: from two files to a model, and what no page of it may show or take."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import time
+from html import unescape
+
+import pytest
+
+from common.lifetime.charging import Charging
+from common.net.edge import LARGE
+from common.scenario.loading import load
+from referee.runfolder import read_result
+from tandem.ui.app import ui_app
+from tandem.ui.folders import RunFolders
+from tandem.ui.own import OwnRuns, forecast_from
+from tests.tandem.ui.asking import HERE, RULES, Browser
+from tests.tiers import for_each
+
+HEADER = "age,sex,town,sick\n"
+ROWS = "30,f,Bern,yes\n95,x,Thun,no\n"
+PRIVATE = ("Bern", "Thun", "95")
+COLUMNS = {
+    "label": "sick", "positive": "yes", "negative": "no", "kind:age": "number", "low:age": "18", "high:age": "90",
+    "kind:sex": "category", "values:sex": "f,m", "epsilon": "2", "agent_epsilon": "2",
+}  # fmt: skip
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ward.csv").write_text(HEADER + ROWS * 1000)
+    (tmp_path / "city.csv").write_text(HEADER + ROWS * 2000)
+    return {"source": "ward.csv", "target": "city.csv"}
+
+
+@pytest.fixture
+def own(tables, tmp_path):
+    return OwnRuns(tmp_path / "runs", Charging(tmp_path / "ledger"))
+
+
+@pytest.fixture
+def browser(own):
+    return Browser(ui_app(RunFolders(own.root), RULES, own=own))
+
+
+def hidden(page: str) -> dict[str, str]:
+    found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', page)
+    return {unescape(key): unescape(value) for key, value in found if key != "token"}
+
+
+def problem(page: str) -> str:
+    found = re.search(r'role="alert">(.*?)(<a|</p>)', page)
+    return unescape(found[1]).strip() if found else ""
+
+
+def chosen(browser: Browser, draft: str, side: str, name: str, content: bytes, token: str = RULES.form_token):
+    headers = {"Origin": HERE, "Tandem-Form": token}
+    return browser.ask("POST", f"/own/file/{draft}/{side}", params={"name": name}, content=content, headers=headers)
+
+
+def test_a_wrong_value_keeps_the_form_and_names_the_field_as_the_form_does(browser, tables):
+    for changed, words, key in (
+        ({"source": ""}, "'File S' is missing", "source"),
+        ({"target": "none.csv"}, "'File T': there is no file 'none.csv' on this machine", "target"),
+        ({"separator": ";"}, "only column 'age,sex,town,sick' in common: is 'Between two fields' right", "separator"),
+        ({"label": ""}, "'The column to predict' is missing", "label"),
+        ({"label": "ill"}, "'The column to predict': both tables must have column 'ill'", "label"),
+        ({"positive": "no"}, "'Its texts that mean yes' and 'Its texts that mean no'", "positive"),
+        ({"high:age": "ninety"}, "Column 'age': its highest value must be a number, found 'ninety'", "high:age"),
+        ({"low:age": "90"}, "Column 'age': its lowest value must be below its highest", "low:age"),
+        ({"values:sex": ""}, "Column 'sex': write its public values", "values:sex"),
+        ({"kind:age": "", "kind:sex": ""}, "Say of one column at least", "kind:age"),
+        ({"epsilon": "much"}, "'Epsilon of each person in S' must be a number", "epsilon"),
+        ({"agent_epsilon": "-1"}, "'Epsilon of each person in T' must be above 0", "agent_epsilon"),
+        ({"worse": "miss", "times": ""}, "'How many times worse' must be a number", "times"),
+        ({"delta": "2"}, "'Delta of each person in S' must be above 0 and below 1", "delta"),
+        ({"id": "sick"}, "'The column that says who is who' sick", "id"),
+    ):
+        sent = {**tables, **COLUMNS, **changed}
+        page = browser.post("/own/forecast", sent).text
+        assert words in problem(page), (changed, problem(page))
+        assert "--" not in problem(page)
+        values = {unescape(value) for value in re.findall(r'value="([^"]*)"', page)}
+        assert {text for text in sent.values() if text} <= values | {"ill"}, changed  # a list has no such column
+        if key:
+            assert re.search(rf'(id|name)="{key}"[^>]*aria-invalid="true"', page), changed
+            assert f'href="#{key}"' in page
+
+
+def test_two_files_become_the_scenario_of_the_command_and_no_page_shows_a_field_of_theirs(browser, tables):
+    pages = [browser.post(f"/own/{step}", {**tables, **COLUMNS}).text for step in ("files", "columns", "forecast")]
+    assert "It can be run" in pages[2] or "read this first" in pages[2]
+    assert "2,000 people" in pages[2]
+    assert "4,000 people" in pages[2]
+    assert not [words for page in pages for words in PRIVATE if words in re.sub(r'value="[^"]*"', "", page)]
+    found = forecast_from({**tables, **COLUMNS, "worse": "false alarm", "times": "4"})
+    assert (found.start.n, found.start.agents, found.start.epsilon, found.start.agent_epsilon) == (2000, 4000, 2.0, 2.0)
+    assert found.asked.agents.costs.wire() == {"miss": 1.0, "false_alarm": 4.0}
+    assert not found.refused
+
+
+def test_what_a_run_would_refuse_is_known_before_it_and_never_begun(browser, tables, tmp_path):
+    (tmp_path / "ward.csv").write_text(HEADER + ROWS * 1000 + "40,f,Bern,perhaps\n")
+    page = browser.post("/own/forecast", {**tables, **COLUMNS}).text
+    assert "A run of this is refused" in page
+    assert "Run it" not in page
+    sent = browser.post("/own/run", {**hidden(page), "spend": "yes"})
+    assert "A run of this is refused" in sent.text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_that_is_chosen_stays_in_the_private_part_of_its_runs_folder(browser, own, tmp_path):
+    draft = hidden(browser.page("/own"))["draft"]
+    for side, folder in (("source", "S"), ("target", "T")):
+        kept = chosen(browser, draft, side, "../a b/Würde.csv", b"a,b\n1,2\n")
+        assert kept.text == str(own.root / draft / "state" / "tables" / folder / "Würde.csv")
+    again = chosen(browser, draft, "source", "other.csv", b"a,b\n3,4\n")
+    tables = own.root / draft / "state" / "tables"
+    assert sorted(path.name for path in tables.rglob("*.csv")) == ["Würde.csv", "other.csv"]
+    assert again.status_code == 200
+    for path in (own.root / draft, *(own.root / draft).rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o600 if path.is_file() else 0o700), path
+    assert draft not in browser.page("/")
+    assert browser.get(f"/run/{draft}").status_code == 404
+    own.close()
+    assert not (own.root / draft).exists()
+
+
+def test_only_a_page_of_ours_sends_a_file_and_only_into_a_draft(browser, own):
+    draft = hidden(browser.page("/own"))["draft"]
+    assert chosen(browser, draft, "source", "a.csv", b"a", token="x").status_code == 401
+    for other in ("tiny", "..", draft + "x", "own-20260101-000000-zzzz"):
+        assert chosen(browser, other, "source", "a.csv", b"a").status_code in (404, 422), other
+    assert chosen(browser, draft, "elsewhere", "a.csv", b"a").status_code == 422
+    assert "is no table" in chosen(browser, draft, "source", "run.sh", b"a").text
+    foreign = {"Origin": "http://evil.example", "Tandem-Form": RULES.form_token}
+    address = f"/own/file/{draft}/source"
+    assert browser.ask("POST", address, params={"name": "a.csv"}, content=b"a", headers=foreign).status_code == 403
+    announced = {"Origin": HERE, "Tandem-Form": RULES.form_token, "Content-Length": str(LARGE + 1)}
+    assert browser.ask("POST", address, params={"name": "a.csv"}, content=b"", headers=announced).status_code == 413
+    assert browser.post("/own/forecast", {"token": "x"}).status_code == 401
+    assert not own.root.exists()
+    (own.root / draft).mkdir(parents=True)
+    (own.root / draft / "claim.json").write_text("{}")
+    assert "has begun" in chosen(browser, draft, "source", "a.csv", b"a").text
+
+
+@pytest.mark.slow
+def test_two_files_become_a_run_that_is_watched_to_its_end_and_a_model_that_is_taken_home(browser, own, tmp_path):
+    draft = hidden(browser.page("/own"))["draft"]
+    files = {
+        side: chosen(browser, draft, side, name, (tmp_path / name).read_bytes()).text
+        for side, name in (("source", "ward.csv"), ("target", "city.csv"))
+    }
+    asked = hidden(browser.post("/own/forecast", {**files, **COLUMNS, "draft": draft}).text)
+    assert asked["draft"] == draft
+    assert "Set the tick" in problem(browser.post("/own/run", asked).text)
+    sent = browser.post("/own/run", {**asked, "spend": "yes"})
+    assert (sent.status_code, sent.headers["location"]) == (303, f"/own/run/{draft}")
+    assert "goes on" in browser.page(f"/own/run/{draft}")
+    assert "has begun already" in problem(browser.post("/own/run", {**asked, "spend": "yes"}).text) or own.under_way
+    while not own.get(draft).ended:
+        time.sleep(0.05)
+    assert own.get(draft).problem == ""
+    assert "See what it has shown" in browser.page(f"/own/run/{draft}/part")
+    folder = own.root / draft
+    result = read_result(folder)
+    assert result["verdict"]["title"] in unescape(browser.page(f"/run/{draft}"))
+    assert load(str(folder / "scenario.yaml")).curator.n == 2000
+    model = browser.get(f"/run/{draft}/model.json")
+    assert json.loads(model.text)["scenario"] == "ward"
+    assert "attachment" in model.headers["content-disposition"]
+    report = browser.get(f"/run/{draft}/report.html")
+    assert result["verdict"]["title"] in unescape(report.text)
+    pages = [browser.page(f"/run/{draft}{part}") for part in ("", "/parties?at=1", "/transcript", "/history")]
+    assert not [words for page in [*pages, report.text] for words in ("Bern", "Thun") if words in page]
+    asked = hidden(browser.post("/own/forecast", {**files, **COLUMNS}).text)
+    again = browser.post("/own/run", {**asked, "spend": "yes"})
+    second = again.headers["location"].rpartition("/")[2]
+    while not own.get(second).ended:
+        time.sleep(0.05)
+    assert "charged before" in own.get(second).problem
+    assert "The run has no result" in browser.page(f"/own/run/{second}")
+
+
+@for_each("address", ("/own/run/none", "/own/run/none/part", "/run/none/model.json", "/run/none/report.html"))
+def test_what_is_not_there_is_not_found(browser, address):
+    assert browser.get(address).status_code == 404
