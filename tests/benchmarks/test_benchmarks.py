@@ -18,7 +18,7 @@ from benchmarks.cheats.playing import CHEATS
 from benchmarks.hand_over import SECOND, second_task
 from benchmarks.kills.once import EVERYBODY, once
 from benchmarks.private_choice import main
-from benchmarks.rounds import compare
+from benchmarks.rounds import REST, compare, split
 from common.core import canonical
 from common.data.population import TableRecordSource
 from common.local.mechanisms.mechanism import Warner
@@ -29,6 +29,7 @@ from common.privacy.theorems.gaussian_dp import delta_of
 from common.scenario.loading import load
 from common.scenario.scenario import settled
 from curator.curator import Curator
+from deploy.simulation import conduct
 from local_agent.answers import answer_together
 from referee.protocols.base import small_ball
 from tests.documents.reading import ROOT, commands
@@ -77,6 +78,20 @@ def test_the_same_rounds_are_compared_and_the_curator_is_as_it_was():
     assert found["exchanges"] >= 5  # three calls of the learner, and a reweigh between them
     assert 0.0 < found["exchange_ms"] < found["embedded_ms"]
     assert Curator.perform is perform
+
+
+def test_the_parts_of_a_round_are_all_of_it_and_functions_are_put_back():
+    encode = canonical.encode
+    with split() as found:
+        conduct(settled(small_ball()), 1, lambda number, hypothesis: None)
+    rounds = found.rounds()
+    assert len(rounds) == 2  # three calls of the learner begin two whole rounds
+    for each in rounds:
+        assert sum(each["parts"].values()).tolist() == pytest.approx(each["seconds"].tolist())
+        assert {"learn", "reweigh", "people drawn", "evaluated", "randomized", REST} <= each["parts"].keys()
+        assert min(wall for wall, _ in each["parts"].values()) >= 0.0
+        assert each["asked"] > 0
+    assert canonical.encode is encode
 
 
 def test_prices_as_documented(capsys):
