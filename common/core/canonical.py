@@ -25,11 +25,10 @@ _ENDLESS = re.compile(rb"(?<![0-9])[0-9]{200}|[eE]\+?[0-9]{3,}\s*[,\]}]|[eE]\+?[
 """What may be a number without a double: only where this is found are numbers looked at one by one."""
 _OTHER_TEXT = re.compile(r"\.0(?![0-9])|[0-9]e[-+]|(?<![0-9.])[0-9]{16}")
 """Where this is not found, Python writes all numbers as ECMAScript does."""
-_TOKEN = re.compile(
-    r'"[^"\\]*(?:\\.[^"\\]*)*"'
-    r"|(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+][0-9]+|-?[0-9]+\.0(?![0-9])|-?[0-9]{16,}(?![0-9.e]))"
-)
-"""A string, which stays, or a number that ECMAScript may write in another way."""
+_NUMBER = re.compile(r"(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+][0-9]+|-?[0-9]+\.0(?![0-9])|-?[0-9]{16,}(?![0-9.e]))")
+"""A number that ECMAScript may write in another way."""
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|' + _NUMBER.pattern)
+"""A string, which stays, or such a number."""
 EXACT = 1 << 53  # integers up to this one, and down to its negative, are doubles: larger ones travel as strings
 
 
@@ -43,11 +42,20 @@ def encode(value: Any) -> bytes:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         if not text.isascii() and max(text) > "\uffff":  # code points and UTF-16 code units differ in order only there
             text = json.dumps(_sorted(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        if _OTHER_TEXT.search(text):
-            text = _TOKEN.sub(_rewritten, text)
-        return text.encode("utf-8")
+        return _numbers_rewritten(text).encode("utf-8")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadMessage(f"not a finite JSON value: {error}") from error
+
+
+def _numbers_rewritten(text: str) -> str:
+    if "\\" in text:  # a quotation mark need not end a string
+        return _TOKEN.sub(_rewritten, text) if _OTHER_TEXT.search(text) else text
+    parts = text.split('"')  # every other one is a string, which may be very long, and is not looked at
+    outside = '"'.join(parts[::2])
+    if not _OTHER_TEXT.search(outside):
+        return text
+    parts[::2] = _NUMBER.sub(_rewritten, outside).split('"')
+    return '"'.join(parts)
 
 
 def number_text(number: float) -> str:

@@ -145,6 +145,20 @@ def test_a_document_is_written_as_in_the_rfc():
     assert list(tree["a"][0]) == keys
 
 
+TEXTS = st.sampled_from(["", "1.0", "a1e-7", "1e22:", "[2.0,", "é", '"3.0"']) | st.text(max_size=3)
+SCALARS = (
+    TEXTS
+    | st.sampled_from([0.0, -0.0, 1.0, 1e-7, 1e22, 2.5, 3, 10**20])
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+
+
+@given(st.recursive(SCALARS, lambda inside: st.lists(inside) | st.dictionaries(TEXTS, inside)))
+def test_numbers_are_found_outside_of_strings_with_and_without_a_backslash(value):
+    """With a backslash anywhere each string is looked at; without one, what lies between quotation marks is skipped."""
+    assert canonical.encode([value, "\\"]) == canonical.encode([value, ""])[:-3] + b'"\\\\"]'
+
+
 def test_an_integer_that_is_no_double_is_refused():
     for whole in (canonical.EXACT, -canonical.EXACT, 10**17, 1152921504606847000):
         assert canonical.encode([whole]) == f"[{whole}]".encode()
