@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, PolicyRefused
 from common.core.plain import nearest
-from common.crypto.identity import Signed, verify
+from common.crypto.identity import Signed, verify, verify_payload
 from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ordinary_kinds
 from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
 from common.local.naming import UNNAMED, Names
@@ -27,6 +28,7 @@ PINNED = (
 class CheckedQuestion:
     """A question that passed every check: safe to evaluate on the record.
 
+    ``digest`` is that of the assignment as it was signed, ``fingerprint`` that of the signed message.
     ``names`` are those that the run's scenario gives, which were compared with the record's if these are ``own_names``;
     ``purpose`` is its title.
     """
@@ -34,6 +36,7 @@ class CheckedQuestion:
     assignment: messages.AnyAssignment
     query: Query
     mechanism: LocalRandomizer
+    digest: str
     fingerprint: str
     names: Names = UNNAMED
     own_names: bool = False
@@ -126,7 +129,7 @@ class PersonalPolicy:
         """
         agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee, PINNED))
         form = messages.assignment_of(assignment.kind)
-        message = verify(assignment, form.KIND, self.referee, PINNED)
+        payload, message = verify_payload(assignment, form.KIND, self.referee, PINNED), assignment.message
         for hypothesis in sorted(hypothesis_kinds(message.get("query")) - self.hypotheses):
             # Before it is parsed: parsing is what this agent has not agreed to.
             raise PolicyRefused(
@@ -156,7 +159,8 @@ class PersonalPolicy:
         self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
         purpose = agreed.scenario.get("title")
         purpose = purpose if isinstance(purpose, str) else ""
-        return CheckedQuestion(asked, query, mechanism, assignment.fingerprint(), stated, names is not None, purpose)
+        digest, fingerprint = hashlib.sha256(payload).hexdigest(), assignment.fingerprint_of(payload)
+        return CheckedQuestion(asked, query, mechanism, digest, fingerprint, stated, names is not None, purpose)
 
 
 def names_in(scenario: dict[str, Any]) -> Names:

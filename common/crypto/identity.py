@@ -38,6 +38,12 @@ class Signed(Value):
         """Return it in JSON as it travels: the message in canonical form, which a reader need not make again."""
         return _raw(self.kind, canonical.encode(self.message), self.key, self.signature)
 
+    def fingerprint_of(self, payload: bytes) -> str:
+        """Return :meth:`fingerprint`, given the message in canonical JSON."""
+        form = b'{"key":"%s","kind":%s,"message":%s,"signature":"%s"}'
+        whole = form % (self.key.encode(), canonical.encode(self.kind), payload, self.signature.encode())
+        return hashlib.sha256(whole).hexdigest()
+
 
 class Identity:
     """A party's signing key. Its public half, in hex, is the party's name."""
@@ -106,13 +112,20 @@ def check_public(key: str, option: str) -> str:
 
 def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:
     """Return the message if it is of the kind, and signed by its key, the expected one (``whose``), or raise Forged."""
+    verify_payload(signed, kind, key, whose)
+    return signed.message
+
+
+def verify_payload(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> bytes:
+    """Do :func:`verify`, and return the message in canonical JSON, which is what was signed."""
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     if key is not None and signed.key != key:
         owner = f", {whose}" if whose else ""
         raise Forged(f"this {kind!r} is signed by {signed.key[:16]}..., expected {key[:16]}...{owner}")
-    verify_bytes(signed.key, kind, canonical.encode(signed.message), signed.signature)
-    return signed.message
+    payload = canonical.encode(signed.message)
+    verify_bytes(signed.key, kind, payload, signed.signature)
+    return payload
 
 
 def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:

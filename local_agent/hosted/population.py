@@ -174,7 +174,7 @@ class Population:
             run=asked.run,
             digest=asked.digest,
             question=asked.question,
-            assignment=asked.fingerprint(),
+            assignment=question.digest,
             people=len(speaks),
             body_sha256=hashlib.sha256(body).hexdigest(),
         )

@@ -175,7 +175,7 @@ class Agent:
             run=asked.run,
             digest=asked.digest,
             question=asked.question,
-            assignment=asked.fingerprint(),
+            assignment=question.digest,
             answer=answer,
         )
         signed = self.identity.sign(report.KIND, report.wire())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -215,6 +215,8 @@ class Asked:
     query: Query
     kind: AnswerKind
     form: Callable[[], AnyBatch]
+    _digests: dict[str, str] = field(default_factory=dict)
+    """Of what hosts are asked, by their keys: the assignment of very many people is written once, and hashed once."""
 
     @cached_property
     def batch(self) -> AnyBatch:
@@ -236,11 +238,16 @@ class Asked:
         slots = self.slots(key) if slots is None else slots
         if len(slots) == 1 and self.batch.roster.alone(self.batch.position(int(slots[0]))):
             return self._individual + pack_index(int(slots[0])).encode() + _END
-        return canonical.encode(assign(self.batch, key, self.run, self.digest, self.number, self.query).wire())
+        found = canonical.encode(assign(self.batch, key, self.run, self.digest, self.number, self.query).wire())
+        self._digests[key] = hashlib.sha256(found).hexdigest()
+        return found
 
     def fingerprint(self, key: str, slots: Indices | range | None = None) -> str:
         """Return the digest of what a participant is asked; parameters are those of :meth:`assignment`."""
-        return hashlib.sha256(self.assignment(key, slots)).hexdigest()
+        if key not in self._digests:
+            payload = self.assignment(key, slots)
+            return self._digests.get(key) or hashlib.sha256(payload).hexdigest()
+        return self._digests[key]
 
     @cached_property
     def _individual(self) -> bytes:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import local_agent.hosted.questions as answered_module
+from common.core import canonical
 from common.core.arrays import Floats, Indices
 from common.core.errors import BadData, BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
 from common.crypto.identity import Identity, Signed
@@ -87,6 +88,12 @@ def individual(bench: Bench, folder: Path, epsilon: float = 2.0, port: Any = Non
 def check(agreed: messages.Configuration | None = None, policy: PersonalPolicy = POLICY, **changes: Any) -> Any:
     agreed = agreed or configuration()
     return policy.check(assignment(agreed, **changes), seal(REFEREE, agreed), 8)
+
+
+def test_a_checked_question_has_both_digests_of_what_was_signed():
+    sent = assignment(configuration())
+    checked = POLICY.check(sent, seal(REFEREE, configuration()), 8)
+    assert (checked.digest, checked.fingerprint) == (canonical.digest(sent.message), sent.fingerprint())
 
 
 def loss(**hypothesis: Any) -> dict[str, Any]:
