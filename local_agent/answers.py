@@ -111,7 +111,9 @@ def answer_together(
     The randomness is keyed by who answers what, and by no key or run: a seeded run is the same in every deployment.
     Real people have noise of their own for each question (:func:`noise_for`), whoever is asked beside them.
     """
-    labels = (hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(),)
+    asked = hashlib.sha256(np.ascontiguousarray(people).data)
+    asked.update(np.ascontiguousarray(slots).data)
+    labels = (asked.hexdigest(),)
     blocks = ((people[at : at + BLOCK], slots[at : at + BLOCK]) for at in range(0, len(people), BLOCK))
     return _answers(query, mechanism, population, blocks, len(people), source, labels, values)
 
@@ -182,7 +184,7 @@ def answer_mass(
     values: Values = evaluated,
 ) -> AnyArray:
     """Return the randomized answers of the people in a mask, in the order of their numbers; ``slot`` is the first's."""
-    labels = hashlib.sha256(mask.tobytes()).hexdigest(), str(slot)
+    labels = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest(), str(slot)
     return _answers(query, mechanism, population, blocks(mask, slot), count_ones(mask), source, labels, values)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Bits, Words
+from common.core.arrays import AnyArray, Bits, Indices, Words
 from common.numerics.elementary import HALF_ROOT, HIGH, LOW, PER_LOG_2, reduced_exp, reduced_log
 from common.numerics.kernels import double_of, njit, njit_inlined, word_of
 
@@ -50,6 +50,27 @@ def bits_of(words: AnyArray, count: int) -> Bits:
     """Return the ``count`` most significant bits of each 64-bit word, shape (n, count)."""
     places = np.arange(63, 63 - count, -1, dtype=np.uint64)
     return ((words[:, None] >> places) & np.uint64(1)).astype(np.uint8)
+
+
+def all_distinct(numbers: Indices, size: int) -> bool:
+    """Tell whether numbers, each in 0..size-1, shape (n,), are all different: in one pass, with a bit for each of size.
+
+    Few numbers of very many are sorted instead, which takes less than so many bits.
+    """
+    if len(numbers) < size >> 9:
+        ordered = np.sort(numbers)
+        return bool((ordered[1:] != ordered[:-1]).all())
+    return bool(_all_distinct(numbers, np.zeros((size + 7) // 8, dtype=np.uint8)))
+
+
+@njit
+def _all_distinct(numbers: Indices, seen: Bits) -> bool:
+    for k in range(len(numbers)):
+        place, bit = numbers[k] >> 3, np.uint8(1) << np.uint8(numbers[k] & 7)
+        if seen[place] & bit:
+            return False
+        seen[place] |= bit
+    return True
 
 
 @njit

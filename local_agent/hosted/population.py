@@ -28,12 +28,13 @@ from common.local.packing import pack_answers
 from common.net import messages
 from common.net.messages import Spent
 from common.numerics.counter import fill_words, stream
+from common.numerics.loops import all_distinct
 from common.numerics.randomness import RandomSource, durable_secret, subseed
 from common.privacy.guarantee import repeated
 from common.scenario.accepting import check_real
 from common.scenario.scenario import ResolvedScenario, data_folder
 from local_agent.answers import Values, answer_mass, answer_together, blocks, evaluated
-from local_agent.hosted import questions
+from local_agent.hosted import counts, questions
 from local_agent.person import checking
 from local_agent.person.credential import held_grant
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy
@@ -147,11 +148,11 @@ class Population:
             self._charged = True
         what = question.query, question.mechanism, self._population
         draw: Callable[[RandomSource, Values], AnyArray]
-        people: AnyArray
+        people: counts.People
         groups: Iterable[Indices]
         if isinstance(asked, messages.MassAssignment):
-            mask = self._mask(asked)
-            people, recorded = np.unpackbits(mask, count=len(self)).view(np.bool_), mask.tobytes()
+            people = mask = self._mask(asked)
+            recorded = mask.tobytes()
             file, draw = stored.with_suffix(questions.MASK), partial(answer_mass, *what, mask, asked.slot)
             groups = (block for block, _ in blocks(mask, asked.slot))
         else:
@@ -184,7 +185,7 @@ class Population:
         people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
         if people.size == 0 or people.shape != slots.shape or people.max() >= len(self):
             raise BadMessage(f"an assignment names 1..{len(self)} of this population's people, each with a slot")
-        if np.unique(people).size != people.size:
+        if not all_distinct(people, len(self)):
             raise BadMessage("an assignment may name each person only once")
         return people, slots
 
@@ -195,7 +196,7 @@ class Population:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
         return mask
 
-    def _check_fresh(self, question: CheckedQuestion, people: AnyArray, own: Path, recorded: bytes) -> bool:
+    def _check_fresh(self, question: CheckedQuestion, people: counts.People, own: Path, recorded: bytes) -> bool:
         """Refuse people of whom some have answered as often as they may; show the question to the witnesses.
 
         A crash may have cut off this question between recording the people and storing the report; no other one resumes
@@ -204,8 +205,7 @@ class Population:
         run = question.assignment.run
         if self._run != run:
             self._run, self._here = run, questions.everybody_asked(self._folder, len(self), run)
-        before = self._answered[people]
-        spent = int(np.count_nonzero((before >= self._most) | (before != self._here[people])))
+        spent = counts.count_spent(people, self._most, self._answered, self._here)
         resumed = own.exists() and questions.asked(own) == recorded
         if spent and not resumed:
             raise AlreadyAnswered(f"{spent} of the people asked have answered before, as often as they may")
@@ -213,13 +213,12 @@ class Population:
             self._questions.note(question.fingerprint)
         return resumed
 
-    def _count(self, people: AnyArray, resumed: bool) -> None:
+    def _count(self, people: counts.People, resumed: bool) -> None:
         if resumed:  # whether they were counted before depends on where it was cut off: the disk knows
             self._answered = questions.everybody_asked(self._folder, len(self))
             self._here = questions.everybody_asked(self._folder, len(self), self._run)
         else:
-            self._answered[people] += 1
-            self._here[people] += 1
+            counts.count_asked(people, self._answered, self._here)
 
     def _speaks(self, people: Indices) -> NDArray[np.bool_]:
         if self._dropout == 0.0:

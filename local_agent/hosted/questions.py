@@ -18,6 +18,7 @@ from common.core.errors import BadData, BrokenLedger, RolledBack
 from common.crypto.identity import Identity, Signed
 from common.log.ledger import Journal
 from common.log.witness import Witness
+from common.numerics.loops import all_distinct
 
 if TYPE_CHECKING:
     from common.lifetime.account import Account
@@ -109,8 +110,8 @@ def everybody_asked(folder: Path, size: int, run: str | None = None) -> NDArray[
 
     for path in stored(PEOPLE):
         content = asked(path)
-        people = np.frombuffer(content[: len(content) // 4 * 4], dtype="<u4")
-        if len(content) % 4 or not people.size or people.max() >= size or np.unique(people).size != people.size:
+        people = np.frombuffer(content[: len(content) // 4 * 4], dtype="<u4").astype(np.int64)
+        if len(content) % 4 or not people.size or people.max() >= size or not all_distinct(people, size):
             raise _damaged(path)
         found[people] += 1
     for path in stored(MASK):

@@ -26,6 +26,12 @@ from common.numerics.randomness import RandomSource
 from tests.tiers import for_each
 
 
+@given(st.integers(1, 300), st.lists(st.integers(0, 299), max_size=40), st.sampled_from((1, 300, 1 << 20)))
+def test_numbers_are_distinct_if_their_set_is_as_large_whether_they_are_sorted_or_marked(most, numbers, size):
+    found = np.array([number % most for number in numbers], dtype=np.int64)
+    assert loops.all_distinct(found, max(size, most)) == (len(set(found.tolist())) == len(found))
+
+
 def plain(key, counter, nonce, stream, rounds):
     """Return a block, 64 bytes, as RFC 8439 describes it, with another number of rounds."""
     start = [*struct.unpack("<4I", b"expand 32-byte k"), *struct.unpack("<8I", key), counter, nonce, stream, 0]

@@ -32,6 +32,7 @@ from common.net.client import HttpWitness, witness_at
 from common.numerics.randomness import RandomSource
 from local_agent import answers as asking
 from local_agent.answers import NotOneEach, OwnNoise, answer_together
+from local_agent.hosted import counts
 from local_agent.hosted.population import Population, open_population
 from referee.service.witness import witness_app
 from tests.common.data.test_people import own
@@ -213,6 +214,20 @@ def test_dropout_has_its_share_and_hosts_that_share_people_simulate_each_person_
         one.settle(100)
         assert np.array_equal(one._speaks(np.arange(900)), two._speaks(np.arange(100, 1000)))
         assert features[0] == features[1] != one._population.records(np.arange(5)).features.tolist()
+
+
+def test_people_are_counted_alike_by_their_numbers_and_by_a_mask():
+    random = np.random.default_rng(1)
+    in_all, here = random.integers(0, 3, (2, 501)).astype(np.uint8)
+    asked = random.integers(0, 2, 501).astype(np.bool_)
+    listed, mask = random.permutation(np.flatnonzero(asked)), np.packbits(asked)
+    for most in (1, 2, 3):
+        spent = np.count_nonzero(asked & ((in_all >= most) | (in_all != here)))
+        assert counts.count_spent(listed, most, in_all, here) == counts.count_spent(mask, most, in_all, here) == spent
+    for people in (listed, mask):
+        after = in_all.copy(), here.copy()
+        counts.count_asked(people, *after)
+        assert np.array_equal(after, (in_all + asked, here + asked))
 
 
 def test_the_state_is_bound_to_the_people_and_to_one_process(tmp_path):
