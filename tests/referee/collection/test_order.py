@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import deploy.simulation
 import referee.collection.order
+from common.core.arrays import Indices
 from common.core.errors import AlreadyAnswered, BadMessage
 from common.local import packing
 from common.local.packing import count_answers, pack_answers, unpack_answered, unpack_answers
@@ -27,6 +28,17 @@ from referee.tables import Cohort, Part, Participant, StoredReport
 from tests.support import ONE_QUESTION, TOKEN, Bench, audited, tiny
 from tests.tiers import for_each
 from tests.vouched import answer, enrolment
+
+
+def test_a_compiled_order_is_the_same(monkeypatch):
+    for size in (5, 5000, 1 << 33 >> 1):
+        compiled: list[Indices] = []
+        plain: list[Indices] = []
+        for many, found in ((1, compiled), (1 << 40, plain)):
+            monkeypatch.setattr(layers, "_MANY", many)
+            order = Order("a/3:b", size)
+            found += [order.slice(0, 2500), order.slice(size - 3, 3)]
+        assert all(map(np.array_equal, compiled, plain))
 
 
 @settings(max_examples=100)
