@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     Contributed = Callable[[TableSource, Callable[[Piece], None] | None], Numbered]
     """Opens what people contributed: returns their records and positions; calls with the rows as they were given."""
 
-_SHARE = 1 << 17  # simulated people that a thread draws before it asks for more
+_CELLS, _FEWEST = 1 << 19, 256
+"""Features of simulated people that a thread draws before it asks for more, and the fewest people."""
 
 
 class PopulationSpec(Value):
@@ -171,9 +172,10 @@ class SimulatedRecordSource(RecordSource):
     def records(self, people: Indices, columns: Indices | None = None) -> Records:
         numbers = self._first + self._check(people)
         draw = partial(self._distribution.draw_columns, self._seed, columns=columns)
-        if len(numbers) <= _SHARE:
+        share = max(_FEWEST, _CELLS // max(1, self.dimension))
+        if len(numbers) <= share:
             return draw(numbers)
-        shares = [numbers[start : start + _SHARE] for start in range(0, len(numbers), _SHARE)]
+        shares = [numbers[start : start + share] for start in range(0, len(numbers), share)]
         with ThreadPoolExecutor(processors(), "people") as pool:
             return Records.joined(list(pool.map(draw, shares)))
 

@@ -37,8 +37,9 @@ TABLE = PopulationSpec.model_validate(
 def test_simulated_people_are_those_of_the_distribution_on_however_many_cores(monkeypatch):
     population, order = open_records(SIMULATED, None, seed=3, size=1000), np.random.default_rng(0).permutation(1000)
     drawn = SIMULATED.distribution.draw(3, order)
-    for share in (people_module._SHARE, 64):
-        monkeypatch.setattr(people_module, "_SHARE", share)
+    for cells, fewest in ((people_module._CELLS, people_module._FEWEST), (256, 64)):
+        monkeypatch.setattr(people_module, "_CELLS", cells)
+        monkeypatch.setattr(people_module, "_FEWEST", fewest)
         found = population.records(order)
         np.testing.assert_array_equal(found.features, drawn.features)
         np.testing.assert_array_equal(found.labels, drawn.labels)
