@@ -58,8 +58,8 @@ from referee.collection.collection import ReportCollection
 
 SEED = 1
 _PRIVATE = ("ball-paper-size", "curator.n=3247000", "curator.learner.steps=500000", "curator.epsilon=8")
-_WIDE = ("ball-paper-nonprivate", "agents.count=100000000")
-_LINEAR = ("halfspace", "baselines=[]", "agents.count=100000000")
+_WIDE = ("ball-paper-nonprivate",)
+_LINEAR = ("halfspace", "baselines=[]")
 JOBS: dict[str, tuple[str, ...]] = {
     "a1": (*_PRIVATE, "agents.batch=1000000"),
     "a2": (*_PRIVATE, "agents.batch=3375"),
