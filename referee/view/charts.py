@@ -22,6 +22,8 @@ MAX_BARS = 60  # above so many rounds the intervals are drawn as a band and the 
 MAX_POINTS = 240
 """Points of such a band: about two pixels each. Where there are more rounds, several of them share a point."""
 _WIDTH, _LEFT, _RIGHT, _TOP, _PLOT = 720, 64, 176, 36, 240
+_NARROW, _ROW = 360, 20  # of a drawing for a phone: its width, and a row below it
+_ENDS = {False: "end", True: "start"}
 _LINE = 16  # pixels between two labels beside each other's lines, at least
 
 
@@ -33,10 +35,12 @@ def by_round(
     *,
     name: str = "loss",
     in_per_cent: bool = True,
+    narrow: bool = False,
 ) -> str:
     """Draw each round's estimate and interval against the level, and true losses as lines with names beside them.
 
-    Returns an ``svg`` element in which every text of a stranger is escaped; its ids begin with ``name``.
+    Returns an ``svg`` element in which every text of a stranger is escaped; its ids begin with ``name``. A ``narrow``
+    one fits a phone: the names of lines stand below.
     """
     number = _NUMBERS[in_per_cent]
     lines = [(f"level {_TICKS[in_per_cent](level)}", level, "level")] if level is not None else []
@@ -44,11 +48,12 @@ def by_round(
     top = _nice(max([r.estimate.high for r in rounds] + [value for _, value, _ in lines] + [0.01]))
     numbers = [r.number for r in rounds]
     first, last = min(numbers, default=1), max(numbers, default=1)
-    plot = _WIDTH - _LEFT - _RIGHT
+    width, left, right = (_NARROW, 48, 8) if narrow else (_WIDTH, _LEFT, _RIGHT)
+    plot = width - left - right
     step = plot / max(1, last - first + 1)
 
     def x(number: int) -> float:
-        return _LEFT + step * (number - first + 0.5)
+        return left + step * (number - first + 0.5)
 
     def y(value: float) -> float:
         return _TOP + _PLOT * (1 - value / top)
@@ -56,20 +61,21 @@ def by_round(
     description = f"{measure}, for each of {len(rounds)} rounds, with intervals" + (
         f"; the run halts once it is shown to be below {_TICKS[in_per_cent](level)}" if level is not None else ""
     )
-    parts = [*_grid(top, y, _TICKS[in_per_cent])]
-    parts += [_text((_LEFT + plot / 2), _TOP + _PLOT + 40, "round", "middle")]
-    ticks = range(first, last + 1, max(1, math.ceil((last - first + 1) / 12)))
+    parts = [*_grid(top, y, _TICKS[in_per_cent], left, width - right)]
+    parts += [_text((left + plot / 2), _TOP + _PLOT + 40, "round", "middle")]
+    ticks = range(first, last + 1, max(1, math.ceil((last - first + 1) / (6 if narrow else 12))))
     parts += [_text(x(n), _TOP + _PLOT + 20, str(n), "middle") for n in ticks]
-    for (label, value, kind), place in zip(lines, _apart([y(value) for _, value, _ in lines]), strict=True):
-        colour, dash = _STYLE[kind]
-        end = _WIDTH - _RIGHT
-        at = y(value)
-        parts.append(
-            f'<path class="line {kind}" d="M{_LEFT} {at:.1f}H{end}L{end + 10} {place:.1f}" stroke="{colour}"'
-            f'{dash} fill="none" stroke-width="1.5"/>'
-        )
+    end, below = width - right, _TOP + _PLOT + 48
+    for row, ((label, value, kind), place) in enumerate(
+        zip(lines, _apart([y(value) for _, value, _ in lines]), strict=True)
+    ):
         words = label if kind == "level" else f"{label}, {number(value)}"
-        parts.append(_text(end + 14, place + 4, words, "start", short=True))
+        if narrow:
+            parts.append(_line(kind, f"M{left} {y(value):.1f}H{end}M{left} {below + _ROW * row + 12}h24"))
+            parts.append(_text(left + 32, below + _ROW * row + 16, words, "start", short=True))
+        else:
+            parts.append(_line(kind, f"M{left} {y(value):.1f}H{end}L{end + 10} {place:.1f}"))
+            parts.append(_text(end + 14, place + 4, words, "start", short=True))
     parts += _band(rounds, x, y) if len(rounds) > MAX_BARS else _bars(rounds, x, y)
     parts += [
         f'<circle class="chosen" cx="{x(r.number):.1f}" cy="{y(r.estimate.value):.1f}" r="9" fill="none" '
@@ -77,7 +83,8 @@ def by_round(
         for r in rounds
         if r.chosen
     ]
-    return _svg(name, measure, description, _TOP + _PLOT + 48, [_text(8, 14, measure, "start"), *parts])
+    height = below + (_ROW * len(lines) + 8 if narrow else 0)
+    return _svg(name, measure, description, (width, height), [_text(8, 14, _fitting(measure, narrow), "start"), *parts])
 
 
 def compared(
@@ -87,13 +94,17 @@ def compared(
     *,
     name: str = "compared",
     in_per_cent: bool = True,
+    narrow: bool = False,
 ) -> str:
-    """Draw a line for each of several things: its interval, or its value; names stand left, numbers right."""
-    row, left, number = 30, 196, _NUMBERS[in_per_cent]
-    height = row * len(entries)
+    """Draw a line for each of several things: its interval, or its value; names stand left, numbers right.
+
+    In a ``narrow`` one, for a phone, both stand above.
+    """
+    row, left, right, width = (52, 16, 16, _NARROW) if narrow else (30, 196, _RIGHT, _WIDTH)
+    height, number = row * len(entries), _NUMBERS[in_per_cent]
     ends = [entry.estimate.high if entry.estimate else entry.value for entry in entries]
     top = _nice(max([*ends, level or 0.0, 0.01]))
-    plot = _WIDTH - left - _RIGHT
+    plot = width - left - right
 
     def x(value: float) -> float:
         return left + plot * value / top
@@ -109,8 +120,8 @@ def compared(
         )
         parts.append(_text(x(level), 26, f"level {_TICKS[in_per_cent](level)}", "middle"))
     for place, entry in enumerate(entries):
-        at = _TOP + row * (place + 0.5)
-        parts.append(_text(left - 12, at + 4, entry.name, "end", short=True))
+        at = _TOP + row * (place + (0.75 if narrow else 0.5))
+        parts.append(_text(*((0, at - 14) if narrow else (left - 12, at + 4)), entry.name, _ENDS[narrow], short=True))
         if entry.estimate is not None:
             parts += [
                 f'<path class="whisker" d="M{x(entry.estimate.low):.1f} {at:.1f}H{x(entry.estimate.high):.1f}" '
@@ -125,13 +136,44 @@ def compared(
                 f'fill="{colour}"/>'
             )
             label_text = number(entry.value)
-        parts.append(_text(_WIDTH - _RIGHT + 14, at + 4, label_text, "start"))
-    parts.append(_text(left + plot / 2, _TOP + height + 38, measure, "middle"))
+        aside = (width, at - 14) if narrow else (width - right + 14, at + 4)
+        parts.append(_text(*aside, label_text, _ENDS[not narrow]))
+    parts.append(_text(left + plot / 2, _TOP + height + 38, _fitting(measure, narrow), "middle"))
     description = f"{measure}: " + "; ".join(
         f"{entry.name} {_range(entry.estimate, in_per_cent) if entry.estimate else number(entry.value)}"
         for entry in entries[:20]
     )
-    return _svg(name, measure, description, _TOP + height + 46, parts)
+    return _svg(name, measure, description, (width, _TOP + height + 46), parts)
+
+
+def weights(found: Sequence[tuple[str, float]], measure: str, *, name: str = "weights", narrow: bool = False) -> str:
+    """Draw a bar for each weight, to the right of a common line if it is positive and to its left if not."""
+    row, left, right, width = (44, 44, 44, _NARROW) if narrow else (28, 230, 90, _WIDTH)
+    height, most = row * len(found), max([abs(value) for _, value in found] + [1e-300])
+    low = min([value for _, value in found] + [0.0]) / most
+    high = max([value for _, value in found] + [0.0]) / most
+    scale = (width - left - right) / max(high - low, 1e-9)
+    zero = left - low * scale
+    parts = [f'<path class="grid" d="M{zero:.1f} {_TOP}V{_TOP + height}" stroke="#ddd"/>']
+    for place, (label, value) in enumerate(found):
+        at, length = _TOP + row * (place + (0.72 if narrow else 0.5)), scale * abs(value) / most
+        begins = zero if value >= 0 else zero - length
+        kind, colour = ("estimate", BLUE) if value >= 0 else ("truth", VERMILION)
+        parts.append(
+            f'<rect class="dot {kind}" x="{begins:.1f}" y="{at - 7:.1f}" width="{max(length, 1.0):.1f}" height="14" '
+            f'fill="{colour}"/>'
+        )
+        parts.append(_text(*((0, at - 13) if narrow else (left - 50, at + 4)), label, _ENDS[narrow], short=True))
+        end, side = (begins + length + 6, "start") if value >= 0 else (begins - 6, "end")
+        parts.append(_text(end, at + 4, f"{value:+.3g}", side))
+    description = f"{measure}: " + "; ".join(f"{label} {value:+.3g}" for label, value in found[:20])
+    return _svg(
+        name,
+        measure,
+        description,
+        (width, _TOP + height + 8),
+        [_text(8, 14, _fitting(measure, narrow), "start"), *parts],
+    )
 
 
 _STYLE = {
@@ -190,11 +232,16 @@ def _band(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> It
     yield f'<polyline class="middle" points="{middle}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
 
 
-def _grid(top: float, y: Scale[float], number: Callable[[float], str]) -> Iterator[str]:
+def _grid(top: float, y: Scale[float], number: Callable[[float], str], left: float, end: float) -> Iterator[str]:
     for tick in _steps(top):
         at = y(tick)
-        yield f'<path class="grid" d="M{_LEFT} {at:.1f}H{_WIDTH - _RIGHT}" stroke="#ddd"/>'
-        yield _text(_LEFT - 8, at + 4, number(tick), "end")
+        yield f'<path class="grid" d="M{left} {at:.1f}H{end}" stroke="#ddd"/>'
+        yield _text(left - 8, at + 4, number(tick), "end")
+
+
+def _line(kind: str, way: str) -> str:
+    colour, dash = _STYLE[kind]
+    return f'<path class="line {kind}" d="{way}" stroke="{colour}"{dash} fill="none" stroke-width="1.5"/>'
 
 
 def _nice(value: float) -> float:
@@ -226,9 +273,14 @@ def _text(x: float, y: float, words: str, anchor: str, *, short: bool = False) -
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html(cut)}</text>'
 
 
-def _svg(name: str, title: str, description: str, height: float, parts: Sequence[str]) -> str:
+def _fitting(words: str, narrow: bool) -> str:
+    most = 52 if narrow else 200  # characters in a line of a drawing
+    return words if len(words) <= most else words[: most - 1] + "\u2026"
+
+
+def _svg(name: str, title: str, description: str, size: tuple[float, float], parts: Sequence[str]) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" viewBox="0 0 {_WIDTH} {height:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" viewBox="0 0 {size[0]} {size[1]:.0f}" '
         f'aria-labelledby="{name}-title {name}-desc" font-family="system-ui, sans-serif" font-size="13">'
         f'<title id="{name}-title">{html(title)}</title>'
         f'<desc id="{name}-desc">{html(description)}</desc>' + "".join(parts) + "</svg>"

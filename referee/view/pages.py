@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
@@ -31,6 +31,7 @@ def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
     made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
     made.globals |= {"by_round": by_round, "compared": _compared, "comparisons": _comparisons}
+    made.globals |= {"weights": _weights}
     made.globals |= {"share": partial(percents.share, places=2), "estimate": _estimate}
     return made
 
@@ -60,13 +61,33 @@ def write_report(file: Path, views: Sequence[RunView]) -> None:
 def by_round(view: RunView, name: str) -> Markup:
     """Return the chart of a run's rounds; another name for each drawing on a page."""
     lines = [entry for entry in view.known if entry.kind == "baseline" or entry.name == "this run's answer"]
-    # The drawing escapes every text in it: charts._text and charts._svg.
-    drawn = charts.by_round(view.rounds, view.level, lines, view.measure, name=name, in_per_cent=view.in_per_cent)
-    return Markup(drawn)  # noqa: S704
+
+    def drawn(name: str, narrow: bool) -> str:
+        known = view.rounds, view.level, lines, view.measure
+        return charts.by_round(*known, name=name, in_per_cent=view.in_per_cent, narrow=narrow)
+
+    return _of_both_widths(drawn, name)
 
 
 def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str, in_per_cent: bool) -> Markup:
-    return Markup(charts.compared(entries, level, measure, name=name, in_per_cent=in_per_cent))  # noqa: S704
+    def drawn(name: str, narrow: bool) -> str:
+        return charts.compared(entries, level, measure, name=name, in_per_cent=in_per_cent, narrow=narrow)
+
+    return _of_both_widths(drawn, name)
+
+
+def _weights(found: Sequence[tuple[str, float]], name: str) -> Markup:
+    def drawn(name: str, narrow: bool) -> str:
+        return charts.weights(found, "what a feature adds to the sum, at most", name=name, narrow=narrow)
+
+    return _of_both_widths(drawn, name)
+
+
+def _of_both_widths(drawn: Callable[[str, bool], str], name: str) -> Markup:
+    """Return a drawing, and another one that a style sheet shows in its place where there is little room."""
+    # A drawing escapes every text in it: charts._text and charts._svg.
+    wide, narrow = drawn(name, False), drawn(f"{name}-narrow", True)
+    return Markup(f'<div class="roomy">{wide}</div><div class="narrow" hidden>{narrow}</div>')  # noqa: S704
 
 
 def _estimate(found: Interval, in_per_cent: bool) -> str:

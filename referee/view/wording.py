@@ -11,8 +11,9 @@ from typing import Any, Literal
 from common.core.errors import BadData, BadInput
 from common.core.plain import plain
 from common.local.hypotheses.hypothesis import HYPOTHESES
+from common.models.explain import Term, linear_terms
 from common.models.explain import lines as model_lines
-from common.models.model import released
+from common.models.model import Model, label_classes, released
 from common.net.messages import Spent
 from common.operations.target_bound import TargetBound
 from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
@@ -94,6 +95,9 @@ class RunView:
     Attributes:
         measure: What is estimated, as the axis of a chart names it.
         level: The run halts once the loss is shown to be below it; None where it has no such level.
+        sides: Errors by class, as surveyed agents tell them.
+        weights: Of a model that is a sum: what each feature adds at most, the heaviest first.
+        than: What the verdict compares the model with; empty where that is no question.
         in_per_cent: Whether losses are shares of people.
         notice: What a reader must know before believing any promise; empty if there is nothing.
     """
@@ -111,6 +115,7 @@ class RunView:
     gauges: tuple[Gauge, ...]
     facts: tuple[tuple[str, str], ...]
     notice: str = ""
+    than: str = ""
     level: float | None = None
     in_per_cent: bool = True
     estimate: Interval | None = None
@@ -118,10 +123,12 @@ class RunView:
     rounds_note: str = ""
     candidates: tuple[ChartEntry, ...] = ()
     quality: tuple[ChartEntry, ...] = ()
+    sides: tuple[ChartEntry, ...] = ()
     known: tuple[ChartEntry, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     reading: str = ""
     warnings: tuple[str, ...] = ()
+    weights: tuple[tuple[str, float], ...] = ()
     model: tuple[str, ...] = field(default=(), repr=False)
 
 
@@ -161,6 +168,8 @@ SIMULATED = "simulated: the run's seed is enough to undo the noise, so nothing o
 """What is said of people whose randomness may come from a seed."""
 TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
 """How a truth that was left out is called; a baseline is called by its name."""
+CONSTANT = "saying the same to everybody"
+MAX_WEIGHTS = 40  # weights that are drawn
 MAX_MODEL_LINES = 80  # lines of a model that are shown
 
 
@@ -177,9 +186,10 @@ def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequ
 
 
 def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
-    level, truth = level_of(scenario), result.get("truth") or {}
+    level, truth, found = level_of(scenario), result.get("truth") or {}, verdict(scenario, result)
     estimate = _interval(result["estimate"]) if result["estimate"] and about_a_loss(result) else None
     advised = advice_of(scenario) if scenario.problem is None else None
+    model = _released(scenario, result)
     return RunView(
         name=plain(scenario.name),
         title=plain(scenario.title),
@@ -188,12 +198,13 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         ended=plain(ENDED.get(str(result["status"]), str(result["status"]))),
         protocol=plain(scenario.protocol),
         folder=Path(str(result.get("run", ""))),
-        verdict=verdict(scenario, result),
+        verdict=found,
         measure=LOSSES[scenario.agents.loss] if per_cent(scenario) else f"{tested_loss(scenario)} on the population",
         promises=tuple(promise(n, result["privacy"][who]) for who, n in PROMISED.items() if who in result["privacy"]),
         gauges=tuple(_gauges(scenario, result)),
         notice=f"People are {SIMULATED}." if scenario.people == "simulated" else "",
         facts=tuple((name, plain(value)) for name, value in _facts(scenario, result)),
+        than=_than(result) if found.answer else "",
         level=level,
         in_per_cent=per_cent(scenario),
         estimate=estimate,
@@ -201,12 +212,22 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         rounds_note=_rounds_note(scenario) if rounds else "",
         candidates=tuple(_candidate(judged, per_cent(scenario)) for judged in result.get("candidates", [])),
         quality=tuple(_curve(result)),
+        sides=tuple(_sides(scenario, result)),
         known=tuple(_known(truth)),
         left_out=tuple((TRUTHS.get(name, name), plain(why)) for name, why in truth.get("left_out", {}).items()),
         reading=plain(truth.get("reading", "")),
         warnings=() if advised is None else tuple(plain(warning) for warning in advised.warnings),
-        model=tuple(_model(scenario, result)),
+        weights=_weights(model),
+        model=tuple(_model(model)),
     )
+
+
+def _than(result: Mapping[str, Any]) -> str:
+    """Return what the answer to the verdict's question compares the model with."""
+    if result.get("comparison"):
+        rival = next(of for of in result["candidates"] if of["name"] == result["comparison"]["with"])
+        return CONSTANT if rival["hypothesis"]["kind"] == "constant" else "the curator's model alone"
+    return "each of its rivals" if result.get("pairs") else CONSTANT
 
 
 def quality_of(result: Mapping[str, Any]) -> ScoreQuality | None:
@@ -374,15 +395,42 @@ def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
         yield ChartEntry(plain(name), value, "baseline", note=note)
 
 
-def _model(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[str]:
-    """Go through the model by the names and units of its columns, where the answer is one and people are of a table."""
+def _released(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Model | None:
+    """Return the model over the columns of the table; None where the answer is none, or people are of no table."""
     try:
-        words = model_lines(released(scenario, dict(result)))
+        return released(scenario, dict(result))
     except BadInput:
-        return
+        return None
+
+
+def _model(model: Model | None) -> Iterator[str]:
+    """Go through a model by the names and units of its columns."""
+    words = [] if model is None else model_lines(model)
     yield from (plain(line) for line in words[:MAX_MODEL_LINES])
     if len(words) > MAX_MODEL_LINES:
         yield f"... ({len(words) - MAX_MODEL_LINES:,} lines more)"
+
+
+def _weights(model: Model | None) -> tuple[tuple[str, float], ...]:
+    total = None if model is None else linear_terms(model)
+    found = [] if total is None else [(_feature(term), term.weight) for term in total.terms]
+    return tuple(sorted(found, key=lambda each: -abs(each[1]))[:MAX_WEIGHTS])
+
+
+def _feature(term: Term) -> str:
+    return plain(term.column if term.value is None else f"{term.column} = {term.value}")
+
+
+def _sides(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[ChartEntry]:
+    """Go through the errors of a calibrated score by class, where agents were surveyed."""
+    found, table = quality_of(result), scenario.target.table
+    if found is None:
+        return
+    negative, positive = (label_classes(table.label) if table and table.label else None) or ("-1", "+1")
+    missed = Interval(1.0 - found.recall.value, 1.0 - found.recall.high, 1.0 - found.recall.low)
+    for of, other, e in ((positive, negative, missed), (negative, positive, _interval(found.false_alarms.wire()))):
+        words = percents.estimate_or_vague(vars(e))
+        yield ChartEntry(plain(f"{of}, taken for {other}"), e.value, "estimate", e, words)
 
 
 def view_so_far(

@@ -5,17 +5,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from fastapi import Response
-from fastapi.responses import HTMLResponse
-
 from common.core.errors import BadInput
 from common.net.app import Service
 from common.net.pages import Rules, check_loopback, page_app, serve_page
 from deploy.remote import operating
-from tandem.ui.folders import Name, RunFolders, add_histories, add_transcripts
+from tandem.ui.folders import RunFolders, add_histories, add_transcripts
+from tandem.ui.lists import add_lists
 from tandem.ui.live import RefereeWatch, add_live, standing
 from tandem.ui.own import OwnRuns
-from tandem.ui.pages import page, pages
+from tandem.ui.pages import pages
 from tandem.ui.planning import Planner, add_plans
 from tandem.ui.starting import add_own
 
@@ -26,15 +24,7 @@ def ui_app(
     """Return the page's service: run folders, new runs (``own``), and those of a running referee if there is one."""
     app = page_app("Tandem", pages(), rules)
 
-    @app.get("/")
-    def runs() -> Response:
-        values = {} if referee is None else standing(referee)
-        return HTMLResponse(page("runs.html", here="runs", folders=folders.listed(), root=str(folders.root), **values))
-
-    @app.get("/run/{name}")
-    def run(name: Name) -> Response:
-        return HTMLResponse(page("run.html", here="runs", part="result", name=name, view=folders.view(name)))
-
+    add_lists(app, folders, lambda: {} if referee is None else standing(referee))
     add_plans(app, Planner())
     add_transcripts(app, folders, rules)
     add_histories(app, folders, rules)

@@ -26,6 +26,7 @@ from common.core.folder import names, present
 from common.core.plain import plain
 from common.crypto.identity import Signed
 from common.local.mechanisms.mechanism import Warner
+from common.local.queries.query import AlikeQuery, parse_query
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import MOST_ENTRIES, AnyEntry, SignedEntry, StoredEntry
 from common.net.app import Service
@@ -33,6 +34,7 @@ from common.net.messages import Configuration
 from common.net.pages import Rules
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from deploy.catalogue import explained
+from local_agent.policy import names_in
 from referee.audit.audit import audit
 from referee.audit.history import check_history, kept_in
 from referee.audit.replay import Place
@@ -58,7 +60,7 @@ class ListedRun:
         text: What the run has shown; of a folder that cannot be shown, what happened and what to do.
         began: When the folder was made, in this machine's time.
         shown: Whether it has a page.
-        answer: Whether its model is better than what either side has alone; empty where that is no question.
+        answer, than: Whether its model is better, and than what; empty where that is no question.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ListedRun:
     began: str
     shown: bool = True
     answer: str = ""
+    than: str = ""
 
 
 class RunFolders:
@@ -123,7 +126,7 @@ class RunFolders:
             view = self.kept("view", folder, lambda: view_of(folder))
             ended = "ended" if view.status in ("done", "exhausted") else view.status
             found = view.verdict
-            return ListedRun(name, view.name, ended, found.text, found.tone, began, answer=found.answer or "")
+            return ListedRun(name, view.name, ended, found.text, found.tone, began, True, found.answer or "", view.than)
         except NotFound as error:
             return ListedRun(name, "", "not ended", error.detail, "open", began, shown=False)
         except TandemError as error:
@@ -233,7 +236,14 @@ Page = Annotated[int, Query(ge=1, le=1 << 31)]
 FILE = "transcript.jsonl"
 MESSAGES_SHOWN, MESSAGE_LINES = 2, 120
 """Messages of a step that are shown, and lines of each; all of them are in the transcript."""
-NEAR = 10  # steps before and after a step whose titles are listed
+NEAR = 20  # steps before and after a step whose titles are listed
+PHASES = {
+    **dict.fromkeys(("configuration", "terms"), "Rules and terms"),
+    **dict.fromkeys(("question", "answers"), "The agents are asked"),
+    "operation": "The curator works",
+    "result": "The end",
+}
+"""Under which heading a step is listed."""
 
 
 def _transcript(folders: RunFolders, name: str) -> Transcript:
@@ -263,7 +273,8 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
         messages = [(index, found.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
         shown = {"step": step, "at": at, "count": len(steps_of.steps), "notice": steps_of.notice, "messages": messages}
         first = max(0, at - 1 - NEAR)
-        shown["titles"] = [(n, each.title) for n, each in enumerate(steps_of.steps[first : at + NEAR], first + 1)]
+        near = enumerate(steps_of.steps[first : at + NEAR], first + 1)
+        shown["groups"] = [(phase, list(each)) for phase, each in groupby(near, lambda one: PHASES[one[1].kind])]
         return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **shown))
 
     @app.get("/run/{name}/transcript.jsonl")
@@ -404,7 +415,7 @@ def _steps(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> Iterator[
                 query = canonical.encode(entry.body["query"]).decode()
             batches.setdefault(query, []).append(entry)
         for each in batches.values():
-            yield _question([entry for entry in each if entry.kind == "question"])
+            yield _question([entry for entry in each if entry.kind == "question"], scenario)
             if answers := [entry for entry in each if entry.kind == "answers"]:
                 yield _answers(answers, scenario)
 
@@ -436,10 +447,18 @@ def _operation(entry: AnyEntry, promised: str) -> RunStep:
     return RunStep(entry.kind, f"The curator's work: {kind}", way, (entry.index,), says)
 
 
-def _question(entries: Sequence[AnyEntry]) -> RunStep:
+LONGEST_QUESTION = 900  # characters: a model may have very many rules
+
+
+def _question(entries: Sequence[AnyEntry], scenario: ResolvedScenario) -> RunStep:
     asked = sum(int(stop) - int(start) for entry in entries for _, start, stop in entry.body["parts"])
-    kind = str(entries[0].body["query"]["kind"])
-    says = {"asked": asked, "batches": len(entries), "query": explained("queries").get(kind, kind)}
+    query = parse_query(entries[0].body["query"])
+    words = plain(query.asks(names_in(scenario.wire()), 0))
+    if len(words) > LONGEST_QUESTION:
+        words = f"{words[:LONGEST_QUESTION]} ... (the message below has all of it)"
+    formula = explained("queries").get(query.kind, query.kind)
+    says = {"asked": asked, "batches": len(entries), "words": words, "formula": formula}
+    says["alike"] = isinstance(query, AlikeQuery)
     numbers = tuple(entry.index for entry in entries)
     return RunStep("question", f"A question to {asked:,} agents", "from the referee to the agents", numbers, says)
 

@@ -75,9 +75,10 @@ class WantedPlan:
         if name not in scenarios.names():
             raise BadScenario(f"there is no shipped scenario {name!r}")
         given = {field.key: text for field in FIELDS if (text := query.get(field.key, "").strip())}
-        for key, text in given.items():
-            if _NUMBER.fullmatch(text) is None:
-                raise BadScenario(f"{key} must be a number or plan, found {text!r}")
+        for field in FIELDS:
+            if _NUMBER.fullmatch(given.get(field.key, "0")) is None:
+                what = "a number, or plan" if field.open else "a number, such as 0.5"
+                raise BadScenario(f"'{field.name}' must be {what}, found {given[field.key]!r}", key=field.key)
         own = _own(name)
         return cls(name, tuple((key, text) for key, text in given.items() if text != own.get(key, "None")))
 
@@ -103,9 +104,12 @@ class Planned:
     promises: tuple[str, ...] = ()
 
 
-def form(wanted: WantedPlan) -> list[dict[str, Any]]:
-    """Return the fields that the scenario has: ``field``, ``value``, and where the ``slider`` stands in [0, 1]."""
-    own, given, found = _own(wanted.scenario), dict(wanted.numbers), []
+def form(wanted: WantedPlan, typed: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Return the fields that the scenario has: ``field``, ``value``, and where the ``slider`` stands in [0, 1].
+
+    ``typed`` is what somebody wrote, also where it is wrong.
+    """
+    own, given, found = _own(wanted.scenario), {**dict(wanted.numbers), **(typed or {})}, []
     for field in FIELDS:
         if field.key in own:
             value = given.get(field.key, own[field.key])
@@ -218,17 +222,27 @@ def add_plans(app: Service, planner: Planner) -> None:
         query = urlencode({"scenario": wanted.scenario, **dict(wanted.numbers)})
         return {"wanted": wanted, "plan": planner.look(wanted, patience), "query": query}
 
+    def refused(error: BadScenario) -> Planned:
+        return Planned("bad", "This cannot be planned", (plain(error.detail),))
+
     @app.get("/plan")
     def plan(request: Request) -> Response:
-        found = shown(request, PATIENCE)
+        try:
+            found, typed, wrong, status = shown(request, PATIENCE), {}, "", 200
+        except BadScenario as error:  # the form stays as it was filled in, and names the field
+            typed = {key: text for key, text in request.query_params.items() if text.strip()}
+            name = typed.get("scenario", "")
+            wanted = WantedPlan(name if name in scenarios.names() else "ball", ())
+            found = {"wanted": wanted, "plan": refused(error), "query": ""}
+            wrong, status = str(error.members.get("key", "scenario")), 422
         chosen = scenarios.heading(found["wanted"].scenario)
-        more = {"names": scenarios.names(), "title": chosen.title, "fields": form(found["wanted"])}
-        return HTMLResponse(page("plan.html", here="plan", **found, **more))
+        more = {"names": scenarios.names(), "title": chosen.title, "fields": form(found["wanted"], typed)}
+        return HTMLResponse(page("plan.html", here="plan", wrong=wrong, **found, **more), status)
 
     @app.get("/plan/part")
     def part(request: Request) -> Response:
         try:
             found = shown(request, PATIENCE)
         except BadScenario as error:  # of what somebody is typing: the form stays, and is told
-            found = {"wanted": None, "plan": Planned("bad", "This cannot be planned", (plain(error.detail),))}
+            found = {"wanted": None, "plan": refused(error)}
         return HTMLResponse(page("plan_part.html", **found))

@@ -81,6 +81,8 @@ document.querySelectorAll("form[data-answer]").forEach((form) => {
   let wait = 0;
   const ask = () => {
     clearTimeout(wait);
+    document.querySelectorAll("#wrong").forEach((words) => words.remove());
+    form.querySelectorAll("[aria-invalid]").forEach((field) => field.removeAttribute("aria-invalid"));
     wait = setTimeout(() => {
       history.replaceState(null, "", `${form.getAttribute("action")}?${query()}`);
       region.dataset.live = `${form.getAttribute("action")}/part?${query()}`;

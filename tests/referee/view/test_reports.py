@@ -8,7 +8,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,7 +26,7 @@ from local_agent.cli import read_record
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.runs.percents import estimate_or_vague, share
-from referee.view.charts import MAX_BARS, MAX_POINTS, by_round, compared, thinned
+from referee.view.charts import MAX_BARS, MAX_POINTS, by_round, compared, thinned, weights
 from referee.view.pages import report, view_of
 from referee.view.wording import ChartEntry, Interval, Round, against, promise
 from tests.support import TINY, tiny
@@ -197,6 +197,39 @@ def test_a_comparison_has_a_line_for_each_and_hostile_names_are_text():
     for chart in (by_round(rounds(2), 0.1, entries, evil), compared(entries, 0.1, evil)):
         assert texts_of(chart)
         assert not any(text in chart for text in ("<script", "\x1b", "\x00", "\u202e"))
+
+
+def test_a_drawing_for_a_phone_has_the_same_words_within_its_width_and_none_on_another():
+    entries = [ChartEntry(f"way {k} of many ways", k / 10, "estimate", Interval(k / 10, 0, k / 5)) for k in range(4)]
+    bars = [("age", 2.0), ("town = Bern", -1.0), ("visits", 0.0)]
+    measure = "share of the population that the answer labels wrongly"
+    for draw in (
+        lambda narrow: by_round(rounds(30), 0.16, baselines(0.1, 0.6), measure, narrow=narrow),
+        lambda narrow: compared(entries, 0.1, measure, narrow=narrow),
+        lambda narrow: weights(bars, measure, narrow=narrow),
+    ):
+        drawn = ElementTree.fromstring(draw(True))
+        assert drawn.attrib["viewBox"].split()[2] == "360"
+        assert {text for text in texts_of(draw(False)) if "way" in text} <= set(texts_of(draw(True)))
+        height, places = float(drawn.attrib["viewBox"].split()[3]), []
+        for text in drawn.iter(f"{SVG}text"):
+            size = 6.6 * len("".join(text.itertext()))
+            low = float(text.attrib["x"]) - {"start": 0.0, "middle": size / 2, "end": size}[text.attrib["text-anchor"]]
+            assert -4.0 < low < low + size < 372.0, "".join(text.itertext())
+            assert 0 < float(text.attrib["y"]) <= height
+            places.append((low, low + size, float(text.attrib["y"])))
+        for first, second in combinations(places, 2):
+            assert abs(first[2] - second[2]) > 11 or first[1] <= second[0] + 4 or second[1] <= first[0] + 4
+
+
+def test_a_weights_bar_begins_at_the_common_line_and_is_as_long_as_its_weight():
+    drawn = weights([("age", 2.0), ("town = Bern", -1.0)], "adds")
+    zero = float(re.search(r'class="grid" d="M([\d.]+)', drawn)[1])
+    first, second = re.findall(r'<rect class="dot (\w+)" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)
+    assert (first[0], float(first[1])) == ("estimate", zero)
+    assert float(second[1]) + float(second[2]) == pytest.approx(zero, abs=0.2)
+    assert float(first[2]) == pytest.approx(2 * float(second[2]), abs=0.2)
+    assert {"+2", "-1", "age", "town = Bern"} <= set(texts_of(drawn))
 
 
 def test_shares_are_rounded_outward_and_decimals_stay_what_they_are():

@@ -98,6 +98,33 @@ def test_a_folder_without_a_result_says_what_happened_and_the_others_are_shown(b
     assert "goes on with it" in browser.get("/run/begun").text
 
 
+def test_runs_are_found_by_words_and_answers_and_compared_side_by_side(browser, runs):
+    for name in ("second", "third"):
+        shutil.copytree(runs / "tiny", runs / name)
+    (runs / "begun").mkdir()
+    (runs / "begun" / "claim.json").write_text("{}")
+    listed = browser.page("/")
+    assert "4 of 4 run folders" in listed
+    assert "compared with saying the same to everybody" in listed
+    (answer,) = {run.answer for run in RunFolders(runs).listed() if run.name == "tiny"}
+    for query, found in (
+        ({"words": "SECOND"}, {"second"}),
+        ({"words": "second third"}, set()),
+        ({"words": "not begun"}, {"begun"}),
+        ({"answer": answer}, {"tiny", "second", "third"}),
+        ({"answer": "none"}, {"begun"}),
+        ({"answer": answer, "words": "tiny"}, {"tiny"}),
+    ):
+        shown = browser.get("/", params=query).text
+        assert set(re.findall(r'<th scope="row">(?:<a[^>]*>)?(\w+)', shown)) == found, query
+        assert found or "No run folder fits this filter" in shown
+    both = browser.page("/compare?run=tiny&run=second&run=tiny")
+    assert "2 runs compared" in both
+    assert all(f'href="/run/{name}"' in both for name in ("tiny", "second"))
+    for ticked, words in (("", "0 are ticked"), ("run=tiny", "1 are ticked"), ("run=tiny&run=begun", "goes on with it")):
+        assert words in browser.page(f"/compare?{ticked}"), ticked
+
+
 def test_only_the_directorys_own_names_lead_to_a_folder(browser):
     for name in ("%2e%2e", "..%2ftiny", "none", "tiny%2f..%2ftiny", ".%00", "x" * 300):
         assert browser.get(f"/run/{name}").status_code in (404, 422), name
@@ -158,6 +185,7 @@ def test_each_page_tells_what_leaves_whom_and_what_is_learned(browser, runs):
         for kind, words in {
             "configuration": "People are simulated",
             "terms": f"it has {step.says.get('people', 0):,} people",
+            "question": "What each agent is asked",
             "answers": "tells the truth with probability 0.881, and the contrary with 0.119",  # e^2/(1 + e^2)
             "operation": "no outcome would be more than"
             if step.title.endswith("learn")
@@ -247,6 +275,24 @@ def test_nothing_but_shipped_scenarios_and_numbers_is_taken(browser, monkeypatch
         assert not outside(refused.text + part.text)
 
 
+def test_a_wrong_number_keeps_the_form_and_names_the_field_as_the_form_does(browser):
+    refused = browser.get(f"/plan?scenario={QUICK}&alpha=x&curator.epsilon=0.7")
+    page = unescape(refused.text)
+    assert refused.status_code == 422
+    assert """role="alert">'Error that is aimed at (alpha)' must be a number, such as 0.5, found 'x'.""" in page
+    assert re.search(r'name="alpha" value="x"[^>]*aria-invalid="true"', page)
+    assert 'name="curator.epsilon" value="0.7"' in page
+    assert f"<option selected>{QUICK}</option>" in page
+
+
+def test_sentences_come_before_formulas_and_every_number_last(browser, monkeypatch):
+    monkeypatch.setattr("tandem.ui.planning.PATIENCE", 600.0)
+    page = browser.page("/plan?scenario=halfspace")
+    places = [page.index(words) for words in ("budgets are kept", "What the run will tell", "bounds are not met</h2>")]
+    assert sorted(places) == places
+    assert places[-1] < page.index("Every number")
+
+
 def test_the_form_has_the_scenarios_numbers_and_sliders_within_their_ends():
     shown = {each["field"].key: each for each in form(WantedPlan("parity", (("curator.epsilon", "5"),)))}
     tree = loading.load("parity").wire()
@@ -301,7 +347,7 @@ def test_a_fault_of_the_planner_is_told_and_does_not_stop_it():
 
 
 def test_a_query_sets_numbers_of_the_form_and_nothing_else():
-    with pytest.raises(BadScenario, match=r"agents\.count must be a number or plan, found 'x'"):
+    with pytest.raises(BadScenario, match="'Agents' must be a number, or plan, found 'x'"):
         WantedPlan.of({"scenario": "ball", "agents.count": "x"})
     own = {shown["field"].key: shown["value"] for shown in form(WantedPlan(QUICK, ()))}
     for query in ({"data": "/etc", "curator.learner": "x"}, own):  # what the scenario has already is no change
