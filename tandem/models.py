@@ -76,13 +76,15 @@ def predict(place: Any, data: Any, *, strict: bool = False, costs: Mapping[str, 
 def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
     """Return the probabilities of both labels, shape (n, 2), in the order of :attr:`Model.classes`.
 
+    Of a model of C classes the shape is (n, C), in the order in which the table lists them.
+
     They are those of :attr:`Model.calibrated`, a logistic curve of a score that was fitted to the agents' answers, also
     where the answer that they judged best is a constant. Arguments and errors are those of :func:`predict`; BadInput
     says that no agents calibrated a score.
     """
     found = _predicted(load_model(place), data, strict, probabilities=True).probabilities
     assert found is not None  # noqa: S101 - they were asked for
-    return np.stack([1.0 - found, found], axis=1)
+    return found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
 
 
 def export(place: Any, file: str | Path) -> Path:

@@ -13,6 +13,8 @@ from pydantic import Field
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan
 from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanRequest, PlanTask
+from common.learners.model_agnostic import ClassColumns
+from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.numerics.bisection import largest
 from common.privacy.budget import PRECISION
@@ -315,10 +317,17 @@ class OpenDiscriminant(OpenPreconditioned):
 
     Attributes:
         ridge: What is added to the covariance's diagonal, in units of the spectral norm of its noise.
+        classes: Columns in which the class stands, in the place of the label, behind the features that are looked at;
+            the model is then the ``argmax`` of one score a class. None: the label.
     """
 
     name: Literal["discriminant"] = "discriminant"
     ridge: float = Field(default=1.5, gt=0, le=1e6)
+    classes: ClassColumns | None = Field(default=None, exclude_if=lambda classes: classes is None)
+
+    @property
+    def class_columns(self) -> tuple[int, int]:
+        return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
 
 
 @SETTINGS.register("discriminant")
@@ -326,6 +335,9 @@ class DiscriminantSettings(OpenDiscriminant, PreconditionedSettings):
     """Settled settings of the discriminant."""
 
     mu: Mu
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        return isinstance(hypothesis, Linear if self.classes is None else Argmax)
 
 
 class OpenFullBatch(OpenPreconditioned):

@@ -6,7 +6,7 @@ computed from it and from somebody's own rows is post-processing, and costs noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -43,8 +43,8 @@ class Model(Value):
         classes: What the negative and the positive label are called.
         loss: The surrogate loss that was minimised, where the learner's settings name one.
         calibrated: A hypothesis whose margin is the logarithm of the odds of the positive label in the population, as
-            its agents recalibrated the model's score; None where they did not. The probabilities are made of it,
-            whatever the answer is: judges may prefer a constant.
+            its agents recalibrated the model's score, or whose scores are those of several classes; None where they
+            did not. The probabilities are made of it, whatever the answer is: judges may prefer a constant.
         costs: Of mistakes, by which the answer was judged; None: all mistakes count alike.
         estimate: What the agents' answers say about its loss, if they were asked.
         privacy: What the run promised: to each person of the curator, to each agent.
@@ -102,11 +102,23 @@ class Model(Value):
                 f"{self.scenario}: no probabilities: no agents calibrated the model's score, whose order alone has a "
                 "meaning (a margin, decision_function). A run of protocol portfolio with portfolio.teach above 0 does"
             )
+        if isinstance(self.calibrated, Argmax):
+            raise BadInput(f"{self.scenario}: odds and costs of mistakes are of two labels, this model has several")
         return np.clip(self.calibrated.margins(features).astype(np.float64), -_MOST, _MOST)
 
     def probabilities(self, features: AnyArray) -> Floats:
-        """Return the probability of the positive label, shape (n,); errors as of :meth:`log_odds`."""
+        """Return the probability of the positive label, shape (n,), or of several classes, shape (n, C).
+
+        Errors are those of :meth:`log_odds` where no agents recalibrated the model's score.
+        """
+        if isinstance(self.calibrated, Argmax):
+            return self.calibrated.probabilities(features)
         return np.asarray(1.0 / (1.0 + np.exp(-self.log_odds(features))))
+
+    def probabilities_by_class(self, features: AnyArray) -> Floats:
+        """Return the probabilities of all classes, of two the negative one first, shape (n, C)."""
+        found = self.probabilities(features)
+        return found if found.ndim == 2 else np.stack([1.0 - found, found], axis=1)
 
     def ranks(self, features: AnyArray) -> Floats:
         """Return a score for each of n rows, shape (n,), above 0 where the answer is the positive label.
@@ -220,7 +232,7 @@ class Predicted:
 
     Attributes:
         values: Shape (n,): texts as the table spells them, or numbers in the column's own unit.
-        probabilities: Shape (n,), of the positive label; None where they were not asked for.
+        probabilities: As of :meth:`Model.probabilities`; None where they were not asked for.
     """
 
     values: AnyArray
@@ -277,6 +289,11 @@ def _probabilities(model: Model, features: Singles, wanted: bool) -> Floats:
 
 def calibration(model: Model) -> str:
     """Say what the model's probabilities are worth."""
+    if isinstance(model.calibrated, Argmax):
+        return (
+            "probabilities of the classes: the softmax of scores that were fitted to the agents' answers, within the "
+            "noise of their answers"
+        )
     return (
         f"probability of {target_of(model).names[-1]!r}: that of a logistic fit to the agents' answers about a score, "
         f"within the noise of their answers"
@@ -345,6 +362,15 @@ def feature_at(model: Model, number: int) -> tuple[Feature, int]:
             return feature, number
         number -= feature.width
     raise IndexError(f"the table has {model.table.dimension} features")
+
+
+def class_names(features: Sequence[Feature], first: int) -> list[str]:
+    """Return what the values of the category that begins with feature ``first`` are called; empty if none does."""
+    for feature in features:
+        if first == 0 and not isinstance(feature, Number):
+            return [group[0] for group in feature.groups]
+        first -= feature.width
+    return []
 
 
 def feature_names(model: Model) -> tuple[str, ...]:

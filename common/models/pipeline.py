@@ -83,9 +83,8 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
 
     @available_if(lambda step: step.model.calibrated is not None)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of both labels, shape (n, 2); :func:`.model.calibration` says their worth."""
-        positive = self.model.probabilities(np.asarray(X, dtype=np.float32))
-        return np.stack([1.0 - positive, positive], axis=1)
+        """Return the probabilities of the C labels, shape (n, C); :func:`.model.calibration` says their worth."""
+        return self.model.probabilities_by_class(np.asarray(X, dtype=np.float32))
 
     def _linear(self) -> Linear:
         found: Hypothesis = self.model.hypothesis

@@ -96,6 +96,18 @@ def logistic(scores: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -_FAR, _FAR))))
 
 
+def softmax(scores: Floats) -> Floats:
+    """Return e^s over the sum of these, for each row of scores, shape (n, k): sums are from the first on."""
+    powers = exp(np.maximum(scores - scores.max(axis=1, keepdims=True), -_LEAST))
+    total = np.zeros(len(powers))
+    for column in powers.T:
+        total = total + column
+    return np.asarray(powers / total[:, None])
+
+
+_LEAST = 80.0  # below the greatest score, a share that no sum has room for
+
+
 def cosine(x: AnyArray) -> Floats:
     """Return cos x, elementwise, for x up to some thousands: to 2^-53 of x."""
     turn = x / (2.0 * np.pi)

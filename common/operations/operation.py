@@ -12,7 +12,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadMessage
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Value, Word
-from common.local.hypotheses.composed import Task
+from common.local.hypotheses.composed import MAX_CLASSES, Task
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis, Weight
 from common.local.hypotheses.rules import FeatureSet
 from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, PairLoss, ScoreCells, Weighing, no_bound
@@ -107,15 +107,38 @@ class Directions(Value):
         return self
 
 
+class ClassScores(Value):
+    """How the scores of C classes lie in a sample, as a release says: normal in each class, with one covariance.
+
+    Attributes:
+        shares: How many people each class has, as a share.
+        means: C rows: the mean scores of the people of a class.
+        root: C rows: the symmetric square root of the covariance of scores within a class.
+    """
+
+    shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(min_length=2, max_length=MAX_CLASSES)
+    means: tuple[tuple[Weight, ...], ...]
+    root: tuple[tuple[Weight, ...], ...]
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        count = len(self.shares)
+        if any([len(row) for row in rows] != [count] * count for rows in (self.means, self.root)):
+            raise ValueError(f"{count} classes need as many means and rows of the root, of as many numbers each")
+        return self
+
+
 class Learned(Result):
     """What was learned: a hypothesis about records as the learner saw them.
 
     Attributes:
+        scores: Of a hypothesis of several classes, how its scores lie in the sample, where the release says it.
         bound: What both samples of an adaptation say of its loss on the target; in the JSON form only if asked for.
         directions: What the learner's release says of how its sample varies; only if asked for, and where it says it.
     """
 
     hypothesis: AnyHypothesis
+    scores: ClassScores | None = Field(default=None, exclude_if=lambda scores: scores is None)
     directions: Directions | None = Field(default=None, exclude_if=lambda directions: directions is None)
     bound: TargetBound | None = Field(default=None, exclude_if=lambda bound: bound is None)
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from common.core.values import Value
 from common.operations.operation import MAX_DIRECTIONS
 from common.protocols.base import DEMANDS, Demands
-from common.protocols.patterns import agents, curator, many, maybe, sequence
+from common.protocols.patterns import agents, curator, many, maybe, sequence, some
 
 
 class Portfolio(Value):
@@ -74,6 +74,17 @@ DEMANDS.register("portfolio-regression")(
         transfers=True,
         answers="bit",
         bounded=True,
+    )
+)
+DEMANDS.register("portfolio-classes")(
+    Demands(
+        sequence(some(agents("loss")), curator("learn"), many(agents("class-residual")), many(agents("loss"))),
+        reweighs=False,
+        portfolio=True,
+        counts=False,
+        claims=False,
+        transfers=True,
+        answers="bit",
     )
 )
 

@@ -17,6 +17,7 @@ from common.local.records import Records
 from common.operations.operation import MAX_DIRECTIONS, Directions, Learned
 from common.privacy.rounding import down
 from curator.learners.base import LEARNERS, CallSizes, Learner
+from curator.learners.class_scores import learned_classes
 from curator.learners.preconditioning import Preconditioner, precondition, room
 from curator.mechanisms.access import Access
 from curator.mechanisms.gradient_steps import ClippedSteps
@@ -86,15 +87,25 @@ class Discriminant(DiscriminantSettings, Learner):
     the covariance is noise the difference of means decides, and where it is not the discriminant is Fisher's (1936).
     With few people it keeps more of the signal than gradient steps do, which pay for each direction anew
     (docs/learners.md). The score is the logarithm of the odds if classes are normal with equal covariances.
+
+    With columns of classes it is the same for all of them (:mod:`curator.learners.class_scores`).
     """
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
         return (cls(mu=2.0, norm=2.0),)
 
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        first, count = self.class_columns
+        if dimension < first + count:
+            raise BadScenario(
+                f"discriminant: classes stand in features {first} to {first + count - 1}, records have {dimension} "
+                "features: numbers start at 0"
+            )
+
     def noise_numbers(self, sizes: CallSizes) -> int:
-        size = sizes.dimension
-        return 2 * size + 2 * (size + 1) + size * (size + 1) // 2
+        size, count = sizes.dimension, max(2, self.class_columns[1])
+        return 2 * size + count * (size + 1) + size * (size + 1) // 2
 
     def room(self, sizes: CallSizes) -> int:
         size = sizes.dimension + 1
@@ -105,6 +116,8 @@ class Discriminant(DiscriminantSettings, Learner):
 
     def learned(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Learned:
         """Return the half-space, and the directions of the same release: what is done with it costs nothing more."""
+        if self.classes is not None:
+            return learned_classes(access, self, self.classes)
         seen = precondition(access, self)
         mechanism = ClassMoments(seen.radius, access.dimension, self.shares[1])
         moments = access.release(mechanism, seen.of)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from common.core.errors import BadMessage
 from common.core.plain import plain
+from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import HYPOTHESES
-from common.models.model import label_classes
+from common.models.model import class_names, label_classes
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import VAGUE, costs_in_words, level_of, tested_loss
@@ -215,7 +217,7 @@ _OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}
 
 def _of_constants(answer: Mapping[str, Any], found: Mapping[str, float], in_per_cent: bool) -> tuple[Answer, str]:
     """Say what a model's loss alone tells of constants: of two labels the more frequent one errs on half at most."""
-    if answer["kind"] == "constant":
+    if _is_constant(answer):
         return "no", "The answer is a constant: it says the same of everybody."
     if in_per_cent and answer["kind"] in _OF_TWO and found["low"] > 0.5:
         return "no", "Saying the more frequent label to everybody errs on 50% at most, so the model is not better."
@@ -235,6 +237,8 @@ class LabelNames:
         """Return the subject of a sentence; ``name`` is a candidate's, None for a model that stands alone."""
         if hypothesis.get("kind") == "constant":
             return f"Saying {self.label(hypothesis.get('label'))} to everybody"
+        if (number := always(hypothesis)) is not None:
+            return f"Saying {self.class_name(int(hypothesis['first']), number)} to everybody"
         return "The curator's model alone" if name == "model" else "The model"
 
     def label(self, value: Any) -> str:
@@ -243,6 +247,24 @@ class LabelNames:
         if value not in (-1, 1) or labels is None:
             return plain(f"{value:+d}" if isinstance(value, int) else str(value))
         return f"'{plain(labels[value > 0])}'"
+
+    def class_name(self, first: int, number: int) -> str:
+        """Return what one of several classes is called: as the table spells it, else by its number, from 1."""
+        table = self.scenario.target.table or self.scenario.source.table
+        names = [] if table is None else class_names(table.features, first)
+        return f"'{plain(names[number])}'" if number < len(names) else f"class {number + 1}"
+
+
+def always(hypothesis: Mapping[str, Any]) -> int | None:
+    """Return the number of the class that a hypothesis of several classes says to everybody; None if it does not."""
+    try:
+        return Argmax.parse(dict(hypothesis)).always if hypothesis.get("kind") == "argmax" else None
+    except BadMessage:  # a result that another party wrote
+        return None
+
+
+def _is_constant(hypothesis: Mapping[str, Any]) -> bool:
+    return hypothesis["kind"] == "constant" or always(hypothesis) is not None
 
 
 def _low(subject: str) -> str:
@@ -263,7 +285,7 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
     sentences.append(_by_how_much(names, it, found, answer, result["agents"]["enrolled"]))
     if result["answer"] == other["hypothesis"]:
         sentences.append(f"So the answer is {_low(rival)}.")
-    if other["hypothesis"]["kind"] == "constant" and answer in _OF_SOURCE:
+    if _is_constant(other["hypothesis"]) and answer in _OF_SOURCE:
         sentences.append(_OF_SOURCE[answer])
     title = {
         "yes": f"{it} is better than {_low(rival)}",

@@ -56,19 +56,24 @@ def shown(model: Model) -> list[str]:
 def predictions_frame(model: Model, found: Predicted) -> polars.DataFrame:
     """Return the predictions as a table: the column that is predicted, and ``probability``; rows as they were given."""
     columns = {target_of(model).column: found.values.tolist()}
-    if found.probabilities is not None:
+    if found.probabilities is not None and found.probabilities.ndim == 2:
+        for name, column in zip(target_of(model).names, found.probabilities.T, strict=True):
+            columns[f"probability of {name}"] = column.tolist()
+    elif found.probabilities is not None:
         columns["probability" if "probability" not in columns else "its probability"] = found.probabilities.tolist()
     return polars.DataFrame(columns)
 
 
 def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
-    """Return the predictions as JSON."""
+    """Return the predictions as JSON; probabilities of several classes are a list for each row, as ``classes`` are."""
+    several = found.probabilities is not None and found.probabilities.ndim == 2
     return {
         "scenario": model.scenario,
         "column": target_of(model).column,
         "predictions": found.values.tolist(),
-        "positive": target_of(model).names[-1] if found.probabilities is not None else None,
+        "positive": target_of(model).names[-1] if found.probabilities is not None and not several else None,
         "probabilities": None if found.probabilities is None else found.probabilities.tolist(),
+        **({"classes": list(target_of(model).names)} if several else {}),
         "calibration": None if found.probabilities is None else calibration(model),
         "rows": found.notes.rows,
         "notes": found.notes.document(),

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.arrays import AnyArray, Indices, Labels, Singles
+from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import (
     GREATEST,
@@ -21,6 +21,7 @@ from common.local.hypotheses.hypothesis import (
 from common.local.hypotheses.rules import MAX_NODES, Trees
 from common.local.naming import Names
 from common.local.records import Groups, Records, column_labels, group_of, number_of
+from common.numerics.elementary import softmax
 
 _PLANE = {**PLANE, "threshold": 0.25}
 
@@ -152,6 +153,31 @@ class Argmax(Hypothesis):
     def target(self, names: Names) -> str:
         classes = range(self.first, self.first + len(self.hypotheses))
         return f"which one of these is true ({names.conditions(classes)})"
+
+    @classmethod
+    def constant(cls, first: int, count: int, chosen: int) -> Argmax:
+        """Return the one that predicts class ``chosen`` of ``count`` for everybody."""
+        scores = (Linear(weights=(0.0,), threshold=-1.0 if c == chosen else 0.0) for c in range(count))
+        return cls(first=first, hypotheses=tuple(scores))
+
+    @property
+    def always(self) -> int | None:
+        """The class that it predicts for everybody, where its scores look at nothing; else None."""
+        constants = [
+            -scored.threshold for scored in self.hypotheses if isinstance(scored, Linear) and not any(scored.weights)
+        ]
+        return int(np.argmax(constants)) if len(constants) == len(self.hypotheses) else None
+
+    def scores_by_class(self, features: AnyArray) -> Floats:
+        """Return each row's score of each class, shape (n, C), finite; what is no number counts as the least."""
+        inputs = features[:, : self.first]
+        with np.errstate(all="ignore"):
+            found = np.stack([hypothesis.scores(inputs) for hypothesis in self.hypotheses], axis=1)
+        return np.clip(np.nan_to_num(found, nan=-GREATEST, posinf=GREATEST, neginf=-GREATEST), -GREATEST, GREATEST)
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        """Return the softmax of the scores, shape (n, C): the classes' probabilities, if scores are log odds."""
+        return softmax(self.scores_by_class(features))
 
     def classes(self, features: AnyArray) -> Indices:
         """Return the predicted classes, shape (n,), int64; a score that is not a number is below all others."""

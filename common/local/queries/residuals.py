@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices
-from common.local.hypotheses.hypothesis import GREATEST, PLANE, Linear, PlainHypothesis
+from common.local.hypotheses.composed import MAX_CLASSES, Argmax, column_classes
+from common.local.hypotheses.hypothesis import GREATEST, PLANE, AnyHypothesis, Linear, PlainHypothesis
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, AlikeQuery
 from common.local.records import Records
-from common.numerics.elementary import logistic
+from common.numerics.elementary import logistic, softmax
 
 _REGRESSION: dict[str, Any] = {"kind": "regressor", "weights": [0.5, -1.0], "intercept": 0.25, "response": 3}
 _Score = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
@@ -111,3 +112,85 @@ class ResponseResidualQuery(AlikeQuery):
         if self.spread is not None:
             apart *= np.clip((values - self.center) / self.spread, -1.0, 1.0)
         return np.asarray(0.5 * (1.0 + apart))
+
+
+_SOFTMAX: dict[str, Any] = {
+    "kind": "argmax",
+    "first": 3,
+    "hypotheses": [{"kind": "linear", "weights": [0.0], "threshold": 0.0}, PLANE],
+}
+
+
+@QUERIES.register("class-residual")
+class ClassResidualQuery(AlikeQuery):
+    """(1 + u_y(x) - sum_c p_c(x) u_c(x))/2: y is the record's class, p the softmax of the scores of the classes.
+
+    u_c is 1 for the classes that are ``chosen`` and 0 for others; with a ``spread`` it is how far the score of c is
+    above its mean under p, in units of ``spread``, cut to [-1/2, 1/2]. A record of no class, or several, answers 1/2.
+
+    *Theorem.* Values are in [0, 1], and where the classes of those with features x have the probabilities p(x), their
+    mean is 1/2, whatever x are like. *Proof.* All u_c(x) of one record are in an interval of length 1, and so is their
+    mean under p. The mean of u_y given x is that mean. QED. In direction u it is the derivative of the log likelihood.
+    """
+
+    kind: Literal["class-residual"] = "class-residual"
+    hypothesis: AnyHypothesis
+    chosen: tuple[Annotated[int, Field(ge=0, lt=MAX_CLASSES)], ...] = Field(default=(), max_length=MAX_CLASSES)
+    spread: float | None = Field(default=None, gt=0, le=GREATEST, exclude_if=lambda spread: spread is None)
+    examples: ClassVar = (
+        {"hypothesis": _SOFTMAX, "chosen": [1]},
+        {"hypothesis": _SOFTMAX, "spread": 2.0},
+    )
+
+    @model_validator(mode="after")
+    def _of_classes(self) -> Self:
+        if not isinstance(self.hypothesis, Argmax):
+            raise ValueError(
+                f"a residual of classes is about a hypothesis of kind argmax, found {self.hypothesis.kind}"
+            )
+        beyond = [number for number in self.chosen if number >= len(self.hypothesis.hypotheses)]
+        if beyond or len(set(self.chosen)) < len(self.chosen):
+            raise ValueError(f"chosen must name classes of {len(self.hypothesis.hypotheses)}, each once, from 0 on")
+        if bool(self.chosen) == (self.spread is not None):
+            raise ValueError("give the chosen classes, or a spread")
+        return self
+
+    def asks(self, names: Names, slot: int) -> str:
+        of = self.hypothesis.rule(names)
+        if self.spread is not None:
+            return f"how far {of} is surer of your own class than it expects to be: a number from 0 to 1"
+        return (
+            f"how far the probability that {of} gives to the classes {', '.join(str(c + 1) for c in self.chosen)} of "
+            "these together is from whether yours is one of them: a number from 0 to 1"
+        )
+
+    @property
+    def min_features(self) -> int:
+        return self.hypothesis.min_features
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        model = self.hypothesis
+        assert isinstance(model, Argmax)  # noqa: S101 - validated
+        own = column_classes(records.features, model.first, len(model.hypotheses))
+        chances, moved = instruments(model.scores_by_class(records.features), self.chosen, self.spread)
+        apart = moved[np.arange(len(own)), np.maximum(own, 0)] - row_sums(chances * moved)
+        return np.asarray(np.where(own < 0, 0.5, np.clip(0.5 * (1.0 + apart), 0.0, 1.0)))
+
+
+def instruments(scores: Floats, chosen: tuple[int, ...], spread: float | None) -> tuple[Floats, Floats]:
+    """Return p and u of a :class:`ClassResidualQuery`, both of shape (n, C), for scores of that shape."""
+    chances = softmax(scores)
+    if spread is None:
+        moved = np.zeros_like(scores)
+        moved[:, list(chosen)] = 1.0
+        return chances, moved
+    near = np.maximum(scores - scores.max(axis=1, keepdims=True), -GREATEST)
+    return chances, np.clip((near - row_sums(chances * near)[:, None]) / spread, -0.5, 0.5)
+
+
+def row_sums(values: Floats) -> Floats:
+    """Return the sum of each row, from the first column on: alike on every machine."""
+    total = np.zeros(len(values))
+    for column in values.T:
+        total = total + column
+    return total

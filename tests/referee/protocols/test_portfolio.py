@@ -388,7 +388,17 @@ def test_the_least_is_what_is_refused_beforehand():
     assert needed(tiny()) == 0  # a sequential test decides on what it has heard
 
 
-@for_each("protocol", ["learn-and-test", "subsample-test-reweigh", "portfolio", "portfolio-regression", "discrepancy"])
+@for_each(
+    "protocol",
+    [
+        "learn-and-test",
+        "subsample-test-reweigh",
+        "portfolio",
+        "portfolio-regression",
+        "portfolio-classes",
+        "discrepancy",
+    ],
+)
 def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protocol, monkeypatch):
     """Of all answers those that say 1 are left out: what remains would be a loss of 0, for certain."""
     chosen = small(protocol)

@@ -64,6 +64,10 @@ class World:
             return self.carried_out(operation)
         if isinstance(operation, Learn) and self.chosen.problem is not None:
             return {"hypothesis": {"kind": "parity", "features": [0]}}
+        if isinstance(operation, Learn) and self.chosen.curator.settings.class_columns[1]:
+            scored = [{"kind": "linear", "weights": [*[0.0] * c, 1.0], "threshold": 0.5} for c in range(3)]
+            law = {"shares": [0.5, 0.3, 0.2], "means": [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "root": np.eye(3).tolist()}
+            return {"hypothesis": {"kind": "argmax", "first": 5, "hypotheses": scored}, "scores": law}
         if isinstance(operation, Learn) and self.chosen.curator.settings.surrogate_loss == "squared":
             return {"hypothesis": {"kind": "regressor", "weights": 7 * [0.1], "intercept": 0.0, "response": 7}}
         if isinstance(operation, Learn):

@@ -1,0 +1,164 @@
+"""What is believed of the odds of several classes: a slope and an intercept a class, by residuals that agents tell.
+
+What comes out is in later questions, which an audit asks again: it is rounded to a grid, so that a last bit that
+differs between machines does not get there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.local.queries.residuals import instruments, row_sums
+from common.numerics import counter
+from common.numerics.elementary import exp, softmax
+from common.operations.operation import ClassScores
+
+POINTS = 48
+"""Points that stand for the people of a class."""
+STEEP, FAR = 0.3, 0.5
+"""Standard deviations, beforehand, of ln(slope) and of each intercept of the population from those of the sample."""
+APART = 0.15  # standard deviation, beforehand, of a class's share of the population from that of the sample
+_GRID = 1024.0  # of slope and intercepts
+_LEAST = 1e-3  # of the share of a class
+_STEPS = 25
+_WIDEST = 2.0  # the farthest that one step moves a coefficient
+
+
+@dataclass(frozen=True, eq=False)
+class ClassReport:
+    """The mean of u_y - sum_c p_c u_c, as agents reported it, its variance, and the u and p that it was asked with.
+
+    ``chances`` and ``moved`` have shape (m, C), as :func:`common.local.queries.residuals.instruments` gives them.
+    """
+
+    mean: float
+    variance: float
+    chances: Floats
+    moved: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ClassOdds:
+    """P(class c | scores s) = softmax(slope * s + intercepts)_c on T, and what is known of it.
+
+    Attributes:
+        points, masses: Scores, shape (m, C), that stand for the people of T, and how many people each stands for.
+        reports: What agents reported.
+    """
+
+    points: Floats
+    masses: Floats
+    slope: float
+    intercepts: Floats
+    reports: tuple[ClassReport, ...] = ()
+
+    @classmethod
+    def of_sample(cls, scores: ClassScores, shares: Floats) -> ClassOdds:
+        """Return what is believed before anything is reported, for a population with these shares of the classes."""
+        means, root = np.array(scores.means), np.array(scores.root)
+        around = _normals(len(means)) @ root
+        points = (means[:, None, :] + around).reshape(-1, len(means))
+        masses = np.repeat(shares / len(around), len(around))
+        return cls(points, masses, 1.0, np.zeros(len(means)))
+
+    @property
+    def scores(self) -> Floats:
+        """The points' scores as they are believed: the logarithms of odds."""
+        return np.asarray(self.slope * self.points + self.intercepts)
+
+    @property
+    def spread(self) -> float:
+        """How far apart, in those, the classes that are worth a thought are, at least 1/16."""
+        chances, scores = softmax(self.scores), self.scores
+        middle = row_sums(chances * scores)[:, None]
+        square = float((self.masses * row_sums(chances * (scores - middle) ** 2)).sum())
+        return max(1.0 / 16.0, math.ceil(4.0 * math.sqrt(square) * _GRID) / _GRID)
+
+    def asked(self, chosen: tuple[int, ...], spread: float | None) -> tuple[Floats, Floats]:
+        """Return p and u of a question about the scores as they are believed."""
+        return instruments(self.scores, chosen, spread)
+
+    def given(self, reports: Sequence[ClassReport]) -> ClassOdds:
+        """Return what is believed after agents reported more: the most likely slope and intercepts."""
+        found = replace(self, reports=(*self.reports, *reports))
+        place = np.concatenate([[math.log(found.slope)], found.intercepts])
+        gradient, bend = found._around(place)
+        for _ in range(_STEPS):
+            step = np.clip(np.linalg.solve(bend, gradient), -_WIDEST, _WIDEST)
+            while True:
+                after = place + step
+                if found._cost(after) <= found._cost(place) or float(np.abs(step).max()) < 1e-6:
+                    break
+                step = 0.5 * step
+            place = after
+            gradient, bend = found._around(place)
+            if float(np.abs(step).max()) < 1e-6:
+                break
+        rounded = np.rint(place * _GRID) / _GRID
+        return replace(found, slope=float(exp(rounded[:1])[0]), intercepts=rounded[1:] - rounded[1:].mean())
+
+    def _cost(self, place: Floats) -> float:
+        chances = softmax(self._scores(place))
+        prior = float(place[0] / STEEP) ** 2 + float(np.square(place[1:] / FAR).sum())
+        return prior + math.fsum((one.mean - self._expected(one, chances)) ** 2 / one.variance for one in self.reports)
+
+    def _expected(self, one: ClassReport, chances: Floats) -> float:
+        return float((self.masses * row_sums((chances - one.chances) * one.moved)).sum())
+
+    def _scores(self, place: Floats) -> Floats:
+        return np.asarray(exp(place[:1])[0] * self.points + place[1:])
+
+    def _around(self, place: Floats) -> tuple[Floats, Floats]:
+        """Return half of minus the gradient of the cost, and the bend that Gauss and Newton take."""
+        scores = self._scores(place)
+        chances, steep = softmax(scores), scores - place[1:]
+        weights = np.concatenate([[1.0 / STEEP**2], np.full(len(place) - 1, 1.0 / FAR**2)])
+        gradient, bend = -weights * place, np.diag(weights)
+        for one in self.reports:
+            apart = chances * (one.moved - row_sums(chances * one.moved)[:, None])
+            along = np.concatenate([[self.masses @ row_sums(apart * steep)], self.masses @ apart])
+            gradient = gradient + along * (one.mean - self._expected(one, chances)) / one.variance
+            bend = bend + np.outer(along, along) / one.variance
+        return gradient, bend
+
+    def losses(self) -> tuple[float, Floats]:
+        """Return how many err, as is believed: of the scores as they were, and of each constant, shape (C,)."""
+        chances = softmax(self.scores)
+        own = chances[np.arange(len(chances)), self.points.argmax(axis=1)]
+        return 1.0 - float(self.masses @ own), 1.0 - self.masses @ chances
+
+
+def shares_of(sample: Sequence[float], reported: Sequence[tuple[float, float]]) -> Floats:
+    """Return the shares of T, shape (C,), as the sample's and what agents reported of each, mean and variance, have it.
+
+    Beforehand each is Gaussian around the sample's, with deviation :data:`APART`; none is below a thousandth.
+    """
+    found = []
+    for own, (mean, variance) in zip(sample, reported, strict=True):
+        known, before = 1.0 / variance, 1.0 / APART**2
+        found.append(max(_LEAST, (known * mean + before * own) / (known + before)))
+    total = math.fsum(found)
+    return np.array([share / total for share in found])
+
+
+def halves(classes: int) -> list[tuple[int, ...]]:
+    """Return sets of classes that are asked about together, so that any two are apart in half or more of the questions.
+
+    With H the power of two from C on, set r holds the classes c of which r and c have an odd number of bits in common,
+    r = 1 .. H - 1 (Hadamard's matrix, as Sylvester has it): any two are apart in H/2 of them.
+    """
+    size = 1 << (classes - 1).bit_length()
+    rows = (tuple(c for c in range(classes) if (r & c).bit_count() % 2) for r in range(1, size))
+    return list(dict.fromkeys(row for row in rows if row))
+
+
+def _normals(classes: int) -> Floats:
+    """Return the same points of a standard normal law for everybody, shape (``POINTS``, C), with mean 0."""
+    numbers = np.empty((POINTS // 2, classes))
+    counter.fill_normals(counter.stream(0, classes), np.arange(POINTS // 2), numbers)
+    return np.concatenate([numbers, -numbers])

@@ -1,0 +1,156 @@
+"""Portfolio of several classes: agents teach a model what each class's odds are, and judge it beside every constant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from common.core.errors import BadMessage, BadScenario
+from common.local.hypotheses.composed import Argmax, recalibrated
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.queries.query import AskAgents, LossQuery
+from common.local.queries.residuals import ClassResidualQuery
+from common.operations.operation import Learn
+from common.protocols.base import Progress, pattern_of
+from common.protocols.portfolio import FIRST, TEACHINGS, Roles
+from common.scenario.scenario import ResolvedScenario
+from common.statistics.class_odds import ClassOdds, ClassReport, halves, shares_of
+from referee.protocols.asking import ask
+from referee.protocols.base import PROTOCOLS, Script
+from referee.protocols.portfolio import PortfolioProtocol, judge
+from referee.protocols.teaching import PortfolioPlan, mean_answer
+
+
+@PROTOCOLS.register("portfolio-classes")
+class PortfolioClasses(PortfolioProtocol):
+    """Learn, teach, judge, for several classes in the place of two labels: docs/portfolio.md, "Several classes".
+
+    A person's class stands in one-hot columns behind the features. Agents tell whether they are of a class, which gives
+    the constants. The curator learns a score for each class; in three rounds other agents tell how far the
+    probabilities of half of the classes together are from whether theirs is one of them, and how much surer the model
+    is of their class than it expects to be; intercepts and slope on T follow (:mod:`common.statistics.class_odds`).
+    Agents who were not asked before judge what was taught and its rival, which is what is believed to be the best of
+    the model as it was and the constants, by whether it names another class than theirs.
+
+    That is a loss in [0, 1] of one record, so the theorem of the portfolio holds for it as it stands.
+    """
+
+    title = "Portfolio of several classes"
+    pattern = pattern_of("portfolio-classes")
+    small: ClassVar[tuple[str, ...]] = (
+        "protocol=portfolio-classes",
+        "curator.rounds=1",
+        "curator.learner={name: discriminant, norm: 1.0, mu: 1.0, classes: {first: 5, count: 3}}",
+    )
+
+    def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
+        return frozenset({"loss", "class-residual"})
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        plan = _plan(scenario)
+        first, count = scenario.curator.settings.class_columns
+        each, more = divmod(plan.roles.labels, count)
+        reported = []
+        for number in range(count):
+            query = LossQuery(hypothesis=Argmax.constant(first, count, number))
+            mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, each + (number < more))))
+            reported.append((1.0 - mean, variance))
+        words = ", ".join(f"{share:.3f}" for share, _ in reported)
+        yield Progress(f"{plan.roles.labels:,} agents reported their class: shares of {words}", {})
+        learned = yield from ask(Learn(round=1))
+        model = learned.hypothesis
+        constants = [(f"constant {c + 1}", Argmax.constant(first, count, c)) for c in range(count)]
+        most = max(range(count), key=lambda c: reported[c][0])
+        taught: tuple[str, Hypothesis] = ("model", model)
+        rival: tuple[str, Hypothesis] = constants[most]
+        calibrated: Hypothesis | None = None
+        if not plan.roles.teachers:
+            yield Progress("no agent teaches: all others judge", {})
+        elif not isinstance(model, Argmax) or learned.scores is None or len(learned.scores.shares) != count:
+            yield Progress("the release does not say how the model's scores lie, so it cannot be taught", {})
+        else:
+            shares = shares_of(learned.scores.shares, reported)
+            odds = yield from _teach(plan, model, ClassOdds.of_sample(learned.scores, shares))
+            own, others = odds.losses()
+            best = int(others.argmin())
+            rival = taught if own <= others[best] else constants[best]
+            try:
+                taught = ("model, recalibrated", moved(model, odds))
+                calibrated = taught[1]
+            except BadMessage:  # the weights are so large that no multiple of them can be sent
+                yield Progress("the model's weights are too large to be recalibrated", {})
+                rival = constants[best]
+        outcome = yield from judge(plan, taught, rival)
+        return replace(outcome, calibrated=calibrated)
+
+
+_TELL = 10
+"""Of so many who would teach, one tells a class instead: it decides which constant is best."""
+
+
+def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
+    plan = PortfolioPlan.of(scenario)
+    first, count = scenario.curator.settings.class_columns
+    if not count:
+        raise BadScenario(
+            "curator.learner: portfolio-classes learns several classes: give a learner that does, such as "
+            "discriminant, with the columns in which they stand (classes: {first: ..., count: ...})"
+        )
+    for side, people in (("source", scenario.source), ("target", scenario.target)):
+        if people.dimension < first + count:
+            raise BadScenario(
+                f"curator.learner.classes: {count} classes from feature {first} on need {first + count} features, the "
+                f"{side} people have {people.dimension}"
+            )
+    if plan.costs is not None:
+        raise BadScenario("agents.costs: a miss and a false alarm are of two labels: leave costs out")
+    fewer = plan.roles.teachers // _TELL
+    labels, teachers = plan.roles.labels + TEACHINGS * fewer, plan.roles.teachers - fewer
+    questions = len(halves(count)) + int(plan.roles.both)
+    if labels < count or 0 < teachers < questions:
+        raise BadScenario(
+            f"agents.count: {scenario.agents.count} agents are too few to tell of {count} classes: there must be some "
+            f"for each of {count} questions about their class, and of {questions} in each round of teaching"
+        )
+    judges = plan.roles.judges + plan.roles.surveyed  # no survey is about several classes
+    return replace(plan, roles=Roles(labels, teachers, judges, plan.roles.both))
+
+
+@dataclass(frozen=True)
+class _Question:
+    chosen: tuple[int, ...]
+    spread: float | None
+    count: int
+
+
+def _teach(plan: PortfolioPlan, model: Argmax, odds: ClassOdds) -> Generator[Any, Any, ClassOdds]:
+    """Ask agents for residuals, in rounds: of sets of classes, and of the slope where they are many."""
+    sets = halves(len(model.hypotheses))
+    for number in range(TEACHINGS):
+        about, reports = moved(model, odds), []
+        for question in _questions(plan, sets, odds.spread):
+            query = ClassResidualQuery(hypothesis=about, chosen=question.chosen, spread=question.spread)
+            mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, question.count)))
+            reports.append(ClassReport(2.0 * mean - 1.0, 4.0 * variance, *odds.asked(question.chosen, question.spread)))
+        odds = odds.given(reports)
+        yield Progress(f"round {number + 1}: {plan.roles.teachers:,} agents teach the model", {})
+    return odds
+
+
+def _questions(plan: PortfolioPlan, sets: list[tuple[int, ...]], spread: float) -> list[_Question]:
+    teachers = plan.roles.teachers
+    along = teachers - max(len(sets), math.ceil(FIRST * teachers)) if plan.roles.both else 0
+    each, more = divmod(teachers - along, len(sets))
+    found = [_Question(chosen, None, each + (number < more)) for number, chosen in enumerate(sets)]
+    return [*found, _Question((), spread, along)] if along else found
+
+
+def moved(model: Argmax, odds: ClassOdds) -> Argmax:
+    """Return the model whose scores are those that are believed; BadMessage if its numbers become too large."""
+    scored = [
+        recalibrated(one, odds.slope, (float(intercept),))
+        for one, intercept in zip(model.hypotheses, odds.intercepts, strict=True)
+    ]
+    return Argmax.parse({"first": model.first, "hypotheses": [one.wire() for one in scored]})

@@ -1,0 +1,66 @@
+"""The odds of several classes: what agents tell leads there, noise does not lead away, and questions tell all apart."""
+
+import numpy as np
+import pytest
+
+from common.numerics.elementary import softmax
+from common.operations.operation import ClassScores
+from common.statistics.class_odds import APART, FAR, ClassOdds, ClassReport, halves, shares_of
+from tests.tiers import for_each
+
+LAW = ClassScores(
+    shares=(0.6, 0.3, 0.1),
+    means=((2.0, 0.0, -2.0), (0.0, 1.5, -1.0), (0.0, 0.0, 1.0)),
+    root=((1.0, 0.2, 0.0), (0.2, 1.0, 0.1), (0.0, 0.1, 1.0)),
+)
+START = ClassOdds.of_sample(LAW, np.array([0.4, 0.3, 0.3]))
+
+
+def asked(odds: ClassOdds, truth: tuple[float, np.ndarray], variance: float) -> list[ClassReport]:
+    """Return what people whose scores lie as is assumed, and whose odds are others, tell without noise."""
+    true, reports = softmax(truth[0] * odds.points + truth[1]), []
+    for chosen, spread in [*((row, None) for row in halves(3)), ((), odds.spread)]:
+        chances, moved = odds.asked(chosen, spread)
+        mean = float(odds.masses @ ((true - chances) * moved).sum(axis=1))
+        reports.append(ClassReport(mean, variance, chances, moved))
+    return reports
+
+
+@for_each("truth", [(1.0, np.array([-1.0, 0.5, 0.5])), (0.7, np.zeros(3)), (1.5, np.array([0.5, 0.5, -1.0]))])
+def test_residuals_without_noise_lead_to_the_odds_of_the_population(truth):
+    odds = START
+    for _ in range(3):
+        odds = odds.given(asked(odds, truth, 1e-10))
+    assert odds.slope == pytest.approx(truth[0], abs=3e-3)
+    assert odds.intercepts == pytest.approx(truth[1], abs=5e-3)
+    own, constants = odds.losses()
+    true = softmax(truth[0] * odds.points + truth[1])
+    assert constants == pytest.approx(1.0 - odds.masses @ true, abs=2e-3)
+    assert own == pytest.approx(1.0 - odds.masses @ true[np.arange(len(true)), odds.points.argmax(axis=1)], abs=2e-3)
+
+
+def test_what_is_noise_alone_moves_nothing_and_many_surprises_end_within_what_is_believed():
+    reports = asked(START, (1.0, np.array([-3.0, 0.0, 3.0])), 1e6)
+    assert START.given(reports).intercepts == pytest.approx(np.zeros(3), abs=2e-3)
+    chances, moved = START.asked((0,), None)
+    far = START.given([ClassReport(0.99, 0.01, chances, moved)])
+    assert np.isfinite([far.slope, *far.intercepts]).all()
+    assert np.abs(far.intercepts).max() < 5.0 * FAR
+
+
+def test_shares_are_between_those_of_the_sample_and_what_was_told():
+    assert shares_of((0.6, 0.4), [(0.2, 1e-9), (0.8, 1e-9)]) == pytest.approx([0.2, 0.8], abs=1e-3)
+    assert shares_of((0.6, 0.4), [(0.2, APART**2), (0.8, APART**2)]) == pytest.approx([0.4, 0.6])
+    assert shares_of((1.0, 0.0), [(1.2, 1e-9), (-0.2, 1e-9)])[1] == pytest.approx(1e-3, rel=0.5)
+
+
+def test_any_two_classes_are_apart_in_more_than_half_of_the_questions():
+    for classes in range(2, 20):
+        sets = halves(classes)
+        size = 1 << (classes - 1).bit_length()
+        assert len(sets) <= size - 1
+        for one in range(classes):
+            for other in range(one):
+                assert sum((one in chosen) != (other in chosen) for chosen in sets) >= min(size // 2, len(sets) / 2)
+    assert halves(2) == [(1,)]
+    assert halves(3) == [(1,), (2,), (1, 2)]
