@@ -80,18 +80,17 @@ def test_whatever_is_sent_to_who_collects_it_answers_as_described(collection, op
     assert collection.counts() == (0, 0)
 
 
-def app_of(party: str, bench: Bench) -> FastAPI:
-    if party == "issuer":
-        return issuer_app(bench.issuer, bench.folder)  # type: ignore[attr-defined]
-    if party == "curator":
-        return curator_app(bench.curator)
+@pytest.fixture(scope="module")
+def apps(bench: Bench) -> dict[str, FastAPI]:
     referee = referee_app(bench.referee, Runner(bench.referee))
-    return referee if party == "referee" else relay_app("http://referee.invalid", carrier=httpx.ASGITransport(referee))
+    relay = relay_app("http://referee.invalid", carrier=httpx.ASGITransport(referee))
+    issuer = issuer_app(bench.issuer, bench.folder)  # type: ignore[attr-defined]
+    return {"curator": curator_app(bench.curator), "referee": referee, "issuer": issuer, "relay": relay}
 
 
 @for_each("party", SERVICES)
-def test_every_error_is_described_as_a_problem_document(bench, party):
-    described = app_of(party, bench).openapi()
+def test_every_error_is_described_as_a_problem_document(apps, party):
+    described = apps[party].openapi()
     assert set(described["components"]["schemas"]["Problem"]["required"]) == {"type", "title", "status", "detail"}
     answers = [
         answer["content"]
@@ -107,8 +106,8 @@ def test_every_error_is_described_as_a_problem_document(bench, party):
 
 @for_each("examples", [2, pytest.param(25, marks=pytest.mark.slow)])
 @for_each(("party", "operation"), [(party, name) for party, names in SERVICES.items() for name in names])
-def test_whatever_is_sent_it_answers_as_described(bench, party, operation, examples):
-    check(app_of(party, bench), operation, examples)
+def test_whatever_is_sent_it_answers_as_described(apps, party, operation, examples):
+    check(apps[party], operation, examples)
 
 
 def check(app: FastAPI, operation: str, examples: int) -> None:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from benchmarks.house import PACKAGES, ROOT
 
@@ -73,15 +74,24 @@ ALLOWED = {
 """Calls of these names that open nothing of a stranger's, or pass it to a parser that is meant."""
 
 
-def modules() -> Iterator[tuple[str, ast.AST]]:
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
+Nodes = list[ast.AST]
 
 
-def dialling(tree: ast.AST) -> Iterator[str]:
+@cache
+def modules() -> dict[str, Nodes]:
+    """Return what of each module of the product the tests here look at: imports, classes and calls."""
+    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    return {path.relative_to(ROOT).as_posix(): nodes(path.read_text("utf-8")) for path in sorted(paths)}
+
+
+def nodes(text: str) -> Nodes:
+    kinds = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Call)
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+
+
+def dialling(module: Nodes) -> Iterator[str]:
     """Go through the names in a module by which it dials past the one client."""
-    for node in ast.walk(tree):
+    for node in module:
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names if name.name in LIBRARIES)
         if isinstance(node, ast.ImportFrom) and node.module in LIBRARIES:
@@ -92,22 +102,22 @@ def dialling(tree: ast.AST) -> Iterator[str]:
                 yield node.func.attr
 
 
-def clients(tree: ast.AST) -> Iterator[ast.AST]:
+def clients(module: Nodes) -> Iterator[ast.AST]:
     """Go through the classes in a module that are clients of a peer, and the calls that make one."""
-    for node in ast.walk(tree):
+    for node in module:
         bases = node.bases if isinstance(node, ast.ClassDef) else [node.func] if isinstance(node, ast.Call) else []
         if any(isinstance(base, ast.Name) and base.id == "Client" for base in bases):
             yield node
 
 
 def test_nothing_dials_past_the_one_client_and_the_documents_list_all_that_are_clients_of_a_peer():
-    found = {name for name, tree in modules() if any(dialling(tree))}
+    found = {name for name, module in modules().items() if any(dialling(module))}
     assert found <= OWN.keys(), f"these dial by themselves: {sorted(found - OWN.keys())}"
     assert {name for name in OWN if not (ROOT / name).exists()} == set()
     text = (ROOT / "docs" / "security.md").read_text("utf-8").partition("## Who dials whom")[2]
     listed = set(re.findall(r"^\| `([a-z_/]+\.py)`", text.partition("\n## ")[0], re.MULTILINE))
     relay = "common/net/oblivious/relay.py"
-    assert listed == {relay, *(name for name, tree in modules() if any(clients(tree)))}
+    assert listed == {relay, *(name for name, module in modules().items() if any(clients(module)))}
 
 
 def test_a_call_past_the_client_is_seen():
@@ -116,14 +126,14 @@ def test_a_call_past_the_client_is_seen():
         "import requests",
         "import socket\nsocket.create_connection(('a', 1))",
     ):
-        assert list(dialling(ast.parse(text)))
-    assert not list(dialling(ast.parse("import httpx\nerror = httpx.TransportError")))
+        assert list(dialling(nodes(text)))
+    assert not list(dialling(nodes("import httpx\nerror = httpx.TransportError")))
 
 
 def test_no_module_imports_the_tests():
     """Import-linter knows the product alone."""
-    for name, tree in modules():
-        for node in ast.walk(tree):
+    for name, module in modules().items():
+        for node in module:
             named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [one for one in named if one.partition(".")[0] == "tests"], name
@@ -131,9 +141,9 @@ def test_no_module_imports_the_tests():
 
 def test_no_other_code_opens_or_parses_what_another_party_wrote():
     found = {}
-    for name, tree in modules():
+    for name, module in modules().items():
         if any(name == place or name.startswith(f"{place}/") for place in PLACES):
-            for node in ast.walk(tree):
+            for node in module:
                 if isinstance(node, ast.Call):
                     last = getattr(node.func, "attr", getattr(node.func, "id", ""))
                     if last in OPENS:
