@@ -3,18 +3,9 @@
 import ast
 from pathlib import Path
 
-import pytest
-
-from benchmarks.house import PACKAGES, PICTURES, ROOT, arrows, circles, counts, floors, needed, picture
+from benchmarks.house import PACKAGES, arrows, circles, counts, floors, needed
 from benchmarks.interfaces import places
 from benchmarks.words import found
-
-
-@pytest.mark.slow
-def test_the_pictures_in_the_documents_are_true():
-    for name, packages in PICTURES.items():
-        stored = (ROOT / "docs" / "pictures" / f"{name}.svg").read_text("utf-8")
-        assert stored == picture(arrows(ROOT, packages)), "run python -m benchmarks.house --draw"
 
 
 def write(folder: Path, sources: dict[str, str]) -> None:

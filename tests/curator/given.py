@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from common.core.arrays import AnyArray, Words
 from common.crypto.identity import Signed
@@ -120,6 +121,26 @@ def edited(statement: str, file: str = "ledger.sqlite") -> Callable[[Path], None
             assert connection.total_changes or not statement.startswith(("UPDATE", "DELETE"))
 
     return edit
+
+
+class Crash(BaseException):
+    """Power is gone: nothing of Tandem's may catch this and go on as if nothing had been."""
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, owner: type, method: str, when: int, after: bool) -> None:
+    """Have a call of a method, before or after it is carried out, be the end of the process."""
+    real, calls = getattr(owner, method), []
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        calls.append(1)
+        if len(calls) == when and not after:
+            raise Crash
+        result = real(*arguments, **named)
+        if len(calls) == when:
+            raise Crash
+        return result
+
+    monkeypatch.setattr(owner, method, dying)
 
 
 def no_space(*arguments: Any) -> None:

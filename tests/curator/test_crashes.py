@@ -22,7 +22,7 @@ from curator import state
 from curator.ledger import Ledger
 from curator.sample.shard import Shard
 from curator.state import Checkpoints
-from tests.curator.given import LEARN, SCRIPT, edited, ledger, no_space, perform_all, reopened, reweigh
+from tests.curator.given import LEARN, SCRIPT, Crash, crash_at, edited, ledger, no_space, perform_all, reopened, reweigh
 from tests.support import Bench, seal, tiny
 from tests.tiers import thinned
 
@@ -34,28 +34,12 @@ def _weights_are_stored_after_every_reweigh():
     state.EVERY = every
 
 
-class Crash(BaseException):
-    """Power is gone: nothing of Tandem's may catch this and go on as if nothing had been."""
-
-
 def play(folder: Path, crash: tuple[type, str, int, bool] | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """Perform the script; with ``crash``, die once at a call of a method, before or after it, and start again."""
     with Bench(folder) as bench:
         bench.open()
         if crash is not None:
-            owner, method, when, after = crash
-            real, calls = getattr(owner, method), []
-
-            def dying(*arguments: Any, **named: Any) -> Any:
-                calls.append(1)
-                if len(calls) == when and not after:
-                    raise Crash
-                result = real(*arguments, **named)
-                if len(calls) == when:
-                    raise Crash
-                return result
-
-            monkeypatch.setattr(owner, method, dying)
+            crash_at(monkeypatch, *crash)
             with pytest.raises(Crash):
                 perform_all(bench)
             monkeypatch.undo()

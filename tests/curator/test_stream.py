@@ -31,7 +31,7 @@ from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.processes import free_port
 from tandem.stream import LabelStream, StreamedLabel
-from tests.curator.given import full_disk
+from tests.curator.given import Crash, crash_at, full_disk
 from tests.support import Bench, audited, served
 from tests.tiers import for_each
 
@@ -151,10 +151,6 @@ def undisturbed(ended: Path, tmp_path_factory: pytest.TempPathFactory) -> list[P
         return [ask(curator, point) for point in POINTS]
 
 
-class Crash(BaseException):
-    """Power is gone."""
-
-
 @SLOW
 @for_each(
     ("owner", "method", "when", "after"),
@@ -165,19 +161,8 @@ def test_after_a_crash_the_answers_are_what_they_would_have_been(
     owner: type, method: str, when: int, after: bool, ended: Path, undisturbed: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     state = Path(shutil.copytree(ended, tmp_path / f"{method}-{when}-{after}"))
-    real, calls = getattr(owner, method), []
-
-    def dying(*arguments: Any, **named: Any) -> Any:
-        calls.append(1)
-        if len(calls) == when and not after:
-            raise Crash
-        result = real(*arguments, **named)
-        if len(calls) == when:
-            raise Crash
-        return result
-
     with closing(reopened(state)) as curator, monkeypatch.context() as patched:
-        patched.setattr(owner, method, dying)
+        crash_at(patched, owner, method, when, after)
         with pytest.raises(Crash):
             list(map(partial(ask, curator), POINTS))
     with closing(reopened(state)) as curator:

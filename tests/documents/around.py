@@ -138,8 +138,9 @@ def what_the_demo_prints(clone: Clone, done: Done) -> None:
 
 
 def what_fits_helps(clone: Clone, done: Done) -> None:
+    """By reweighing, in the ball that this example had, it erred on 5.5%."""
     alone, fitting = (float(share) for share in re.findall(r"errs on ([\d.]+)% of the customers", done.output))
-    assert fitting < alone
+    assert fitting < min(5.5, alone)
 
 
 def adapting_helps(clone: Clone, done: Done) -> None:

@@ -366,7 +366,7 @@ SLOW: tuple[Job, ...] = (
         Step("referee plan portfolio --set curator.n=600000 --set agents.count=600000", ("of 600,000 agents teach",)),
     ),
     finished("referee run model-agnostic"),
-    finished("referee run model-agnostic-stream"),
+    finished("referee run model-agnostic-stream", thorough=True),
     finished("referee run model-agnostic-transfer", status="(done|exhausted)", thorough=True),
     finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, thorough=True),
     finished("referee run model-agnostic-classes", thorough=True),
@@ -403,7 +403,7 @@ SLOW: tuple[Job, ...] = (
     ),
     job("python -m referee.view.diagrams", check=around.as_in_the_page),
     job("python -m benchmarks.house", "product files"),
-    job("python -m benchmarks.house --list", "product files"),
+    job("python -m benchmarks.house --list", "product files", thorough=True),
     job("python -m benchmarks.house --draw", check=around.unchanged("docs/pictures/house*.svg")),
     job(".venv/bin/pytest -n 0 tests/common/local/mechanisms", r"\d+ tests collected", values=COLLECTING),
     job(

@@ -31,7 +31,7 @@ from curator.sample.reweighing import Reweighing
 from curator.sample.rows import FixedRows, Grid, SingleRows
 from curator.sample.shard import AcceptanceTable
 from curator.sample.source import RecordLayout, each_block
-from tests.curator.given import cumulative_losses, losses_of, split
+from tests.curator.given import cumulative_losses, losses_of, no_space, split
 from tests.support import tiny
 from tests.tiers import for_each
 
@@ -224,10 +224,7 @@ def test_a_file_that_is_not_beyond_doubt_is_written_again(tmp_path, damage):
 
 
 def test_a_fill_that_fails_leaves_no_file(tmp_path, monkeypatch):
-    def full(*given: Any) -> int:
-        raise OSError(28, "no space left on device")
-
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "pwrite", no_space)
     with pytest.raises(OSError, match="no space left"):
         contents(scenario(place="disk"), tmp_path)
     monkeypatch.undo()

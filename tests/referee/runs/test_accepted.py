@@ -99,8 +99,14 @@ class Individuals(Bench):
         super().close()
 
 
+BESIDE = ("blender", "local-gradient-descent", "portfolio", "subsample-test-reweigh")
+"""Protocols of different questions; test_individuals_alone_give_the_answer_that_a_host_gives has one of each."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROTOCOLS.shipped())
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in BESIDE else pytest.mark.thorough) for n in PROTOCOLS.shipped()]
+)
 def test_individuals_answer_what_every_shipped_protocol_asks(tmp_path, name):
     chosen = small(name)
     with Individuals(tmp_path, chosen, individuals=min(12, chosen.agents.count // 3)) as bench:
