@@ -121,7 +121,11 @@ def test_runs_are_found_by_words_and_answers_and_compared_side_by_side(browser, 
     both = browser.page("/compare?run=tiny&run=second&run=tiny")
     assert "2 runs compared" in both
     assert all(f'href="/run/{name}"' in both for name in ("tiny", "second"))
-    for ticked, words in (("", "0 are ticked"), ("run=tiny", "1 are ticked"), ("run=tiny&run=begun", "goes on with it")):
+    for ticked, words in (
+        ("", "0 are ticked"),
+        ("run=tiny", "1 are ticked"),
+        ("run=tiny&run=begun", "goes on with it"),
+    ):
         assert words in browser.page(f"/compare?{ticked}"), ticked
 
 
