@@ -239,6 +239,20 @@ def test_m_t_k_and_n_are_those_of_the_theorems():
     assert "theorem_chunks" not in wide.settings
 
 
+def test_no_number_of_teachers_that_noise_can_be_drawn_for_goes_on_for_ever():
+    """Teachers of a class of dimension 1 who label what as many new ones learn from have to be hundreds of times as
+    many, and twice that where they are four times as many."""
+
+    def wanted(chunks: int) -> int:
+        points = chunks * consistent_sample(0.1, 0.05 / chunks, 1)
+        law = calibrated(enough_bottoms(0.1, points, 0.05), points, 10.0, 1e-6)
+        return 6 * (law.margin(0.05 / points) + 1)
+
+    assert (wanted(64), wanted(256)) == (42_738, 90_654)
+    with pytest.raises(BadInput, match=r"noise would be of epsilon 0\.00098"):
+        wanted(1024)
+
+
 def test_queries_at_plan_are_those_that_the_student_needs():
     settings: Any = resolve(sized({"queries": "plan"}, alpha=0.3)).curator.settings
     assert settings.queries == agnostic_sample(0.3, 0.05, 5)
