@@ -58,7 +58,7 @@ def text(rows: list[Row], pictures: str) -> str:
         _measured(shown),
         _expect(shown),
         *(_demands(shown, method) for method in SERVICES),
-        *(_table(shown, epsilon) for epsilon in sorted({row["epsilon"] for row in shown})),
+        _table(shown, DEMANDED),
         _scales(rows),
         "## Shift by shift\n",
         *(_shift(shown, shift, pictures) for shift in _shifts(shown)),
@@ -68,12 +68,10 @@ def text(rows: list[Row], pictures: str) -> str:
 
 _OPENING = """# Real shifts: what to expect for data like yours
 
-People come with volunteers and a population that differs from them. This page shows what each way to an answer was
-worth where records are real: the loss on the population, from {splits} splits of each data set. It is written from
-`benchmarks/results/real.jsonl` by the second of these commands; the first one measures what is missing there (half
-an hour on two cores), and goes on where it was stopped; after a change of code `--again` measures what is there anew.
-The second one writes no page from rows that the present code does not reproduce: it must give all settings, and at
-epsilon = 1 the loss on each first split, which it measures again (some minutes):
+Volunteers differ from the population. This page shows what each way to an answer was worth where records are real: the
+loss on the population, from {splits} splits of each data set. The first of these commands measures what is missing in
+`benchmarks/results/real.jsonl` (half an hour on two cores; `--again` measures all anew); the second writes this page,
+only from rows that the present code reproduces (some minutes):
 
     python -m benchmarks.real
     python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real
@@ -92,29 +90,15 @@ about people of another year.
 |---|---|
 {methods}
 
-* `constant` knows which label is more frequent among the judges. No private answer knows that for sure, so it is a
-  little too good.
-* One model is learned by `full-batch` gradients ([learners](learners.md)): by `curator-alone`, `portfolio` and
-  `private-optimum` alike, and so by `referee init` and `TransferClassifier` where no learner is named. Where the sample
-  is reweighed (`str`) it is `sgd`.
-* The four rounds of `str` are a choice. The theorem plans 122 for alpha = .2 and 459 for .1 (chi^2 + 1 = 3), which
-  share one budget. At epsilon = 1 and alpha = .2 the losses are 34.2 (`adult-volunteers`; 23.6 with four rounds on the
-  same three splits), 26.0 (`adult-women`; 8.9), 21.0 to 37.4 (the five `flights-...`; 17.3 to 33.7, where only
-  `flights-carriers` is better with 122 rounds, 25.6 against 33.7), 47.7 (`wine-red`; 31.7), 22.6 (`gas-later`; 14.7)
-  and 33.6 (`wind-seasons`; 24.4). `credit-newcomers` is refused, and at the tables' alpha = .01 every shift is.
-  `python -m benchmarks.real.theorem` measures that in ten minutes. What the theorem assumes and these shifts lack: no
-  half-space is without mistakes on T (the column `optimum`), the divergence is assumed and not known, and n is far
-  below what the plan asks for; all three on each of the shifts.
-* `private-optimum` is what the same learner and the same budget could do, were the volunteers people of T. Where T
-  has fewer agents than there are volunteers, as many are drawn from them *with replacement*: the noise is that of n
-  people, what can be known about T is that of N people. So the optimum is then a little too bad and the share that
-  is closed a little too large; the tables mark it with *.
-* `balance` sees the volunteers' records and T's margins (the mean of each feature, the share of labels) in the
-  clear; `balance-propensity` sees the features of each agent, too, but no agent's label. Raked weights are kept from
-  growing so unequal that the sample would shrink by more than ten times, the others are trimmed at fifty times the
-  average (`benchmarks/real/balance.py`). `optimum` sees all agents' records with their labels.
-* The protocols run by the parties' own code, without messages and ledgers; the people are public data, so nobody's
-  budget is spent.
+* `constant` knows which label is more frequent among the judges, which no private answer knows for sure.
+* One model is learned by `full-batch` gradients ([learners](learners.md)); where the sample is reweighed (`str`) it is
+  `sgd`, in four rounds. The theorem plans 122 rounds for alpha = .2, which share one budget, and nearly always err more
+  (`python -m benchmarks.real.theorem`, ten minutes). Its assumptions hold on none of these shifts.
+* `private-optimum` is what the same learner and budget could do, were the volunteers people of T. Where T has fewer
+  agents than there are volunteers they are drawn *with replacement*, which the tables mark with *.
+* `balance` and `balance-propensity` see records in the clear, but no agent's label (`benchmarks/real/balance.py`).
+  `optimum` sees all agents' records with their labels.
+* The people are public data, so nobody's budget is spent.
 """
 
 
@@ -158,10 +142,8 @@ def _expect(rows: list[Row]) -> str:
     ]
     lines += ["\nWhich candidate won, over all shifts and splits: " + _chosen(rows) + ".\n"]
     lines += [
-        "A stated gap bounds by how much the answer's loss exceeds that of its rival, the best that either side is "
-        "believed to have alone, with probability 1 - beta over which agents judge and over their noise, whatever the "
-        "data are. It says nothing about the other side. With few agents the gap is wide, and the answer may still be "
-        "good: their answers cannot show it. `referee plan` states it before any budget is spent.\n"
+        "A stated gap bounds by how much the answer's loss exceeds that of its rival, with probability 1 - beta. With "
+        "few agents it is wide, and the answer may still be good. `referee plan` states it beforehand.\n"
     ]
     return "\n".join(line for line in lines if line)
 
@@ -205,10 +187,9 @@ def _demands(rows: list[Row], method: str) -> str:
     lines = [
         f"## `{method}` beside two demands, epsilon = {DEMANDED:g}\n",
         f"*Not worse than one side alone, or the constant.* Of {len(found)} shifts it is better in {counts['better']}, "
-        f"worse in {counts['worse']}, and these splits do not tell in {counts['open']}. One rule decides all three: an "
-        "answer is called better where the 95% interval of what it gained, split by split, is above 0, and worse where "
-        "it is below 0. Each interval is about one shift: of a dozen, some may miss by chance. The best without it is "
-        "chosen afterwards, on the same splits, which favours it. The mean loss exceeds that of the best without it by "
+        f"worse in {counts['worse']}, and these splits do not tell in {counts['open']}. An answer is better where the "
+        "95% interval of what it gained, split by split, is above 0, and worse where it is below 0. The mean loss "
+        "exceeds that of the best without it by "
         f"no more than the mean stated gap in {within} of {len(found)}. In {wide} the stated gap is wider than the "
         "loss of the best without it: there the agents are too few to guarantee anything, and the run says so.\n",
         f"*At least {CLOSED:.0%} of the way from the private source model to the private optimum, in half of the "
@@ -272,27 +253,12 @@ def _scales(rows: list[Row]) -> str:
 
 
 def _shift(rows: list[Row], shift: Shift, pictures: str) -> str:
-    lines = [f"### {shift.name}: {shift.words}\n", f"![Loss on T over epsilon]({pictures}/{shift.name}.svg)\n"]
-    cells = _cells(rows, shift, DEMANDED)
-    for method in SERVICES:
-        one = verdict(cells, method)
-        if one is not None:
-            lines.append(_sentence(one, cells[method]))
+    lines = [f"![{shift.words}: loss on T over epsilon]({pictures}/{shift.name}.svg)\n"]
     refused = sorted(
         {(row["method"], row["refused"]) for row in rows if row["shift"] == shift.name and "refused" in row}
     )
     lines += [f"* `{name}` is refused: {why}" for name, why in refused]
     return "\n".join([*lines, ""])
-
-
-def _sentence(one: Verdict, row: Row) -> str:
-    won = ", ".join(f"{name} ({count})" for name, count in sorted(row.get("chosen", {}).items(), key=lambda i: -i[1]))
-    closed = "" if one.closed is None else f" It closes {one.closed:.0%} of the way to the private optimum."
-    return (
-        f"* `{one.method}` at epsilon = {DEMANDED:g}: {_points(one.loss)}% beside "
-        f"{_points(one.best_loss)}% of `{one.best}`: {_RELATIONS[one.relation]} "
-        f"(stated gap {_points(one.gap)} points).{closed} Winners: {won}."
-    )
 
 
 def _verdicts(rows: list[Row], method: str) -> list[Verdict]:

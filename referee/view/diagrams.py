@@ -19,7 +19,7 @@ _HEAD = (
     "    participant R as Referee",
     "    participant A as Agents",
 )
-_ANSWER: dict[Party, str] = {"curator": "C-->>R: its release", "agents": "A-->>R: one randomized answer each"}
+_ANSWER: dict[Party, str] = {"curator": "C-->>R: release", "agents": "A-->>R: answers"}
 _ARROW: dict[Party, str] = {"curator": "R->>C", "agents": "R->>A"}
 
 
@@ -75,8 +75,7 @@ def page() -> str:
     parts = [
         "# Protocols",
         "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
-        "the driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
-        "changes nothing. Names are those of the curator's operations (`common/operations`) and of the "
+        "the driver enforces, live, in a replay and in an audit. Each agent asked gives one randomized answer. Names are those of the curator's operations (`common/operations`) and of the "
         "agents' queries (`common/local/queries`). In what `done` states, `alpha` and `beta` are the scenario's, "
         "`sure` is 1 - beta and `level` is accuracy.halt_below times alpha, beyond accuracy.best.",
     ]

@@ -376,7 +376,6 @@ SLOW: tuple[Job, ...] = (
     finished("referee run parity-chooses-secret --seed 2", "in truth correct"),
     finished("referee run parity-chooses-secret --seed 2 --set alone=agents", "in truth wrong", thorough=True),
     finished("referee run statistical-query --seed 1", "in truth correct"),
-    finished("referee run parity", "loss on T, true 0%"),
     finished("referee run ball-lasso", thorough=True),
     finished("referee run convex-hinge --seed 2", thorough=True),
     finished("referee run convex-squared --seed 2", thorough=True),

@@ -41,7 +41,6 @@ NAMES = (
     "local-agent host --workers",
     "referee audit FOLDER",
     "python -m benchmarks.NAME",
-    "python -m benchmarks.",
     "ray start",
     "pip install .",
     "pip install tandem_hybrid-VERSION-py3-none-any.whl",  # tests/deploy/packaging/test_packaging.py installs it

@@ -221,7 +221,7 @@ def test_every_part_of_a_pattern_is_drawn_and_the_page_is_up_to_date():
         maybe(curator("reweigh")),
         many(agents("code")),
     )
-    answer, release = "A-->>R: one randomized answer each", "C-->>R: its release"
+    answer, release = "A-->>R: answers", "C-->>R: release"
     assert [line.strip() for line in mermaid(pattern).splitlines()][4:] == [
         *("par every message leaves before any answer arrives", "R->>A: item", answer),
         *("and", "R->>C: count", release, "end"),
