@@ -379,14 +379,8 @@ SLOW: tuple[Job, ...] = (
     finished("referee run ball-lasso", thorough=True),
     finished("referee run convex-hinge --seed 2", thorough=True),
     finished("referee run convex-squared --seed 2", thorough=True),
-    *(
-        job(f"referee run {words}", status=status, varies=r"[\d.]+ [GMT]iB are available")
-        for words, status in (
-            ("ball-lasso --seed 1 --set curator.n=4000000000", 2),
-            ("ball-lasso --seed 1 --set curator.n=4000000000 --set curator.storage.place=disk --output /srv/run", 2),
-            ("halfspace --seed 1 --set curator.storage.numbers=fixed --set source.distribution.norm=null", 2),
-            ("parity --seed 1 --set curator.storage.numbers=fixed", 1),
-        )
+    job(
+        "referee run ball-lasso --seed 1 --set curator.n=4000000000", status=2, varies=r"[\d.]+ [GMT]iB are available"
     ),
     finished("referee run ball --set curator.storage.workers=2", needs="ray", thorough=True),
     sequence(

@@ -67,7 +67,7 @@ NO_CODE = {
         *("e^{-m0^2/8} int w(t)", "G <= G0 + h1 |M1|", "(e p + f q)^2", "g(K, F) = E"),
     ),
     "docs/adaptation.md": ("alpha L_S + (1 - alpha) L_T",),
-    "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine.py        the way of"),
+    "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator"),
     "docs/audit-evidence.md": ("=== ",),
     "docs/convex.md": ("agents:\n  loss: hinge", "((L'^2 + sigma^2 d)"),
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),

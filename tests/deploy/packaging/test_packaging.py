@@ -301,6 +301,28 @@ def test_commands_work_outside_the_checkout(environment, tmp_path):
 
 
 @pytest.mark.slow
+def test_it_installs_into_an_empty_environment_and_its_extras_can_be_had(wheel, tmp_path):
+    """README's first line, with versions of the constraints; heavy extras are resolved and not downloaded."""
+    python = tmp_path / "empty" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "empty")], check=True)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    uv = find_uv(pip, tmp_path / "empty")
+    if uv is None:
+        pytest.skip("there is no package index from which uv can be had")
+    configuration = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=True).stdout
+    environment = {**settings(configuration), **clean()}
+    install = [uv, "pip", "install", "--python", str(python), "--constraint", str(CHECKOUT / "constraints.txt")]
+    subprocess.run([*install, f"{wheel}[onnx,postgresql]"], env=environment, check=True)
+    assert "scenarios:" in " ".join(run(tmp_path / "empty", tmp_path, "referee", "list").split())
+    run(tmp_path / "empty", tmp_path, "python", "-c", "import onnxruntime, psycopg, tandem.referee.cli")
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))
+    extras = set(re.findall(r"^Provides-Extra: (.*)$", metadata, re.MULTILINE)) - {"dev"}
+    assert extras >= {"compare", "figures", "onnx", "postgresql", "ray"}
+    subprocess.run([*install, "--dry-run", f"{wheel}[{','.join(sorted(extras))}]"], env=environment, check=True)
+
+
+@pytest.mark.slow
 def test_it_starts_as_lightly_as_the_checkout(environment, tmp_path):
     """Importing a party runs the face's own module first: it must not load what only its functions need."""
     for module in ("referee.cli", "local_agent.person.agent"):
