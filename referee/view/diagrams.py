@@ -13,14 +13,9 @@ from common.protocols.base import demands_of
 from common.protocols.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
 from referee.protocols.base import PROTOCOLS, Protocol
 
-_HEAD = (
-    "sequenceDiagram",
-    "    participant C as Curator",
-    "    participant R as Referee",
-    "    participant A as Agents",
-)
-_ANSWER: dict[Party, str] = {"curator": "C-->>R: release", "agents": "A-->>R: answers"}
-_ARROW: dict[Party, str] = {"curator": "R->>C", "agents": "R->>A"}
+_HEAD = ("sequenceDiagram", "    participant Curator", "    participant Referee", "    participant Agents")
+_ANSWER: dict[Party, str] = {"curator": "Curator-->>Referee: release", "agents": "Agents-->>Referee: answers"}
+_ARROW: dict[Party, str] = {"curator": "Referee->>Curator", "agents": "Referee->>Agents"}
 
 
 def mermaid(pattern: Pattern) -> str:

@@ -221,13 +221,13 @@ def test_every_part_of_a_pattern_is_drawn_and_the_page_is_up_to_date():
         maybe(curator("reweigh")),
         many(agents("code")),
     )
-    answer, release = "A-->>R: answers", "C-->>R: release"
+    answer, release = "Agents-->>Referee: answers", "Curator-->>Referee: release"
     assert [line.strip() for line in mermaid(pattern).splitlines()][4:] == [
-        *("par every message leaves before any answer arrives", "R->>A: item", answer),
-        *("and", "R->>C: count", release, "end"),
-        *("loop at least once", "R->>A: loss", answer, "end"),
-        *("opt", "R->>C: reweigh", release, "end"),
-        *("loop any number of times", "R->>A: code", answer, "end"),
+        *("par every message leaves before any answer arrives", "Referee->>Agents: item", answer),
+        *("and", "Referee->>Curator: count", release, "end"),
+        *("loop at least once", "Referee->>Agents: loss", answer, "end"),
+        *("opt", "Referee->>Curator: reweigh", release, "end"),
+        *("loop any number of times", "Referee->>Agents: code", answer, "end"),
     ]
     found = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text("utf-8")
     assert found == page(), "run: python -m referee.view.diagrams > docs/protocols.md"
