@@ -70,7 +70,8 @@ def page() -> str:
     parts = [
         "# Protocols",
         "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
-        "the driver enforces, live, in a replay and in an audit. Each agent asked gives one randomized answer. Names are those of the curator's operations (`common/operations`) and of the "
+        "the driver enforces, live, in a replay and in an audit. Each agent asked gives one randomized answer. "
+        "Names are those of the curator's operations (`common/operations`) and of the "
         "agents' queries (`common/local/queries`). In what `done` states, `alpha` and `beta` are the scenario's, "
         "`sure` is 1 - beta and `level` is accuracy.halt_below times alpha, beyond accuracy.best.",
     ]
