@@ -21,7 +21,7 @@ from common.lifetime.ledger import PeopleLedger
 from common.net.tls import is_address
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
 from deploy.baselines import complete
-from deploy.checking import acceptable
+from deploy.checking import acceptable, check_people
 from deploy.deployment import Embedded, OnProgress
 from referee.runfolder import write_result
 from referee.runs.verdict import verdict
@@ -49,6 +49,7 @@ def carry_out(
     token: str,
     watching: Watching,
     charging: Charging = USERS_OWN,
+    agree: Callable[[ResolvedScenario], None] | None = None,
 ) -> dict[str, Any]:
     """Run a scenario to its result, and leave a run folder that can be audited; return the result document.
 
@@ -59,6 +60,7 @@ def carry_out(
         output: Run folder; an unfinished one is taken up where it was. None makes one below ``runs``.
         charging: Where the run is charged to the people of both sides, unless a referee's URL says that the parties are
             elsewhere.
+        agree: Called before a run begins, once; what it raises is raised, and nothing was claimed or charged.
 
     Raises:
         BadScenario, BadInput, BudgetExceeded: If the scenario or the folder is refused, before anything starts.
@@ -71,6 +73,11 @@ def carry_out(
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
     deployed = _opened(deployment, folder / "state", token, charging)
     deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
+    if not (folder / "claim.json").exists():
+        if not is_address(deployment):
+            check_people(chosen)  # tables that are refused leave no folder that could be taken up
+        if agree is not None:
+            agree(chosen)
     facts = _claimed(folder, chosen, seed)
     began = time.monotonic()
     with _shielded(watching(chosen, facts["seed"], folder)) as on_progress:

@@ -40,6 +40,26 @@ Sets = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class DeploymentOptions:
+    """Where the parties of a run are."""
+
+    deployment: Annotated[
+        str, typer.Option(help="embedded (one process), processes (real HTTP on this machine), or a referee's URL.")
+    ] = "embedded"
+    token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = ""
+
+
+@dataclass(frozen=True)
+class SpendingOptions:
+    """Whether real people's budgets are spent without a question."""
+
+    yes: Annotated[bool, typer.Option("--yes", help="Spend real people's budgets without asking, for scripts.")] = False
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Spend also where the forecast says that noise alone would decide.")
+    ] = False
+
+
 @app.command("run")
 @fail_clearly
 @grouped
@@ -47,25 +67,25 @@ def run_command(
     *,
     scenario: ScenarioArgument,
     sets: Sets = None,
-    deployment: Annotated[
-        str, typer.Option(help="embedded (one process), processes (real HTTP on this machine), or a referee's URL.")
-    ] = "embedded",
+    there: DeploymentOptions,
     seed: Annotated[
         int | None, typer.Option(help="Seed of everything simulated; the same seed, the same run.", min=0)
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False)
     ] = None,
-    token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = "",
     after: Annotated[
         Path | None,
         typer.Option(help="Folder of an earlier run: the curator begins with its last weights.", file_okay=False),
     ] = None,
+    spending: SpendingOptions,
     charged: LedgerOptions,
     as_json: AsJson = False,
     tls_ca: TlsCa = None,
 ) -> None:
     """Run a scenario to its result, and leave a run folder that can be audited.
+
+    Before real people's budgets are spent it shows them with the forecast, and asks once.
 
     Progress is on stderr, with the time left and the trend of the loss: each round on a terminal, else rounds 1 to 10,
     20, 30, ..., 100, 200, ...
@@ -76,18 +96,20 @@ def run_command(
     from deploy.running import Charging, carry_out
     from referee.audit.audit import reweighs_of
     from referee.view import show
+    from referee.view.spending import check_spending
 
     asked = loading.load(scenario, sets)
     if after is not None:
         asked = loading.handed_over(asked, reweighs_of(after))
     result = carry_out(
         asked,
-        deployment,
+        there.deployment,
         seed=seed,
         output=output,
-        token=token,
+        token=there.token,
         charging=Charging(charged.ledger, charged.ephemeral, charged.witnesses),
         watching=partial(show.live, quiet=as_json),
+        agree=partial(check_spending, yes=spending.yes, anyway=spending.anyway),
     )
     if as_json:
         deliver_json(result)
@@ -166,6 +188,10 @@ class ColumnOptions:
     label: Annotated[str, typer.Option(help="The column to predict.")] = ""
     positive: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean yes.")] = ""
     negative: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean no.")] = ""
+    above: Annotated[str, typer.Option(metavar="NUMBER", help="Or, of a number: above this it is a yes.")] = ""
+    response: Annotated[
+        str, typer.Option(metavar="LOW:HIGH", help="Or: predict the number itself, within public bounds.")
+    ] = ""
     costs: Annotated[
         str, typer.Option(metavar="MISS:FALSE", help="What a missed yes and a false alarm cost (default: 1:1).")
     ] = ""
@@ -184,6 +210,7 @@ class ColumnOptions:
             "--id", metavar="COLUMN", help="A column that says who is who, by which further runs know people."
         ),
     ] = ""
+    skip: Annotated[str, typer.Option(metavar="COLUMN,...", help="Columns to leave out.")] = ""
 
 
 @dataclass(frozen=True)
@@ -225,34 +252,39 @@ def init_command(
     """Write a first scenario for two tables of your own: asks for what no option says, and explains each key.
 
     It reads the names of the columns and counts rows; bounds and categories are asked for, never taken from the data.
+    A wrong answer is asked for again, and < goes back. --yes refuses columns that no option names.
     Exit status 0: written; 1: a table cannot be read; 2: an option is wrong, or the file is there already.
 
     Example: referee init testers.csv customers.csv --label renews --positive yes --negative no --bounds visits=0:30
     """
     from deploy.checking import acceptable_of
     from referee.view import own_tables
+    from referee.view.asking import Wizard
     from referee.view.own_tables import described, write
 
-    c = columns
-    known = (tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column, c.missing, c.costs)
-    given = own_tables.ColumnAnswers(c.label, c.positive, c.negative, *known)
+    known = {key: value for key, value in asdict(columns).items() if key not in ("bounds", "categories", "skip")}
+    bounds, categories = tuple(columns.bounds or ()), tuple(columns.categories or ())
+    skip = tuple(own_tables.texts(columns.skip))
+    given = own_tables.ColumnAnswers(bounds=bounds, categories=categories, skip=skip, **known)
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
     f = files
     layout = own_tables.layout_of(
         f.separator, f.decimal, f.thousands, f.encoding, tuple(own_tables.texts(f.missing_texts))
     )
-    start = described(source, target, given, epsilons, layout, name, _refuse if yes else ask)
+    start = described(source, target, given, epsilons, layout, name, _refuse if yes else Wizard(ask))
     written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
     say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
+    for line in own_tables.summary(start):
+        say(line)
     say("Next, of which the second is for the keeper of the data alone:")
     for name_of_next in ("plan", "check", "run"):
         say_command("referee", name_of_next, written, lead="  ")
 
 
 def _refuse(question: str, default: str | None = None) -> str:
-    if default is not None:
-        return default
-    raise BadScenario(f"--yes, and no option says it: {question}")
+    if default is None:
+        raise BadScenario(f"--yes, and no option says it: {question}")
+    return default
 
 
 @app.command("check")
@@ -277,18 +309,18 @@ def check_command(
     """
     from common.scenario import loading
     from deploy.checking import checked, refusal
-    from referee.view import own_tables
+    from referee.view import checked_tables
 
     asked = loading.load(scenario, sets)
-    sides = own_tables.sides_of(asked, side)
+    sides = checked_tables.sides_of(asked, side)
     chosen = checked(asked)
-    found = {one: own_tables.examined(chosen, one) for one in sides}
+    found = {one: checked_tables.examined(chosen, one) for one in sides}
     refused = refusal(chosen, sides)
     sound = refused is None and all(one.sound for one in found.values())
     if as_json:
-        deliver_json(own_tables.document(found, sound))
+        deliver_json(checked_tables.document(found, sound))
     else:
-        for line in own_tables.lines(chosen, found, sound):
+        for line in checked_tables.lines(chosen, found, sound):
             say(line)
     if refused is not None:
         raise refused

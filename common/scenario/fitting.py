@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from common.core.values import PLAN, Value
-from common.data.tables import Feature, Label, Layout
+from common.data.tables import Feature, Label, Layout, Number
 from common.local.losses import Costs
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
 from common.protocols.base import demands_of
@@ -21,6 +21,7 @@ from common.scenario.forecasting import points
 from common.scenario.scenario import Scenario
 from common.statistics import finalists
 from common.statistics.curves import auc_width
+from common.statistics.intervals import VAGUE
 
 QUIET = 0.05
 """A ball of models is chosen so wide that noise may cost a model so much at most."""
@@ -111,6 +112,16 @@ def usual_learner(agents: int) -> dict[str, Any]:
     return {"name": "discriminant" if agents >= MANY else "full-batch", "mu": "plan"}
 
 
+REGRESSION = "portfolio-regression"
+FARTHEST = 0.25
+"""Errors of this share of a response's bounds and more count alike for agents, who answer with less noise so."""
+
+
+def usual_regression(features: int) -> dict[str, Any]:
+    """Return the learner of a response from so many columns: each is a number, or one 0/1 feature at most."""
+    return {"name": "least-squares", "norm": math.sqrt(features + 1.0), "mu": "plan"}
+
+
 def steps(people: int) -> int:
     """Return how many gradient steps a learner takes: ``STEPS_A_PERSON`` a person, within ``FEWEST`` and ``MOST``."""
     return min(MOST, max(FEWEST, STEPS_A_PERSON * people))
@@ -179,6 +190,28 @@ def advice_of(scenario: Scenario) -> Advice | None:
     """Return what fits a scenario that leaves neither number of people open; None for all others."""
     n, agents = scenario.curator.n, scenario.agents.count
     return None if n == PLAN or agents == PLAN else advice(scenario, int(n), int(agents))
+
+
+def noise_alone(scenario: Scenario, n: int, agents: int) -> str | None:
+    """Say why noise alone would decide what a run shows of so many people; None where more does, or nothing is known.
+
+    Either the curator's model may be noise (:func:`private_excess`), or the agents are too few to tell anything: an
+    interval of one loss is vague (:data:`VAGUE`), or those who judge are not likely to tell :data:`JUDGES`.
+    """
+    found, mechanism = advice(scenario, n, agents), scenario.agents.mechanism
+    if found is None or not isinstance(mechanism, Mechanism):
+        return None
+    answering = math.floor(agents * (1.0 - scenario.agents.dropout))
+    if found.noise >= IGNORANT:
+        curator, reach = scenario.curator, 1.0 if scenario.curator.learner is None else scenario.curator.learner.reach
+        sizes = (n, answering, scenario.source.dimension, curator.epsilon, curator.delta)
+        return _no_model(Sizes(*sizes, mechanism, scenario.beta, reach), found.noise)
+    if demands_of(scenario.protocol).portfolio and found.protocol != "portfolio":
+        return _no_judges(answering, found.likely)
+    half = forecasting.half_width(mechanism, answering, scenario.beta)
+    if 2.0 * half > VAGUE:
+        return f"{answering:,} agents tell on how many a model errs to within {points(half)} only: enlarge their number"
+    return None
 
 
 def _of_agents(sizes: Sizes, roles: Roles, taught: float) -> str:
@@ -274,7 +307,8 @@ class Start:
     """What somebody says of two tables, all of it public.
 
     ``source`` and ``target`` are the files of the curator's people, n of them, and of the agents', in the directory
-    ``data``; ``agent_epsilon`` is the budget of an agent's one answer.
+    ``data``; ``agent_epsilon`` is the budget of an agent's one answer. ``response``: public bounds of the label's
+    column, where the number itself is predicted. ``left_out``: columns that the scenario does not use.
     """
 
     name: str
@@ -291,6 +325,8 @@ class Start:
     layout: Layout = field(default_factory=Layout)
     costs: Costs | None = None
     id_column: str | None = None
+    response: tuple[float, float] | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def dimension(self) -> int:
@@ -310,28 +346,35 @@ def advised(start: Start) -> Advice:
 
 def scenario_tree(start: Start) -> Mapping[str, Any]:
     """Return the scenario's tree, without the keys whose defaults hold."""
-    found, learner = advised(start), usual_learner(start.agents)
-    usual = Layout().wire()
+    found = advised(start)
+    usual, features = Layout().wire(), list(start.features)
     layout = {key: value for key, value in start.layout.wire().items() if usual.get(key) != value}
+    protocol: str = found.protocol
+    learner, judged = usual_learner(start.agents), dict[str, Any]()
+    if start.response is not None:
+        protocol = REGRESSION if found.protocol == "portfolio" else found.protocol
+        learner, judged = usual_regression(len(features)), {"loss": "squared", "bound": FARTHEST**2}
+        low, high = start.response
+        features.append(Number(column=start.label.column, low=low, high=high))
     table: dict[str, Any] = {
         "label": {key: value for key, value in start.label.wire().items() if value not in (None, [], ())},
         **({} if start.id_column is None else {"id": start.id_column}),
-        "features": [{key: value for key, value in one.wire().items() if value is not None} for one in start.features],
+        "features": [{key: value for key, value in one.wire().items() if value is not None} for one in features],
         **({"layout": layout} if layout else {}),
     }
-    curator = {"n": start.n, "epsilon": start.epsilon, "delta": start.delta, "rounds": 1, "learner": learner}
     return {
         "name": start.name,
         "title": f"{start.label.column}, learned from {start.source}, tested on {start.target}",
         "data": start.data,
-        "protocol": found.protocol,
+        "protocol": protocol,
         "alpha": accuracy(found),
         "people": "real",
         "source": {"table": {"files": [start.source], **table}},
         "target": {"table": {"files": [start.target], **table}},
-        "curator": curator,
+        "curator": {"n": start.n, "epsilon": start.epsilon, "delta": start.delta, "rounds": 1, "learner": learner},
         "agents": {
             "count": start.agents,
+            **judged,
             "mechanism": {"name": "warner", "epsilon": start.agent_epsilon},
             **({} if start.costs is None else {"costs": start.costs.wire()}),
         },

@@ -17,6 +17,7 @@ from common.core.values import Value
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.statistics.evidence import log_sum
 
+VAGUE = 0.25  # wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both
 _COMPONENTS = 48
 _NEAR = 1e-12  # distance from its border at which a point just outside an interval is near enough
 _ROUNDING = 2.0**-44

@@ -187,7 +187,7 @@ class Silent:
             some out (:func:`common.statistics.robustness.robust_estimate`). It needs nothing of those who did not
             answer; None where it is not known which answers the estimate is made of.
         matters: Whether what the run has shown depends on them: ``left_out`` is unknown, reaches the level that was to
-            be shown, or is wider than :data:`VAGUE` where no level was shown.
+            be shown, or is wider than :data:`~common.statistics.intervals.VAGUE` where no level was shown.
     """
 
     silence: Silence
@@ -197,7 +197,6 @@ class Silent:
     matters: bool
 
 
-VAGUE = 0.25  # wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both
 P = TypeVar("P", bound=Problem)
 Step = AskCurator | AskAgents | Together | Progress
 Script = Generator[Step, Any, Outcome]

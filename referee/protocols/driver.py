@@ -20,9 +20,9 @@ from common.scenario.accepting import in_range
 from common.scenario.plan import plan
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.evidence import implausible
-from common.statistics.intervals import Estimate
+from common.statistics.intervals import VAGUE, Estimate
 from common.statistics.robustness import most_adversarial, silence_bound
-from referee.protocols.base import VAGUE, Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
+from referee.protocols.base import Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
 """Carry out the exchange with a number; the reply is :class:`Answers`, or the JSON form of a curator's release."""

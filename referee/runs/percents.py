@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from referee.protocols.base import VAGUE
+from common.statistics.intervals import VAGUE
 
 FEW, MANY = 0.01, 0.1
 """Intervals narrower than the one have two decimals, those wider than the other none."""

@@ -17,8 +17,8 @@ from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.models.model import class_names, label_classes
 from common.scenario.scenario import Scenario
-from common.statistics.intervals import certainty
-from referee.protocols.base import VAGUE, costs_in_words, level_of, tested_loss
+from common.statistics.intervals import VAGUE, certainty
+from referee.protocols.base import costs_in_words, level_of, tested_loss
 from referee.runs import percents
 
 Tone = Literal["good", "open", "bad"]

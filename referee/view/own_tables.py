@@ -1,7 +1,6 @@
-"""What ``referee init`` and ``check`` do with tables of one's own.
+"""What ``referee init`` does with tables of one's own: it asks, and writes a scenario that explains itself.
 
-``init`` asks what no option says, and writes a scenario that explains itself; no question shows what a field holds.
-``check`` shows what a run would make of a table, to its owner.
+No question shows what a field holds.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -22,23 +22,16 @@ from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario
 from common.core.plain import nearest
 from common.core.terminal import say
-from common.data.examining import Examined, TableFinding, examine
 from common.data.files import columns_of, is_typed, pieces
-from common.data.population import locate
 from common.data.tables import Category, Feature, Label, Layout, Missing, Number
 from common.local.losses import Costs
 from common.scenario.fitting import Advice, Start, advised, scenario_tree, usual_delta
-from common.scenario.scenario import ResolvedScenario, Scenario, parse
+from common.scenario.scenario import Scenario, parse
+from referee.view.asking import Ask, Wizard, looks_like
 
 _INDENT = "  "
 _EXPLAINED = strictyaml.load((resources.files(__package__) / "first_scenario.yaml").read_text("utf-8"))
 """What stands above each key of a first scenario."""
-
-
-class Ask(Protocol):
-    """Put a question to a person and return the answer, or the default; raises where there is neither."""
-
-    def __call__(self, question: str, default: str | None = None) -> str: ...
 
 
 Accept = Callable[[Callable[[int], Scenario], int, str], object]
@@ -74,7 +67,7 @@ def described(
     budgets: tuple[float, float | None, float],
     layout: Layout,
     name: str,
-    ask: Ask,
+    ask: Ask | Wizard,
 ) -> Start:
     """Return what options and answers say of two tables.
 
@@ -85,7 +78,7 @@ def described(
         budgets: epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
         layout: How the files are written: :func:`layout_of`.
         name: Of the scenario; empty: after the file.
-        ask: Answers what no option says.
+        ask: Answers what no option says; a Wizard asks again where an answer is wrong.
     """
     names = _common_columns(source, target, layout)
     n, agents = (_rows(file, layout) for file in (source, target))
@@ -93,14 +86,10 @@ def described(
     if n > agents:
         say("S has more rows than T. S are the few who trust the curator with their records: are the two swapped?")
     say(WARNING)
-    label = label_of(given, names, ask)
-    costs = costs_of(given, ask)
-    if given.id_column:
-        _known(given.id_column, names, "--id")
-    if given.id_column == label.column:
-        raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
-    features = features_of(given, names, label.column, ask)
-    used = {label.column, *(feature.column for feature in features), *filter(None, [given.id_column])}
+    find = partial(columns_from, given, names)
+    found = ask.through(find) if isinstance(ask, Wizard) else find(ask)
+    label, features = found.label, found.features
+    used = {label.column, *(feature.column for feature in features), *filter(None, [found.id_column])}
     for file in filter(is_typed, (source, target)):
         _rows(file, layout, frozenset(used))
     epsilon, delta, agent_epsilon = budgets
@@ -119,8 +108,10 @@ def described(
         delta=usual_delta(n) if delta is None else delta,
         agent_epsilon=agent_epsilon,
         layout=layout,
-        costs=costs,
-        id_column=given.id_column or None,
+        costs=found.costs,
+        id_column=found.id_column or None,
+        response=found.response,
+        left_out=tuple(name for name in names if name not in used),
     )
 
 
@@ -252,11 +243,42 @@ class ColumnAnswers:
     label: str = ""
     positive: str = ""
     negative: str = ""
+    above: str = ""
+    response: str = ""
     bounds: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     id_column: str = ""
+    skip: tuple[str, ...] = ()
     missing: str = ""
     costs: str = ""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of two tables are; ``response``: public bounds of the label's, if its number is predicted."""
+
+    label: Label
+    response: tuple[float, float] | None
+    costs: Costs | None
+    id_column: str
+    features: tuple[Feature, ...]
+
+
+def columns_from(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Columns:
+    """Return what options say of the columns, and where they say nothing, answers; a BadScenario is about the last."""
+    stated = _stated(given, names)
+    if given.costs:
+        costs_of(given, ask)
+    label, response = label_of(given, names, ask)
+    if given.id_column == label.column:
+        raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
+    if label.column in {feature.column for feature in stated}:
+        raise BadScenario(f"column {label.column!r} is the label: each column is the label or one kind of feature")
+    if response is not None and given.costs:
+        raise BadScenario("--costs are of mistakes about yes and no: a number that is predicted (--response) has none")
+    costs = None if response is not None else costs_of(given, ask)
+    id_column, features = features_of(given, names, label.column, stated, ask)
+    return Columns(label, response, costs, id_column, features)
 
 
 def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
@@ -275,28 +297,79 @@ def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
     return None if miss == false_alarm else costs
 
 
-def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:
-    """Return the label: its column, and the texts that mean yes and no."""
+def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Label, tuple[float, float] | None]:
+    """Return the label, its column and the texts that mean yes and no or a number to be above; and :class:`Columns`."""
     column = given.label or ask("Which column is to be predicted (--label)?")
     _known(column, names, "--label")
-    positive = given.positive or ask(f"Which texts of {column!r} mean yes, with commas between them (--positive)?")
+    positive, above, response = given.positive, given.above, given.response
+    if sum(map(bool, (positive or given.negative, above, response))) > 1:
+        raise BadScenario("give --positive and --negative, or --above, or --response: they exclude each other")
+    if not (positive or above or response):
+        answer = ask(_YES.format(column)).strip()
+        positive, above, response = _read_yes(answer)
+    if above:
+        return _parsed("--above", Label, column=column, above=_finite(above, "--above")), None
+    if response:
+        ends = number(f"{column}={response}", "--response")
+        return Label(column=column, above=ends.default), (ends.low, ends.high)
     negative = given.negative or ask(f"Which texts of {column!r} mean no (--negative)?")
     both = {"positive": list(texts(positive)), "negative": list(texts(negative))}
-    return _parsed("--positive and --negative", Label, column=column, **both)
+    return _parsed("--positive and --negative", Label, column=column, **both), None
 
 
-def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask) -> tuple[Feature, ...]:
-    """Return the features in the order of the columns: those of the options, or if there are none, column by column."""
+_YES = (
+    "Which texts of {!r} mean yes, with commas between them (--positive)? Of a number: above what is it a yes, as >100 "
+    "(--above), or its public bounds LOW:HIGH, to predict the number itself (--response)"
+)
+_BOUNDS = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?:[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
+
+
+def _read_yes(answer: str) -> tuple[str, str, str]:
+    """Return positive texts, what is to be above, bounds: one of the three."""
+    if answer.startswith(">"):
+        return "", answer[1:].strip(), ""
+    return ("", "", answer) if _BOUNDS.fullmatch(answer) else (answer, "", "")
+
+
+def _finite(text: str, option: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadScenario(f"{option} must be a finite number, with a point for its fraction, found {text!r}")
+    return value
+
+
+def _stated(given: ColumnAnswers, names: Sequence[str]) -> list[Feature]:
+    """Return the features that options state, and check every option that names a column."""
     stated: list[Feature] = [*(number(text) for text in given.bounds), *(category(text) for text in given.categories)]
     columns = [feature.column for feature in stated]
     for column in columns:
         _known(column, names, "--bounds or --categories")
-        if column == label or columns.count(column) > 1:
-            why = "is the label" if column == label else "is given twice"
-            raise BadScenario(f"column {column!r} {why}: each column is the label or one kind of feature")
+        if columns.count(column) > 1:
+            raise BadScenario(f"column {column!r} is given twice: each column is the label or one kind of feature")
+    if given.id_column:
+        _known(given.id_column, names, "--id")
     if given.id_column in columns:
         raise BadScenario(f"column {given.id_column!r} says who is who (--id), and is never learned from")
-    found = stated or list(_asked([name for name in names if name not in (label, given.id_column)], ask))
+    for column in given.skip:
+        _known(column, names, "--skip")
+        if column in (*columns, given.label, given.id_column):
+            raise BadScenario(f"--skip {column}: another option uses this column")
+    return stated
+
+
+def features_of(
+    given: ColumnAnswers, names: Sequence[str], label: str, stated: Sequence[Feature], ask: Ask
+) -> tuple[str, tuple[Feature, ...]]:
+    """Return the id's column, and the features in the order of the columns: those that are stated, else as answered."""
+    described = {label, given.id_column, *given.skip, *(feature.column for feature in stated)}
+    id_column, found = given.id_column, list(stated)
+    rest = [name for name in names if name not in described]
+    if rest and not (stated and _leaves_out(rest, ask)):
+        id_column, further = _asked(rest, id_column, ask)
+        found += further
     if not found:
         raise BadScenario("no column is a feature: give --bounds COLUMN=LOW:HIGH or --categories COLUMN=VALUE,VALUE")
     empty = tuple(texts(given.missing if stated or given.missing else ask(_EMPTY)))
@@ -304,24 +377,74 @@ def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask
         if column not in {feature.column for feature in found}:
             raise BadScenario(f"--missing: column {column!r} is no feature: give its --bounds or --categories as well")
     found += [Missing(column=column) for column in dict.fromkeys(empty)]
-    return tuple(sorted(found, key=lambda feature: names.index(feature.column)))
+    return id_column, tuple(sorted(found, key=lambda feature: names.index(feature.column)))
+
+
+def _leaves_out(rest: Sequence[str], ask: Ask) -> bool:
+    named = ", ".join(map(repr, rest))
+    many = f"Columns {named} are" if len(rest) > 1 else f"Column {named} is"
+    question = f"{many} named by no option (--bounds, --categories, --id or --skip): leave out (y), or be asked (n)?"
+    answer = ask(question).strip().lower()[:1]
+    if answer not in ("y", "n"):
+        raise BadScenario("answer y or n")
+    return answer == "y"
+
+
+def summary(start: Start) -> Iterator[str]:
+    """Yield what a first scenario says, line by line."""
+    label = start.label
+    if start.response is not None:
+        what = f"the number {label.column!r}, of {start.response[0]:g} to {start.response[1]:g}"
+    elif label.above is not None:
+        what = f"whether {label.column!r} is above {label.above:g}"
+    else:
+        what = f"{label.column!r}: yes is {', '.join(label.positive)}; no is {', '.join(label.negative)}"
+    yield f"  predicted: {what}"
+    yield f"  from: {'; '.join(map(_described_feature, start.features))}"
+    if start.id_column is not None:
+        yield f"  who is who: {start.id_column}"
+    if start.left_out:
+        yield f"  left out: {', '.join(start.left_out)}"
+    yield (
+        f"  budgets: epsilon {start.epsilon:g}, delta {start.delta:g} of the curator for the run; epsilon "
+        f"{start.agent_epsilon:g} of each device for its one answer"
+    )
+    found = advised(start)
+    yield from (f"  {sentence}." for sentence in (found.sentences[0], *found.warnings))
+
+
+def _described_feature(feature: Feature) -> str:
+    if isinstance(feature, Number):
+        return f"{feature.column} ({feature.low:g} to {feature.high:g})"
+    if isinstance(feature, Category):
+        return f"{feature.column} ({', '.join('/'.join(group) for group in feature.groups)})"
+    return f"whether {feature.column} is missing"
 
 
 _EMPTY = "In which columns is an empty field to be a feature of its own, with commas between them (--missing; or none)?"
 
 
-def _asked(names: Sequence[str], ask: Ask) -> Iterator[Feature]:
+def _asked(names: Sequence[str], id_column: str, ask: Ask) -> tuple[str, list[Feature]]:
+    found: list[Feature] = []
     for name in names:
-        kind = ask(f"Column {name!r}: number, category, or skip (n, c, s)?").strip().lower()[:1]
+        looks = looks_like(name)
+        own, letters = ("", "n, c, s") if id_column else (", the id of people", "n, c, i, s")
+        default = None if looks is None else "i" if looks == "an id" and not id_column else "s"
+        proposed = "" if looks is None else f" By its name it is {looks}."
+        kind = ask(f"Column {name!r}: number, category{own}, or skip ({letters})?{proposed}", default)
+        kind = kind.strip().lower()[:1]
         if kind == "n":
-            yield number(f"{name}={ask(f'Public bounds of {name!r}, LOW:HIGH?')}")
+            found.append(number(f"{name}={ask(f'Public bounds of {name!r}, LOW:HIGH?')}"))
         elif kind == "c":
-            yield category(f"{name}={ask(f'Public values of {name!r}, with commas between them?')}")
+            found.append(category(f"{name}={ask(f'Public values of {name!r}, with commas between them?')}"))
+        elif kind == "i" and not id_column:
+            id_column = name
         elif kind != "s":
             raise BadScenario(f"column {name!r} must be a number (n), a category (c) or skipped (s)")
+    return id_column, found
 
 
-def number(text: str) -> Number:
+def number(text: str, option: str = "--bounds") -> Number:
     """Return a feature from ``COLUMN=LOW:HIGH``."""
     column, _, bounds = text.rpartition("=")
     low, _, high = bounds.partition(":")
@@ -330,8 +453,11 @@ def number(text: str) -> Number:
     except ValueError:
         ends = math.nan, math.nan
     if not (column and all(map(math.isfinite, ends))):
-        raise BadScenario(f"--bounds wants COLUMN=LOW:HIGH with two finite numbers, as age=18:90, found {text!r}")
-    return _parsed(f"--bounds {text}", Number, column=column, low=ends[0], high=ends[1])
+        wanted, given = ("COLUMN=", text) if option == "--bounds" else ("", bounds)
+        raise BadScenario(
+            f"{option} wants {wanted}LOW:HIGH with two finite numbers, as {wanted and 'age='}18:90, found {given!r}"
+        )
+    return _parsed(f"{option} {text}", Number, column=column, low=ends[0], high=ends[1])
 
 
 def category(text: str) -> Category:
@@ -359,119 +485,3 @@ def _parsed(option: str, kind: type[_Answer], **fields: object) -> _Answer:
         return kind.parse(fields)
     except BadMessage as error:
         raise BadScenario(f"{option}: {error.detail}") from None
-
-
-Side = Literal["S", "T"]
-SIDES: tuple[Side, ...] = ("S", "T")
-
-PRIVATE = (
-    "PRIVATE: this was computed from people's records, without any noise. It is for their keeper alone, and was "
-    "written nowhere else: do not put it into a scenario, a ticket or a chat."
-)
-_HEADINGS = {
-    "stops": "A run stops at these:",
-    "mistake": "A run goes on with these, and probably not as it was meant:",
-    "note": "The public rules say what these become (docs/scenarios.md, Tables):",
-}
-
-
-def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
-    """Return the sides whose tables are to be checked: the one that is wanted, else all that have a table here."""
-    why: dict[Side, str] = {}
-    for side in SIDES:
-        people = scenario.source if side == "S" else scenario.target
-        if people.table is not None and people.table.contributed:
-            why[side] = f"side {side} of {scenario.name} contributes: each record is checked before it is sent"
-        elif people.table is None or scenario.data is None:
-            why[side] = f"side {side} of {scenario.name} has simulated people: there is no table to check"
-    found = tuple(side for side in ((wanted,) if wanted else SIDES) if side not in why)
-    if not found:
-        raise BadScenario(why[wanted or "S"])
-    return found
-
-
-def examined(chosen: ResolvedScenario, side: Side) -> Examined:
-    """Return what is found in the table of a side, which has one."""
-    people, wanted = (chosen.source, chosen.curator.n) if side == "S" else (chosen.target, chosen.agents.count)
-    if people.table is None or chosen.data is None:
-        raise AssertionError("the sides with a table are asked for before")
-    return examine(locate(chosen.data), people.table, wanted)
-
-
-def document(found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
-    """Return what was found as JSON: of one side, or of S with T beside it under its letter; whether a run begins."""
-    first, *others = [_document(side, one) for side, one in found.items()]
-    beside = {"compared": list(compared(found))} if others else {}
-    return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}, **beside}
-
-
-def _document(side: Side, found: Examined) -> dict[str, Any]:
-    return {
-        "side": side,
-        "sound": found.sound,
-        "rows": found.rows,
-        "kept": found.kept,
-        "labels": {"positive": found.positive, "negative": found.negative},
-        "findings": [asdict(finding) for finding in found.findings],
-    }
-
-
-def lines(scenario: Scenario, found: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
-    """Yield what was found, line by line; at the end, whether a run begins."""
-    yield PRIVATE
-    for side, one in found.items():
-        table = (scenario.source if side == "S" else scenario.target).table
-        yield from _of_a_side(side, ", ".join(table.files if table is not None else ()), one)
-    beside = list(compared(found))
-    if beside:
-        yield "S beside T:"
-        yield from (f"  {line}" for line in beside)
-    yield "Nothing stands in the way of a run." if sound else "Fix this before a run."
-
-
-def compared(found: Mapping[Side, Examined]) -> Iterator[str]:
-    """Yield what only both tables together show, where both were looked at."""
-    if len(found) < len(SIDES):
-        return
-    source, target = found["S"], found["T"]
-    if source.kept > target.kept:
-        yield f"S has {source.kept:,} rows, T {target.kept:,}: S are the few who trust the curator; are they swapped?"
-
-    def columns(side: Examined, kind: str) -> dict[str, int]:
-        return {one.column: one.count for one in side.findings if one.kind == kind and one.column is not None}
-
-    flat = columns(target, "constant")
-    for column in columns(source, "constant"):
-        if column not in flat:
-            yield f"column {column!r} is the same in all rows of S alone: leave it out if that is publicly known"
-    for kind, words in (("unlisted", "values that are not listed"), ("missing", "missing values")):
-        here = columns(source, kind)
-        for column, count in columns(target, kind).items():
-            if column not in here:
-                yield f"column {column!r} has {words} in T alone ({count:,}): no model of S knows them"
-
-
-def _of_a_side(side: Side, files: str, found: Examined) -> Iterator[str]:
-    for finding in found.findings:
-        if finding.kind == "clipped" and 2 * finding.count >= found.kept:
-            clipped = f"{finding.count:,} of {found.kept:,} rows of column {finding.column!r} of {side}"
-            yield f"WARNING: the bounds clip {clipped}: people differ in little there; look for a wrong unit"
-    labels = f"{found.positive:,} positive, {found.negative:,} negative"
-    yield f"{side} ({files}): {found.rows:,} rows, {found.kept:,} kept, {labels}"
-    for severity, heading in _HEADINGS.items():
-        here = [finding for finding in found.findings if finding.severity == severity]
-        if here:
-            yield heading
-            for finding in here:
-                yield f"  {_place(finding)}: {finding.what}"
-                yield f"    -> {finding.remedy}"
-
-
-def _place(finding: TableFinding) -> str:
-    where = [finding.file] if finding.file else []
-    where += [f"column {finding.column!r}"] if finding.column else []
-    if finding.lines:
-        named = ", ".join(str(line) for line in finding.lines)
-        more = ", ..." if finding.count > len(finding.lines) else ""
-        where.append(f"{finding.count:,} row{'s' if finding.count != 1 else ''} (line {named}{more})")
-    return ", ".join(where) or "the table"

@@ -10,14 +10,12 @@ from typing import Any, ClassVar, Self
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.scenario.fitting import Advice, accuracy, steps
+from common.scenario.fitting import FARTHEST, REGRESSION, Advice, accuracy, steps, usual_regression
 from common.statistics.intervals import Estimate
 from referee.protocols.base import JudgedCandidate
 from tandem.estimators import fitting, frames
 from tandem.estimators.base import Sides
 from tandem.estimators.responses import BoundedRegressor
-
-PORTFOLIO = "portfolio-regression"
 
 
 class TransferRegressor(BoundedRegressor):
@@ -67,7 +65,7 @@ class TransferRegressor(BoundedRegressor):
     _known_options: ClassVar = {
         **dict.fromkeys(("alpha", "id_column")),
         "beta": 0.05,
-        "farthest": 0.25,
+        "farthest": FARTHEST,
         "population_fraction": 0.5,
     }
 
@@ -126,7 +124,7 @@ class TransferRegressor(BoundedRegressor):
         given = {"name": self.learner} if isinstance(self.learner, str) else fitting.plain(dict(self.learner))
         width = self._schema.dimension + 1
         if given.get("name") == "least-squares":
-            given = {"norm": math.sqrt(len(self._schema.features) + 1.0), "mu": "plan", **given}
+            given = {**usual_regression(len(self._schema.features)), **given}
         elif given.get("name") == "sgd":
             given = {"loss": "squared", "noise": "plan", "clip": 1.0, "diameter": 2.0 * math.sqrt(width), **given}
             given = {"steps": steps(len(sides.curator)), **given}
@@ -145,7 +143,7 @@ class TransferRegressor(BoundedRegressor):
 
         # What agents tell of a loss in [0, 1] does not depend on which loss it is.
         advice = fitting.advised(tree("learn-and-test", 0.1, {}))
-        protocol = PORTFOLIO if advice.protocol == "portfolio" else advice.protocol
+        protocol = REGRESSION if advice.protocol == "portfolio" else advice.protocol
         alpha = accuracy(advice) if self._value("alpha") is None else self._number("alpha")
         return tree(protocol, alpha, {"loss": "squared", "bound": bound}), advice
 

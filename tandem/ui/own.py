@@ -163,10 +163,13 @@ def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
     for key in ("label", "positive", "negative"):
         if not fields.get(key, "").strip():
             raise wrong(key, f"'{NAMES[key]}' is missing")
-    bounds, categories, missing = [], [], []
+    bounds, categories, missing, skipped = [], [], [], []
     for name in names:
         kind = fields.get(f"kind:{name}", "")
-        if kind not in ("number", "category") or name in (fields["label"], fields.get("id")):
+        if name in (fields["label"], fields.get("id")):
+            continue
+        if kind not in ("number", "category"):
+            skipped.append(name)
             continue
         if kind == "number":
             bounds.append(_bounds(fields, name))
@@ -188,6 +191,7 @@ def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
         bounds=tuple(bounds),
         categories=tuple(categories),
         id_column=fields.get("id", ""),
+        skip=tuple(skipped),
         missing=",".join(missing),
         costs=costs_from(fields),
     )

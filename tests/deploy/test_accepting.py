@@ -186,6 +186,7 @@ TITLES = {
     "Refused",
 }
 OPTIONS = ["--label", "renews", "--positive", "yes", "--negative", "no", "--bounds", "visits=0:30"]
+SPEND = ["--yes", "--anyway"]
 
 
 @pytest.fixture
@@ -208,7 +209,9 @@ def test_what_init_writes_passes_the_check_and_begins(
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"people{number}"))  # rows of different cases look alike
         write_table(tmp_path / f"s{number}.csv", n, 2 * number + 1)
         write_table(tmp_path / f"t{number}.csv", agents, 2 * number + 2)
-        further = ["--categories", "plan=basic,pro", "--bounds", "months=0:60"] if number % 2 else []
+        further = ["--skip", "months,plan"]
+        if number % 2:
+            further = ["--categories", "plan=basic,pro", "--bounds", "months=0:60"]
         budget = ["--epsilon", epsilon, "--agent-epsilon", agent_epsilon]
         words = [f"s{number}.csv", f"t{number}.csv", *OPTIONS, *further, *budget, "--yes"]
         status, _, lines = commands("init", *words, "--output", f"{number}.yaml")
@@ -221,7 +224,7 @@ def test_what_init_writes_passes_the_check_and_begins(
         assert (status, lines) == (0, []) or ("every label is" in printed and not sound), (n, agents, printed, lines)
         status, document, lines = commands("plan", f"{number}.yaml", "--json")
         assert (status, lines, json.loads(document)["refused"]) == (0, [], None)
-        status, _, lines = commands("run", f"{number}.yaml", "--output", f"run{number}")
+        status, _, lines = commands("run", f"{number}.yaml", "--output", f"run{number}", *SPEND)
         assert (status, lines) == (0, []), (n, agents, epsilon, agent_epsilon)
         assert commands.charged() == 1
     assert 4 <= written < len(cases)
@@ -262,13 +265,14 @@ def test_what_a_run_refuses_a_check_refuses_in_the_same_words_and_nobody_is_char
     write_table(tmp_path / "s.csv", 400, 1)
     write_table(tmp_path / "t.csv", 900, 2)
     write_table(tmp_path / "broken.csv", 900, 3, visits="many")
-    assert commands("init", "s.csv", "t.csv", *OPTIONS, "--epsilon", "2", "--yes", "--output", "mine.yaml")[0] == 0
+    options = [*OPTIONS, "--skip", "months,plan", "--epsilon", "2", "--yes", "--output", "mine.yaml"]
+    assert commands("init", "s.csv", "t.csv", *options)[0] == 0
     began = 0
     for number, edit in enumerate(EDITS):
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / f"people{number}"))
         checked, said, reason = commands("check", "mine.yaml", "--set", edit)
         assert (checked == 0) == ("Nothing stands in the way of a run." in said), edit
-        status, printed, lines = commands("run", "mine.yaml", "--set", edit, "--output", f"run{number}")
+        status, printed, lines = commands("run", "mine.yaml", "--set", edit, "--output", f"run{number}", *SPEND)
         assert (status, lines) == (checked, reason), edit
         assert commands.charged() == (status == 0), edit
         assert (status == 0) == (printed != ""), edit

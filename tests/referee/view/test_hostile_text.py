@@ -132,7 +132,7 @@ def test_every_command_shows_hostile_names_as_text_and_its_printed_commands_run(
         visible(*nexts[0][1:])
         visible(*nexts[1][1:])
         output = Path(as_name(f"{text} run"))
-        ran = visible(*nexts[2][1:], *words_of(command("--output", output)))
+        ran = visible(*nexts[2][1:], "--yes", *words_of(command("--output", output)))
         assert any(plain(title) in line for line in ran), ran
         assert f"run folder: {plain(str(output))}" in ran
         verify = next(line for line in ran if line.startswith("Verify it: ")).removeprefix("Verify it: ")
@@ -157,7 +157,7 @@ def test_a_process_shows_them_whatever_its_terminal_can_show(tmp_path: Path) -> 
     for words in (
         ["init", *words_for(text, "visits"), "--output", "mine.yaml", first.name, second.name],
         *(["plan", "mine.yaml"], ["check", "mine.yaml"]),
-        ["run", "mine.yaml", "--output", text],
+        ["run", "mine.yaml", "--yes", "--output", text],
         *(["report", text], ["audit", text]),
     ):
         done = subprocess.run([*PROGRAM, *words], cwd=tmp_path, env=environment, capture_output=True, check=False)

@@ -23,12 +23,14 @@ from common.scenario.fitting import Start, accuracy, advised, scenario_tree, usu
 from common.scenario.loading import load
 from common.scenario.scenario import parse
 from referee.cli import app
+from referee.view.asking import looks_like
 from referee.view.own_tables import scenario_text
 from tests.tiers import for_each
 
 HEADER = "age,sex,town,sick\n"
 ROWS = "30,f,Bern,yes\n95,x,Thun,no\n"
-FLAGS = ["--label", "sick", "--positive", "yes", "--negative", "no", "--bounds", "age=18:90", "--categories", "sex=f,m"]
+LABEL = ["--label", "sick", "--positive", "yes", "--negative", "no"]
+FLAGS = [*LABEL, "--bounds", "age=18:90", "--categories", "sex=f,m", "--skip", "town"]
 FEATURES = (Number(column="age", low=18, high=90), Category(column="sex", values=("f", "m")))
 
 
@@ -72,6 +74,82 @@ def test_questions_ask_what_no_option_says_and_show_no_field(tables):
     assert load("ward.yaml").agents.costs == Costs(miss=24.0, false_alarm=1.0)
     assert "become public" in done.stdout
     assert not re.search(r"Bern|Thun|95", done.stdout)
+
+
+def test_a_wrong_key_is_asked_again_back_goes_back_and_what_was_written_is_said(tables):
+    """Each question gets a wrong answer first; the label is corrected from two questions later."""
+    (tables / "ward.csv").write_text("member_id,createdAt,age,sex,sick\n" + "7,x,30,f,yes\n" * 2000)
+    (tables / "city.csv").write_text("member_id,createdAt,age,sex,sick\n" + "8,x,30,f,no\n" * 4000)
+    columns = ["z", "", "", "n", "x", "18:90", "c", "", "f,f", "f,m", "town", "age"]
+    answers = "\n".join(["ill", "sex", "<", "sick", "yes", "yes", "no", "24", "24:1", *columns]) + "\n"
+    done = init("ward.csv", "city.csv", answers=answers)
+    assert done.exit_code == 0, done.output
+    written = load("ward.yaml").source.table
+    assert written.features == (Number(column="age", low=18, high=90), Missing(column="age"), FEATURES[1])
+    assert written.id == "member_id"
+    for words in ("must have column 'ill'", "both positive and negative", "such as 10:1, found '24'", "listed twice"):
+        assert words in done.output
+    for words in (
+        "By its name it is an id",
+        "By its name it is a date",
+        "ward.yaml: 2,000 people trust the curator, 4,000 their own device",
+        "predicted: 'sick': yes is yes; no is no",
+        "from: age (18 to 90); whether age is missing; sex (f, m)",
+        "who is who: member_id",
+        "left out: createdAt",
+        "Forecast of the verdict",
+    ):
+        assert words in done.output, words
+
+
+@for_each(
+    ("column", "kind"),
+    [
+        *(("member_id", "an id"), ("customerID", "an id"), ("Kunden-Nr", "an id"), ("createdAt", "a date")),
+        *(("Datum", "a date"), ("last name", "free text"), ("Notes", "free text"), ("idle", None), ("age", None)),
+        *(("id_age", None), ("", None), ("q17", None)),
+    ],
+)
+def test_what_a_column_is_by_its_name(column, kind):
+    assert looks_like(column) == kind
+
+
+def test_a_number_becomes_a_label_above_a_threshold_or_is_predicted_itself(tables):
+    rows = "rooms,price\n" + "3,300\n5,500\n" * 2000
+    (tables / "s.csv").write_text(rows)
+    (tables / "t.csv").write_text(rows)
+    bounds = ["--label", "price", "--bounds", "rooms=1:7"]
+    for words in (["--above", "400", "--yes"], ["--response", "0:1000", "--yes"]):
+        done = init("s.csv", "t.csv", *bounds, *words, "--output", f"{words[0][2:]}.yaml")
+        assert done.exit_code == 0, done.output
+    above, response = load("above.yaml"), load("response.yaml")
+    assert (above.protocol, above.source.table.label.above) == ("portfolio", 400)
+    assert (response.protocol, response.agents.loss, response.agents.bound) == (
+        "portfolio-regression",
+        "squared",
+        1 / 16,
+    )
+    assert response.source.table.features[-1] == Number(column="price", low=0, high=1000)
+    for number, typed in enumerate((">400", "0:1000")):
+        costs = "1:1\n" if number == 0 else ""
+        done = init("s.csv", "t.csv", "--output", f"{number}.yaml", answers=f"price\n{typed}\n{costs}n\n1:7\nnone\n\n")
+        assert done.exit_code == 1, done.output  # none is no column, and nothing was typed after it
+        assert "column 'none' is no feature" in done.output
+    for words, message in (
+        (["--above", "400", "--response", "0:9"], "exclude each other"),
+        (["--above", "many"], "--above must be a finite number"),
+        (["--response", "0-9"], "--response wants LOW:HIGH with two finite numbers, as 18:90, found '0-9'"),
+        (["--response", "0:9", "--costs", "2:1"], "has none"),
+    ):
+        done = init("s.csv", "t.csv", *bounds, *words, "--yes")
+        assert (done.exit_code, message in done.output) == (2, True), done.output
+
+
+def test_columns_that_no_option_names_are_refused_with_yes_and_asked_about_without(tables):
+    done = init("ward.csv", "city.csv", *FLAGS[:-2], "--yes")
+    assert (done.exit_code, "Column 'town' is named by no option" in done.output) == (2, True), done.output
+    done = init("ward.csv", "city.csv", *FLAGS[:-2], "--costs", "1:1", answers="what\ny\n")
+    assert (done.exit_code, "left out: town" in done.output) == (0, True), done.output
 
 
 def test_a_table_of_another_country_becomes_a_scenario_that_reads_it(tables):
@@ -154,13 +232,13 @@ def test_other_separators_folders_and_parquet_of_which_the_used_columns_must_hol
     source, target = written.source.table, written.target.table
     assert (written.data, source.files, target.files) == (".", ("semicolons.csv",), ("far/city.parquet",))
     assert (source.layout.separator, written.agents.count) == (";", 9)
-    ward = polars.DataFrame({"age": [[30]] * 40, "sex": ["f", "m"] * 20, "sick": ["yes", "no"] * 20})
+    ward = polars.DataFrame({"age": [[30]] * 40, "sex": ["f", "m"] * 20, "town": "x", "sick": ["yes", "no"] * 20})
     ward.write_parquet(tables / "WARD.PARQUET")
     done = init("WARD.PARQUET", "city.csv", *FLAGS, "--yes")
     words = "WARD.PARQUET: column 'age' holds lists: give each entry a column of its own"
     assert (done.exit_code, words in " ".join(done.output.split())) == (1, True)
     assert not (tables / "ward.yaml").exists()
-    done = init("WARD.PARQUET", "city.csv", *FLAGS[:6], "--categories", "sex=f,m", "--yes")
+    done = init("WARD.PARQUET", "city.csv", *FLAGS[:6], "--categories", "sex=f,m", "--skip", "age,town", "--yes")
     assert done.exit_code == 0, done.output
 
 

@@ -475,14 +475,15 @@ def test_check_and_run_warn_the_keeper_too_and_nothing_of_it_is_stored(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "people"))
     write_table(tmp_path / "s.csv", 400, 1)
     write_table(tmp_path / "t.csv", 900, 2)
-    options = ["--label", "renews", "--positive", "yes", "--negative", "no", "--bounds", "visits=-1:1", "--yes"]
+    options = ["--label", "renews", "--positive", "yes", "--negative", "no", "--bounds", "visits=-1:1"]
+    options += ["--skip", "months,plan", "--yes"]
     runner = CliRunner()
     assert runner.invoke(app, ["init", "s.csv", "t.csv", *options, "--output", "mine.yaml"]).exit_code == 0
     checked = runner.invoke(app, ["check", "mine.yaml"])
     assert checked.exit_code == 0
     assert checked.stdout.count("WARNING: the bounds clip") == 2
     assert json.loads(runner.invoke(app, ["check", "mine.yaml", "--json"]).stdout)["sound"] is True
-    done = runner.invoke(app, ["run", "mine.yaml", "--output", "run"])
+    done = runner.invoke(app, ["run", "mine.yaml", "--output", "run", "--yes"])
     assert done.exit_code == 0, done.output
     assert "PRIVATE, for the keeper of these records alone" in done.stderr
     for file in (tmp_path / "run").rglob("*"):

@@ -1,0 +1,127 @@
+"""What ``referee check`` shows of a table to its keeper, and to nobody else: what a run would make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Literal
+
+from common.core.errors import BadScenario
+from common.data.examining import Examined, TableFinding, examine
+from common.data.population import locate
+from common.scenario.scenario import ResolvedScenario, Scenario
+
+Side = Literal["S", "T"]
+SIDES: tuple[Side, ...] = ("S", "T")
+
+PRIVATE = (
+    "PRIVATE: this was computed from people's records, without any noise. It is for their keeper alone, and was "
+    "written nowhere else: do not put it into a scenario, a ticket or a chat."
+)
+_HEADINGS = {
+    "stops": "A run stops at these:",
+    "mistake": "A run goes on with these, and probably not as it was meant:",
+    "note": "The public rules say what these become (docs/scenarios.md, Tables):",
+}
+
+
+def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
+    """Return the sides whose tables are to be checked: the one that is wanted, else all that have a table here."""
+    why: dict[Side, str] = {}
+    for side in SIDES:
+        people = scenario.source if side == "S" else scenario.target
+        if people.table is not None and people.table.contributed:
+            why[side] = f"side {side} of {scenario.name} contributes: each record is checked before it is sent"
+        elif people.table is None or scenario.data is None:
+            why[side] = f"side {side} of {scenario.name} has simulated people: there is no table to check"
+    found = tuple(side for side in ((wanted,) if wanted else SIDES) if side not in why)
+    if not found:
+        raise BadScenario(why[wanted or "S"])
+    return found
+
+
+def examined(chosen: ResolvedScenario, side: Side) -> Examined:
+    """Return what is found in the table of a side, which has one."""
+    people, wanted = (chosen.source, chosen.curator.n) if side == "S" else (chosen.target, chosen.agents.count)
+    if people.table is None or chosen.data is None:
+        raise AssertionError("the sides with a table are asked for before")
+    return examine(locate(chosen.data), people.table, wanted)
+
+
+def document(found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
+    """Return what was found as JSON: of one side, or of S with T beside it under its letter; whether a run begins."""
+    first, *others = [_document(side, one) for side, one in found.items()]
+    beside = {"compared": list(compared(found))} if others else {}
+    return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}, **beside}
+
+
+def _document(side: Side, found: Examined) -> dict[str, Any]:
+    return {
+        "side": side,
+        "sound": found.sound,
+        "rows": found.rows,
+        "kept": found.kept,
+        "labels": {"positive": found.positive, "negative": found.negative},
+        "findings": [asdict(finding) for finding in found.findings],
+    }
+
+
+def lines(scenario: Scenario, found: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
+    """Yield what was found, line by line; at the end, whether a run begins."""
+    yield PRIVATE
+    for side, one in found.items():
+        table = (scenario.source if side == "S" else scenario.target).table
+        yield from _of_a_side(side, ", ".join(table.files if table is not None else ()), one)
+    beside = list(compared(found))
+    if beside:
+        yield "S beside T:"
+        yield from (f"  {line}" for line in beside)
+    yield "Nothing stands in the way of a run." if sound else "Fix this before a run."
+
+
+def compared(found: Mapping[Side, Examined]) -> Iterator[str]:
+    """Yield what only both tables together show, where both were looked at."""
+    if len(found) < len(SIDES):
+        return
+    source, target = found["S"], found["T"]
+    if source.kept > target.kept:
+        yield f"S has {source.kept:,} rows, T {target.kept:,}: S are the few who trust the curator; are they swapped?"
+
+    def columns(side: Examined, kind: str) -> dict[str, int]:
+        return {one.column: one.count for one in side.findings if one.kind == kind and one.column is not None}
+
+    flat = columns(target, "constant")
+    for column in columns(source, "constant"):
+        if column not in flat:
+            yield f"column {column!r} is the same in all rows of S alone: leave it out if that is publicly known"
+    for kind, words in (("unlisted", "values that are not listed"), ("missing", "missing values")):
+        here = columns(source, kind)
+        for column, count in columns(target, kind).items():
+            if column not in here:
+                yield f"column {column!r} has {words} in T alone ({count:,}): no model of S knows them"
+
+
+def _of_a_side(side: Side, files: str, found: Examined) -> Iterator[str]:
+    for finding in found.findings:
+        if finding.kind == "clipped" and 2 * finding.count >= found.kept:
+            clipped = f"{finding.count:,} of {found.kept:,} rows of column {finding.column!r} of {side}"
+            yield f"WARNING: the bounds clip {clipped}: people differ in little there; look for a wrong unit"
+    labels = f"{found.positive:,} positive, {found.negative:,} negative"
+    yield f"{side} ({files}): {found.rows:,} rows, {found.kept:,} kept, {labels}"
+    for severity, heading in _HEADINGS.items():
+        here = [finding for finding in found.findings if finding.severity == severity]
+        if here:
+            yield heading
+            for finding in here:
+                yield f"  {_place(finding)}: {finding.what}"
+                yield f"    -> {finding.remedy}"
+
+
+def _place(finding: TableFinding) -> str:
+    where = [finding.file] if finding.file else []
+    where += [f"column {finding.column!r}"] if finding.column else []
+    if finding.lines:
+        named = ", ".join(str(line) for line in finding.lines)
+        more = ", ..." if finding.count > len(finding.lines) else ""
+        where.append(f"{finding.count:,} row{'s' if finding.count != 1 else ''} (line {named}{more})")
+    return ", ".join(where) or "the table"

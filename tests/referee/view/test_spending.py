@@ -1,0 +1,83 @@
+"""``referee run`` asks once before it spends real people's budgets, and not at all where noise alone would decide."""
+
+import pytest
+from typer.testing import CliRunner
+
+from common.scenario.fitting import noise_alone
+from common.scenario.loading import load
+from referee.cli import app
+from referee.view import spending
+from tests.tiers import for_each
+
+LABEL = ["--label", "sick", "--positive", "yes", "--negative", "no", "--bounds", "age=18:90", "--yes"]
+BUDGET = ["--epsilon", "2", "--agent-epsilon", "2"]
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name, rows in (("s", 400), ("t", 900)):
+        (tmp_path / f"{name}.csv").write_text("age,sick\n" + "30,yes\n60,no\n" * (rows // 2))
+    assert CliRunner().invoke(app, ["init", "s.csv", "t.csv", *LABEL, *BUDGET, "--output", "mine.yaml"]).exit_code == 0
+    return tmp_path
+
+
+def run(*words, typed=None):
+    return CliRunner().invoke(app, ["run", "mine.yaml", "--output", "runs/mine", *words], input=typed)
+
+
+def nothing_is_left(folder):
+    return not (folder / "runs").exists() and not (folder / "state").exists()
+
+
+def test_real_people_are_spent_by_nobody_who_was_not_asked(mine, monkeypatch):
+    done = run()
+    assert (done.exit_code, "agree beforehand, with --yes; nothing was charged" in done.stderr) == (1, True), (
+        done.output
+    )
+    monkeypatch.setattr(spending, "has_terminal", lambda: True)
+    done = run(typed="n\n")
+    assert (done.exit_code, "not confirmed: nothing was charged" in done.stderr) == (1, True), done.output
+    for words in (
+        "400 people who trust the curator: epsilon 2, delta 0.0001 for the whole run",
+        "900 people who trust their own device: epsilon 2 for each answer",
+        "Forecast of the verdict",
+        "Spend this?",
+    ):
+        assert words in done.stderr, words
+    assert nothing_is_left(mine)
+
+
+def test_what_noise_alone_would_decide_is_not_spent_with_yes_but_with_anyway(mine, monkeypatch):
+    done = run("--yes", "--set", "agents.count=30")
+    assert (done.exit_code, "noise alone would decide" in done.stderr, "--anyway" in done.stderr) == (1, True, True)
+    monkeypatch.setattr(spending, "has_terminal", lambda: True)
+    done = run("--anyway", "--set", "agents.count=30", typed="n\n")
+    assert "Spend this?" in done.stderr
+    assert nothing_is_left(mine)
+
+
+@for_each(
+    ("changes", "words"),
+    [
+        (["agents.count=30"], "agents cannot tell less than"),
+        (["agents.count=30", "protocol=learn-and-test"], "30 agents tell on how many a model errs to within"),
+        (["curator.n=20", "curator.epsilon=0.01"], "may be noise alone"),
+        ([], None),
+        (["protocol=learn-and-test"], None),
+    ],
+)
+def test_where_noise_alone_decides(changes, words):
+    asked = load("portfolio", changes)
+    found = noise_alone(asked, int(asked.curator.n), int(asked.agents.count))
+    assert (found is None) if words is None else (words in str(found)), found
+
+
+def test_tables_that_are_refused_leave_no_folder_and_charge_nobody(mine):
+    """Corrected, the same command runs in the same folder; it was taken for unfinished before."""
+    with (mine / "t.csv").open("a") as file:
+        file.write("30,maybe\n")
+    done = run("--yes", "--set", "agents.count=901")
+    assert (done.exit_code, "t.csv: line 902, column 'sick'" in done.stderr) == (1, True), done.output
+    assert nothing_is_left(mine)
