@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, Row, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from common.core import canonical
@@ -52,6 +52,34 @@ from referee.tables import (
 _FIELDS = ("slot", "individual", "report_id", "answered", "signature", "body", "message")
 """Of a stored report, in its own order."""
 _REPORT = select(*(REPORTS.c[name] for name in _FIELDS))
+_AT: BindParameter[Any] = bindparam("at")
+_OF: BindParameter[Any] = bindparam("of")
+_AFTER: BindParameter[Any] = bindparam("after")
+# What every question needs is made once: to make a statement takes longer than to carry it out.
+_ADD_QUESTION = insert(QUESTIONS)
+_TAKE_NEXT = (
+    update(COHORTS)
+    .where(COHORTS.c.first == bindparam("cohort"), COHORTS.c.used == bindparam("start"))
+    .values(used=bindparam("stop"))
+)
+_ONE_QUESTION = select(QUESTIONS).where(QUESTIONS.c.run == _OF, QUESTIONS.c.question == _AT)
+_LATER_QUESTIONS = select(QUESTIONS).where(QUESTIONS.c.key > _AFTER).order_by(QUESTIONS.c.key)
+_LAST_QUESTION = select(func.max(QUESTIONS.c.key)).where(QUESTIONS.c.run == _OF)
+_OPEN_QUESTIONS = (
+    select(QUESTIONS.c.key, QUESTIONS.c.run, QUESTIONS.c.question).where(QUESTIONS.c.open).order_by(QUESTIONS.c.key)
+)
+_ANSWERED = select(func.coalesce(func.sum(REPORTS.c.answered), 0)).where(REPORTS.c.question == _AT)
+_CLOSE_QUESTION = (
+    update(QUESTIONS)
+    .where(QUESTIONS.c.key == _AT, QUESTIONS.c.open)
+    .values(open=False, answered=_ANSWERED.scalar_subquery())
+)
+_TAKEN = (
+    select(REPORTS.c.number, REPORTS.c.question, REPORTS.c.slot)
+    .where(REPORTS.c.number > _AFTER)
+    .order_by(REPORTS.c.number)
+)
+_ALL_COHORTS = select(COHORTS).order_by(COHORTS.c.first)
 
 
 class QuestionQueries(Tables):
@@ -60,17 +88,18 @@ class QuestionQueries(Tables):
     def open_question(self, question: StoredQuestion, entry: SignedEntry) -> None:
         """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
         with self._driving() as connection:
-            row = {**asdict(question), "query": json.dumps(question.query), "parts": _parts(question), "answered": 0}
+            row = {**vars(question), "query": json.dumps(question.query), "parts": _parts(question), "answered": 0}
             del row["key"], row["again"]  # the database counts; the parts say it
-            connection.execute(insert(QUESTIONS).values(row))
+            connection.execute(_ADD_QUESTION, row)
             for part in question.parts if question.again is None else ():
-                next_ones = (COHORTS.c.first == part.cohort) & (COHORTS.c.used == part.start)
-                if connection.execute(update(COHORTS).where(next_ones).values(used=part.stop)).rowcount != 1:
+                taken = {"cohort": part.cohort, "start": part.start, "stop": part.stop}
+                if connection.execute(_TAKE_NEXT, taken).rowcount != 1:
                     raise AssertionError("agents are taken that another question has, or not the next ones")
-            self._insert_entry(connection, question.run, entry)
+            fence = self._insert_entry(connection, question.run, entry)
+        self._ends[question.run] = fence, entry
 
     def question(self, run: str, number: int) -> StoredQuestion | None:
-        found = self._all(select(QUESTIONS).where(QUESTIONS.c.run == run, QUESTIONS.c.question == number))
+        found = self._all(_ONE_QUESTION, {"of": run, "at": number})
         return _question(found[0]) if found else None
 
     def questions(self, run: str) -> list[StoredQuestion]:
@@ -79,10 +108,10 @@ class QuestionQueries(Tables):
 
     def questions_after(self, key: int) -> list[StoredQuestion]:
         """Return the questions of all runs that were opened after the one with a key, in order."""
-        return list(map(_question, self._all(select(QUESTIONS).where(QUESTIONS.c.key > key).order_by(QUESTIONS.c.key))))
+        return list(map(_question, self._all(_LATER_QUESTIONS, {"after": key})))
 
     def last_question(self, run: str) -> int:
-        return int(self._value(select(func.max(QUESTIONS.c.key)).where(QUESTIONS.c.run == run)) or 0)
+        return int(self._value(_LAST_QUESTION, {"of": run}) or 0)
 
     def asked(self, run: str) -> int:
         """Return how many answers a run has asked for."""
@@ -102,16 +131,12 @@ class QuestionQueries(Tables):
             return self._open_questions(connection)
 
     def _open_questions(self, connection: Connection) -> dict[int, tuple[str, int]]:
-        columns = QUESTIONS.c
-        query = select(columns.key, columns.run, columns.question).where(columns.open).order_by(columns.key)
-        return {int(key): (run, int(number)) for key, run, number in connection.execute(query)}
+        return {int(key): (run, int(number)) for key, run, number in connection.execute(_OPEN_QUESTIONS)}
 
     def close_question(self, question: StoredQuestion) -> None:
         """Take no more answers, in no process, and remember how many agents have answered."""
         with self._driving(REPORTING) as connection:
-            total = select(func.coalesce(func.sum(REPORTS.c.answered), 0)).where(REPORTS.c.question == question.key)
-            still_open = update(QUESTIONS).where(QUESTIONS.c.key == question.key, QUESTIONS.c.open)
-            connection.execute(still_open.values(open=False, answered=total.scalar_subquery()))
+            connection.execute(_CLOSE_QUESTION, {"at": question.key})
 
     def taken(self, newest: int) -> list[Taken]:
         """Return which reports were stored after number ``newest``, oldest first."""
@@ -119,9 +144,7 @@ class QuestionQueries(Tables):
             return self._taken(connection, newest)
 
     def _taken(self, connection: Connection, newest: int) -> list[Taken]:
-        columns = REPORTS.c
-        query = select(columns.number, columns.question, columns.slot).where(columns.number > newest)
-        return [Taken(*row) for row in connection.execute(query.order_by(columns.number))]
+        return [Taken(*row) for row in connection.execute(_TAKEN, {"after": newest})]
 
     def last_report(self) -> int:
         return int(self._value(select(func.max(REPORTS.c.number))) or 0)
@@ -197,6 +220,7 @@ def _question(row: Row[Any]) -> StoredQuestion:
 
 
 _LINES = select(ENTRIES.c.line)
+_LAST_LINE = _LINES.where(ENTRIES.c.run == _OF).order_by(ENTRIES.c.index.desc()).limit(1)
 _REPLY = _LINES.where(ENTRIES.c.run == bindparam("of"), ENTRIES.c.step == bindparam("at"))
 _DRIVERS = LEASES.c.name == DRIVER
 UNFINISHED = ("waiting", "running", "cancelling")
@@ -280,8 +304,9 @@ class RunQueries(Tables):
         With it come new seeds of orders, by their first agents, all or nothing.
         """
         with self._driving() as connection:
-            self._insert_entry(connection, run, entry, step)
+            fence = self._insert_entry(connection, run, entry, step)
             self._reseed(connection, seeds)
+        self._ends[run] = fence, entry
 
     def _reseed(self, connection: Connection, seeds: Mapping[int, str] | None) -> None:
         for first, seed in (seeds or {}).items():
@@ -295,7 +320,9 @@ class RunQueries(Tables):
         return [EntryHash(kind, json.loads(line)["hash"]) for kind, line in self._all(query.order_by(ENTRIES.c.index))]
 
     def last_entry(self, run: str) -> SignedEntry | None:
-        return self._entry(_LINES.where(ENTRIES.c.run == run).order_by(ENTRIES.c.index.desc()).limit(1))
+        """Return the newest entry; what this process has written as the driver that it is need not be read."""
+        fence, entry = self._ends.get(run, (None, None))
+        return entry if fence is not None and fence == self.fence else self._entry(_LAST_LINE, {"of": run})
 
     def first_entry(self, run: str) -> SignedEntry | None:
         return self._entry(_LINES.where(ENTRIES.c.run == run, ENTRIES.c.index == 0))
@@ -387,7 +414,7 @@ class AgentQueries(Tables):
         return ((int(first), bytes(voucher)) for first, voucher in self._each(wanted))
 
     def cohorts(self) -> list[Cohort]:
-        rows = self._all(select(COHORTS).order_by(COHORTS.c.first))
+        rows = self._all(_ALL_COHORTS)
         return [Cohort(int(row.first), int(row.agents), row.seed, int(row.used)) for row in rows]
 
 

@@ -191,6 +191,7 @@ class Tables:
     def __init__(self, url: str) -> None:
         self._engine = open_database(url, SCHEMA)
         self.fence: int | None = None
+        self._ends: dict[str, tuple[int | None, SignedEntry]] = {}  # newest entries, and under which token they stand
         self.commits = count_commits(self._engine)
 
     def bytes(self) -> int:
@@ -199,9 +200,9 @@ class Tables:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _all(self, query: sa.Select[Any]) -> Sequence[Any]:
+    def _all(self, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> Sequence[Any]:
         with self._engine.connect() as connection:
-            return connection.execute(query).all()
+            return connection.execute(query, given).all()
 
     def _value(self, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> Any:
         """Return the first value of the first row, None if there is none."""
@@ -265,6 +266,11 @@ class Tables:
         columnwise = tuple(list(column) for column in zip(*rows, strict=True))
         connection.exec_driver_sql(f"{into} SELECT * FROM unnest({arrays})", columnwise)  # noqa: S608 - our own names
 
-    def _insert_entry(self, connection: sa.Connection, run: str, entry: SignedEntry, step: int | None = None) -> None:
+    def _insert_entry(
+        self, connection: sa.Connection, run: str, entry: SignedEntry, step: int | None = None
+    ) -> int | None:
+        """Add an entry to the driver's transaction, and return the fencing token that it is written under."""
+        self._ends.pop(run, None)  # until it is known that the transaction was committed
         row = {"run": run, "index": entry.index, "step": step, "kind": entry.kind, "line": entry.line()}
         connection.execute(_ADD_ENTRY, row)
+        return self.fence

@@ -7,6 +7,7 @@ the last) stands for all of them, and links alone show that a chain extends an o
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -86,7 +87,12 @@ class Extension(Value):
 
 def link(index: int, kind: str, body: dict[str, Any]) -> str:
     """Return the link of an entry: the digest of its number, its kind and its content."""
-    return canonical.digest([index, kind, body])
+    return link_of(index, kind, canonical.encode(body))
+
+
+def link_of(index: int, kind: str, payload: bytes) -> str:
+    """Return the link of an entry, given its content in canonical JSON."""
+    return hashlib.sha256(b"[%d,%s,%s]" % (index, canonical.encode(kind), payload)).hexdigest()
 
 
 def linked(previous: str, content: str) -> str:
@@ -96,9 +102,14 @@ def linked(previous: str, content: str) -> str:
 
 def following(last: Entry | None, kind: str, body: dict[str, Any]) -> Entry:
     """Return the entry that follows ``last``, None at the beginning."""
+    return followed(last, kind, body, canonical.encode(body))[0]
+
+
+def followed(last: Entry | None, kind: str, body: dict[str, Any], payload: bytes) -> tuple[Entry, str]:
+    """Do the same, given the content in canonical JSON as well; return the entry and its link."""
     index, previous = (0, START) if last is None else (last.index + 1, last.hash)
-    content = link(index, kind, body)
-    return Entry(index=index, previous=previous, kind=kind, body=body, hash=linked(previous, content))
+    content = link_of(index, kind, payload)
+    return Entry(index=index, previous=previous, kind=kind, body=body, hash=linked(previous, content)), content
 
 
 def signed_head(signer: Identity, head: Head) -> Signed:

@@ -447,7 +447,7 @@ class Execution:
     def _patiently(
         self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]
     ) -> tuple[Signed, T]:
-        agreed, patience = self._store.reply_entry(self._run, _TERMS) is not None, self._patience.curator
+        agreed, patience = self._seen is not None, self._patience.curator  # that comes with the terms
         return answered(ask, signed, check, patience, agreed=agreed, look=self._check_lease, say=self._say)
 
     def _check_lease(self) -> None:

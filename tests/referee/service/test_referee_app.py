@@ -16,9 +16,19 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy.exc import IntegrityError
 from typer.testing import CliRunner
 
-from common.core.errors import BadInput, BadMessage, BrokenLedger, Forged, NotFound, RolledBack, Unauthorized
+from common.core.errors import (
+    BadInput,
+    BadMessage,
+    BrokenLedger,
+    Forged,
+    NotFound,
+    RolledBack,
+    Superseded,
+    Unauthorized,
+)
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import START
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
@@ -307,6 +317,36 @@ def test_a_clock_that_jumps_keeps_nobody_waiting_and_lets_one_drive(tmp_path, mo
         assert first.take_lease("first", 10.0)
         second.renew_lease(10.0)
         assert (first.fence, second.fence) == (3, None)
+
+
+def test_the_newest_entry_is_read_where_another_process_may_have_written_it(tmp_path, monkeypatch):
+    clock, key = Clock(1_000_000.0), Identity.create()
+    monkeypatch.setattr("time.time", clock)
+    entries = [append(None, "first", {}, key)]
+    entries += [append(entries[0], "second", {"a": [1.0]}, key)]
+    entries += [append(entries[1], "third", {}, key)]
+    url = f"sqlite:///{tmp_path}/shared.sqlite"
+    with closing(RefereeStore(url)) as first, closing(RefereeStore(url)) as second:
+        first.create_run("run", "request", {}, 1)
+        assert first.take_lease("first", 10.0)
+        first.add_entry("run", entries[0])
+        assert first.last_entry("run") == second.last_entry("run") == entries[0]
+        clock.now += 20.0
+        assert second.take_lease("second", 10.0)
+        second.add_entry("run", entries[1])
+        with pytest.raises(Superseded):
+            first.add_entry("run", entries[1])
+        assert first.last_entry("run") == second.last_entry("run") == entries[1]
+        clock.now += 20.0
+        assert first.take_lease("first", 10.0)  # what it wrote under its older token is not the newest
+        assert first.last_entry("run") == entries[1]
+        with pytest.raises(IntegrityError):
+            first.add_entry("run", entries[1])
+        first.add_entry("run", entries[2])
+        with pytest.raises(IntegrityError):
+            first.add_entry("run", entries[2])  # not committed: what was remembered is not taken for certain
+        second.renew_lease(10.0)  # it learns that it was replaced: what it writes before that is refused
+        assert [store.last_entry("run") for store in (first, second)] == [entries[2]] * 2
 
 
 def test_a_referee_starts_from_a_copy_that_was_made_while_it_served(tmp_path):
