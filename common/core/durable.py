@@ -97,7 +97,7 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
             raise
         raise BadInput(
             f"the state directory {folder} cannot be written ({error.strerror}: {error.filename}): let this user write "
-            "it, or name another one: with --state, or for all of this user's with XDG_STATE_HOME"
+            "it, or name another one: with --state (of a run: --output), or for all of this user's with XDG_STATE_HOME"
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -161,7 +161,7 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
     if path.read_bytes() != fingerprint.encode():
         raise BadInput(
             f"the table has changed since the state directory {folder} was made for it: put the old table back, or "
-            "give a fresh directory with --state (its run is charged to the same people)"
+            "give a fresh directory with --state, of a run with --output (it is charged to the same people)"
         )
 
 

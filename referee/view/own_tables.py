@@ -10,6 +10,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
@@ -60,6 +61,16 @@ def layout_of(separator: str, decimal: str, thousands: str, encoding: str, missi
     return _parsed(options, Layout, separator=separator, **{key: value for key, value in given.items() if value})
 
 
+@contextmanager
+def _in_options() -> Iterator[None]:
+    """Name an option where a message about a file has a key of ``layout``, which nobody has written yet."""
+    try:
+        yield
+    except BadData as error:
+        raise BadData(re.sub(r"layout\.([a-z]+)(?:: )?", r"--\1 ", error.detail).rstrip()) from None
+
+
+@_in_options()
 def described(
     source: Path,
     target: Path,
