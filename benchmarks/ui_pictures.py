@@ -51,6 +51,7 @@ PICTURES = (
     ("parties", "/run/ball/parties?at=5", WIDE, "light"),
     ("transcript", "/run/ball/transcript", WIDE, "light"),
     ("history", "/run/ball/history", WIDE, "light"),
+    ("own", "/own", WIDE, "light"),
     ("plan", "/plan?scenario=ball", WIDE, "light"),
 )
 """Of the run folder: name, address, size, colours."""

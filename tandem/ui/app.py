@@ -24,11 +24,12 @@ def ui_app(
     """Return the page's service: run folders, new runs (``own``), and those of a running referee if there is one."""
     app = page_app("Tandem", pages(), rules)
 
-    add_lists(app, folders, lambda: {} if referee is None else standing(referee))
+    new = own or OwnRuns(folders.root)
+    add_lists(app, folders, new, lambda: {} if referee is None else standing(referee))
     add_plans(app, Planner())
     add_transcripts(app, folders, rules)
     add_histories(app, folders, rules)
-    add_own(app, own or OwnRuns(folders.root), folders, rules)
+    add_own(app, new, folders, rules)
     if referee is not None:
         add_live(app, referee, rules)
     return app

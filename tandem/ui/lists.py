@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse
 from common.core.errors import TandemError
 from common.net.app import Service
 from tandem.ui.folders import ListedRun, Name, RunFolders
+from tandem.ui.own import OwnRuns
 from tandem.ui.pages import page
 
 ANSWERS = ("yes", "probably", "cannot be told", "no")
@@ -29,14 +30,14 @@ def matching(runs: Sequence[ListedRun], words: str, answer: str) -> list[ListedR
     ]
 
 
-def add_lists(app: Service, folders: RunFolders, standing: Callable[[], dict[str, Any]]) -> None:
+def add_lists(app: Service, folders: RunFolders, own: OwnRuns, standing: Callable[[], dict[str, Any]]) -> None:
     """Give the page's service the list of runs, each run's page, and comparisons; ``standing`` is a referee's."""
 
     def listed(words: str, answer: str, problem: str = "") -> Response:
         found = folders.listed()
         shown = matching(found, words, answer)
         values = {"folders": shown, "count": len(found), "root": str(folders.root), "words": words, "answer": answer}
-        values |= {"answers": ANSWERS, "problem": problem, **standing()}
+        values |= {"answers": ANSWERS, "problem": problem, "under_way": own.under_way, **standing()}
         return HTMLResponse(page("runs.html", here="runs", **values))
 
     @app.get("/")

@@ -44,6 +44,9 @@ NAMES = {
     "encoding": "Encoding",
     "missing_texts": "Texts that mean: not known",
     "label": "The column to predict",
+    "above": "Above this number it is a yes",
+    "response_low": "Its lowest value",
+    "response_high": "Its highest value",
     "positive": "Its texts that mean yes",
     "negative": "Its texts that mean no",
     "id": "The column that says who is who",
@@ -58,6 +61,8 @@ _OPTIONS = {
     "--label": "label",
     "--positive": "positive",
     "--negative": "negative",
+    "--above": "above",
+    "--response": "response_low",
     "--costs": "times",
     "--id": "id",
     "--separator": "separator",
@@ -150,17 +155,18 @@ def _positive(fields: Fields, key: str, usual: float | None = None, below: float
 
 
 def costs_from(fields: Fields) -> str:
-    """Return what mistakes cost as the command takes it: a miss to a false alarm."""
+    """Return what mistakes cost as the command takes it, a miss to a false alarm; empty where both cost the same."""
     worse = fields.get("worse", "same")
     if worse not in ("miss", "false alarm"):
-        return "1:1"
+        return ""
     times = _positive(fields, "times")
     return f"{times:g}:1" if worse == "miss" else f"1:{times:g}"
 
 
 def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
     """Return what the form says of the columns; ``FieldProblem`` names the column that is wrong."""
-    for key in ("label", "positive", "negative"):
+    kind_of_label = fields.get("predict", "texts")
+    for key in ("label", *_PREDICTED.get(kind_of_label, _PREDICTED["texts"])):
         if not fields.get(key, "").strip():
             raise wrong(key, f"'{NAMES[key]}' is missing")
     bounds, categories, missing, skipped = [], [], [], []
@@ -168,11 +174,14 @@ def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
         kind = fields.get(f"kind:{name}", "")
         if name in (fields["label"], fields.get("id")):
             continue
+        if not kind and fields.get("rest") == "number":
+            bounds.append(name + _bounds(fields, "", "rest_"))
+            continue
         if kind not in ("number", "category"):
             skipped.append(name)
             continue
         if kind == "number":
-            bounds.append(_bounds(fields, name))
+            bounds.append(name + _bounds(fields, f":{name}"))
         else:
             text = fields.get(f"values:{name}", "").strip()
             if not text:
@@ -184,31 +193,41 @@ def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:
         first = next((name for name in names if name != fields["label"]), names[0])
         what = "say of one column at least that it is a number or a category: nothing can be learned otherwise"
         raise wrong(f"kind:{first}", what)
+    texts, above, number = (kind_of_label == kind for kind in ("texts", "above", "response"))
     return own_tables.ColumnAnswers(
         label=fields["label"],
-        positive=fields["positive"],
-        negative=fields["negative"],
+        positive=fields["positive"] if texts else "",
+        negative=fields["negative"] if texts else "",
+        above=fields["above"] if above else "",
+        response=_bounds(fields, "", "response_")[1:] if number else "",
         bounds=tuple(bounds),
         categories=tuple(categories),
         id_column=fields.get("id", ""),
         skip=tuple(skipped),
         missing=",".join(missing),
-        costs=costs_from(fields),
+        costs="" if number else costs_from(fields),
     )
 
 
-def _bounds(fields: Fields, name: str) -> str:
-    ends = []
-    for end, words in (("low", "its lowest value"), ("high", "its highest value")):
-        text = fields.get(f"{end}:{name}", "").strip()
+_PREDICTED = {"texts": ("positive", "negative"), "above": ("above",), "response": ("response_low", "response_high")}
+"""What must be said of the label, by what is predicted of it."""
+_WHOSE_BOUNDS = {"rest_": "all other columns", "response_": "the column to predict"}
+
+
+def _bounds(fields: Fields, behind: str, before: str = "") -> str:
+    """Return the bounds of a number as the command takes them behind a column's name; ``behind`` is ``:COLUMN``."""
+    ends, of = [], f"column {behind[1:]!r}" if behind else _WHOSE_BOUNDS[before]
+    for end, words in (("low", "the lowest value"), ("high", "the highest value")):
+        key = f"{before}{end}{behind}"
+        text = fields.get(key, "").strip()
         try:
             ends.append(float(text))
         except ValueError:
             found = "is missing" if not text else f"must be a number, found {text!r}"
-            raise wrong(f"{end}:{name}", f"column {name!r}: {words} {found}") from None
+            raise wrong(key, f"{of}: {words} {found}") from None
     if not ends[0] < ends[1]:
-        raise wrong(f"low:{name}", f"column {name!r}: its lowest value must be below its highest")
-    return f"{name}={ends[0]!r}:{ends[1]!r}"
+        raise wrong(f"{before}low{behind}", f"{of}: the lowest value must be below the highest")
+    return f"={ends[0]!r}:{ends[1]!r}"
 
 
 def _unanswered(question: str, default: str | None = None) -> str:

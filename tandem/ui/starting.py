@@ -17,6 +17,7 @@ from common.models.export import export
 from common.net.app import Service, same
 from common.net.edge import LARGE
 from common.net.pages import Rules, tagged
+from referee.view.asking import looks_like
 from referee.view.models import open_model
 from referee.view.own_tables import WARNING
 from referee.view.pages import report as report_of
@@ -41,8 +42,13 @@ Draft = Annotated[str, InPath(pattern=f"^{DRAFT}$")]
 STEPS = (("files", "Two files"), ("columns", "Columns and budgets"), ("forecast", "Forecast"), ("run", "Run"))
 MOST_FIELDS = 20_000
 NOTES_SHOWN = 12
+COLUMNS_SHOWN = 24  # columns of a table that are shown unfolded; the others stand in groups of as many
 _ON_FILES = ("source", "target", "separator", "decimal", "thousands", "encoding", "missing_texts")
-_ON_COLUMNS = ("label", "positive", "negative", "id", "worse", "times", "epsilon", "delta", "agent_epsilon", "name")
+_ON_COLUMNS = (
+    *("label", "predict", "positive", "negative", "above", "response_low", "response_high", "id"),
+    *("rest", "rest_low", "rest_high"),
+    *("worse", "times", "epsilon", "delta", "agent_epsilon", "name"),
+)
 _OF_A_COLUMN = ("kind:", "low:", "high:", "values:", "empty:")
 
 
@@ -76,7 +82,10 @@ def add_own(app: Service, own: OwnRuns, folders: RunFolders, rules: Rules) -> No
             names = columns_from(fields)
         except TandemError as error:
             return files(fields, in_the_forms_words(error))
-        return _shown("columns", fields, rules, problem=problem, columns=names, warning=WARNING)
+        used = [name for name in names if fields.get(f"kind:{name}")]
+        more: dict[str, Any] = {"columns": names, "used": used, "most": COLUMNS_SHOWN, "warning": WARNING}
+        more["looks_like"] = looks_like
+        return _shown("columns", fields, rules, problem=problem, **more)
 
     def forecast(fields: Fields, problem: FieldProblem | None = None) -> str:
         try:

@@ -70,8 +70,8 @@ def test_a_wrong_value_keeps_the_form_and_names_the_field_as_the_form_does(brows
         ({"label": ""}, "'The column to predict' is missing", "label"),
         ({"label": "ill"}, "'The column to predict': both tables must have column 'ill'", "label"),
         ({"positive": "no"}, "'Its texts that mean yes' and 'Its texts that mean no'", "positive"),
-        ({"high:age": "ninety"}, "Column 'age': its highest value must be a number, found 'ninety'", "high:age"),
-        ({"low:age": "90"}, "Column 'age': its lowest value must be below its highest", "low:age"),
+        ({"high:age": "ninety"}, "Column 'age': the highest value must be a number, found 'ninety'", "high:age"),
+        ({"low:age": "90"}, "Column 'age': the lowest value must be below the highest", "low:age"),
         ({"values:sex": ""}, "Column 'sex': write its public values", "values:sex"),
         ({"kind:age": "", "kind:sex": ""}, "Say of one column at least", "kind:age"),
         ({"epsilon": "much"}, "'Epsilon of each person in S' must be a number", "epsilon"),
@@ -101,6 +101,50 @@ def test_two_files_become_the_scenario_of_the_command_and_no_page_shows_a_field_
     assert (found.start.n, found.start.agents, found.start.epsilon, found.start.agent_epsilon) == (2000, 4000, 2.0, 2.0)
     assert found.asked.agents.costs.wire() == {"miss": 1.0, "false_alarm": 4.0}
     assert not found.refused
+
+
+def test_a_number_is_predicted_itself_or_whether_it_is_above_a_bound(browser, tmp_path):
+    for file, count in (("ward.csv", 2000), ("city.csv", 4000)):
+        (tmp_path / file).write_text(
+            "patient_id,age,days\n" + "".join(f"{k},{20 + k % 60},{k % 9}\n" for k in range(count))
+        )
+    sent = {"source": "ward.csv", "target": "city.csv", "label": "days", "kind:age": "number"}
+    sent |= {"low:age": "18", "high:age": "90", "id": "patient_id"}
+    assert "By its name it is an id." in browser.post("/own/columns", sent).text
+    found = forecast_from({**sent, "predict": "above", "above": "3"}).start
+    assert (found.label.above, found.response) == (3.0, None)
+    found = forecast_from(
+        {**sent, "predict": "response", "response_low": "0", "response_high": "30", "worse": "miss"}
+    ).start
+    assert found.response == (0.0, 30.0)
+    for changed, words, key in (
+        ({"predict": "above"}, "'Above this number it is a yes' is missing", "above"),
+        ({"predict": "above", "above": "x"}, "'Above this number it is a yes' must be a finite number", "above"),
+        (
+            {"predict": "response", "response_low": "9", "response_high": "1"},
+            "The column to predict: the lowest",
+            "response_low",
+        ),
+    ):
+        page = browser.post("/own/forecast", {**sent, **changed}).text
+        assert words in problem(page), problem(page)
+        assert re.search(rf'id="{key}"[^>]*aria-invalid="true"', page), changed
+
+
+def test_of_very_many_columns_all_others_are_numbers_at_once_and_stand_in_groups(browser, tmp_path):
+    names = [f"x{k}" for k in range(60)]
+    for file, count in (("ward.csv", 2000), ("city.csv", 4000)):
+        (tmp_path / file).write_text(",".join([*names, "sick"]) + "\n" + (",".join(["0.5"] * 60) + ",yes\n") * count)
+    sent = {"source": "ward.csv", "target": "city.csv", "label": "sick", "positive": "yes", "negative": "no"}
+    page = browser.post("/own/columns", sent).text
+    assert page.count("<summary>Columns") == 3
+    sent |= {"rest": "number", "rest_low": "0", "rest_high": "1", "kind:x1": "skip", "kind:x2": "number"}
+    sent |= {"low:x2": "-1", "high:x2": "2"}
+    found = forecast_from(sent).start.features
+    assert [feature.column for feature in found] == [name for name in names if name != "x1"]
+    assert [(feature.low, feature.high) for feature in found[:2]] == [(0.0, 1.0), (-1.0, 2.0)]
+    page = browser.post("/own/forecast", {**sent, "rest_high": "one"}).text
+    assert problem(page) == "All other columns: the highest value must be a number, found 'one'."
 
 
 def test_what_a_run_would_refuse_is_known_before_it_and_never_begun(browser, tables, tmp_path):
