@@ -75,12 +75,17 @@ def question_digest(query: Query, mechanism: LocalRandomizer) -> str:
 Block = tuple[Indices, Indices]  # some people, and their slots
 Values = Callable[[Query, "RecordSource", Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]
 """Evaluates a query on blocks of people, and returns the slots and the values of each, in their order."""
-BLOCK = 1 << 18  # people whose records are in memory at the same time
+BLOCK = 1 << 18  # people whose values are in memory at the same time
+CELLS = 1 << 27  # features in memory at the same time: of wide records fewer people are drawn together
 
 
 def evaluate_people(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
     """Do :func:`evaluate` for some people of a record source; a record that cannot be read cannot be evaluated."""
     wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
+    most = max(1, CELLS // max(1, population.dimension))
+    if len(people) > most:
+        parts = (slice(at, at + most) for at in range(0, len(people), most))
+        return np.concatenate([evaluate_people(query, population, people[part], slots[part]) for part in parts])
     try:
         records = population.records(people, query.columns)
     except Exception:  # noqa: BLE001 - nobody may see that it failed: not by silence, and not by a reason given

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from common.core.arrays import AnyArray, Indices
 from common.core.durable import SPEAKS, claim, claim_people, hold, make_folder
 from common.core.errors import AlreadyAnswered, BadInput, BadMessage
+from common.core.machine import check_memory
 from common.core.version import PROTOCOL
 from common.crypto.identity import Identity, Signed
 from common.data.population import RecordSource, open_records
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
     from common.lifetime.account import Account
     from common.log.witness import Witness
+
+
+_COUNTED = 2  # bytes for each person: how often they answered, in all runs and in this one
 
 
 class Population:
@@ -249,12 +253,15 @@ def open_population(
 
     Raises:
         BadInput: If workers are wanted for real people, or these would be asked without any privacy.
+        BadScenario: If the people's counts do not fit into memory.
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee
     _check_hosting(scenario, agents, workers)
     wanted = agents if agents is not None else section.count
     people = {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None}
+    if wanted > messages.MAX_LISTED:
+        check_memory(f"hosting {wanted:,} people", _COUNTED * wanted, "host fewer here, and others on another machine")
     facts = claim(folder, {SPEAKS: PROTOCOL, **people})
     seed = facts["seed"] if facts["seed"] is not None else 0
     source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")

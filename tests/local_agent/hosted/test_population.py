@@ -14,10 +14,19 @@ import numpy as np
 import pytest
 
 import local_agent.hosted.questions as answered_module
+from common.core import machine
 from common.core.arrays import Indices
-from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, BrokenLedger, PeerUnavailable
+from common.core.errors import (
+    AlreadyAnswered,
+    BadData,
+    BadInput,
+    BadMessage,
+    BadScenario,
+    BrokenLedger,
+    PeerUnavailable,
+)
 from common.crypto.identity import verify
-from common.data.population import TableRecordSource
+from common.data.population import SimulatedRecordSource, TableRecordSource
 from common.lifetime.charging import Charging
 from common.local import packing
 from common.local.hypotheses.hypothesis import Linear
@@ -202,6 +211,32 @@ def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
             bodies.append(people.answer(assignment(AGREED, range(50), range(50)), ITS)[1])
     assert len(set(bodies)) == 1
     assert 0 < unpack_answers(bodies[0], 50, "bit")[0].sum() < 50
+
+
+def test_wide_records_are_drawn_in_smaller_blocks_before_anything_is_refused(tmp_path, monkeypatch):
+    drawn: list[int] = []
+    records = SimulatedRecordSource.records
+
+    def counted(self: SimulatedRecordSource, people: Indices, columns: Indices | None = None) -> Records:
+        drawn.append(len(people))
+        return records(self, people, columns)
+
+    monkeypatch.setattr(SimulatedRecordSource, "records", counted)
+    bodies = []
+    for name, cells in (("whole", asking.CELLS), ("parts", 7 * 8), ("one", 1)):
+        monkeypatch.setattr(asking, "CELLS", cells)
+        with closing(opened(tmp_path / name)) as people:
+            bodies.append(people.answer(assignment(AGREED, range(50), range(50)), ITS)[1])
+    assert drawn == [50, *[7] * 7, 1, *[1] * 50]
+    assert len(set(bodies)) == 1
+
+
+def test_a_population_that_does_not_fit_is_refused_with_the_memory_it_needs(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "available_memory", lambda: 2 << 30)
+    many, needed = 1 << 32, machine.size((2 << 32) + machine.SPARE)
+    with pytest.raises(BadScenario, match=f"hosting 4,294,967,296 people needs {needed} of memory, 2.0 GiB are"):
+        opened(tmp_path, agents=many)
+    opened(tmp_path, agents=50).close()  # nothing was made of the others
 
 
 def test_dropout_has_its_share_and_hosts_that_share_people_simulate_each_person_once(tmp_path):
