@@ -341,7 +341,18 @@ def usual_delta(n: int) -> float:
 def advised(start: Start) -> Advice:
     """Return what fits so many people: :func:`advise`."""
     n, epsilon, delta, dimension = start.n, start.epsilon, start.delta, start.dimension
-    return advise(Sizes(n, start.agents, dimension, epsilon, delta, Warner(epsilon=start.agent_epsilon), BETA))
+    found = advise(Sizes(n, start.agents, dimension, epsilon, delta, Warner(epsilon=start.agent_epsilon), BETA))
+    return found if start.response is None else found.model_copy(update={"sentences": (_of_response(found),)})
+
+
+def _of_response(found: Advice) -> str:
+    if found.protocol != "portfolio":
+        return f"What fits: protocol {found.protocol}, the curator's regression as it is; agents tell its squared error"
+    return (
+        f"What fits: protocol {REGRESSION}, judged by squared errors, which count alike from {FARTHEST:g} of the "
+        f"bounds on. Of that greatest one, less than {points(found.sure)} beside the best that either side has alone "
+        "mostly stays open"
+    )
 
 
 def scenario_tree(start: Start) -> Mapping[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.padding import Padding
 
-from common.core.plain import plain
+from common.core.plain import command, plain
 from common.core.terminal import console, styled
 from common.log.transcript import SignedEntry
 from scenarios import Heading
@@ -48,7 +49,25 @@ def runs_table(runs: Sequence[dict[str, Any]]) -> str:
         rows.append((run["run"], run["scenario"], ended, run["waits_for"] or run["verdict"]))
     shown = [tuple(plain(text) for text in row) for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in shown)
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in shown]
+    return "\n".join((*lines, *filter(None, map(_what_to_do, runs))))
+
+
+_WAITING = (
+    (re.compile("agents: .* wanted"), "start more agents (local-agent host, local-agent answer)"),
+    (
+        re.compile("agents: .* on question"),
+        "start agents again that have stopped; who is silent is left out in the end",
+    ),
+    (re.compile("agents that runs"), "it begins once those runs have ended"),
+    (re.compile("the curator"), "start its curator again, with the same --state (curator serve)"),
+)
+"""What a run waits for, and what is done about it."""
+
+
+def _what_to_do(run: Mapping[str, Any]) -> str:
+    remedy = next((remedy for waits, remedy in _WAITING if waits.match(run["waits_for"])), "")
+    return f"{plain(run['run'])}: {remedy}; or end it: {command('referee', 'cancel', run['run'])}" if remedy else ""
 
 
 def logged(entries: Sequence[SignedEntry], notes: Sequence[str]) -> Iterator[str]:

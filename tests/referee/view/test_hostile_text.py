@@ -254,6 +254,14 @@ def test_reports_results_progress_and_operators_lines_hold_it_as_text(undisturbe
         assert "[bold]" in printed.replace("\n", "")
     line = {"run": "a", "scenario": EVIL, "status": "waiting", "waits_for": EVIL, "verdict": EVIL}
     assert len(runs_table([line]).splitlines()) == 2
+    for waits, words in (
+        ("agents: 400 wanted, 12 enrolled that were never asked", "a: start more agents"),
+        ("agents: 3 of 400 on question 1", "a: start agents again"),
+        ("the curator", "a: start its curator again"),
+    ):
+        last = runs_table([{**line, "waits_for": waits}]).splitlines()[-1]
+        assert last.startswith(words)
+        assert last.endswith("; or end it: referee cancel a")
     for text in (*runs_table([line]).splitlines(), *logged([], [EVIL])):
         assert text.isprintable()
 

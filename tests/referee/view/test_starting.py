@@ -129,6 +129,8 @@ def test_a_number_becomes_a_label_above_a_threshold_or_is_predicted_itself(table
         "squared",
         1 / 16,
     )
+    assert "errs on" not in done.output  # a forecast about mistakes
+    assert "What fits: protocol portfolio-regression" in done.output
     assert response.source.table.features[-1] == Number(column="price", low=0, high=1000)
     for number, typed in enumerate((">400", "0:1000")):
         costs = "1:1\n" if number == 0 else ""
