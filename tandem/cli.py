@@ -37,10 +37,11 @@ def ui_command(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8100,
     tls_ca: TlsCa = None,
 ) -> None:
-    """Serve a page about runs to browsers of this machine: run folders, the runs of a referee, plans.
+    """Serve a page about runs to browsers of this machine: run folders, a referee's runs, plans, and new runs.
 
     Open the address that is printed: it holds a key, since other users of this machine can reach the port as well.
-    Nothing but the public files of a run folder is read.
+    Of run folders nothing but the public files is read. A new run is about two tables that you choose; they are read
+    on this machine only.
 
     Example: tandem ui --runs runs
     """

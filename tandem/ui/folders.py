@@ -113,10 +113,10 @@ class RunFolders:
         return before[1]  # type: ignore[return-value]  # what ``make`` made under this name
 
     def _folders(self) -> dict[str, Path]:
-        if _is_run(self.root):
+        if is_run(self.root):
             return {self.root.absolute().name: self.root}
         try:
-            return {name: self.root / name for name in names(self.root) if _is_run(self.root / name)}
+            return {name: self.root / name for name in names(self.root) if is_run(self.root / name)}
         except NotFound:
             return {}
 
@@ -134,7 +134,8 @@ class RunFolders:
             return ListedRun(name, "", "cannot be shown", error.detail, "bad", began, shown)
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
+    """Tell whether a directory is, or was to be, a run folder."""
     return path.is_dir() and any(present(path, name) for name in PUBLIC)
 
 

@@ -31,6 +31,7 @@ from deploy.checking import acceptable_of, checked, refusal
 from deploy.deployment import OnProgress
 from deploy.running import TABLES, carry_out
 from referee.view import own_tables
+from tandem.ui.folders import is_run
 
 Fields = Mapping[str, str]
 DRAFT = r"own-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
@@ -309,6 +310,11 @@ class OwnRuns:
             raise NotFound(f"this server has begun no run {name!r}")
         return self._runs[name]
 
+    def check_root(self) -> None:
+        """Refuse a directory that is a run folder itself: no other run belongs into it."""
+        if is_run(self.root):
+            raise BadInput(f"this page shows the run folder {self.root} alone: start tandem ui with --runs DIRECTORY")
+
     @property
     def under_way(self) -> OwnRun | None:
         return next((run for run in self._runs.values() if not run.ended), None)
@@ -322,6 +328,7 @@ class OwnRuns:
         if not short.lower().endswith(SUFFIXES):
             raise wrong(side, f"{plain(name)!r} is no table: its name must end in {', '.join(SUFFIXES)}")
         folder = self.root / draft / "state" / TABLES / {"source": "S", "target": "T"}[side]
+        self.check_root()
         if (self.root / draft / "claim.json").exists():
             raise BadInput("this run has begun: its tables stay as they are")
         make_folder(self.root)
@@ -335,6 +342,7 @@ class OwnRuns:
 
     def start(self, draft: str, found: Forecast) -> OwnRun:
         """Begin a run; ``BadInput`` while another one goes on, or if this one has begun already."""
+        self.check_root()
         with self._lock:
             if self.under_way is not None:
                 raise BadInput(f"the run {self.under_way.name} goes on: one at a time, so wait for its end")

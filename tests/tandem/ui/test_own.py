@@ -193,6 +193,16 @@ def test_only_a_page_of_ours_sends_a_file_and_only_into_a_draft(browser, own):
     assert "has begun" in chosen(browser, draft, "source", "a.csv", b"a").text
 
 
+def test_no_run_begins_in_the_folder_of_another_one(browser, own, tables):
+    draft = hidden(browser.page("/own"))["draft"]
+    own.root.mkdir()
+    (own.root / "claim.json").write_text("{}")
+    assert "start tandem ui with --runs DIRECTORY" in chosen(browser, draft, "source", "a.csv", b"a").text
+    sent = browser.post("/own/run", {**tables, **COLUMNS, "spend": "yes"})
+    assert "start tandem ui with --runs DIRECTORY" in problem(sent.text)
+    assert [path.name for path in own.root.iterdir()] == ["claim.json"]
+
+
 @pytest.mark.slow
 def test_two_files_become_a_run_that_is_watched_to_its_end_and_a_model_that_is_taken_home(browser, own, tmp_path):
     draft = hidden(browser.page("/own"))["draft"]
