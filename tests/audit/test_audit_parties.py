@@ -49,8 +49,12 @@ VARIANTS = {
     "CnvxAdap, private source",
     "CnvxAdap, residuals clipped by the public side",
     "NCnvxAdap",
+    "a whole run",
 }
-"""Other settings of what ``CnvxAdap`` and ``NCnvxAdap, a network`` release by the same noise: two minutes."""
+"""Other settings of what ``CnvxAdap`` and ``NCnvxAdap, a network`` release by the same noise; and a run of the curator
+alone, whose weights lack their cap in the twin, as in ``a protocol's transcript``, which is a run of all parties: three
+minutes.
+"""
 
 
 def tier(case: Case) -> Any:
