@@ -16,7 +16,7 @@ Message = MutableMapping[str, Any]
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 
 
-class Carrier(Protocol):
+class RequestCarrier(Protocol):
     """What a request asks of the connection on which it came."""
 
     headers: list[tuple[bytes, bytes]]
@@ -48,7 +48,7 @@ class HttpRequest:
         "keep_alive", "method", "parts", "target", "unread", "version", "whole",
     )  # fmt: skip
 
-    def __init__(self, connection: Carrier, parser: httptools.HttpRequestParser, target: bytes) -> None:
+    def __init__(self, connection: RequestCarrier, parser: httptools.HttpRequestParser, target: bytes) -> None:
         self._connection = connection
         self.method: bytes = parser.get_method()
         self.version: str = parser.get_http_version()
