@@ -84,7 +84,8 @@ def by_round(
         if r.chosen
     ]
     height = below + (_ROW * len(lines) + 8 if narrow else 0)
-    return _svg(name, measure, description, (width, height), [_text(8, 14, _fitting(measure, narrow), "start"), *parts])
+    heading = _text(0 if narrow else 8, 14, _fitting(measure, narrow), "start")
+    return _svg(name, measure, description, (width, height), [heading, *parts])
 
 
 def compared(
@@ -274,7 +275,7 @@ def _text(x: float, y: float, words: str, anchor: str, *, short: bool = False) -
 
 
 def _fitting(words: str, narrow: bool) -> str:
-    most = 52 if narrow else 200  # characters in a line of a drawing
+    most = 54 if narrow else 200  # characters in a line of a drawing
     return words if len(words) <= most else words[: most - 1] + "\u2026"
 
 
