@@ -192,6 +192,9 @@ class ColumnOptions:
     response: Annotated[
         str, typer.Option(metavar="LOW:HIGH", help="Or: predict the number itself, within public bounds.")
     ] = ""
+    classes: Annotated[str, typer.Option(metavar="TEXT,...", help="Or all its texts, 3 to 10, to tell them apart.")] = (
+        ""
+    )
     costs: Annotated[
         str, typer.Option(metavar="MISS:FALSE", help="What a missed yes and a false alarm cost (default: 1:1).")
     ] = ""

@@ -19,6 +19,7 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
+from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import Linear, Regressor
 from common.local.losses import Costs
 from common.local.mechanisms import frequency
@@ -28,7 +29,7 @@ from common.local.mechanisms.mechanism import LocalRandomizer, Warner, parse_mec
 from common.local.packing import unpack_answers
 from common.local.queries.features import GradientQuery, ItemQuery
 from common.local.queries.query import LossQuery, Query
-from common.local.queries.residuals import ResidualQuery, ResponseResidualQuery
+from common.local.queries.residuals import ClassResidualQuery, ResidualQuery, ResponseResidualQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
@@ -42,8 +43,8 @@ from local_agent.policy import ALL_QUERIES, PersonalPolicy
 
 EPSILON = 1.0
 REFEREE = Identity.create()
-Person = tuple[float, float, int]
-"""Two features and a label."""
+Person = tuple[float, ...]
+"""Features, two or three, and a label."""
 
 ORDINARY: tuple[Person, Person] = ((0.5, 0.5, 1), (0.5, 0.5, -1))
 ITEMS: tuple[Person, Person] = ((0.5, -0.5, 1), (-0.5, 0.5, 1))
@@ -54,8 +55,8 @@ EXTREME: tuple[Person, Person] = ((3e38, -3e38, 1), (0.0, 0.0, -1))
 
 def people(person: Person, count: int) -> Records:
     """Return as many people with one and the same record."""
-    features = np.tile(np.array(person[:2], dtype=np.float32), (count, 1))
-    return Records(features, np.full(count, person[2], dtype=np.int8))
+    features = np.tile(np.array(person[:-1], dtype=np.float32), (count, 1))
+    return Records(features, np.full(count, person[-1], dtype=np.int8))
 
 
 class ResamplingAgent(Population):
@@ -203,6 +204,16 @@ def response_residual_case() -> Case:
     return case("a response's residual", ((0.5, 1.0, 1), (0.5, 0.0, 1)), hosted(query), 0.9, twins=twins)
 
 
+def class_residual_case() -> Case:
+    """One person of whom the model is certain that another class is theirs, on either side: the values are 1 and 0."""
+    scores = tuple(Linear(weights=(sign,), threshold=0.0) for sign in (1e3, -1e3))
+    query = ClassResidualQuery(hypothesis=Argmax(first=1, hypotheses=scores), chosen=(1,))
+    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
+    inputs = ((1.0, 0.0, 1.0, 1), (-1.0, 1.0, 0.0, 1))
+    return case("a residual of classes", inputs, hosted(query), 0.9, twins=twins)
+
+
 def cases() -> list[Case]:
     """Return every case of the agents' side."""
     loss = LossQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0))
@@ -230,5 +241,6 @@ def cases() -> list[Case]:
         residual_case(),
         cost_case(),
         response_residual_case(),
+        class_residual_case(),
         *item_cases(),
     ]

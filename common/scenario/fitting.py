@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from common.core.values import PLAN, Value
-from common.data.tables import Feature, Label, Layout, Number
+from common.data.tables import Category, Feature, Label, Layout, Number
 from common.local.losses import Costs
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
 from common.protocols.base import demands_of
@@ -120,6 +120,16 @@ FARTHEST = 0.25
 def usual_regression(features: int) -> dict[str, Any]:
     """Return the learner of a response from so many columns: each is a number, or one 0/1 feature at most."""
     return {"name": "least-squares", "norm": math.sqrt(features + 1.0), "mu": "plan"}
+
+
+def learner_of_classes(first: int, count: int) -> dict[str, Any]:
+    """Return the same for so many classes, which stand in columns from ``first`` on."""
+    return {"name": "discriminant", "mu": PLAN, "classes": {"first": first, "count": count}}
+
+
+def of_classes(protocol: str) -> str:
+    """Return the protocol for several classes that is like one for two labels."""
+    return "portfolio-classes" if protocol == "portfolio" else protocol
 
 
 def steps(people: int) -> int:
@@ -306,6 +316,8 @@ MOST_ALPHA = 0.49
 class Start:
     """What somebody says of two tables, all of it public.
 
+    ``classes`` are the texts of the label's column where there are more than two of them.
+
     ``source`` and ``target`` are the files of the curator's people, n of them, and of the agents', in the directory
     ``data``; ``agent_epsilon`` is the budget of an agent's one answer. ``response``: public bounds of the label's
     column, where the number itself is predicted. ``left_out``: columns that the scenario does not use.
@@ -327,6 +339,7 @@ class Start:
     id_column: str | None = None
     response: tuple[float, float] | None = None
     left_out: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @property
     def dimension(self) -> int:
@@ -367,6 +380,9 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         learner, judged = usual_regression(len(features)), {"loss": "squared", "bound": FARTHEST**2}
         low, high = start.response
         features.append(Number(column=start.label.column, low=low, high=high))
+    if start.classes:
+        protocol, learner = of_classes(found.protocol), learner_of_classes(start.dimension, len(start.classes))
+        features.append(Category(column=start.label.column, values=start.classes))
     table: dict[str, Any] = {
         "label": {key: value for key, value in start.label.wire().items() if value not in (None, [], ())},
         **({} if start.id_column is None else {"id": start.id_column}),

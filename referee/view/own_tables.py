@@ -123,6 +123,7 @@ def described(
         id_column=found.id_column or None,
         response=found.response,
         left_out=tuple(name for name in names if name not in used),
+        classes=tuple(texts(given.classes)),
     )
 
 
@@ -262,6 +263,7 @@ class ColumnAnswers:
     skip: tuple[str, ...] = ()
     missing: str = ""
     costs: str = ""
+    classes: str = ""
 
 
 @dataclass(frozen=True)
@@ -294,6 +296,10 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Column
 
 def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
     """Return what mistakes cost; None where both cost the same."""
+    if given.classes:
+        if given.costs:
+            raise BadScenario("--costs: a miss and a false alarm are of two labels: leave it out beside --classes")
+        return None
     question = "Which mistake is worse, and by how much (--costs)? A miss (yes taken for no) to a false alarm, as 10:1"
     text = given.costs or ask(question, "1:1")
     try:
@@ -312,6 +318,8 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Labe
     """Return the label, its column and the texts that mean yes and no or a number to be above; and :class:`Columns`."""
     column = given.label or ask("Which column is to be predicted (--label)?")
     _known(column, names, "--label")
+    if given.classes:
+        return _of_classes(given, column), None
     positive, above, response = given.positive, given.above, given.response
     if sum(map(bool, (positive or given.negative, above, response))) > 1:
         raise BadScenario("give --positive and --negative, or --above, or --response: they exclude each other")
@@ -326,6 +334,24 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Labe
     negative = given.negative or ask(f"Which texts of {column!r} mean no (--negative)?")
     both = {"positive": list(texts(positive)), "negative": list(texts(negative))}
     return _parsed("--positive and --negative", Label, column=column, **both), None
+
+
+MOST_CLASSES = 10
+
+
+def _of_classes(given: ColumnAnswers, column: str) -> Label:
+    """Return the label of several classes; of the two that a table must have the first class is one."""
+    first, *others = classes = list(texts(given.classes)) or [""]
+    if given.positive or given.negative or given.above or given.response:
+        raise BadScenario(
+            "--classes are all texts of the label: leave --positive and --negative out, --above and --response too"
+        )
+    if not 3 <= len(classes) <= MOST_CLASSES or len(set(classes)) < len(classes):
+        raise BadScenario(
+            f"--classes wants 3 to {MOST_CLASSES} different texts with commas between them, found {given.classes!r}; "
+            "of two, give --positive and --negative"
+        )
+    return _parsed("--classes", Label, column=column, positive=[first], negative=others)
 
 
 _YES = (
@@ -406,6 +432,8 @@ def summary(start: Start) -> Iterator[str]:
     label = start.label
     if start.response is not None:
         what = f"the number {label.column!r}, of {start.response[0]:g} to {start.response[1]:g}"
+    elif start.classes:
+        what = f"{label.column!r}: one of {', '.join(start.classes)}"
     elif label.above is not None:
         what = f"whether {label.column!r} is above {label.above:g}"
     else:

@@ -14,7 +14,7 @@ from common.core.machine import works_after_fork
 from common.learners.adaptation import MAX_SCORES
 from tandem.estimators import frames
 from tandem.estimators.base import HybridEstimator
-from tandem.estimators.classes import BinaryClassifier
+from tandem.estimators.classes import HybridClassifier
 from tandem.estimators.fitting import PUBLIC, plain
 from tandem.estimators.responses import BoundedRegressor
 
@@ -150,7 +150,7 @@ class Adapter(HybridEstimator):
         return (*super()._assumptions(), "every record of the public sample")
 
 
-class DomainAdapter(BinaryClassifier, Adapter):
+class DomainAdapter(HybridClassifier, Adapter):
     """A classifier for a target domain with few private people, helped by a public sample of a source domain.
 
     ``fit`` runs NCnvxAdap (Bassily, Cortes, Mao & Mohri, 2024, Algorithm 2) in the embedded deployment: the people of X

@@ -1,4 +1,4 @@
-"""The two public classes of a classifier, and what classifiers share."""
+"""The public classes of a classifier, two or several, and what classifiers share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadFit
 from common.data.files import canonical_texts
 from common.data.spelling import NoText, canonical_text, look_alikes, matching, plain_text
-from common.data.tables import Label, Layout, TableSource
+from common.data.tables import Category, Label, Layout, TableSource
+from common.local.hypotheses.composed import Argmax
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
-from tandem.estimators.frames import LABEL, described
+from tandem.estimators.frames import CLASS, LABEL, described
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +59,49 @@ class ClassNames:
         return frame.with_columns(polars.Series(LABEL, marks, polars.String))
 
 
-def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: Layout) -> ClassNames:
-    """Return the classes as declared; where nothing declares them, the two values that ``target`` has, shape (n,).
+@dataclass(frozen=True, eq=False)
+class SeveralNames:
+    """C classes, more than two: ``names``, shape (C,), and the canonical ``texts`` that mean each."""
 
-    ``classes`` are two names, the second of the positive class; ``label`` says which values mean which, and then
-    ``classes`` are names for them. scikit-learn's ValueError if the target is not about classes at all, BadFit if there
-    are not two.
+    names: AnyArray
+    texts: tuple[tuple[str, ...], ...]
+
+    def marked(self, given: FitPeople) -> polars.DataFrame:
+        """Return people with their classes as the parties read them; BadFit as of :meth:`ClassNames.marked`."""
+        frame, target = given
+        taken = {LABEL, CLASS} & set(frame.columns)
+        if taken:
+            raise BadFit(f"a column is called {taken.pop()!r}, a name under which the classes travel: rename it")
+        first = {text: texts[0] for texts in self.texts for text in texts}
+        marks = [first.get(text or "") for text in canonical_texts(target, "y").to_list()]
+        strange = sum(mark is None for mark in marks)
+        if strange:
+            raise BadFit(
+                f"{strange} of {len(marks)} people have none of the {len(self.names)} classes: leave them out, or "
+                "declare others"
+            )
+        # The label that a table must have says nothing here.
+        return frame.with_columns(polars.Series(CLASS, marks, polars.String), polars.lit("positive").alias(LABEL))
+
+    @property
+    def feature(self) -> Category:
+        """The class as one 0/1 column each."""
+        return Category(column=CLASS, values=tuple(texts[0] for texts in self.texts))
+
+
+MOST_CLASSES = 10
+
+
+def public_classes(
+    target: AnyArray, classes: Any, label: Label | None, layout: Layout, most: int = 2
+) -> ClassNames | SeveralNames:
+    """Return the classes as declared; where nothing declares them, the values that ``target`` has, shape (n,).
+
+    ``classes`` are two names, the second of the positive class, or up to ``most``; ``label`` says which values mean
+    which of two, and then ``classes`` are names for them. scikit-learn's ValueError if the target is not about classes
+    at all, BadFit if there are not so many.
     """
-    names = None if classes is None else _declared(classes)
+    names = None if classes is None else _declared(classes, 2 if label is not None else most)
     if label is not None and label.above is not None:
         return ClassNames(np.array([False, True]) if names is None else names, (), (), label.above)
     if label is not None:
@@ -73,23 +109,31 @@ def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: 
         positive, negative = label.texts(layout)
         return ClassNames(own if names is None else names, negative, positive)
     if names is None:
-        names = _found(target)
-    negative, positive = matching([[canonical_text(name)] for name in names])
+        names = _found(target, most)
+    texts = matching([[canonical_text(name)] for name in names])
+    if len(names) > 2:
+        return SeveralNames(names, tuple(tuple(meaning) for meaning in texts))
+    negative, positive = texts
     return ClassNames(names, negative, positive)
 
 
-def _declared(classes: Any) -> AnyArray:
+def _declared(classes: Any, most: int) -> AnyArray:
     try:
         declared = np.asarray(classes)
-        alike = declared.shape != (2,) or look_alikes([[plain_text(name)] for name in declared]) is not None
+        alike = (
+            declared.ndim != 1
+            or not 2 <= len(declared) <= most
+            or look_alikes([[plain_text(name)] for name in declared]) is not None
+        )
     except (NoText, ValueError):
         alike = True
     if alike:
-        raise BadFit(f"classes must be two different values, found {classes!r}")
+        many = "two different values" + ("" if most == 2 else f", or up to {most}")
+        raise BadFit(f"classes must be {many}, found {classes!r}")
     return declared
 
 
-def _found(target: AnyArray) -> AnyArray:
+def _found(target: AnyArray, most: int) -> AnyArray:
     texts = canonical_texts(target, "y")
     if texts.null_count():
         raise BadFit("y has missing values: leave these people out")
@@ -102,34 +146,49 @@ def _found(target: AnyArray) -> AnyArray:
         raise BadFit(
             f"y has one class only: two are needed (n_samples={len(target)}); give the option classes to name both"
         )
-    if len(found) > 2:
-        raise BadFit(f"Only binary classification is supported. The type of the target is {type_of_target(values)}.")
+    if most < len(found) and most > 2:
+        raise BadFit(f"y has {len(found)} classes, at most {most} are possible: put some of them together")
+    if len(found) > most:
+        raise BadFit(
+            f"Only binary classification is supported. The type of the target is {type_of_target(values)}. Several "
+            "classes are for TransferClassifier with learner='discriminant' or none, and no protocol that reweighs"
+        )
     return found
 
 
-class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The base of the classifiers; not one itself."""
 
     classes_: AnyArray
-    _classes: ClassNames
+    _classes: ClassNames | SeveralNames
     _read_off: bool
+
+    @property
+    def _most(self) -> int:
+        """How many classes it takes at most, as its parameters are."""
+        return 2
 
     def predict(self, X: Any) -> AnyArray:
         """Return the class of each of n people, shape (n,)."""
         records = self._encoded(X)  # which refuses an estimator that was not fitted
+        if isinstance(self.hypothesis_, Argmax):
+            return self.classes_[self.hypothesis_.classes(records)]
         return self.classes_[(self.hypothesis_.predict(records) > 0).astype(np.int64)]
 
     def decision_function(self, X: Any) -> AnyArray:
         """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class.
 
-        Where the answer is a constant, people are ordered by the calibrated probability, if there is one.
+        Where the answer is a constant, people are ordered by the calibrated probability, if there is one. Of C classes,
+        more than two, the scores of each, shape (n, C).
         """
         records = self._encoded(X)
+        if isinstance(self.hypothesis_, Argmax):
+            return self.hypothesis_.scores_by_class(records)
         return self.to_model().ranks(records)
 
     @property
     def predict_proba(self) -> Callable[[Any], Floats]:
-        """Return the probabilities of both classes of each of n people, shape (n, 2), in the order of ``classes_``.
+        """Return the probabilities of the C classes of each of n people, shape (n, C), in the order of ``classes_``.
 
         They are those of a logistic curve of the model's score that was fitted to the agents' answers. Where no agents
         calibrated a score there is no such method.
@@ -142,13 +201,16 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return self._probabilities
 
     def _probabilities(self, X: Any) -> Floats:
-        positive = self.to_model().probabilities(self._encoded(X))
-        return np.stack([1.0 - positive, positive], axis=1)
+        return self.to_model().probabilities_by_class(self._encoded(X))
 
     def to_model(self) -> Model:
         model = super().to_model()
-        negative, positive = (str(name) for name in self.classes_)
         column = "label" if self._schema.label is None else self._schema.label.column
+        if isinstance(self._classes, SeveralNames):
+            feature = Category(column=column, values=tuple(str(name) for name in self.classes_))
+            table = model.table.model_copy(update={"label": None, "features": (*model.table.features[:-1], feature)})
+            return model.model_copy(update={"table": table})
+        negative, positive = (str(name) for name in self.classes_)
         label = Label(column=column, positive=(positive,), negative=(negative,))
         table = model.table.model_copy(update={"label": label})
         return model.model_copy(update={"table": table, "classes": (negative, positive)})
@@ -157,7 +219,7 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         given = self._given(X, y, reset=True)
         label = self._schema.label if y is None else None
         classes = self._value("classes")
-        self._classes = public_classes(given[1], classes, label, self._schema.layout)
+        self._classes = public_classes(given[1], classes, label, self._schema.layout, self._most)
         self._read_off = classes is None and label is None
         return self._marked(given)
 
@@ -168,7 +230,8 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         self.classes_ = self._classes.names
 
     def _described(self, file: str) -> TableSource:
-        return described(self._schema, file)
+        further = (self._classes.feature,) if isinstance(self._classes, SeveralNames) else ()
+        return described(self._schema, file, *further)
 
     def _assumptions(self) -> tuple[str, ...]:
         stated = super()._assumptions()
@@ -176,5 +239,5 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._most > 2
         return tags

@@ -19,7 +19,7 @@ from common.core.errors import BadData, BadFit
 from common.data.files import canonical_texts, pieces, pointed
 from common.data.loading import is_file, is_frame, numbers_and_wrong
 from common.data.schema import Schema, parse_schema, read_schema
-from common.data.tables import Label, Layout, Number, TableSource
+from common.data.tables import Category, Label, Layout, Number, TableSource
 from common.lifetime.charging import GivenPeople
 from common.lifetime.recognition import rows_of_data
 
@@ -152,6 +152,7 @@ def _matrix(data: Any) -> AnyArray:
 
 
 LABEL = "__label__"  # column in which the class of a person travels to the parties
+CLASS = "__class__"  # the same where there are more than two
 CLASSES = Label(column=LABEL, positive=("positive",), negative=("negative",))
 
 
@@ -162,8 +163,8 @@ def public_schema(schema: Any) -> Schema:
     return read_schema(schema) if isinstance(schema, str | Path) else parse_schema(schema)
 
 
-def described(schema: Schema, file: str, *further: Number) -> TableSource:
-    """Return the description of a Parquet file with a schema's columns, :data:`LABEL`, and further numbers behind.
+def described(schema: Schema, file: str, *further: Number | Category) -> TableSource:
+    """Return the description of a Parquet file with a schema's columns, :data:`LABEL`, and further ones behind.
 
     Its texts are canonical already, however the people's own wrote numbers.
     """

@@ -8,26 +8,28 @@ from typing import Any, ClassVar, Self
 
 import polars
 
+from common.core.arrays import AnyArray
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.scenario.fitting import Advice, diameter, usual_learner
+from common.scenario.fitting import Advice, diameter, learner_of_classes, of_classes, usual_learner
 from common.statistics.intervals import Estimate
 from referee.protocols.base import JudgedCandidate
 from tandem.estimators import fitting
 from tandem.estimators.base import Sides
-from tandem.estimators.classes import BinaryClassifier
+from tandem.estimators.classes import MOST_CLASSES, HybridClassifier, SeveralNames
 from tandem.estimators.frames import LABEL
 
 
-class TransferClassifier(BinaryClassifier):
-    """A classifier for two classes that fits a population, learned from a biased private sample.
+class TransferClassifier(HybridClassifier):
+    """A classifier for two classes, or up to ten, that fits a population, learned from a biased private sample.
 
     ``fit`` runs a protocol in the embedded deployment. The people of X are the curator's: a private learner sees them.
     The people of ``population`` are local agents: each answers at most one question by randomized response, for
     example whether a model errs on their record. Which protocol fits so many people is decided from their numbers and
     budgets alone, before any of them is touched (:mod:`common.scenario.fitting`): agents teach a model and judge it;
-    where they are too few to judge, they tell what it is worth.
+    where they are too few to judge, they tell what it is worth. More than two classes are learned once, by
+    the ``"discriminant"``, and taught and judged likewise (``docs/portfolio.md``, "Several classes").
 
     Args:
         epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
@@ -68,8 +70,8 @@ class TransferClassifier(BinaryClassifier):
               the first model whose loss on the population is shown to be below ``4 alpha``.
             * ``norm``: Public bound: longer feature vectors are shortened to this L2 norm. By default the square root
               of their number.
-            * ``classes``: The two *public* class names; the second is the positive one. By default those of the
-              schema's label, or read off ``y``, which treats them as public: that both occur is then no secret.
+            * ``classes``: The *public* class names, two to ten; of two the second is the positive one. By default those
+              of the schema's label, or read off ``y``, which treats them as public: that all occur is then no secret.
             * ``population_fraction``: Without a population, this share (.5) of the people of X, chosen by chance,
               answers as agents instead of giving the curator their records; what is found then holds for people like
               those of X.
@@ -78,7 +80,7 @@ class TransferClassifier(BinaryClassifier):
               default that of the schema.
 
     Attributes:
-        classes_: Shape (2,).
+        classes_: Shape (C,), 2 <= C <= 10.
         hypothesis_: The released model, as data (:class:`common.local.hypotheses.hypothesis.Hypothesis`).
         estimate_: Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
         advice_: What fits the numbers of people, and how fine a difference of losses the agents tell
@@ -160,6 +162,8 @@ class TransferClassifier(BinaryClassifier):
         """
         seed = self._begun(further)
         people = self._people(X, y)
+        if isinstance(self._classes, SeveralNames):
+            self._check_several(self._classes.names, public)
         asked = None if population is None else self._others(population, y, "population")
         sides = self._sides(people, asked, seed, X, y, population)
         if isinstance(public, tuple):
@@ -178,7 +182,38 @@ class TransferClassifier(BinaryClassifier):
         self.gap_: float | None = self.result_.get("gap")
         return self
 
+    @property
+    def _most(self) -> int:
+        learner = dict(self.learner).get("name") if isinstance(self.learner, Mapping) else self.learner
+        return MOST_CLASSES if learner in (None, "discriminant") and self.protocol != fitting.REWEIGH else 2
+
+    def _check_several(self, names: AnyArray, public: Any) -> None:
+        """Refuse what is of two classes only, before anything is spent."""
+        wrong = {
+            "costs are": self._value("costs") is not None,
+            "mode is": self._value("mode") != "agnostic",
+            "public records are": public is not None,
+            "a norm, which would shorten the columns of the classes as well, is": self._schema.norm is not None,
+        }
+        for what, given in wrong.items():
+            if given:
+                raise BadFit(
+                    f"y has {len(names)} classes: {what} for two classes only; leave it out, or put classes together"
+                )
+
+    def _several(self, sides: Sides, count: int) -> tuple[dict[str, Any], Advice]:
+        """Return the scenario for so many classes, and what fits."""
+        given = {} if isinstance(self.learner, str | None) else fitting.plain(dict(self.learner))
+        learner = given | learner_of_classes(self._schema.dimension, count)
+        learner["mu"] = given.get("mu", learner["mu"])
+        found = fitting.advised(self._scenario_of(sides, 0, learner, fitting.UNDECIDED))
+        choice = fitting.chosen(self.protocol, "agnostic", self._given_numbers(len(sides.population)), found)
+        tree = self._scenario_of(sides, 0, learner, choice)
+        return tree | {"protocol": of_classes(choice.protocol)}, found
+
     def _settled_tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
+        if isinstance(self._classes, SeveralNames):
+            return self._several(sides, len(self._classes.names))
         people, given, ball = len(sides.curator), self._given_numbers(len(sides.population)), fitting.DIAMETER
         if self.protocol != fitting.REWEIGH:
             ball = diameter(people, self._number("epsilon"), self._delta(people), self._schema.dimension)

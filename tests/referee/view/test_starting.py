@@ -76,6 +76,27 @@ def test_questions_ask_what_no_option_says_and_show_no_field(tables):
     assert not re.search(r"Bern|Thun|95", done.stdout)
 
 
+def test_several_classes_become_columns_of_their_own_and_a_scenario_that_a_run_accepts(tables):
+    flags = ["--label", "town", "--bounds", "age=18:90", "--categories", "sex=f,m", "--skip", "sick", "--yes"]
+    done = init("ward.csv", "city.csv", *flags, "--classes", "Bern, Thun,Biel")
+    assert done.exit_code == 0, done.output
+    assert "predicted: 'town': one of Bern, Thun, Biel" in done.output
+    written = load("ward.yaml")
+    assert written.protocol == "portfolio-classes"
+    assert written.curator.learner.class_columns == (3, 3)
+    for table in (written.source.table, written.target.table):
+        assert table.features == (*FEATURES, Category(column="town", values=("Bern", "Thun", "Biel")))
+        assert table.label == Label(column="town", positive=("Bern",), negative=("Thun", "Biel"))
+    for wrong, message in (
+        (["--classes", "Bern,Thun"], "--classes wants 3 to 10 different texts"),
+        (["--classes", "a,b,a"], "--classes wants 3 to 10 different texts"),
+        (["--classes", "a,b,c", "--positive", "a"], "leave --positive and --negative out"),
+        (["--classes", "a,b,c", "--costs", "2:1"], "leave it out beside --classes"),
+    ):
+        refused = init("ward.csv", "city.csv", *flags, *wrong, "--output", "other.yaml")
+        assert (refused.exit_code, message in " ".join(refused.output.split())) == (2, True), refused.output
+
+
 def test_a_wrong_key_is_asked_again_back_goes_back_and_what_was_written_is_said(tables):
     """Each question gets a wrong answer first; the label is corrected from two questions later."""
     (tables / "ward.csv").write_text("member_id,createdAt,age,sex,sick\n" + "7,x,30,f,yes\n" * 2000)
