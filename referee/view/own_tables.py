@@ -409,7 +409,8 @@ def features_of(
         found += further
     if not found:
         raise BadScenario("no column is a feature: give --bounds COLUMN=LOW:HIGH or --categories COLUMN=VALUE,VALUE")
-    empty = tuple(texts(given.missing if stated or given.missing else ask(_EMPTY)))
+    asked = given.missing if stated or given.missing else ask(_EMPTY, _NONE)
+    empty = () if asked == _NONE and _NONE not in names else tuple(texts(asked))
     for column in empty:
         if column not in {feature.column for feature in found}:
             raise BadScenario(f"--missing: column {column!r} is no feature: give its --bounds or --categories as well")
@@ -460,7 +461,8 @@ def _described_feature(feature: Feature) -> str:
     return f"whether {feature.column} is missing"
 
 
-_EMPTY = "In which columns is an empty field to be a feature of its own, with commas between them (--missing; or none)?"
+_EMPTY = "In which columns is an empty field to be a feature of its own, with commas between them (--missing)?"
+_NONE = "none"
 
 
 def _asked(names: Sequence[str], id_column: str, ask: Ask) -> tuple[str, list[Feature]]:

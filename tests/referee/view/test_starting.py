@@ -155,9 +155,10 @@ def test_a_number_becomes_a_label_above_a_threshold_or_is_predicted_itself(table
     assert response.source.table.features[-1] == Number(column="price", low=0, high=1000)
     for number, typed in enumerate((">400", "0:1000")):
         costs = "1:1\n" if number == 0 else ""
-        done = init("s.csv", "t.csv", "--output", f"{number}.yaml", answers=f"price\n{typed}\n{costs}n\n1:7\nnone\n\n")
-        assert done.exit_code == 1, done.output  # none is no column, and nothing was typed after it
-        assert "column 'none' is no feature" in done.output
+        done = init("s.csv", "t.csv", "--output", f"{number}.yaml", answers=f"price\n{typed}\n{costs}n\n1:7\n\n")
+        assert done.exit_code == 0, done.output  # an empty line: no field that is empty is a feature
+        written = load(f"{number}.yaml").source.table
+        assert written.features == load(f"{('above', 'response')[number]}.yaml").source.table.features
     for words, message in (
         (["--above", "400", "--response", "0:9"], "exclude each other"),
         (["--above", "many"], "--above must be a finite number"),
