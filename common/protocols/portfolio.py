@@ -78,7 +78,13 @@ DEMANDS.register("portfolio-regression")(
 )
 DEMANDS.register("portfolio-classes")(
     Demands(
-        sequence(some(agents("loss")), curator("learn"), many(agents("class-residual")), many(agents("loss"))),
+        sequence(
+            some(agents("loss")),
+            curator("learn"),
+            many(agents("loss")),
+            many(agents("class-residual")),
+            many(agents("loss")),
+        ),
         reweighs=False,
         portfolio=True,
         counts=False,
@@ -110,6 +116,7 @@ class Roles:
         both: Whether slope and intercept are taught, or the intercept alone.
         directions: How many further directions are taught, if the curator's release has so many.
         surveyed: Who tell bin and label of the taught score.
+        testers: Who tell whether the curator's model errs, before it is taught; of several classes only.
     """
 
     labels: int
@@ -118,6 +125,7 @@ class Roles:
     both: bool
     directions: int = 0
     surveyed: int = 0
+    testers: int = 0
 
     @classmethod
     def of(cls, count: int, settings: Portfolio) -> Self:

@@ -20,7 +20,7 @@ from common.operations.operation import ClassScores
 
 POINTS = 48
 """Points that stand for the people of a class."""
-STEEP, FAR = 0.3, 0.5
+STEEP, FAR = 0.5, 0.5
 """Standard deviations, beforehand, of ln(slope) and of each intercept of the population from those of the sample."""
 APART = 0.15  # standard deviation, beforehand, of a class's share of the population from that of the sample
 _GRID = 1024.0  # of slope and intercepts
@@ -33,7 +33,8 @@ _WIDEST = 2.0  # the farthest that one step moves a coefficient
 class ClassReport:
     """The mean of u_y - sum_c p_c u_c, as agents reported it, its variance, and the u and p that it was asked with.
 
-    ``chances`` and ``moved`` have shape (m, C), as :func:`common.local.queries.residuals.instruments` gives them.
+    With p = 0 it is the mean of u_y alone. ``chances`` and ``moved`` have shape (m, C), as
+    :func:`common.local.queries.residuals.instruments` gives them.
     """
 
     mean: float
@@ -83,6 +84,12 @@ class ClassOdds:
         """Return p and u of a question about the scores as they are believed."""
         return instruments(self.scores, chosen, spread)
 
+    def right(self, mean: float, variance: float) -> ClassReport:
+        """Return the report that the scores as they were name a share ``mean`` of T's classes, with this variance."""
+        named = np.zeros_like(self.points)
+        named[np.arange(len(named)), self.points.argmax(axis=1)] = 1.0
+        return ClassReport(mean, variance, np.zeros_like(named), named)
+
     def given(self, reports: Sequence[ClassReport]) -> ClassOdds:
         """Return what is believed after agents reported more: the most likely slope and intercepts."""
         found = replace(self, reports=(*self.reports, *reports))
@@ -126,11 +133,10 @@ class ClassOdds:
             bend = bend + np.outer(along, along) / one.variance
         return gradient, bend
 
-    def losses(self) -> tuple[float, Floats]:
-        """Return how many err, as is believed: of the scores as they were, and of each constant, shape (C,)."""
+    def mistakes(self) -> float:
+        """Return the share of T of whom the scores as they were name another class, as is believed."""
         chances = softmax(self.scores)
-        own = chances[np.arange(len(chances)), self.points.argmax(axis=1)]
-        return 1.0 - float(self.masses @ own), 1.0 - self.masses @ chances
+        return 1.0 - float(self.masses @ chances[np.arange(len(chances)), self.points.argmax(axis=1)])
 
 
 def shares_of(sample: Sequence[float], reported: Sequence[tuple[float, float]]) -> Floats:

@@ -72,10 +72,17 @@ class PortfolioClasses(PortfolioProtocol):
             yield Progress("the release does not say how the model's scores lie, so it cannot be taught", {})
         else:
             shares = shares_of(learned.scores.shares, reported)
-            odds = yield from _teach(plan, model, ClassOdds.of_sample(learned.scores, shares))
-            own, others = odds.losses()
+            odds = ClassOdds.of_sample(learned.scores, shares)
+            own, others = odds.mistakes(), 1.0 - shares
+            if plan.roles.testers:
+                own, variance = mean_answer(
+                    plan.mechanism, (yield AskAgents(LossQuery(hypothesis=model), plan.roles.testers))
+                )
+                odds = odds.given([odds.right(1.0 - own, variance)])
+                yield Progress(f"{plan.roles.testers:,} agents reported whether the model errs: {own:.3f} of them", {})
             best = int(others.argmin())
             rival = taught if own <= others[best] else constants[best]
+            odds = yield from _teach(plan, model, odds)
             try:
                 taught = ("model, recalibrated", moved(model, odds))
                 calibrated = taught[1]
@@ -87,7 +94,7 @@ class PortfolioClasses(PortfolioProtocol):
 
 
 _TELL = 10
-"""Of so many who would teach, one tells a class instead: it decides which constant is best."""
+"""Of so many who would teach, one tells a class instead, and one whether the model errs: so the rival is chosen."""
 
 
 def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
@@ -107,7 +114,8 @@ def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
     if plan.costs is not None:
         raise BadScenario("agents.costs: a miss and a false alarm are of two labels: leave costs out")
     fewer = plan.roles.teachers // _TELL
-    labels, teachers = plan.roles.labels + TEACHINGS * fewer, plan.roles.teachers - fewer
+    testers, teachers = TEACHINGS * fewer, plan.roles.teachers - 2 * fewer
+    labels = plan.roles.labels + testers
     questions = len(halves(count)) + int(plan.roles.both)
     if labels < count or 0 < teachers < questions:
         raise BadScenario(
@@ -115,7 +123,7 @@ def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
             f"for each of {count} questions about their class, and of {questions} in each round of teaching"
         )
     judges = plan.roles.judges + plan.roles.surveyed  # no survey is about several classes
-    return replace(plan, roles=Roles(labels, teachers, judges, plan.roles.both))
+    return replace(plan, roles=Roles(labels, teachers, judges, plan.roles.both, testers=testers))
 
 
 @dataclass(frozen=True)

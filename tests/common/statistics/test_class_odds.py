@@ -33,10 +33,16 @@ def test_residuals_without_noise_lead_to_the_odds_of_the_population(truth):
         odds = odds.given(asked(odds, truth, 1e-10))
     assert odds.slope == pytest.approx(truth[0], abs=3e-3)
     assert odds.intercepts == pytest.approx(truth[1], abs=5e-3)
-    own, constants = odds.losses()
     true = softmax(truth[0] * odds.points + truth[1])
-    assert constants == pytest.approx(1.0 - odds.masses @ true, abs=2e-3)
-    assert own == pytest.approx(1.0 - odds.masses @ true[np.arange(len(true)), odds.points.argmax(axis=1)], abs=2e-3)
+    right = float(odds.masses @ true[np.arange(len(true)), odds.points.argmax(axis=1)])
+    assert odds.mistakes() == pytest.approx(1.0 - right, abs=2e-3)
+
+
+def test_a_model_that_is_right_less_often_than_it_expects_has_flatter_odds():
+    found = START.given([START.right(0.4, 1e-10)])
+    assert START.mistakes() < 0.5 < found.mistakes() == pytest.approx(0.6, abs=2e-3)
+    assert found.slope < 0.7
+    assert START.given([START.right(1.0 - START.mistakes(), 1e-10)]).slope == pytest.approx(1.0, abs=2e-3)
 
 
 def test_what_is_noise_alone_moves_nothing_and_many_surprises_end_within_what_is_believed():

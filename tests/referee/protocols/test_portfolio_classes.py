@@ -70,6 +70,9 @@ def test_every_class_is_asked_about_and_no_agent_twice():
         scenario = resolve(small_classes(f"agents.count={count}"))
         played(scenario, replies := Replies(scenario, SimulatedAgents(scenario, 1)))
         asked = [step.query for step in replies.questions if isinstance(step.query, ClassResidualQuery)]
+        assert [step.query.kind for step in replies.questions][:6] == 5 * ["loss"] + ["class-residual"]
+        own: Any = replies.questions[4].query  # whether the model errs, after one question about each of four classes
+        assert own.hypothesis.always is None
         assert [query.chosen for query in asked[:3]] == [(1, 3), (2, 3), (1, 2)]
         assert sum(query.spread is not None for query in asked) == 3 * both
         assert sum(step.count for step in replies.questions) <= count
