@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from common.core.values import PLAN, Value
@@ -38,7 +38,7 @@ class Sizes:
 
     ``epsilon`` and ``delta`` are the curator's budget (None: nothing is private), ``beta`` is the failure probability
     of the gap that is stated. ``reach`` is L D/2 of the learner: the Lipschitz constant of its loss times the radius of
-    the ball of its models, 1 where it is not known.
+    the ball of its models, 1 where it is not known. ``classes`` are those that it tells apart, 0 for two labels.
     """
 
     n: int
@@ -49,6 +49,7 @@ class Sizes:
     mechanism: Mechanism
     beta: float
     reach: float = 1.0
+    classes: int = 0
 
 
 class Advice(Value):
@@ -147,7 +148,10 @@ def advise(sizes: Sizes) -> Advice:
         sure, likely = finalists.sure(mechanism, roles.judges, sizes.beta), finalists.likely(mechanism, roles.judges)
         if likely <= JUDGES:
             taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
-            choice = "protocol portfolio: the model as agents teach it, beside the best that either side has alone"
+            if sizes.classes:  # no survey is about several
+                roles = replace(roles, judges=roles.judges + roles.surveyed, surveyed=0)
+            protocol = of_classes("portfolio") if sizes.classes else "portfolio"
+            choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
             of_judges = forecasting.of_judges(mechanism, roles.judges, sizes.beta)
             of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
             sentences = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
@@ -188,7 +192,8 @@ def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
         return None
     reach = 1.0 if curator.learner is None else curator.learner.reach
     answering = math.floor(agents * (1.0 - scenario.agents.dropout))
-    sizes = Sizes(n, answering, dimension, curator.epsilon, curator.delta, mechanism, scenario.beta, reach)
+    classes = 0 if curator.learner is None else curator.learner.class_columns[1]
+    sizes = Sizes(n, answering, dimension, curator.epsilon, curator.delta, mechanism, scenario.beta, reach, classes)
     found, alike = advise(sizes), n / scenario.divergence.chi_squared
     known = scenario.people == "simulated"  # an experiment, which tells
     if known or not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:
@@ -226,9 +231,11 @@ def noise_alone(scenario: Scenario, n: int, agents: int) -> str | None:
 
 def _of_agents(sizes: Sizes, roles: Roles, taught: float) -> str:
     teaching = sizes.agents - roles.judges - roles.surveyed
+    what = f"the mean error of the model's probabilities to within {points(taught)} (one standard deviation)"
+    if sizes.classes:
+        what = f"which of {sizes.classes} classes is theirs, whether the model errs and how far it is from their class"
     return (
-        f"{teaching:,} of {sizes.agents:,} agents teach: they tell the mean error of the model's "
-        f"probabilities to within {points(taught)} (one standard deviation). {roles.judges:,} judge the answer and the "
+        f"{teaching:,} of {sizes.agents:,} agents teach: they tell {what}. {roles.judges:,} judge the answer and the "
         "best that either side has alone"
     )
 
@@ -354,7 +361,8 @@ def usual_delta(n: int) -> float:
 def advised(start: Start) -> Advice:
     """Return what fits so many people: :func:`advise`."""
     n, epsilon, delta, dimension = start.n, start.epsilon, start.delta, start.dimension
-    found = advise(Sizes(n, start.agents, dimension, epsilon, delta, Warner(epsilon=start.agent_epsilon), BETA))
+    mechanism, classes = Warner(epsilon=start.agent_epsilon), len(start.classes)
+    found = advise(Sizes(n, start.agents, dimension, epsilon, delta, mechanism, BETA, classes=classes))
     return found if start.response is None else found.model_copy(update={"sentences": (_of_response(found),)})
 
 

@@ -397,9 +397,13 @@ def test_nothing_of_a_scenario_but_its_numbers_decides(changes):
 @for_each("protocol", PROTOCOLS.shipped())
 def test_only_models_that_agents_could_judge_get_advice(protocol):
     scenario = PROTOCOLS[protocol].example()[0]
-    judged = protocol in ("subsample-test-reweigh", "learn-and-test", "portfolio")
-    assert (advice(scenario, 1_000, 1_000) is not None) == judged
-    if judged:
+    judged = protocol in ("subsample-test-reweigh", "learn-and-test", "portfolio", "portfolio-classes")
+    found = advice(scenario, 1_000, 1_000)
+    assert (found is not None) == judged
+    if found is not None:
+        classes = protocol == "portfolio-classes"
+        assert f"What fits: protocol portfolio{'-classes' if classes else ''}:" in found.sentences[-1]
+        assert ("which of 3 classes is theirs" in found.sentences[1]) == classes
         assert advice(altered(scenario, ("agents.loss=hinge",)), 1_000, 1_000) is None
 
 
