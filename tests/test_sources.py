@@ -69,7 +69,11 @@ ALLOWED = {
     ("tandem/extend.py", "read_bytes"): "its own text",
     ("tandem/runs.py", "load"): "common.scenario.loading",
     ("tandem/stream.py", "read_text"): "a consumer's own points",
+    ("tandem/ui/own.py", "load"): "common.scenario.loading, of its own text",
+    ("tandem/ui/own.py", "read_text"): "its own text",
+    ("tandem/ui/own.py", "iterdir"): "the folder that it has just made",
     ("tandem/ui/planning.py", "load"): "common.scenario.loading",
+    ("tandem/ui/starting.py", "read_bytes"): "the model that it has just written",
 }
 """Calls of these names that open nothing of a stranger's, or pass it to a parser that is meant."""
 
