@@ -58,13 +58,16 @@ _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """Say the first problem of a validation error in one line; an unknown key is compared with those of ``model``."""
     first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "value"
-    found = repr(first.get("input"))
-    reason = _PLAIN.get(first["type"]) or f"{first['msg']}, found {found if len(found) <= 60 else found[:57] + '...'}"
+    where = ".".join(str(part) for part in first["loc"])
+    reason = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+    whole = first["type"] == "value_error" and isinstance(first["input"], dict)  # of which the message names what is wrong
+    if not (first["type"] in _PLAIN or whole):
+        found = repr(first.get("input"))
+        reason += f", found {found if len(found) <= 60 else found[:57] + '...'}"
     if first["type"] == "extra_forbidden" and model is not None:
         reason += nearest(first["loc"][-1], _keys(model, first["loc"][:-1]))
     more = error.error_count() - 1
-    return f"{where}: {reason}" + (f" (and {more} more)" if more else "")
+    return (f"{where or 'value'}: " if where or not whole else "") + reason + (f" (and {more} more)" if more else "")
 
 
 def _keys(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:

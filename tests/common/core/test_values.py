@@ -32,6 +32,7 @@ from common.core.errors import (
 from common.core.machine import Schedule
 from common.core.plain import MAX_LENGTH, MOST_LINES, JsonFormatter, PlainFormatter, html, plain
 from common.core.values import Value, Word
+from common.data.tables import Number
 from common.scenario import loading
 from tests.tiers import for_each
 
@@ -359,3 +360,9 @@ def test_a_block_ends_at_the_unit_times_a_power_of_two_also_by_an_exception(work
     with clock.schedule().held(None):
         clock.time += 0.1
     assert clock.time == pytest.approx(1000.1 + point)
+
+
+def test_what_is_wrong_as_a_whole_is_described_by_its_validator_alone():
+    with pytest.raises(BadMessage) as caught:
+        Number.parse({"column": "age", "low": 3, "high": 1})
+    assert caught.value.detail == "Number: low = 3.0 must be below high = 1.0"
