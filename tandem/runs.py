@@ -133,7 +133,7 @@ class Run:
         """
         found, name = view(self.folder, self.result), run_name(self.result)
         if found.rounds:
-            return Drawing(str(pages.by_round(found, name)))
+            return Drawing(pages.by_round(found, name))
         entries = found.candidates
         if not entries and found.estimate is not None:
             entries = (ChartEntry("this run's answer", found.estimate.value, "estimate", found.estimate),)

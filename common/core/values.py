@@ -60,7 +60,9 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     reason = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-    whole = first["type"] == "value_error" and isinstance(first["input"], dict)  # of which the message names what is wrong
+    whole = first["type"] == "value_error" and isinstance(
+        first["input"], dict
+    )  # of which the message names what is wrong
     if not (first["type"] in _PLAIN or whole):
         found = repr(first.get("input"))
         reason += f", found {found if len(found) <= 60 else found[:57] + '...'}"

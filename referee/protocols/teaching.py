@@ -96,12 +96,15 @@ _BEYOND = 1e9  # a cut that no score reaches
 
 
 def mean_answer(mechanism: BitMechanism, answers: Answers) -> tuple[float, float]:
-    """Return the mean of the values, in [0, 1], as it is estimated without bias, and the variance of that."""
+    """Return the mean of the values, in [0, 1], as it is estimated without bias, and the variance of that.
+
+    Where answers have no noise and all are alike the variance is not 0: one more answer might differ.
+    """
     total, count = tally(mechanism, answers.values)
     if count == 0:
         return 0.5, 1.0
     mean = (total / count - (1.0 - mechanism.truth)) / (2.0 * mechanism.truth - 1.0)
-    return mean, mechanism.variance(min(max(mean, 0.0), 1.0)) / count
+    return mean, max(mechanism.variance(min(max(mean, 0.0), 1.0)), 1.0 / (count + 1)) / count
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _FILES = resources.files(__name__.rpartition(".")[0])
 def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
     made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
-    made.globals |= {"by_round": by_round, "compared": _compared, "comparisons": _comparisons}
+    made.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons}
     made.globals |= {"weights": _weights}
     made.globals |= {"share": partial(percents.share, places=2), "estimate": _estimate}
     return made
@@ -58,15 +58,15 @@ def write_report(file: Path, views: Sequence[RunView]) -> None:
     write_durably(file, report(views).encode("utf-8", "backslashreplace"))
 
 
-def by_round(view: RunView, name: str) -> Markup:
+def by_round(view: RunView, name: str, narrow: bool = False) -> str:
     """Return the chart of a run's rounds; another name for each drawing on a page."""
     lines = [entry for entry in view.known if entry.kind == "baseline" or entry.name == "this run's answer"]
+    known = view.rounds, view.level, lines, view.measure
+    return charts.by_round(*known, name=name, in_per_cent=view.in_per_cent, narrow=narrow)
 
-    def drawn(name: str, narrow: bool) -> str:
-        known = view.rounds, view.level, lines, view.measure
-        return charts.by_round(*known, name=name, in_per_cent=view.in_per_cent, narrow=narrow)
 
-    return _of_both_widths(drawn, name)
+def _by_round(view: RunView, name: str) -> Markup:
+    return _of_both_widths(partial(by_round, view), name)
 
 
 def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str, in_per_cent: bool) -> Markup:

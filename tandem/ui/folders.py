@@ -247,6 +247,13 @@ PHASES = {
 """Under which heading a step is listed."""
 
 
+def near_steps(steps: Sequence[RunStep], at: int) -> list[tuple[str, list[tuple[int, RunStep]]]]:
+    """Return the steps around one, from 1, with their numbers, below their headings."""
+    first = max(0, at - 1 - NEAR)
+    near = enumerate(steps[first : at + NEAR], first + 1)
+    return [(phase, list(each)) for phase, each in groupby(near, lambda one: PHASES[one[1].kind])]
+
+
 def _transcript(folders: RunFolders, name: str) -> Transcript:
     folder = folders.folder(name)
     return folders.kept(FILE, folder, lambda: Transcript(read_file(folder, FILE)), alone=True)
@@ -273,9 +280,7 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
         step = steps_of.steps[at - 1]
         messages = [(index, found.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
         shown = {"step": step, "at": at, "count": len(steps_of.steps), "notice": steps_of.notice, "messages": messages}
-        first = max(0, at - 1 - NEAR)
-        near = enumerate(steps_of.steps[first : at + NEAR], first + 1)
-        shown["groups"] = [(phase, list(each)) for phase, each in groupby(near, lambda one: PHASES[one[1].kind])]
+        shown["groups"] = near_steps(steps_of.steps, at)
         return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **shown))
 
     @app.get("/run/{name}/transcript.jsonl")

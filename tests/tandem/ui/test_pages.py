@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 from typer.testing import CliRunner
 
 from common.core import canonical
@@ -30,7 +31,7 @@ from referee.view.audited import audit_lines
 from referee.view.show import figure, plans
 from tandem.cli import app
 from tandem.ui.app import ui_app
-from tandem.ui.folders import LINES_ON_A_PAGE, ON_A_PAGE, RunFolders, Transcript, pages_of, story
+from tandem.ui.folders import LINES_ON_A_PAGE, ON_A_PAGE, RunFolders, Transcript, near_steps, pages_of, story
 from tandem.ui.pages import page as made
 from tandem.ui.planning import Planned, Planner, WantedPlan, form, planned
 from tests.common.core.test_machine import KINDS
@@ -230,9 +231,11 @@ def test_the_story_of_every_protocol_can_be_told(name, tmp_path):
         found = [SignedEntry.model_validate_json(line) for line in bench.referee.store.entries("run")]
     numbers = [number for step in story(found).steps for number in step.entries]
     assert sorted(numbers) == list(range(len(found)))
-    around = {"here": "runs", "part": "parties", "name": "run", "at": 1, "count": 1, "notice": "", "messages": ()}
-    for step in story(found).steps:
-        text = made("parties.html", step=step, most=1, titles=[(1, step.title)], **around)
+    around = {"here": "runs", "part": "parties", "name": "run", "count": 1, "notice": "", "messages": ()}
+    steps = story(found).steps
+    for at, step in enumerate(steps, 1):
+        text = made("parties.html", step=step, most=1, at=at, groups=near_steps(steps, at), **around)
+        assert f'at={at}" aria-current="step">{escape(step.title)}</a>' in text
         assert text.count('<section class="party') == 3
 
 
