@@ -83,7 +83,9 @@ def questions() -> Iterator[tuple[str, Query, LocalRandomizer, int]]:
     }
     for name in MECHANISMS.names():
         if MECHANISMS[name].for_real_people:
-            mechanism = parse_mechanism({"name": name, "epsilon": MIN_EPSILON})
+            several = "epsilons" in MECHANISMS[name].model_fields
+            asked = {"epsilons": [MIN_EPSILON, 2.0 * MIN_EPSILON]} if several else {"epsilon": MIN_EPSILON}
+            mechanism = parse_mechanism({"name": name, **asked})
             query = short[isinstance(mechanism, Mechanism)]
             yield f"{query.kind}, short", query, mechanism, FEATURES
     oracle = parse_mechanism({"name": "hadamard", "epsilon": 1.0})

@@ -178,7 +178,7 @@ def split() -> Iterator[Split]:
 
 def _importers(name: str, original: Any) -> list[Any]:
     """Return all modules that hold a function under its name."""
-    return [module for module in list(sys.modules.values()) if getattr(module, name, None) is original]
+    return [module for module in list(sys.modules.values()) if vars(module).get(name) is original]
 
 
 def scenario_of(job: str, rounds: int, small: bool) -> ResolvedScenario:

@@ -133,7 +133,7 @@ class Roles:
             return cls(count // _LABELS, 0, count - count // _LABELS, False)
         surveyed = math.floor(settings.survey * count) if count >= SURVEYED else 0
         teaching = math.floor(settings.teach * count) - surveyed
-        teachers = (teaching - math.floor(settings.labels * teaching)) // TEACHINGS
+        teachers = max(0, teaching - max(1, math.floor(settings.labels * teaching))) // TEACHINGS
         directions = min(MAX_DIRECTIONS, math.isqrt(count // _A_DIRECTION)) if count >= MANY else 0
         judges = count - teaching - surveyed
         return cls(teaching - TEACHINGS * teachers, teachers, judges, count >= FEW, directions, surveyed)

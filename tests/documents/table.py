@@ -300,7 +300,7 @@ SLOW: tuple[Job, ...] = (
         Step("referee plan mine.yaml", ("What fits: protocol portfolio",)),
         TOKENS,
         KEY,
-        serving("curator serve mine.yaml --set agents.count=24"),
+        serving("curator serve mine.yaml --set agents.count=12"),
         serving("referee serve &"),
         Step("local-agent record mine.yaml my-fields.json --output me.json", check=around.a_record),
         serving("local-agent answer me.json --epsilon 2 --yes", ENROLLED),
