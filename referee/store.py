@@ -96,7 +96,7 @@ class QuestionQueries(Tables):
                 if connection.execute(_TAKE_NEXT, taken).rowcount != 1:
                     raise AssertionError("agents are taken that another question has, or not the next ones")
             fence = self._insert_entry(connection, question.run, entry)
-        self._ends[question.run] = fence, entry
+        self._ends = {question.run: (fence, entry)}
 
     def question(self, run: str, number: int) -> StoredQuestion | None:
         found = self._all(_ONE_QUESTION, {"of": run, "at": number})
@@ -306,7 +306,7 @@ class RunQueries(Tables):
         with self._driving() as connection:
             fence = self._insert_entry(connection, run, entry, step)
             self._reseed(connection, seeds)
-        self._ends[run] = fence, entry
+        self._ends = {run: (fence, entry)}
 
     def _reseed(self, connection: Connection, seeds: Mapping[int, str] | None) -> None:
         for first, seed in (seeds or {}).items():

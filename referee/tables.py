@@ -191,7 +191,7 @@ class Tables:
     def __init__(self, url: str) -> None:
         self._engine = open_database(url, SCHEMA)
         self.fence: int | None = None
-        self._ends: dict[str, tuple[int | None, SignedEntry]] = {}  # newest entries, and under which token they stand
+        self._ends: dict[str, tuple[int | None, SignedEntry]] = {}  # newest entry of the run that wrote last, its token
         self.commits = count_commits(self._engine)
 
     def bytes(self) -> int:
