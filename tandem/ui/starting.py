@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +67,7 @@ def _with_draft(fields: Fields) -> dict[str, str]:
     """Return the fields that the form knows, with the name of a folder for its run."""
     known = {key: text for key, text in fields.items() if key in (*_ON_FILES, *_ON_COLUMNS, "draft", "spend")}
     known |= {key: text for key, text in fields.items() if key.startswith(_OF_A_COLUMN)}
-    return known if known.get("draft") else {**known, "draft": new_draft()}
+    return known if re.fullmatch(DRAFT, known.get("draft", "")) else {**known, "draft": new_draft()}
 
 
 def add_own(app: Service, own: OwnRuns, folders: RunFolders, rules: Rules) -> None:

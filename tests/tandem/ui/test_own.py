@@ -16,7 +16,7 @@ from common.scenario.loading import load
 from referee.runfolder import read_result
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
-from tandem.ui.own import OwnRuns, forecast_from
+from tandem.ui.own import DRAFT, OwnRuns, forecast_from
 from tests.tandem.ui.asking import HERE, RULES, Browser
 from tests.tiers import for_each
 
@@ -191,6 +191,16 @@ def test_only_a_page_of_ours_sends_a_file_and_only_into_a_draft(browser, own):
     (own.root / draft).mkdir(parents=True)
     (own.root / draft / "claim.json").write_text("{}")
     assert "has begun" in chosen(browser, draft, "source", "a.csv", b"a").text
+
+
+def test_a_form_names_no_folder_but_a_draft(browser, own, tables):
+    for draft in ("../elsewhere", "/elsewhere", "own-20261127-000000-abcd/../../elsewhere"):
+        kept = hidden(browser.post("/own/forecast", {**tables, **COLUMNS, "draft": draft}).text)["draft"]
+        assert re.fullmatch(DRAFT, kept), draft
+        sent = browser.post("/own/run", {**tables, **COLUMNS, "draft": draft, "spend": "yes", "epsilon": "-1"})
+        assert sent.status_code == 200
+    assert own.under_way is None
+    assert not [path for path in own.root.parent.iterdir() if path.name == "elsewhere"]
 
 
 def test_no_run_begins_in_the_folder_of_another_one(browser, own, tables):
