@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from common.core.values import Value
 from common.operations.operation import MAX_DIRECTIONS
 from common.protocols.base import DEMANDS, Demands
-from common.protocols.patterns import agents, curator, many, maybe, sequence, some
+from common.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some
 
 
 class Portfolio(Value):
@@ -45,52 +45,48 @@ class Portfolio(Value):
         return int(self.teach > 0.0)
 
 
-DEMANDS.register("portfolio")(
-    Demands(
-        sequence(
-            agents("loss"),
-            curator("learn"),
-            maybe(curator("margins")),
-            many(agents("residual")),
-            many(agents("score")),
-            many(agents("loss")),
-        ),
+def _judged(*steps: Pattern, counts: bool = True, bounded: bool = False) -> Demands:
+    """Return the demands of a model that agents teach and judge."""
+    return Demands(
+        sequence(*steps),
         reweighs=False,
         portfolio=True,
+        counts=counts,
         claims=False,
         transfers=True,
         answers="bit",
+        bounded=bounded,
+    )
+
+
+DEMANDS.register("portfolio")(
+    _judged(
+        agents("loss"),
+        curator("learn"),
+        maybe(curator("margins")),
+        many(agents("residual")),
+        many(agents("score")),
+        many(agents("loss")),
     )
 )
 DEMANDS.register("portfolio-regression")(
-    Demands(
-        sequence(
-            agents("response-residual"), curator("learn"), many(agents("response-residual")), many(agents("loss"))
-        ),
-        reweighs=False,
-        portfolio=True,
+    _judged(
+        agents("response-residual"),
+        curator("learn"),
+        many(agents("response-residual")),
+        many(agents("loss")),
         counts=False,
-        claims=False,
-        transfers=True,
-        answers="bit",
         bounded=True,
     )
 )
 DEMANDS.register("portfolio-classes")(
-    Demands(
-        sequence(
-            some(agents("loss")),
-            curator("learn"),
-            many(agents("loss")),
-            many(agents("class-residual")),
-            many(agents("loss")),
-        ),
-        reweighs=False,
-        portfolio=True,
+    _judged(
+        some(agents("loss")),
+        curator("learn"),
+        many(agents("loss")),
+        many(agents("class-residual")),
+        many(agents("loss")),
         counts=False,
-        claims=False,
-        transfers=True,
-        answers="bit",
     )
 )
 
