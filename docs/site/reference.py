@@ -32,9 +32,15 @@ def write(folder: Path) -> None:
         "scenario": scenario,
     }
     for name, page in pages.items():
-        text, path = "\n".join(page()) + "\n", folder / f"{name}.rst"
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+        _kept(folder / f"{name}.rst", "\n".join(page()) + "\n")
+    from referee.view.diagrams import page as protocols
+
+    _kept(folder / "protocols.md", protocols())
+
+
+def _kept(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 def heading(text: str, line: str) -> Iterator[str]:

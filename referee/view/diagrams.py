@@ -1,6 +1,8 @@
 """Every protocol's sequence diagram, drawn from the pattern that enforces it.
 
-python -m referee.view.diagrams > docs/protocols.md
+    python -m referee.view.diagrams
+
+The site has what this prints as a page of its reference.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def page() -> str:
     """Return the page of all shipped protocols, as Markdown."""
     parts = [
         "# Protocols",
-        "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
+        "Made from each protocol's declared pattern: what is drawn here is what "
         "the driver enforces, live, in a replay and in an audit. Each agent asked gives one randomized answer. "
         "Names are those of the curator's operations (`common/operations`) and of the "
         "agents' queries (`common/local/queries`). In what `done` states, `alpha` and `beta` are the scenario's, "

@@ -11,6 +11,7 @@ import yaml
 
 from common.scenario.loading import load
 from deploy.deployment import Embedded
+from referee.view.diagrams import page
 from tests import postgres
 from tests.documents.jobs import newest, result
 from tests.documents.reading import ROOT, blocks, commands
@@ -149,7 +150,7 @@ def adapting_helps(clone: Clone, done: Done) -> None:
 
 
 def as_in_the_page(clone: Clone, done: Done) -> None:
-    assert done.output == (ROOT / "docs" / "protocols.md").read_text()
+    assert done.output == page()
 
 
 def unchanged(pattern: str) -> Callable[[Clone, Done], None]:

@@ -115,9 +115,7 @@ PREPARED: dict[str, tuple[Callable[[Path], Names], Callable[[Names], None]]] = {
     "docs/hyperparameters.md": (_a_choice, _chosen),
     "docs/model-agnostic.md": (_nothing, _stable),
 }
-FILES = ROOT / "docs" / "extending.md"
-"""Its blocks are the files of a package, which ``tests/plugins`` installs and runs."""
-BLOCKS = [block for page in pages() if page != FILES for block in blocks(page) if block.kind == "python"]
+BLOCKS = [block for page in pages() for block in blocks(page) if block.kind == "python"]
 
 
 @pytest.mark.slow

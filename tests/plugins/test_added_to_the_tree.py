@@ -279,7 +279,6 @@ def add_an_operation(tree: Path) -> None:
 def add_a_protocol(tree: Path) -> None:
     (tree / "common/protocols/two_tests.py").write_text(DEMANDED)
     (tree / "referee/protocols/two_tests.py").write_text(SCRIPT)
-    (tree / "docs/protocols.md").write_text(run(tree, "-m", "referee.view.diagrams"), "utf-8")
 
 
 def add_a_learner(tree: Path) -> None:

@@ -117,26 +117,9 @@ def test_an_agent_with_plug_ins_loads_no_more_of_tandem(installed: dict[str, str
 
 
 PAGE = ROOT / "docs" / "extending.md"
-MARK = re.compile(r"<!-- file: (\S+) -->\n(?:\n```\w+\n.*?\n```\n)?", re.DOTALL)
+SHOWN = re.compile(r"^```\{literalinclude\} \.\./examples/plugins/(\S+)$", re.MULTILINE)
 
 
-def quoted(page: str) -> str:
-    """Return the page with every marked file as it is."""
-
-    def block(mark: re.Match[str]) -> str:
-        name = mark.group(1)
-        text = (EXAMPLE / name).read_text("utf-8")
-        return f"<!-- file: {name} -->\n\n```{Path(name).suffix.removeprefix('.').replace('py', 'python')}\n{text}```\n"
-
-    return MARK.sub(block, page)
-
-
-def test_the_page_quotes_the_files_as_they_are() -> None:
-    page = PAGE.read_text("utf-8")
-    assert page == quoted(page), "run: python -m tests.plugins.test_installed_plugins"
+def test_the_page_shows_every_file() -> None:
     files = {str(path.relative_to(EXAMPLE)) for path in EXAMPLE.rglob("*.py")} | {"pyproject.toml"}
-    assert files - {"tandem_example_plugins/__init__.py"} == set(MARK.findall(page))
-
-
-if __name__ == "__main__":
-    PAGE.write_text(quoted(PAGE.read_text("utf-8")), "utf-8")
+    assert files - {"tandem_example_plugins/__init__.py"} == set(SHOWN.findall(PAGE.read_text("utf-8")))
