@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from common.core.terminal import deliver_json, say
-from common.net.cli import TlsCert, TlsKey, application, begin, end_with_stdin, fail_clearly, serving
+from common.net.cli import AllowOrigin, TlsCert, TlsKey, application, begin, end_with_stdin, fail_clearly, serving
 
 app = application(
     "The issuer: vouches that agents are people, without learning which agent is whose. It is none of the others."
@@ -24,6 +24,7 @@ def serve_command(
     state: State,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8011,
+    allow_origin: AllowOrigin = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> None:
@@ -41,7 +42,7 @@ def serve_command(
     tls = serving("issuer", tls_cert, tls_key)
     with listen(host, port) as listener, closing(Issuer(state)) as found:
         say(f"issuer {found.public.fingerprint()[:16]}..., public keys in {state / 'issuer.json'}")
-        serve(issuer_app(found, state), listener, "issuer", tls)
+        serve(issuer_app(found, state, allow_origin or ()), listener, "issuer", tls)
 
 
 @app.command("invite")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -175,14 +177,18 @@ REQUEST, RESPONSE = "application/private-token-request", "application/private-to
 Code = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 
-def issuer_app(issuer: Issuer, folder: Path) -> Service:
-    """Return the service of an issuer whose state directory is ``folder``."""
+FOR_PAGES = re.compile(rb"GET /v1/issuer|POST /v1/token-requests")  # what a page of an allowed origin may ask
+
+
+def issuer_app(issuer: Issuer, folder: Path, origins: Sequence[str] = ()) -> Service:
+    """Return the service of an issuer whose state directory is ``folder``; pages of ``origins`` may ask it."""
     app = create_app(
         "Tandem issuer",
         "Vouches for people: signs blinded tokens for holders of an invitation code.",
         limits={"/v1/token-requests": TINY},
         checks={"disk": lambda: disk(folder)},
     )
+    app.allow_origins(origins, FOR_PAGES)
 
     @app.get("/v1/issuer", summary="The issuer's public keys")
     def about() -> IssuerKey:

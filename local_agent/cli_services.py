@@ -16,6 +16,7 @@ from common.core.errors import BadInput, BrokenLedger, Forged, RolledBack, Tande
 from common.core.terminal import say, warn
 from common.net.cli import (
     REFEREE_KEY,
+    AllowOrigin,
     LedgerOptions,
     TlsCa,
     TlsCert,
@@ -274,6 +275,7 @@ def relay_command(
     source: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Address of this machine to dial the referee from.")
     ] = None,
+    allow_origin: AllowOrigin = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
@@ -291,4 +293,4 @@ def relay_command(
     end_with_stdin()
     tls = serving("relay", tls_cert, tls_key)
     with listen(host, port) as listener:
-        serve(relay_app(referee, source), listener, "relay", tls)
+        serve(relay_app(referee, source, origins=allow_origin or ()), listener, "relay", tls)

@@ -18,6 +18,7 @@ from common.core.terminal import say, say_command
 from common.core.threads import Supervised
 from common.net.cli import (
     ENDS_WITH_STDIN,
+    AllowOrigin,
     ClientTlsOptions,
     ServiceTlsOptions,
     TlsCert,
@@ -162,6 +163,7 @@ def serve_command(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8000,
     enrolment: EnrolmentOptions,
+    allow_origin: AllowOrigin = None,
     page: Annotated[
         int | None,
         typer.Option(
@@ -212,7 +214,7 @@ def serve_command(
             here = host_port(dialled_host(host), listener.getsockname()[1])
             own = f"{'http' if context is None else 'https'}://{here}"
             beside.enter_context(page_beside(own, tokens["operator"], page))
-        serve(referee_app(referee, runner, [follower.threads]), listener, "referee", context)
+        serve(referee_app(referee, runner, [follower.threads], allow_origin or ()), listener, "referee", context)
     runner.stop()
 
 

@@ -12,9 +12,10 @@ import hmac
 import json
 import logging
 import os
+import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,8 +30,9 @@ from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.threads import Supervised
 from common.core.values import Value
 from common.crypto.identity import Signed
-from common.net.edge import TINY, Call, Edge, Guarded, Handler, Receive, Reply, Scope, Send, fault, problem
+from common.net.edge import TINY, App, Call, Edge, Guarded, Handler, Receive, Reply, Scope, Send, fault, problem
 from common.net.monitoring import CONTENT_TYPE, Check, Family, MetricSample, Readiness, by_label, require, write
+from common.net.origins import AllowedOrigins
 
 log = logging.getLogger("tandem")
 
@@ -68,9 +70,16 @@ class Service(FastAPI):
         super().__init__(**settings)
         self.threads = tuple(threads)
         self.edge = Edge(super().__call__)
+        self._outermost: App = self.edge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.edge(scope, receive, send)
+        await self._outermost(scope, receive, send)
+
+    def allow_origins(self, origins: Sequence[str], resources: re.Pattern[bytes]) -> None:
+        """Let pages of these origins ask for resources (:class:`~common.net.origins.AllowedOrigins`)."""
+        if origins:
+            self._outermost = allowed = AllowedOrigins(self.edge, origins, resources)
+            self.edge.origins = allowed.origins
 
     def openapi(self) -> dict[str, Any]:
         described = super().openapi()

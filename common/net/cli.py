@@ -217,6 +217,15 @@ def _file(option: str, variable: str, help: str, *, kept: bool = False) -> Any:
     return typer.Option(option, envvar=variable, callback=keep if kept else None, help=help, show_default=False)
 
 
+def _origins(given: list[str] | None) -> list[str]:
+    from common.net.origins import check_origin
+
+    try:
+        return [check_origin(origin) for origin in given or ()]
+    except BadInput as error:
+        raise typer.BadParameter(error.words) from None
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 TlsCa = Annotated[
     Path | None,
@@ -250,6 +259,16 @@ TlsCert = Annotated[
 ]
 TlsKey = Annotated[
     Path | None, _file("--tls-key", tls.KEY, "File of its key (default: beside it, with the ending .key).")
+]
+AllowOrigin = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-origin",
+        metavar="ORIGIN",
+        callback=_origins,
+        help="Let pages of this origin (https://NAME, or http://localhost:PORT) ask what a person's agent asks "
+        "(local-agent page). Repeatable; none by default.",
+    ),
 ]
 TlsClientCa = Annotated[
     Path | None,

@@ -310,6 +310,8 @@ class HttpConnection(asyncio.Protocol):
         headers = dict(request.headers)
         if len(headers) < len(request.headers) or b"transfer-encoding" in headers:
             return None
+        if headers.get(b"origin") in self._state.edge.origins:
+            return None
         length = headers.get(b"content-length", b"0")
         if len(length) > 4 or not length.isdigit() or int(length) > TINY:
             return None

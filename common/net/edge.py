@@ -194,6 +194,7 @@ class Edge:
     Attributes:
         limits: Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`. The first that fits counts.
         short: Handlers by method and path; a path that ends with a slash takes one further part.
+        origins: Of pages whose requests pass what stands before this edge, and so not the fast path.
         unfinished: Bytes in memory of the bodies on their way, by the largest size of their pool.
         statuses, problems: How many requests were answered with which status, and with which problem.
     """
@@ -201,6 +202,7 @@ class Edge:
     app: App
     limits: dict[str, int | Guarded] = field(default_factory=dict)
     short: dict[tuple[str, str], Handler] = field(default_factory=dict)
+    origins: frozenset[bytes] = frozenset()
     statuses: Counter[int] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
     unfinished: dict[int, int] = field(default_factory=lambda: dict.fromkeys(UNFINISHED, 0))

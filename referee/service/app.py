@@ -56,7 +56,8 @@ FOR_AGENTS = re.compile(
     rb"GET /v1/(?:referee|runs/[0-9a-zA-Z_-]{1,64}/configuration)|POST /v1/(?:enrolments|polls|declines|proofs)"
     rb"|PUT /v1/reports/[0-9a-f]{32}"
 )
-"""What an individual's agent asks, and so may ask through the gateway: nothing of hosts, operators or monitors."""
+"""What an individual's agent asks, and so may ask through the gateway and from a page of another origin: nothing of
+hosts, operators or monitors."""
 RunName = Annotated[str, Path(pattern=RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 After = Annotated[int, Query(ge=0, lt=MAX_PLACE)]
@@ -139,8 +140,13 @@ class RunLine(Value):
     verdict: str
 
 
-def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] = ()) -> Service:
-    """Return the service of a referee; further threads that work ``beside`` it are watched as well."""
+def referee_app(
+    referee: Referee, runner: Runner, beside: Iterable[Supervised] = (), origins: Sequence[str] = ()
+) -> Service:
+    """Return the service of a referee; further threads that work ``beside`` it are watched as well.
+
+    Pages of these ``origins`` may ask what an individual's agent asks.
+    """
     agents = AgentsEdge(referee)
     gateway = Gateway(referee.identity, FOR_AGENTS)
     groups = (*agents.groups, gateway.group)
@@ -158,6 +164,7 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         threads=[*runner.threads, *beside, *(thread for group in groups for thread in group.threads)],
     )
     gateway.attach(app.edge)
+    app.allow_origins(origins, FOR_AGENTS)
 
     @app.exception_handler(SQLAlchemyError)
     async def away(request: Request, error: SQLAlchemyError) -> Response:

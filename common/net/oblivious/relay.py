@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 import time
+from collections.abc import Sequence
 from typing import cast
 
 import httptools
@@ -81,8 +83,19 @@ class Relay:
         return Reply(response.status_code, content, found.encode())
 
 
-def relay_app(service: str, source: str | None = None, carrier: httpx.AsyncBaseTransport | None = None) -> Service:
-    """Return the service of a relay before one other service (:class:`Relay` takes the same)."""
+FOR_PAGES = re.compile(f"POST {RELAY}|GET {SIGNED_KEYS}".encode())  # what a page of an allowed origin may ask
+
+
+def relay_app(
+    service: str,
+    source: str | None = None,
+    carrier: httpx.AsyncBaseTransport | None = None,
+    origins: Sequence[str] = (),
+) -> Service:
+    """Return the service of a relay before one other service (:class:`Relay` takes the same).
+
+    Pages of these ``origins`` may ask it.
+    """
     relay = Relay(service, source, carrier)
     app = create_app(
         "Tandem relay",
@@ -90,6 +103,7 @@ def relay_app(service: str, source: str | None = None, carrier: httpx.AsyncBaseT
         limits={RELAY: REQUEST_BYTES, SIGNED_KEYS: TINY},
         short={("POST", RELAY): relay.carry, ("GET", SIGNED_KEYS): relay.keys},
     )
+    app.allow_origins(origins, FOR_PAGES)
     app.router.add_event_handler("shutdown", relay.close)
 
     # The edge answers both before they come here, with the same handlers.
