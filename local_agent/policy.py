@@ -10,7 +10,7 @@ from typing import Any
 
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, PolicyRefused
 from common.core.plain import nearest
-from common.crypto.identity import Signed, verify, verify_payload
+from common.crypto.identity import Signed, verify_payload
 from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ordinary_kinds
 from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
 from common.local.naming import UNNAMED, Names
@@ -127,7 +127,8 @@ class PersonalPolicy:
             PolicyRefused: If the kind of query or hypothesis or the mechanism's cost is not accepted, the record has
                 other columns, or too few, or the mechanism cannot randomize what the query says.
         """
-        agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee, PINNED))
+        published = verify_payload(configuration, messages.Configuration.KIND, self.referee, PINNED)
+        agreed = messages.Configuration.parse(configuration.message)
         form = messages.assignment_of(assignment.kind)
         payload, message = verify_payload(assignment, form.KIND, self.referee, PINNED), assignment.message
         for hypothesis in sorted(hypothesis_kinds(message.get("query")) - self.hypotheses):
@@ -136,7 +137,7 @@ class PersonalPolicy:
                 f"hypothesis kind {hypothesis!r} is not accepted; accepted: {', '.join(sorted(self.hypotheses))}"
             )
         asked = form.parse(message)
-        if asked.digest != agreed.fingerprint() or asked.run != agreed.run:
+        if asked.digest != hashlib.sha256(published).hexdigest() or asked.run != agreed.run:
             raise ConfigurationMismatch("the question names another configuration than the one that this run published")
         query = asked.query
         if query.kind not in self.queries:

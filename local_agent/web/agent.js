@@ -1,0 +1,381 @@
+/**
+ * One person, one record, own rules, and answers until the lifetime budget is spent.
+ *
+ * What an agent spends is stored, together with the randomized answer itself, before anything is sent: after a crash it
+ * sends the same answer again or nothing, never a second sample. Its answers together are (sum epsilon_i, sum
+ * delta_i)-differentially private in the record for any behaviour of all others: basic composition, which is a valid
+ * filter for budgets that are chosen on the way (Rogers, Roth, Ullman and Vadhan 2016).
+ *
+ * @typedef {import("./identity.js").Signed} Signed
+ * @typedef {import("./policy.js").Question} Question
+ * @typedef {{features: Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>, label: number}} Person a record; label 1 or -1
+ * @typedef {{epsilon: number, delta: number, question: string, report: Signed, body: string}} Answer what it cost, the
+ *   fingerprint of the question, and what leaves; body: the packed answer, hex
+ *
+ * @typedef {object} Options
+ * @property {import("./store.js").Store} store
+ * @property {string} address of the referee
+ * @property {import("./policy.js").Rules} rules
+ * @property {string} token with which it enrols: an invitation's, or the referee's for individuals
+ * @property {(question: Question, words: Record<string, string>) => boolean | Promise<boolean>} consent asks the person
+ * @property {number} dimension features of the record (public)
+ * @property {any} [names] what these features are; a run about others is refused
+ * @property {Person} [record] may come later ({@link Agent.know}): what was answered is sent without it
+ * @property {import("./client.js").Fetch} [fetch] what carries requests
+ * @property {number} [patience] seconds to keep trying while nobody answers
+ *
+ * @typedef {object} State what a step did: away and failed are of the referee or the store, and nothing was answered
+ * @property {"waiting" | "closed" | "answered" | "declined" | "refused" | "finished" | "away" | "failed"} state
+ * @property {number} [pause] seconds until the next question
+ * @property {string} [problem] of a refusal
+ * @property {string} [detail]
+ * @property {Answer} [answer]
+ */
+
+import { concat, hex, sha256hex, unhex } from "./bytes.js";
+import { digest as digestOf } from "./canonical.js";
+import { RefereeClient, pause } from "./client.js";
+import { Refusal, demand, demandFields, isCount, isDigest, isRun } from "./errors.js";
+import { Identity, createKey, keyAsJson, keyOfJson, verify } from "./identity.js";
+import { check, checkCost, kindOf, leftOf, slotOf } from "./policy.js";
+import { KINDS, valueOf } from "./queries.js";
+import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";
+import { Source, derive } from "./source.js";
+import { described } from "./words.js";
+
+const PASSING = ["peer-unavailable", "peer-misbehaved", "busy", "not-ready", "superseded", "cannot-write"];
+const SECONDS = 1 / 16; // that an answer takes at least
+const SECONDS_A_CHARACTER = 1e-5; // of the question: to parse it, and to evaluate it
+
+export class Agent {
+  /** @param {Options} options */
+  constructor(options) {
+    this.options = options;
+    this.client = new RefereeClient(options.address, options);
+    /** @type {Map<string, Signed>} */
+    this.configurations = new Map();
+    this.enrolled = false;
+    this.settled = 0; // answers that this process has sent for good: acknowledged, or refused
+    /** @type {Answer[]} */
+    this.answers = [];
+    /** @type {Record<string, import("./receipts.js").Held>} */
+    this.receipts = {};
+    /** @type {Record<string, unknown>[]} */
+    this.log = [];
+    this.secret = new Uint8Array(32);
+    /** @type {Person | undefined} */
+    this.record = undefined;
+  }
+
+  /** Open an agent on its store, which it holds alone until it is closed. @param {Options} options */
+  static async open(options) {
+    const agent = new Agent(options);
+    await options.store.open();
+    try {
+      await agent.load();
+      if (options.record) agent.know(options.record);
+      return agent;
+    } catch (error) {
+      agent.close();
+      throw error;
+    }
+  }
+
+  async load() {
+    const { store, rules } = this.options;
+    let key = await store.read("key");
+    if (key === undefined) {
+      const pair = await createKey(!store.keepsKeys);
+      key = store.keepsKeys ? pair : await keyAsJson(pair.privateKey);
+      await store.write("key", key);
+    }
+    this.identity = await Identity.of(store.keepsKeys ? key : await keyOfJson(key));
+    const { referee, secret } = (await store.read("state")) ?? {};
+    if (referee !== undefined && referee !== rules.referee)
+      throw new Refusal("forged", "this state belongs to another referee's key: take the page that made it, or erase it");
+    this.secret = secret === undefined ? crypto.getRandomValues(new Uint8Array(32)) : unhex(secret);
+    if (secret === undefined) await store.write("state", { referee: rules.referee, secret: hex(this.secret) });
+    this.answers = (await store.read("answers")) ?? [];
+    this.receipts = (await store.read("receipts")) ?? {};
+    this.log = (await store.read("log")) ?? [];
+  }
+
+  /** Take the person's record, which stays in memory; Refusal `bad-data`: it is none. @param {Person} record */
+  know(record) {
+    const most = record.features instanceof Uint8Array ? 1 : Number.MAX_VALUE;
+    const good = Math.abs(record.label) === 1 && record.features.every((value) => Math.abs(value) <= most);
+    if (!good) throw new Refusal("bad-data", "a record has finite numbers, and the label 1 or -1");
+    this.record = record;
+  }
+
+  close() {
+    this.options.store.close();
+  }
+
+  get me() {
+    if (!this.identity) throw new Refusal("bad-input", "the agent is not open");
+    return this.identity;
+  }
+
+  /** What is left of the lifetime budget, (epsilon, delta), never rounded up. @returns {[number, number]} */
+  get left() {
+    const { epsilon, delta = 0 } = this.options.rules;
+    const spent = this.answers;
+    return [leftOf(epsilon, spent.map((answer) => answer.epsilon)), leftOf(delta, spent.map((answer) => answer.delta))]; // prettier-ignore
+  }
+
+  /** The newest answer, until the referee has acknowledged it to this process, or refused it for good. */
+  get unacknowledged() {
+    return this.answers[this.settled] && this.answers[this.answers.length - 1];
+  }
+
+  get finished() {
+    return this.left[0] <= 0 && !this.unacknowledged;
+  }
+
+  /** Do one thing: send what was not acknowledged, enrol, or take up the question that is there. @returns {Promise<State>} */
+  async step() {
+    try {
+      if (this.finished) return { state: "finished" };
+      if (this.unacknowledged) return await this.handIn(this.unacknowledged);
+      if (!this.enrolled) await this.enrol();
+      const assignment = await this.poll();
+      return assignment ? await this.takeUp(assignment) : { state: "waiting", pause: this.client.pause };
+    } catch (error) {
+      const { problem, detail } = await this.refused(error);
+      return { state: PASSING.includes(problem) ? "away" : "failed", problem, detail };
+    }
+  }
+
+  async enrol() {
+    const { rules, dimension, token, store } = this.options;
+    const { queries = KINDS, epsilon } = rules;
+    const left = Number.isFinite(epsilon) ? this.left : [null, null];
+    const refuses = KINDS.filter((kind) => !queries.includes(kind)).sort();
+    const policy = { refuses, epsilon: left[0], delta: left[1], features: this.record?.features.length ?? dimension };
+    const again = this.answers.length > 0 && this.left[0] > 0 ? true : undefined;
+    const message = { agents: 1, credential: await store.read("credential"), policy, again };
+    const reply = await this.client.enrol(await this.me.sign("enrolment", message), token);
+    await verify(reply, "enrolled", rules.referee);
+    demandFields(reply.message, { participant: isDigest, first: isCount, agents: isCount }, "Enrolled");
+    this.enrolled = true;
+  }
+
+  async poll() {
+    return this.client.poll(await this.me.sign("poll", { participant: this.me.key }));
+  }
+
+  /** @param {Signed} assignment @returns {Promise<State>} */
+  async takeUp(assignment) {
+    const { referee } = this.options.rules;
+    await verify(assignment, kindOf(assignment), referee); // before anything of it is used
+    const { run } = assignment.message;
+    demand(isRun(run), "a run's name has 1 to 64 letters, digits, '_' or '-'");
+    const configuration = this.configurations.get(run) ?? (await this.client.configuration(run));
+    await verify(configuration, "configuration", referee); // what was changed on its way is not kept
+    this.configurations.set(run, configuration);
+    let answer;
+    try {
+      const question = await this.examine(assignment, configuration);
+      await this.askForConsent(question);
+      const again = await this.poll();
+      if (!again || (await digestOf(again.message)) !== question.digest)
+        return { state: "closed", detail: "the question was closed meanwhile: nothing was answered, nothing is spent" };
+      answer = await this.answer(question);
+    } catch (error) {
+      if (error instanceof Refusal && PASSING.includes(error.problem)) throw error;
+      const { problem, detail } = await this.refused(error);
+      await this.decline(assignment, problem);
+      return { state: problem === "consent-withheld" ? "declined" : "refused", problem, detail };
+    }
+    return this.handIn(answer);
+  }
+
+  /**
+   * Check a question in full; the record is not touched, nothing is spent.
+   * @param {Signed} assignment @param {Signed} configuration
+   */
+  async examine(assignment, configuration) {
+    const { rules, dimension, names = null } = this.options;
+    const question = await check(rules, assignment, configuration, this.record?.features.length ?? dimension, names, this.left);
+    if (!this.known(question)) checkCost(rules, question.mechanism.guarantee, this.left);
+    slotOf(question.assignment);
+    return question;
+  }
+
+  /** @param {Question} question */
+  known(question) {
+    return this.answers.find((answer) => answer.question === question.fingerprint);
+  }
+
+  /** @param {Question} question */
+  async askForConsent(question) {
+    const { address, rules, consent } = this.options;
+    const { run, question: number } = question.assignment;
+    const [epsilon, delta] = question.mechanism.guarantee;
+    const words = described(question, address, rules, this.left[0]);
+    await this.note("asked", { run, question: number, referee: address, ...words, epsilon, delta, lifetime_left: this.left[0] });
+    const agreed = await consent(question, words);
+    await this.note(agreed ? "agreed" : "declined", { run, question: number });
+    if (!agreed) throw new Refusal("consent-withheld", "declined: nothing was answered and nothing is spent");
+  }
+
+  /**
+   * Answer a question; the same question again gets the same stored report, and costs nothing more.
+   * @param {Question} question @returns {Promise<Answer>}
+   */
+  async answer(question) {
+    const { query, mechanism, assignment: asked, fingerprint } = question;
+    const known = this.known(question);
+    if (known) return known;
+    return held(SECONDS + SECONDS_A_CHARACTER * JSON.stringify(asked.query).length, async () => {
+      const { record, secret } = this;
+      if (!record) throw new Refusal("bad-data", "there is no record yet");
+      checkCost(this.options.rules, mechanism.guarantee, this.left);
+      const slot = slotOf(asked);
+      // A function of the question: copies of the state give the same answer, not independent ones.
+      const bytes = new Uint8Array(record.features.buffer, record.features.byteOffset, record.features.byteLength);
+      const person = await sha256hex(concat(bytes, Uint8Array.of(record.label)));
+      const what = await digestOf([query.wire, mechanism.wire]);
+      const source = new Source(await derive(secret, ["answer", what, query.part(slot), person]));
+      const answer = mechanism.randomize(valueOf(query, record, slot), query.domain, query.public?.(slot), source);
+      const id = hex(await derive(secret, ["report", fingerprint])).slice(0, 32);
+      const { run, digest, question: number } = asked;
+      const message = { report_id: id, run, digest, question: number, assignment: question.digest, answer };
+      const [epsilon, delta] = mechanism.guarantee;
+      const body = hex(packOne(answer, mechanism.answerKind(query.domain)));
+      const spent = { epsilon, delta, question: fingerprint, report: await this.me.sign("report", message), body };
+      await this.options.store.write("answers", [...this.answers, spent]);
+      this.answers.push(spent);
+      return spent;
+    });
+  }
+
+  /** Send a stored answer, and keep the receipt. @param {Answer} answer @returns {Promise<State>} */
+  async handIn(answer) {
+    const { report, body, epsilon } = answer;
+    const { run, question } = report.message;
+    let receipt;
+    try {
+      receipt = await this.client.report(report);
+      await checkReceipt(receipt, report, this.options.rules.referee);
+    } catch (error) {
+      if (error instanceof Refusal && !PASSING.includes(error.problem)) this.settle(); // there is no other answer
+      throw error;
+    }
+    const name = `${run}-${question}`;
+    const sent = this.receipts[name]?.sent ?? Date.now() / 1000;
+    this.receipts[name] = { receipt, report, leaf: await leafOf(report, unhex(body)), sent };
+    await this.options.store.write("receipts", this.receipts);
+    this.settle();
+    await this.note("answered", { run, question, sent: report.message.answer, epsilon, lifetime_left: this.left[0] });
+    return { state: "answered", answer };
+  }
+
+  settle() {
+    this.settled = this.answers.length;
+    this.enrolled = false; // it enrols again for later runs
+  }
+
+  /** Tell the referee that a question is not answered; it may not take that. @param {Signed} assignment @param {string} reason */
+  async decline(assignment, reason) {
+    const { run, digest, question } = assignment.message;
+    const message = { run, digest, question, assignment: await digestOf(assignment.message), reason };
+    await this.client.decline(await this.me.sign("decline", message)).catch((error) => this.refused(error));
+  }
+
+  /**
+   * Poll and answer until all is finished, the person or the rules declined, or the signal is given.
+   * @param {{signal?: AbortSignal, onState?: (state: State) => void}} [how] @returns {Promise<State>} the last one
+   */
+  async run({ signal, onState = () => {} } = {}) {
+    this.client.signal = signal;
+    for (;;) {
+      const state = await this.step();
+      onState(state);
+      if (signal?.aborted || ["finished", "declined", "refused", "failed"].includes(state.state)) return state;
+      if (state.state !== "answered") await pause(Math.max(0.02, state.pause ?? 0.5), signal);
+      await shown(signal);
+    }
+  }
+
+  /** Ask the referee about each receipt: is the report counted as it was sent? */
+  async check() {
+    const findings = [];
+    for (const held of Object.values(this.receipts)) {
+      const name = `seen-${held.report.message.run}`;
+      const before = await this.options.store.read(name);
+      const found = await checkReport(held, this.client, this.me, this.options.rules.referee, before);
+      const other = found.status === "another history" ? "-other" : ""; // both are kept
+      if (found.shown) await this.options.store.write(name + other, found.shown);
+      findings.push(found);
+    }
+    return findings;
+  }
+
+  /** Append to the log: never the record, or a value of it but the answer that left. @param {string} event @param {object} facts */
+  async note(event, facts) {
+    this.log.push({ time: `${new Date().toISOString().slice(0, 19)}+00:00`, event, ...facts });
+    await this.options.store.write("log", this.log);
+  }
+
+  /** Note a refusal, but not the same again and again, and return it; other errors are thrown. @param {unknown} error */
+  async refused(error) {
+    if (!(error instanceof Refusal)) throw error;
+    const { problem, detail } = error;
+    const last = this.log[this.log.length - 1];
+    const storing = problem !== "cannot-write" && problem !== "consent-withheld";
+    if (storing && last?.detail !== detail) await this.note("refused", { reason: problem, detail });
+    return error;
+  }
+
+  /** All but the signing key, which stays: what was spent, receipts, the log, and the secret of the noise. */
+  export() {
+    const { answers, receipts, log } = this;
+    return { referee: this.options.rules.referee, agent: this.me.key, secret: hex(this.secret), answers, receipts, log };
+  }
+
+  /**
+   * Take what another store has exported: the same noise for the same questions, and what was spent stays spent.
+   * @param {any} from
+   */
+  async import(from) {
+    const { rules, store } = this.options;
+    if (from?.referee !== rules.referee || !isDigest(from.secret) || !Array.isArray(from.answers))
+      throw new Refusal("bad-data", "this file is no state of an agent of this page");
+    if (this.answers.length > 0) throw new Refusal("bad-data", "this browser has answered already: its own state stays");
+    for (const name of ["answers", "receipts", "log"]) await store.write(name, from[name]);
+    await store.write("state", { referee: from.referee, secret: from.secret });
+    await this.load();
+  }
+
+  /** Delete everything: key, secret, answers, receipts, log. What was sent stays sent. */
+  async erase() {
+    await this.options.store.erase();
+    this.close();
+  }
+}
+
+/** Wait while the page is hidden. @param {AbortSignal} [signal] */
+async function shown(signal) {
+  const page = globalThis.document;
+  while (page?.hidden && !signal?.aborted)
+    await new Promise((resolve) => {
+      page.addEventListener("visibilitychange", resolve, { once: true });
+      signal?.addEventListener("abort", resolve, { once: true });
+    });
+}
+
+/**
+ * Let work end unit, 2 unit, 4 unit, ... seconds after it was begun: its time tells no more of the record.
+ * @template T @param {number} unit @param {() => Promise<T>} work
+ */
+async function held(unit, work) {
+  const began = performance.now();
+  try {
+    return await work();
+  } finally {
+    const took = (performance.now() - began) / 1000;
+    await pause(unit * 2 ** Math.max(0, Math.ceil(Math.log2(took / unit))) - took);
+  }
+}

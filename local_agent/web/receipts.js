@@ -1,0 +1,172 @@
+/**
+ * What a referee has signed and cannot deny: that it has a report, and that the report is in the transcript of its run.
+ * The transcript is a Merkle tree (RFC 9162), and so are the reports on a question.
+ *
+ * @typedef {import("./identity.js").Signed} Signed
+ * @typedef {{receipt: Signed, report: Signed, leaf: string, sent: number}} Held a receipt, its report, what stands for
+ *   the report under its question's root (hex), and when it was sent by this device's clock (seconds since 1970)
+ * @typedef {{kept: any, questions: number[]}} Seen the newest checkpoint of a run that was shown, and the questions
+ *   on which a report was proven
+ * @typedef {"included" | "not shown yet" | "left out" | "another history"} Status
+ * @typedef {{run: string, question: number, status: Status, why: string, shown?: Seen}} Finding
+ */
+
+import { concat, hex, sha256, sha256hex, unhex, utf8 } from "./bytes.js";
+import { digest as digestOf, encode } from "./canonical.js";
+import { Refusal, demand, demandFields, isCount, isDigest, isNumber, isObject, isRun, isSignature, isText, listOf, whole } from "./errors.js"; // prettier-ignore
+import { signedOf, verify, verifyBytes } from "./identity.js";
+
+export const WITHIN = 86_400; // seconds after which a referee must have shown a report that it has acknowledged
+const isTime = whole(0, 253_402_300_799);
+const isPath = listOf(isText, 64);
+const atLeastOne = whole(1, 2 ** 53 - 1);
+const RECEIPT = { run: isRun, question: isNumber, report: isSignature, time: isTime };
+const CHECKPOINT = { run: isRun, configuration: isDigest, entries: atLeastOne, hash: isDigest, root: isDigest, time: isTime, "closed?": isCount }; // prettier-ignore
+const ENTRY = { index: isCount, previous: isDigest, kind: isText, body: isObject, hash: isDigest, signature: isSignature };
+const PROOF = { entry: isObject, index: isCount, reports: atLeastOne, body: isText, path: isPath, kept: isObject, entry_path: isPath, "consistency?": isPath }; // prettier-ignore
+
+/** @param {string} detail */
+const forged = (detail) => new Refusal("forged", detail);
+
+/** Check that the referee has signed this receipt, for this report. @param {Signed} signed @param {Signed} report @param {string} referee */
+export async function checkReceipt(signed, report, referee) {
+  await verify(signed, "receipt", referee);
+  const said = signed.message;
+  demandFields(said, RECEIPT, "Receipt");
+  if (said.run !== report.message.run || said.question !== report.message.question || said.report !== report.signature)
+    throw forged("the referee's receipt is for another report: it is not known to be stored");
+}
+
+/**
+ * Return the packed answer of one agent: that it answered, and what.
+ * @param {number} answer @param {"bit" | "real" | number} kind a bit, a double, or one of so many symbols
+ */
+export function packOne(answer, kind) {
+  if (kind === "bit") return Uint8Array.of(0x80, answer ? 0x80 : 0);
+  const body = new DataView(new ArrayBuffer(kind === "real" ? 9 : kind > 256 ? 3 : 2));
+  body.setUint8(0, 0x80);
+  if (kind === "real") body.setFloat64(1, answer, true);
+  else if (kind > 256) body.setUint16(1, answer, true);
+  else body.setUint8(1, answer);
+  return new Uint8Array(body.buffer);
+}
+
+/** @param {Signed} report @param {Uint8Array} body the packed answer */
+export const leafOf = (report, body) => sha256hex(concat(unhex(report.signature), body));
+
+/** @param {Uint8Array} left @param {Uint8Array} right */
+const above = (left, right) => sha256(concat(Uint8Array.of(1), left, right));
+
+/**
+ * Return the root to which a path leads from the leaf with a number among so many; null if it leads nowhere.
+ * @param {Uint8Array} leaf @param {number} index @param {number} count @param {string[]} path beside the way, from below
+ */
+export async function rootOf(leaf, index, count, path) {
+  if (index >= count || !path.every(isDigest)) return null;
+  let node = await sha256(concat(Uint8Array.of(0), leaf));
+  let used = 0;
+  for (; count > 1; index = Math.floor(index / 2), count = Math.ceil(count / 2)) {
+    if ((index % 2 ? index - 1 : index + 1) >= count) continue; // the last of an odd number goes up as it is
+    if (used === path.length) return null;
+    const beside = unhex(path[used++]);
+    node = index % 2 ? await above(beside, node) : await above(node, beside);
+  }
+  return used === path.length ? hex(node) : null;
+}
+
+/**
+ * Tell whether a path shows that `count` leaves of a newer root begin with `first` ones of an older root (RFC 9162,
+ * section 2.1.4.2).
+ * @param {string} older @param {number} first @param {string} newer @param {number} count @param {string[]} path
+ */
+export async function goesOn(older, first, newer, count, path) {
+  if (first > count) return false;
+  if (first === count) return older === newer && path.length === 0;
+  let [at, last] = [first - 1, count - 1];
+  const up = () => ([at, last] = [Math.floor(at / 2), Math.floor(last / 2)]);
+  while (at % 2) up();
+  const nodes = at === 0 ? [older, ...path] : path; // the first leaves are a whole tree where their number is 2^k
+  if (nodes.length === 0 || !nodes.every(isDigest)) return false;
+  let old = unhex(nodes[0]);
+  let now = old;
+  for (const beside of nodes.slice(1).map(unhex)) {
+    if (last === 0) return false;
+    if (at % 2 || at === last) {
+      [old, now] = [await above(beside, old), await above(beside, now)];
+      while (at % 2 === 0 && at) up();
+    } else now = await above(now, beside);
+    up();
+  }
+  return last === 0 && hex(old) === older && hex(now) === newer;
+}
+
+/** @param {any} kept a stored checkpoint @param {string} referee */
+async function checkpointOf(kept, referee) {
+  demandFields(kept, { checkpoint: isObject, "witnessed?": listOf(isObject) }, "StoredCheckpoint");
+  const signed = signedOf(kept.checkpoint);
+  await verify(signed, "checkpoint", referee);
+  demandFields(signed.message, CHECKPOINT, "Checkpoint");
+  return signed.message;
+}
+
+/**
+ * Check that a proof leads from the report as it was sent to the referee's checkpoint; return that.
+ * @param {Held} held @param {any} proof @param {string} referee
+ */
+export async function checkProof(held, proof, referee) {
+  demandFields(proof, PROOF, "Proof");
+  const { entry } = proof;
+  demandFields(entry, ENTRY, "SignedEntry");
+  const content = concat(utf8(`[${entry.index},`), encode(entry.kind), utf8(","), encode(entry.body), utf8("]"));
+  if (entry.hash !== (await digestOf([entry.previous, await sha256hex(content)])))
+    throw forged(`entry ${entry.index} of the transcript is not what its hash says`);
+  await verifyBytes(referee, "transcript-entry", unhex(entry.hash), entry.signature);
+  const { run, question, digest } = held.report.message;
+  if (entry.kind !== "answers" || entry.body.question !== question)
+    throw forged("the referee proves something about another question");
+  if ((await leafOf(held.report, unhex(proof.body))) !== held.leaf)
+    throw forged("the referee has another answer beside this agent's signature");
+  if ((await rootOf(unhex(held.leaf), proof.index, proof.reports, proof.path)) !== entry.body.root)
+    throw forged("the referee's path does not lead from this report to the root of the question");
+  const said = await checkpointOf(proof.kept, referee);
+  if (said.run !== run || said.configuration !== digest) throw forged("the checkpoint is one of another run");
+  if ((await rootOf(unhex(entry.hash), entry.index, said.entries, proof.entry_path)) !== said.root)
+    throw forged("the referee's path does not lead from the question's entry to the checkpoint");
+  return said;
+}
+
+/**
+ * Ask the referee to prove that a report is in the transcript of its run, which has to go on from what was shown before.
+ * Refusal `forged`: the receipt itself is none; others: the referee does not answer.
+ * @param {Held} held
+ * @param {import("./client.js").RefereeClient} client
+ * @param {import("./identity.js").Identity} identity
+ * @param {string} referee
+ * @param {Seen} [before]
+ * @returns {Promise<Finding>}
+ */
+export async function checkReport(held, client, identity, referee, before) {
+  await checkReceipt(held.receipt, held.report, referee);
+  const { run, question } = held.report.message;
+  const old = before && (await checkpointOf(before.kept, referee));
+  /** @param {Status} status @param {string} why @param {Seen} [shown] */
+  const finding = (status, why, shown) => ({ run, question, status, why, shown });
+  let proof, now;
+  try {
+    const request = { participant: identity.key, run, question, ...(old && { since: old.entries }) };
+    proof = await client.proof(await identity.sign("proof-request", request));
+    now = await checkProof(held, proof, referee);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    if (proof) return finding("left out", error.detail);
+    if (!["pattern", "not-found"].includes(error.problem)) throw error;
+    if (before?.questions.includes(question))
+      return finding("another history", `the referee has proven this report before, and answers now: ${error.detail}`);
+    const open = error.detail.includes("ask again") && Math.abs(Date.now() / 1000 - held.sent) <= WITHIN;
+    return finding(open ? "not shown yet" : "left out", error.detail);
+  }
+  const shown = { kept: proof.kept, questions: [...new Set([...(before?.questions ?? []), question])] };
+  if (old && !(await goesOn(old.root, old.entries, now.root, now.entries, proof.consistency ?? [])))
+    return finding("another history", `it does not begin with the ${old.entries} entries that were shown before`, shown);
+  return finding("included", `entry ${proof.entry.index} of the transcript`, shown);
+}

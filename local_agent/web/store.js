@@ -1,0 +1,93 @@
+/**
+ * Where an agent keeps its state: a few documents by name, each written whole and durably. In a browser that is
+ * IndexedDB; folder.js has the stores of Node.
+ *
+ * @typedef {object} Store
+ * @property {boolean} keepsKeys whether it keeps a CryptoKey as it is, so that none has to be extractable
+ * @property {() => Promise<void>} open takes the state for this process alone; Refusal `bad-input`: another one has it
+ * @property {(name: string) => Promise<any>} read undefined: there is no such document
+ * @property {(name: string, value: any) => Promise<void>} write on disk when it resolves; Refusal `cannot-write`
+ * @property {() => Promise<void>} erase removes everything
+ * @property {() => void} close
+ */
+
+import { Refusal } from "./errors.js";
+
+/** @implements {Store} */
+export class BrowserStore {
+  keepsKeys = true;
+  release = () => {};
+  /** @type {IDBDatabase | null} */
+  database = null;
+
+  /** @param {string} name of the database: another one is another agent */
+  constructor(name) {
+    this.name = name;
+  }
+
+  async open() {
+    const alone = await new Promise((resolve) => {
+      navigator.locks.request(this.name, { ifAvailable: true }, (lock) => {
+        resolve(lock !== null);
+        return lock && new Promise((end) => (this.release = () => end(undefined)));
+      });
+    });
+    if (!alone) throw new Refusal("bad-input", "another tab has this page open: answer there, or close it and load this one again");
+    try {
+      const opening = indexedDB.open(this.name, 1);
+      opening.onupgradeneeded = () => opening.result.createObjectStore("state");
+      this.database = await done(opening);
+    } catch (error) {
+      this.release();
+      throw cannotWrite(error);
+    }
+  }
+
+  /** @param {string} name */
+  async read(name) {
+    return this.database && done(this.database.transaction("state").objectStore("state").get(name));
+  }
+
+  /** @param {string} name @param {any} value */
+  write(name, value) {
+    return this.change((state) => state.put(value, name));
+  }
+
+  erase() {
+    return this.change((state) => state.clear());
+  }
+
+  /** @param {(state: IDBObjectStore) => void} change */
+  async change(change) {
+    try {
+      const transaction = this.database?.transaction("state", "readwrite", { durability: "strict" });
+      if (!transaction) throw new Error("closed");
+      await new Promise((resolve, reject) => {
+        transaction.oncomplete = resolve;
+        transaction.onabort = transaction.onerror = () => reject(transaction.error);
+        change(transaction.objectStore("state"));
+      });
+    } catch (error) {
+      throw cannotWrite(error);
+    }
+  }
+
+  close() {
+    this.database?.close();
+    this.database = null;
+    this.release();
+  }
+}
+
+/** @param {IDBRequest} request @returns {Promise<any>} */
+const done = (request) =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+
+/** @param {unknown} error */
+function cannotWrite(error) {
+  const why = error instanceof Error || error instanceof DOMException ? error.name : String(error);
+  return new Refusal("cannot-write", `this browser stores nothing for this page (${why}): its storage is full or forbidden; allow it in the browser's settings, and load the page again. Nothing was sent`); // prettier-ignore
+}
