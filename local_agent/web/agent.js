@@ -21,6 +21,9 @@
  * @property {number} dimension features of the record (public)
  * @property {any} [names] what these features are; a run about others is refused
  * @property {Person} [record] may come later ({@link Agent.know}): what was answered is sent without it
+ * @property {string} [relay] address of a relay (RFC 9458), through which the referee is asked, and in no other way
+ * @property {{address: string, code: string, key: import("./credential.js").IssuerKey}} [issuer] who vouches for the
+ *   person, to whom it gave the code
  * @property {import("./client.js").Fetch} [fetch] what carries requests
  * @property {number} [patience] seconds to keep trying while nobody answers
  *
@@ -82,7 +85,8 @@ export class Agent {
   }
 
   async load() {
-    const { store, rules } = this.options;
+    const { store, rules, relay, fetch } = this.options;
+    if (relay) this.client.fetch = (await import("./relay.js")).through(relay, rules.referee, fetch);
     let key = await store.read("key");
     if (key === undefined) {
       const pair = await createKey(!store.keepsKeys);
@@ -148,11 +152,12 @@ export class Agent {
   }
 
   async enrol() {
-    const { rules, dimension, token, store } = this.options;
+    const { rules, dimension, token, store, issuer, fetch } = this.options;
     const { queries = KINDS, epsilon } = rules;
     const left = Number.isFinite(epsilon) ? this.left : [null, null];
     const refuses = KINDS.filter((kind) => !queries.includes(kind)).sort();
     const policy = { refuses, epsilon: left[0], delta: left[1], features: this.record?.features.length ?? dimension };
+    if (issuer) await (await import("./credential.js")).obtain(store, this.me.key, issuer, { fetch });
     const again = this.answers.length > 0 && this.left[0] > 0 ? true : undefined;
     const message = { agents: 1, credential: await store.read("credential"), policy, again };
     const reply = await this.client.enrol(await this.me.sign("enrolment", message), token);

@@ -10,8 +10,8 @@ import { concat, utf8 } from "./bytes.js";
 import { decode, encode } from "./canonical.js";
 import { Refusal, isObject } from "./errors.js";
 import { signedOf } from "./identity.js";
-import { PROTOCOL } from "./policy.js";
 
+export const PROTOCOL = 3; // the version that this agent speaks
 const HEADER = "Tandem-Protocol";
 const URN = "urn:tandem:problem:";
 const PAUSES = [0.1, 0.2, 0.5, 1, 2]; // seconds between attempts; the last repeats

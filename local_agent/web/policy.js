@@ -23,6 +23,7 @@
  */
 
 import { sha256hex, unbase64 } from "./bytes.js";
+import { PROTOCOL } from "./client.js";
 import { Refusal, demand, demandFields, isBoolean, isDigest, isNumber, isObject, isRun, isText, listOf, whole } from "./errors.js"; // prettier-ignore
 import { ORDINARY, hypothesisKinds } from "./hypotheses.js";
 import { fingerprint, verify } from "./identity.js";
@@ -30,7 +31,6 @@ import { parseMechanism } from "./mechanisms.js";
 import { KINDS, parseQuery } from "./queries.js";
 import { namesIn, sameNames } from "./words.js";
 
-export const PROTOCOL = 3; // the version that this agent speaks
 const MOST_AGENTS = 2 ** 32;
 const PLACES = { first: whole(0, MOST_AGENTS), agents: whole(1, MOST_AGENTS), used: whole(0, MOST_AGENTS) };
 const ORDER = { ...PLACES, sha256: isDigest, "shared?": isBoolean };
