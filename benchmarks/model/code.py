@@ -1,4 +1,4 @@
-"""Which function of the parties carries out which action of the model (docs/model.md prints this table)."""
+"""Which function of the parties carries out which action of the model (docs/model.md)."""
 
 from __future__ import annotations
 
@@ -68,15 +68,3 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
 """By the name of the action: file and function. Of a crash, what reads the disk when it is started again."""
 NOBODYS = ("the lease runs out", "the driver stands still", "crash of an agent")
 """Actions of no code: time, and a crash of an agent, which has nothing in memory that is not on its disk."""
-
-
-def table() -> str:
-    """Return the table in Markdown."""
-    rows = ["| action | carried by |", "|---|---|"]
-    for action, places in CODE.items():
-        files: dict[str, list[str]] = {}
-        for file, name in places:
-            files.setdefault(file, []).append(f"`{name}`")
-        told = (f"{', '.join(names)} in `{file}`" for file, names in files.items())
-        rows.append(f"| {action} | {'; '.join(told)} |")
-    return "\n".join(rows)

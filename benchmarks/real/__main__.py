@@ -2,7 +2,7 @@
 
     python -m benchmarks.real [--shift NAME]... [--method NAME]... [--epsilon E]... [--splits 10] [--agents N]...
                               [--jobs J] [--data DIR] [--output FILE] [--again] [--json]
-    python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real [--output FILE]
+    python -m benchmarks.real --page benchmarks/results/real.md --pictures docs/pictures/real [--output FILE]
 
 Every split draws the volunteers, the agents and a third of the population, by whom answers are judged, anew. Printed is
 the mean 0/1 loss on the judges with a 95% interval over splits. The people are public data sets'; noise is seeded.

@@ -74,7 +74,7 @@ loss on the population, from {splits} splits of each data set. The first of thes
 only from rows that the present code reproduces (some minutes):
 
     python -m benchmarks.real
-    python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real
+    python -m benchmarks.real --page benchmarks/results/real.md --pictures docs/pictures/real
 
 ## What is compared
 
@@ -91,9 +91,9 @@ about people of another year.
 {methods}
 
 * `constant` knows which label is more frequent among the judges, which no private answer knows for sure.
-* One model is learned by `full-batch` gradients ([learners](learners.md)); where the sample is reweighed (`str`) it is
-  `sgd`, in four rounds. The theorem plans 122 rounds for alpha = .2, which share one budget, and nearly always err more
-  (`python -m benchmarks.real.theorem`, ten minutes). Its assumptions hold on none of these shifts.
+* One model is learned by `full-batch` gradients ([learners](../../docs/learners.md)); where the sample is reweighed
+  (`str`) it is `sgd`, in four rounds. The theorem plans 122 rounds for alpha = .2, which share one budget, and nearly
+  always err more (`python -m benchmarks.real.theorem`, ten minutes). Its assumptions hold on none of these shifts.
 * `private-optimum` is what the same learner and budget could do, were the volunteers people of T. Where T has fewer
   agents than there are volunteers they are drawn *with replacement*, which the tables mark with *.
 * `balance` and `balance-propensity` see records in the clear, but no agent's label (`benchmarks/real/balance.py`).

@@ -2,7 +2,7 @@
 
 A connection *waits* until a whole request has come on it. If all places are taken, the one that has waited longest
 makes room. Heads, idle times, TLS handshakes and answers that a client does not take have limits as well. Which stock
-servers were measured, and what they lack, is in ``docs/decisions/own-http-server.md``.
+servers were measured, and what they lack, is in ``docs/decisions.md``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The compiler is loaded by the first loop that runs compiled. A party that judges
 :func:`interpreted` loops run as the plain functions that they are written as.
 
 **What a compiled loop computes is written down in full**, so that processors differ in how long they take and in
-nothing else (docs/decisions/fixed-lanes-in-kernels.md):
+nothing else (docs/decisions.md):
 
 - Sums have the order that the source gives them. A long sum is kept in :data:`WIDTH` lanes, one or two vectors of them,
   added up by :func:`total` as a fixed tree; the compiler may not reorder anything (no ``reassoc``).

@@ -3,7 +3,7 @@
 In the checkout our packages stand side by side and import each other as ``from common import ...``; an editable install
 and a source distribution leave that as it is. Installed under those names they would collide with anybody's ``common``
 or ``deploy``. So a wheel is built from a copy in which they are ``tandem.common``, ``tandem.deploy``, ..., and in which
-import statements, and nothing else, say so (docs/decisions/wheel-below-one-name.md).
+import statements, and nothing else, say so (docs/decisions.md, "A wheel puts everything below one name").
 """
 
 from __future__ import annotations

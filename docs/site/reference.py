@@ -36,6 +36,8 @@ def write(folder: Path) -> None:
     from referee.view.diagrams import page as protocols
 
     _kept(folder / "protocols.md", protocols())
+    record = Path(__file__).parents[2] / "benchmarks" / "results" / "real.md"
+    _kept(folder / "real.md", record.read_text("utf-8").replace("](../../docs/", "](../"))
 
 
 def _kept(path: Path, text: str) -> None:

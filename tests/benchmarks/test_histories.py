@@ -23,7 +23,7 @@ from benchmarks.histories.faults import Crash, Faults
 from benchmarks.histories.history import play
 from benchmarks.histories.world import world
 from benchmarks.model.__main__ import main
-from benchmarks.model.code import CODE, NOBODYS, table
+from benchmarks.model.code import CODE, NOBODYS
 from benchmarks.model.invariants import CAN_END, INVARIANTS
 from benchmarks.model.rules import SOUND, Rules, Size
 from benchmarks.model.search import search, steps_from
@@ -242,8 +242,7 @@ def test_the_shortest_way_to_what_does_not_hold_is_printed(capsys):
 ROOT = Path(__file__).parents[2]
 
 
-def test_each_function_that_carries_an_action_exists_and_stands_in_the_page():
-    assert table() in (ROOT / "docs" / "model.md").read_text("utf-8")
+def test_each_function_that_carries_an_action_exists():
     for file, name in (place for places in CODE.values() for place in places):
         found: list[ast.stmt] = ast.parse((ROOT / file).read_text("utf-8")).body
         for part in name.split("."):

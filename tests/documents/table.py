@@ -354,9 +354,9 @@ SLOW: tuple[Job, ...] = (
         thorough=True,
     ),
     job(
-        "python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real",
+        "python -m benchmarks.real --page benchmarks/results/real.md --pictures docs/pictures/real",
         prepare=data("wind"),
-        check=around.unchanged("docs/real.md"),
+        check=around.unchanged("benchmarks/results/real.md"),
         thorough=True,  # measures the first split of every row again
     ),
     sequence(

@@ -208,9 +208,18 @@ def test_the_table_of_exit_statuses_is_what_the_help_says_and_each_row_names_an_
 
 
 def test_the_page_of_real_shifts_is_that_of_the_stored_rows_and_has_all_pictures() -> None:
-    rows, page = latest(JsonLines(RESULTS).values()), ROOT / "docs" / "real.md"
-    assert page.read_text() == page_of(rows, "pictures/real"), (
-        "write it again: python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real"
+    rows, page = latest(JsonLines(RESULTS).values()), ROOT / "benchmarks" / "results" / "real.md"
+    assert page.read_text() == page_of(rows, "../../docs/pictures/real"), (
+        "write it again: python -m benchmarks.real --page benchmarks/results/real.md --pictures docs/pictures/real"
     )
     drawn = {path.stem for path in (ROOT / "docs" / "pictures" / "real").glob("*.svg")}
     assert drawn == {row["shift"] for row in JsonLines(RESULTS).values()} != set()
+
+
+def test_what_to_expect_says_what_the_record_says() -> None:
+    record, page = ((ROOT / name).read_text() for name in ("benchmarks/results/real.md", "docs/real.md"))
+    rows = re.findall(
+        r": ([+-][\d.]+) points gained on average, ([+-][\d.]+) at worst, ([+-][\d.]+) at best; .* is ([\d.]+) on",
+        record,
+    )
+    assert re.findall(r"shifts\) \| ([+-][\d.]+) \| ([+-][\d.]+), ([+-][\d.]+) \| ([\d.]+) \|", page) == rows != []

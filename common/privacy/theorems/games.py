@@ -1,16 +1,74 @@
 """The value of a game: what an adversary reaches that chooses neighbours anew at each step, knowing all before.
 
-docs/accounting.md, "Neighbours chosen anew each time", has the theorem, its lemmas and all proofs. One noisy step on
-one draw is made of three unit Gaussians A, B and C (:mod:`common.privacy.theorems.profiles`); what a triple gives away
-depends on the *Gram matrix* G of b = B - A and c = C - A alone, and grows with it (Lemma 1). Each triple in a ball of
-diameter 1 lies below that of three points on a circle of diameter 1 that has its centre in their hull (Lemma 2): B and
-C = (cos(pi/2 - psi/2), +-sin(pi/2 - psi/2))/2 and A = -(cos phi, sin phi)/2, 0 <= psi <= pi, |phi| <= (pi - psi)/2.
+docs/accounting.md, "Neighbours chosen anew each time", has the theorem and its proof. One noisy step on one draw is
+made of three unit Gaussians A, B and C (:mod:`common.privacy.theorems.profiles`); what a triple gives away depends on
+the *Gram matrix* G of b = B - A and c = C - A alone, and grows with it (Lemma 1). Each triple in a ball of diameter 1
+lies below that of three points on a circle of diameter 1 that has its centre in their hull (Lemma 2): B and C =
+(cos(pi/2 - psi/2), +-sin(pi/2 - psi/2))/2 and A = -(cos phi, sin phi)/2, 0 <= psi <= pi, |phi| <= (pi - psi)/2.
 
 Let each step be a mixture of laws each of which is dominated, whatever was released before, by one of the pairs (P_j,
 Q_j), the *moves*. Write V_t(a) for the most that an adversary reaches at level a with t steps to go, and T f(a) = max_j
 int P_j f(a Q_j/P_j). Then V_{t+1} <= T V_t (Theorem 4). A *leader* E, any pair's mean with T f <= E f + c + C
 a^{-theta}, makes m steps at once: T^m f <= E^m f + m c + m C e^{(m-1) k} a^{-theta}, if no move and no leader
 multiplies a^{-theta} by more than e^k, k >= 0 (Lemma 3).
+
+Lemma 1. If G <= G' (G' - G is positive semidefinite), the triple of G is the image of that of G' under a random map.
+*Proof.* |l b + m c|^2 <= |l b' + m c'|^2 for all l and m, so a linear contraction M takes b' to b and c' to c; apply M
+to an output and add noise of covariance 1 - M M^T.
+
+Lemma 2. Each triple in a ball of diameter 1 lies below the triple of three points on a circle of diameter 1 that has
+its centre in their hull. *Proof.* Project the centre onto the plane of the three points, and blow them up until the
+least disc around them has diameter 1: that only adds to G. If the disc is held by all three points, they are such a
+triple. Otherwise two of them are the ends of a diameter. Stretch the plane across that diameter until the third point
+is on the circle: that is no contraction of anything. (Where it lies on the diameter, lift it: a positive semidefinite
+matrix is added.)
+
+``cover`` cuts this region of psi and phi into cells. In a cell with the centre G0, the derivatives M1 and M2 and half
+the sides h1 and h2,
+
+    G <= G0 + h1 |M1| + h2 |M2| + R,
+
+where |M| is any matrix above M and -M (that of least trace in a metric of one's choice), and R is from Taylor's
+theorem: with p = |l + m| and q = |l - m|, half the second derivative of |l b + m c|^2 is at most
+
+    (e p + f q)^2 + (p + q/2) (i p + j q),   e = h1/4 + h2/2,  f = h1/4,  i = h1^2/8 + h2^2/2,  j = h1^2/8,
+
+as A, (B+C)/2 and (B-C)/2 move at most by h2/2, h1/4 and h1/4, have second derivatives of at most h2^2/2, h1^2/8 and
+h1^2/8, and b and c are the sum of a vector of length at most 1 and plus or minus one of at most 1/2. Cells are cut
+until the chi-squared divergence of each move is at most 2% above the greatest there is, e^{u^2} - 1. That takes some
+hundred moves.
+
+*The profile of a move.* For a >= 1, H_a(P || Q) = s E_A (L_B - k - a L_C)_+ with k = (1-s)(a-1)/s, L being likelihood
+ratios to A. Let z be the coordinate along b and y the other one; c = (c1, c2) with c2 > 0. Given z, the mean over y is
+the price of an option to exchange K = L_B(z) - k for F = a e^{c1 z - c1^2/2}:
+
+    g(K, F) = E (K - F e^{c2 y - c2^2/2})_+ = K Phi(d) - F Phi(d - c2),   d = ln(K/F)/c2 + c2/2   (0 for K <= 0).
+
+The mean over z is bounded on nodes a distance h apart. g is convex in (K, F), grows with K and falls with F. In a cell
+K lies below its chord, and F above e^{-(c1 h)^2/8} times its own (Hoeffding's lemma). So g(K, F) is at most the linear
+interpolation of g(K, (1 - (c1 h)^2/8) F) at the nodes, whose mean is a sum with the weights int phi(z) (1 - |z -
+node|/h)_+ dz <= h phi(node) (sinh(w)/w)^2, w = node h/2, as phi(node + t) <= phi(node) e^{-node t}. Beyond the last
+nodes g <= L_B, whose mass there is a Gaussian tail's.
+
+*Time.* T costs a Fourier transform for each move. After enough steps V is smooth, and the moves differ by little more
+than their chi-squared.
+
+Lemma 3. (i) If the laws of every step are dominated by one pair with the mean E, V_{t+m} <= E^m V_t. (ii) Let E be any
+pair's mean, a *leader*, with T f <= E f + c + C a^{-theta}, and let each E_j and E multiply a^{-theta} by at most e^k,
+k >= 0. Then T^m f <= E^m f + m c + m C e^{(m-1) k} a^{-theta}.
+
+*Proof.* (i) is the theorem with one move. (ii) E_j E = E E_j, so T E^i f <= E^i max_j E_j f = E^i T f <= E^{i+1} f + c
++ C e^{ik} a^{-theta}; and T (f + g) <= T f + T g. Induction over m.
+
+So the first steps are played, some hundred of them; from then on a leader somewhat dearer than all moves makes many
+steps at once, and ever cheaper leaders follow. Where even the dearest does not lead yet, Theorem 1's envelope makes the
+steps. Nothing of this depends on the number of steps but by its logarithm.
+
+*On the grid.* The pairs have losses on multiples of a width w, so that values at multiples of w need only such values.
+V - (1-a)_+ rises up to a = 1 and falls from there on, as V is convex with slopes from -1 to 0; so beyond the grid it is
+at most what it is at its ends. (An error of C a^{-theta} at the upper end may be as large beyond it: it is added to the
+constants whenever that is used.) A transform of length N errs by at most 8 log2(N) 2^-52 of the 2-norm (Higham 2002,
+section 24.1). Such errors, the masses at infinity and the shortfalls of pairs are constants, which pass unchanged.
 """
 
 from __future__ import annotations

@@ -19,6 +19,22 @@ d = h(e^T) + F_{sqrt(m0^2 + m)}(e^E) where, with L = E/m0^2 and any c >= 0,
 
     c chi^2 + int_{-T}^{T} (e^{L t - t^2/(2 m0^2)} - 2 c cosh(3t/2))_+ e^{-|t|/2} h(e^|t|) dt  =  K
     K <= (m/2) e^{-m/8} / sqrt(1 + m/m0^2).
+
+*Proof of the condition* (*) for an event, by an inequality in one variable. Write H for the profile of (P, Q), h for an
+envelope above it, phi_s for the density of N(0, s^2), and w(t) = e^{-t/2} (H(e^t) - (1 - e^t)_+) >= 0. Both sides, less
+F_m0 and times e^{-ln(a)/2}, are with x = ln a
+
+    e^{-m0^2/8} int w(t) phi_m0(x - t) dt     and     1/2 int_{m0^2}^{m0^2+m} e^{-v/8} phi_{sqrt v}(x) dv:
+
+the first because the second derivative of c -> c F_m0(a/c) is the density of the pad's privacy loss, the second by d
+delta_G/d mu = phi_1(mu/2 - eps/mu). Divided by phi_m0(x), the first is at most K = int w(t) e^{L t - t^2/(2 m0^2)} dt,
+a convex function of L = x/m0^2, and the second at least (m/2) e^{-m/8}/sqrt(1 + m/m0^2). Three facts bound w: w <=
+e^{-t/2} h; so w(-t) does; and 2 int w cosh(3t/2) dt <= V, the bound on chi^2, since chi^2(P || Q) = 2 int (H(a) - (1 -
+a)_+) da in both directions. As a supremum of convex functions over a set that mirrors t, the bound on K is largest at
+the end of the range |x| <= E. Losses beyond T add h(e^T) to d at most, since int P F(a Q/P) integrates H against a
+measure of mass 1 at most; levels beyond E add F_{sqrt(m0^2 + m)}(e^E) at most, since profiles decrease and excesses
+below level 1 mirror those above. So the condition follows. K is bounded cell by cell: h by its chord, the kernel by its
+greatest value.
 """
 
 from __future__ import annotations

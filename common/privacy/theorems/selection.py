@@ -13,6 +13,15 @@ the one sample may have on the other. For every epsilon >= 0 the choice is (epsi
 
     delta = int_0^1 max over 0 <= x <= 1 - s of (T'(s) f'(1 - T(s) - N(x)) - e^eps f'(1 - s - x))_+ ds.
 
+*Numbers.* s = Phi(-z) is cut into cells, and so is x. In a cell N lies above its tangent l at a middle point, and f'(1
+- t), t = s + x, above its tangent, both being convex. So the difference is at most T'(s) f'(1 - T(s) - l(x)) less a
+linear function of s + x. For z > -mu the first term is convex in s (T' = e^{mu z - mu^2/2} and f'(1 - T(s) - l) are
+positive, convex and decreasing), and it is convex in x. So the difference lies below the one that is linear in s and in
+x with the same corners, its greatest value over x is at a corner and convex in s, and its integral over s at most the
+trapezoid of the values at both ends. For z <= -mu the first term is taken at its largest. Outside of all cells it is at
+most E[K] times what Q has there. The bound errs by 1 to 3% of delta for mu of .1 and more, and the Renyi bound takes
+over where mu is so small that this does not do.
+
 **Renyi divergences.** Let F, F' be the base's distribution functions in the order of the scores. The choice has the
 density f'(F) with respect to the base's law, f' increasing up to f'(1) = E[K]; with G = 1 - F and G' = 1 - F', a mu-GDP
 base has G' <= Phi(Phi^-1(G) + mu). Conditioned on K <= most, the generating function g has g' <= f'/P(K <= most), and
