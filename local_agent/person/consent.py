@@ -16,9 +16,8 @@ from common.core.errors import BadData, BadInput, ConsentWithheld, PeerError, Ta
 from common.core.plain import in_columns, plain
 from common.local.naming import quoted
 from common.net.cli import has_terminal
-from common.net.messages import MassAssignment, unpack_indices
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
-from local_agent.policy import CheckedQuestion, PersonalPolicy
+from local_agent.policy import CheckedQuestion, PersonalPolicy, own_slot
 
 PURPOSE = 200  # characters that are shown of a run's title
 
@@ -62,9 +61,7 @@ class Consent:
 
 def asked_of(question: CheckedQuestion) -> str:
     """Return what a question asks of an individual, whose slot is the only one that it names."""
-    asked = question.assignment
-    slot = asked.slot if isinstance(asked, MassAssignment) else int(unpack_indices(asked.slots)[0])
-    return question.query.asks(question.names, slot)
+    return question.query.asks(question.names, own_slot(question.assignment))
 
 
 def _origin(question: CheckedQuestion) -> str:
@@ -76,7 +73,12 @@ def _origin(question: CheckedQuestion) -> str:
 
 
 def described(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> str:
-    """Return a question in plain words, for the person whom it is about."""
+    """Return a question in plain words, for the person whom it is about, as a terminal shows it."""
+    return in_columns(statements(question, address, policy, left))
+
+
+def statements(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> dict[str, str]:
+    """Return what a person is told before they answer, each sentence by its title; strangers' names as they came."""
     asked, mechanism = question.assignment, question.mechanism
     epsilon, delta = mechanism.guarantee
     promise, guess = of_agent(mechanism.guarantee), ""
@@ -89,7 +91,7 @@ def described(question: CheckedQuestion, address: str, policy: PersonalPolicy, l
     spent = (
         f"{policy.epsilon - left:g} of it is spent so far" if left < policy.epsilon else "nothing of it is spent so far"
     )
-    parts = {
+    return {
         "Who asks": f"the referee at {address}, in run {asked.run!r}, question {asked.question}; its key is "
         f"{policy.referee}, and this agent listens to no other",
         "Purpose": f"{quoted(question.purpose, PURPOSE)}, in the words of the referee",
@@ -101,7 +103,6 @@ def described(question: CheckedQuestion, address: str, policy: PersonalPolicy, l
         "Please note": "the referee learns whether you agree. Decide by what is asked and what it costs, not by what "
         "your record would answer.",
     }
-    return in_columns(parts)
 
 
 def check_terminal(yes: bool) -> None:
