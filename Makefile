@@ -33,13 +33,14 @@ test -n "$(PYTHON)" || { echo "Tandem needs Python 3.11 or newer; say which with
 echo "Installing into .venv ..."; $(PYTHON) deploy/packaging/install.py .venv $(1)
 endef
 
-check: .venv/installed-dev ## format, lint, types, imports, nothing private of a library, words
+check: .venv/installed-dev ## format, lint, types, imports, nothing private of a library, words, width of documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m benchmarks.interfaces
 	$(BIN)/python -m benchmarks.words
+	$(BIN)/python docs/site/wrap.py --check
 
 format: .venv/installed-dev ## format the sources and fix what the linter can fix
 	$(BIN)/ruff check --fix-only .
