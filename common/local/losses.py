@@ -13,6 +13,7 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, PlainHypothesis
 from common.local.records import Groups, Records, group_of, number_of
+from common.numerics.elementary import softplus
 
 Loss = Literal["zero-one", "hinge", "perceptron", "logistic", "squared"]
 """The losses, with l the label and m the hypothesis's margin.
@@ -105,8 +106,8 @@ def evaluate(
         losses = np.square(hypothesis.values(records.features) - hypothesis.responses(records))
         return losses if bound == UNIT else np.minimum(losses / bound, 1.0)
     with np.errstate(all="ignore"):
-        margins = hypothesis.labels(records) * hypothesis.margins(records.features).astype(np.float64)
-        losses = np.logaddexp(0.0, -margins) if loss == "logistic" else 1.0 - margins if loss == "hinge" else -margins
+        margins: AnyArray = hypothesis.labels(records) * hypothesis.margins(records.features).astype(np.float64)
+        losses = softplus(-margins) if loss == "logistic" else 1.0 - margins if loss == "hinge" else -margins
         return np.clip(np.nan_to_num(losses / bound, nan=0.0), 0.0, 1.0)
 
 

@@ -88,6 +88,11 @@ def log(x: Floats) -> Floats:
     return np.asarray(reduced_log(mantissa - 1.0, exponent.astype(np.float64) - small))
 
 
+def softplus(x: Floats) -> Floats:
+    """Return ln(1 + e^x), elementwise, to 2^-52."""
+    return np.asarray(np.maximum(x, 0.0) + log(1.0 + exp(-np.abs(x))))
+
+
 _FAR = 40.0  # odds beyond e^40 are those of certainty
 
 
@@ -99,10 +104,15 @@ def logistic(scores: Floats) -> Floats:
 def softmax(scores: Floats) -> Floats:
     """Return e^s over the sum of these, for each row of scores, shape (n, k): sums are from the first on."""
     powers = exp(np.maximum(scores - scores.max(axis=1, keepdims=True), -_LEAST))
-    total = np.zeros(len(powers))
-    for column in powers.T:
+    return np.asarray(powers / row_sums(powers)[:, None])
+
+
+def row_sums(values: Floats) -> Floats:
+    """Return the sum of each row, from the first column on."""
+    total = np.zeros(len(values))
+    for column in values.T:
         total = total + column
-    return np.asarray(powers / total[:, None])
+    return total
 
 
 _LEAST = 80.0  # below the greatest score, a share that no sum has room for

@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.values import Value
-from common.privacy.rounding import MAX_EPSILON, above
+from common.privacy.rounding import EXP_BITS, MAX_EPSILON, above, exp_below
 
 Protected = Literal["records", "labels"]  # what of a person's record is protected: the whole of it, or the label alone
 Neighbours = Literal["one row", "one label", "one answer"]
@@ -160,7 +160,7 @@ def in_words(given: PrivacyGuarantee) -> str:
         return "Nothing was released."
     if given.epsilon is None or given.delta is None:
         return "Nothing is promised."
-    factor = math.ceil(min(math.exp(min(given.epsilon, MAX_EPSILON)), 1e300) * 100) / 100
+    factor = -(-100 * exp_below(min(given.epsilon, MAX_EPSILON)) >> EXP_BITS) / 100
     times = f"{factor:,.2f}" if factor < 1e6 else f"{factor:.1e}"
     changed = "label" if given.protects == "labels" else "record"
     end = f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."

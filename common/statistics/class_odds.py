@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from common.core.arrays import Floats
-from common.local.queries.residuals import instruments, row_sums
+from common.local.queries.residuals import instruments
 from common.numerics import counter
-from common.numerics.elementary import exp, softmax
+from common.numerics.elementary import exp, row_sums, softmax
 from common.operations.operation import ClassScores
 
 POINTS = 48

@@ -17,6 +17,7 @@ from common.local.packing import MAX_SYMBOLS, AnswerKind, answer_type
 from common.numerics.counter import fill_words, stream, word
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
+from common.privacy.rounding import EXP_BITS, exp_below
 from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
 
 MAX_LISTED = 1 << 24  # items that are estimated at once, at most
@@ -186,13 +187,13 @@ class LocalHashing(FrequencyOracle, PureMechanism):
     @cached_property
     def buckets(self) -> int:
         """The g with the least variance of an item that few hold."""
-        near = math.floor(math.exp(self.epsilon)) + 1
+        near = (exp_below(self.epsilon) >> EXP_BITS) + 1
         return min((near, near + 1), key=self._variance)
 
     def _variance(self, buckets: int) -> float:
         truth = k_ary_response_probability(self.epsilon, buckets)
         q = 1.0 / buckets
-        return q * (1.0 - q) / (truth - q) ** 2
+        return q * (1.0 - q) / ((truth - q) * (truth - q))
 
     def symbols(self, domain: int) -> int:
         return self.buckets

@@ -16,7 +16,7 @@ from common.core.errors import PolicyRefused
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.packing import AnswerKind
 from common.numerics.randomness import RandomSource
-from common.privacy.rounding import MAX_EPSILON, up
+from common.privacy.rounding import EXP_BITS, MAX_EPSILON, exp_below, up
 from common.privacy.theorems.randomized_response import analytic_gaussian_sigma, randomized_response_probability
 
 
@@ -272,8 +272,8 @@ class Laplace(Mechanism, PureMechanism):
 
     @cached_property
     def ratio(self) -> float:
-        """The smallest whole multiple of 1/2^53 that is shown to be at least e^-epsilon."""
-        return math.ceil(up(math.exp(-self.epsilon)) * GRID) / GRID
+        """The smallest whole multiple of 1/2^53 that is at least e^-epsilon."""
+        return -((-GRID << EXP_BITS) // exp_below(self.epsilon)) / GRID
 
     def leaves(self, domain: int | None) -> str:
         self.answer_kind(domain)

@@ -18,6 +18,7 @@ from common.local.mechanisms.frequency import parity, public_words
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, AlikeQuery, Answers, BitsQuery, FrequencyQuery, Query
 from common.local.records import Records
+from common.numerics.elementary import logistic, row_sums
 from common.numerics.kernels import njit
 from common.numerics.loops import pack
 
@@ -117,8 +118,8 @@ class MomentQuery(Query):
         values = (np.clip(sign * own / self.bound, -1.0, 1.0) + 1.0) / 2.0
         values = np.where(moment == 2 * d, (labels + 1.0) / 2.0, values)
         squared = np.flatnonzero(moment == 2 * d + 1)
-        lengths = np.square(records.features[squared, :d], dtype=np.float64).sum(axis=1)
-        values[squared] = np.minimum(lengths / self.norm**2, 1.0)
+        lengths = row_sums(np.square(records.features[squared, :d], dtype=np.float64))
+        values[squared] = np.minimum(lengths / (self.norm * self.norm), 1.0)
         return np.asarray(values, dtype=np.float64)
 
 
@@ -158,10 +159,8 @@ class GradientQuery(Query):
         return slots % (self.hypothesis.min_features + 1)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        from scipy.special import expit  # here: an agent reads all kinds of queries and is rarely asked this one
-
         labels = records.labels.astype(np.float64)
-        slope = -labels * expit(-labels * self.hypothesis.margins(records.features))
+        slope = -labels * logistic(-labels * self.hypothesis.margins(records.features))
         d = self.hypothesis.min_features
         coordinate = self.parts(slots)
         own = records.features[np.arange(len(records)), np.minimum(coordinate, d - 1)].astype(np.float64)
@@ -216,7 +215,7 @@ class ListedQuery(FrequencyQuery, BitsQuery):
     """The number of my item in a list of 1 to 4096 different ones, or the list's length if it is not there."""
 
     kind: Literal["listed"] = "listed"
-    items: tuple[Annotated[Word, Field(lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
+    items: tuple[Annotated[Word, Field(ge=0, lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
     examples: ClassVar = ({"first": 1, "bits": 3, "items": [6, 0, 3]},)
 
     @model_validator(mode="after")

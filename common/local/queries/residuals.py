@@ -13,7 +13,7 @@ from common.local.hypotheses.hypothesis import GREATEST, PLANE, AnyHypothesis, L
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, AlikeQuery
 from common.local.records import Records
-from common.numerics.elementary import logistic, softmax
+from common.numerics.elementary import logistic, row_sums, softmax
 
 _REGRESSION: dict[str, Any] = {"kind": "regressor", "weights": [0.5, -1.0], "intercept": 0.25, "response": 3}
 _Score = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
@@ -186,11 +186,3 @@ def instruments(scores: Floats, chosen: tuple[int, ...], spread: float | None) -
         return chances, moved
     near = np.maximum(scores - scores.max(axis=1, keepdims=True), -GREATEST)
     return chances, np.clip((near - row_sums(chances * near)[:, None]) / spread, -0.5, 0.5)
-
-
-def row_sums(values: Floats) -> Floats:
-    """Return the sum of each row, from the first column on: alike on every machine."""
-    total = np.zeros(len(values))
-    for column in values.T:
-        total = total + column
-    return total

@@ -15,45 +15,30 @@ Functions raise :class:`BadInput` for numbers outside the ranges that they state
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from common.core.errors import BadInput
-from common.privacy.rounding import check_epsilon, down, up
+from common.privacy.rounding import EXP_BITS, check_epsilon, down, exp_below, up
 from common.privacy.theorems.gaussian_dp import mu_allowed
 
 
-def randomized_response_epsilon(probability: float) -> float:
-    """Return Warner's guarantee (1965) for answering the true bit with p in [1/2, 1]: ln(p/(1-p)), rounded up."""
-    if not 0.5 <= probability <= 1.0:
-        raise BadInput(f"a probability to answer truly must be in [1/2, 1], found {probability}")
-    if probability == 1.0:
-        return math.inf
-    # 1 - p is exact for p >= 1/2 (Sterbenz), and so is 2 p - 1.
-    return 0.0 if probability == 0.5 else up(math.log1p((2.0 * probability - 1.0) / (1.0 - probability)))
-
-
 def randomized_response_probability(epsilon: float) -> float:
-    """Return the largest p that we can show to be epsilon-DP: e^eps / (1 + e^eps), rounded down."""
-    check_epsilon(epsilon)
-    probability = max(0.5, min(1.0 / (1.0 + math.exp(-epsilon)), math.nextafter(1.0, 0.0)))
-    while randomized_response_epsilon(probability) > epsilon and probability > 0.5:
-        probability = math.nextafter(probability, 0.0)
-    return probability
+    """Return Warner's p (1965), the largest multiple of 1/2^53 below e^eps / (1 + e^eps): p/(1-p) <= e^eps exactly."""
+    return k_ary_response_probability(epsilon, 2)
 
 
 def k_ary_response_probability(epsilon: float, symbols: int) -> float:
-    """Return the largest p that we can show to be epsilon-DP for k >= 2 symbols: e^eps / (e^eps + k - 1), rounded down.
+    """Return the largest multiple p of 1/2^53 below e^eps / (e^eps + k - 1), for k >= 2 symbols.
 
     Telling one's own of k symbols with probability p, and each other with (1 - p)/(k - 1), is pure epsilon-DP iff p (k
-    - 1)/(1 - p) <= e^eps and p >= 1/k (Warner 1965 for k = 2). p is a whole multiple of 1/2^53, computed with fractions
-    from a lower bound on e^eps.
+    - 1)/(1 - p) <= e^eps and p >= 1/k (Warner 1965 for k = 2). p is computed in whole numbers from a lower bound on
+    e^eps (:func:`common.privacy.rounding.exp_below`), so it is never too large.
     """
     check_epsilon(epsilon)
     if symbols < 2:
         raise BadInput(f"there must be at least 2 symbols, found {symbols}")
-    least = Fraction(down(math.exp(epsilon)))
-    return math.floor(least / (least + symbols - 1) * 2**53) / 2**53
+    least = exp_below(epsilon)
+    return (least << 53) // (least + (symbols - 1 << EXP_BITS)) / 2**53
 
 
 def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:

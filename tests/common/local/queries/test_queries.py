@@ -147,6 +147,7 @@ def test_a_strangers_names_neither_end_their_quotation_marks_nor_hide_what_follo
         ({"kind": "item", "bits": 4, "public": -1}, "greater than or equal to 0"),
         ({"kind": "item", "bits": 4, "public": 1 << 63}, "less than"),
         *(({"kind": "threshold", "bits": 4, "below": below}, "below|above") for below in (0, 16, 2**64)),
+        *(({"kind": "listed", "bits": 4, "items": [1, wrong]}, "items") for wrong in (-1, 2**64)),
         *(({"kind": "code", "first": 0, "bits": 4, "sign": sign, "public": 1}, "sign") for sign in (-1, 1 << 20, "l")),
         *((GradientQuery.example()[0].wire() | {"bound": bound}, "bound") for bound in (0, -1, float("inf"))),
         *(
@@ -340,6 +341,22 @@ def test_each_slot_asks_one_moment():
     records = moment_people(*[(1.0, -0.5, -1)] * 6)
     mapped = [(moment + 2.0) / 4.0 for moment in (1.0, -0.5, -1.0, 0.5)]
     np.testing.assert_allclose(QUERY.evaluate(records, np.arange(6)), [*mapped, 0.0, 1.25 / 9.0])
+
+
+def test_a_norm_of_which_the_square_is_no_double_spoils_no_other_moment():
+    records = moment_people(*[(1.0, -0.5, -1)] * 6)
+    query = MomentQuery(dimension=2, bound=2.0, norm=1e200)
+    np.testing.assert_allclose(query.evaluate(records, np.arange(6)), [0.75, 0.375, 0.25, 0.625, 0.0, 0.0])
+
+
+def test_squares_are_added_up_from_the_first_on():
+    row = [1e8, *[1.0] * 300]
+    records = Records(np.array([row], dtype=np.float32), np.array([1], dtype=np.int8))
+    query = MomentQuery(dimension=301, bound=1.0, norm=1e8)
+    total = 0.0
+    for value in row:
+        total += value * value
+    assert query.evaluate(records, np.array([603])).tolist() == [min(total / 1e16, 1.0)]
 
 
 def test_what_lies_beyond_the_bounds_is_clipped():

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
+from common.privacy.rounding import EXP_BITS, exp_below
 from common.privacy.theorems import randomized_response as local
 from common.privacy.theorems.composition import composed_delta
 from common.privacy.theorems.gaussian_dp import (
@@ -153,15 +154,23 @@ def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(epsilon, lo
     assert exact_gaussian_delta(epsilon, sensitivity / (sigma * (1 - 1e-6))) > delta
 
 
+@given(epsilon=st.floats(0.0, 700.0))
+def test_the_exponential_in_whole_numbers_is_a_lower_bound_and_near(epsilon: float) -> None:
+    found = exp_below(epsilon)
+    with mpmath.workdps(700):
+        exact = mpmath.exp(epsilon) * mpmath.mpf(2) ** EXP_BITS
+        assert exact * (1 - mpmath.mpf(2) ** -230) <= found <= exact
+
+
 @given(epsilon=st.floats(1e-9, 700.0))
-def test_warner_never_claims_more_than_the_odds_show(epsilon: float) -> None:
-    probability = local.randomized_response_probability(epsilon)
-    with mpmath.workdps(50):
-        odds = mpmath.log(mpmath.mpf(probability) / (1 - mpmath.mpf(probability)))
-    assert odds <= local.randomized_response_epsilon(probability) <= epsilon
-    assert odds >= min(epsilon * (1 - 1e-7) - 1e-15, 12.0)
-    assert local.randomized_response_epsilon(0.5) == 0.0
-    assert local.randomized_response_epsilon(1.0) == math.inf
+def test_warner_tells_the_truth_as_often_as_epsilon_allows_and_no_more_often(epsilon: float) -> None:
+    probability = Fraction(local.randomized_response_probability(epsilon))
+    assert (probability * 2**53).denominator == 1
+    assert Fraction(1, 2) <= probability < 1
+    more = probability + Fraction(1, 2**53)
+    with mpmath.workdps(400):
+        assert exact_odds(probability, 2) <= mpmath.exp(epsilon)
+        assert more == 1 or exact_odds(more, 2) > mpmath.exp(epsilon)
 
 
 def exact_odds(probability: Fraction, symbols: int) -> mpmath.mpf:
@@ -175,8 +184,8 @@ def test_k_ary_response_is_private_and_no_more_truth_is(epsilon: float, symbols:
     probability = Fraction(local.k_ary_response_probability(epsilon, symbols))
     assert (probability * 2**53).denominator == 1
     assert Fraction(1, symbols) < probability < 1
-    more = probability + Fraction(1, 2**50)
-    with mpmath.workdps(60):
+    more = probability + Fraction(1, 2**53)
+    with mpmath.workdps(400):
         assert exact_odds(probability, symbols) <= mpmath.exp(epsilon)
         assert more >= 1 or exact_odds(more, symbols) > mpmath.exp(epsilon)
 
