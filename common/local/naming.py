@@ -146,5 +146,7 @@ def _columns(feature: Any) -> list[dict[str, Any]]:
         return [{"column": feature["column"], "values": ["missing"]}]
     if "values" not in feature:
         return [{name: feature[name] for name in ("column", "low", "high")}]
+    if isinstance(feature["values"], str):
+        raise TypeError  # whose characters are no list of values
     groups = ([value] if isinstance(value, str) else value for value in feature["values"])
     return [{"column": feature["column"], "values": group} for group in groups]

@@ -155,6 +155,9 @@ def test_the_names_are_those_of_the_table_feature_by_feature():
     assert UNNAMED.among([4]) == "number 5 of your record"
     assert UNNAMED.among([0, 2]) == "numbers 1 and 3 of your record"
     assert UNNAMED.labelled(-1) == "the label of your record is -1"
+    spelled = {"column": "age", "values": "yes"}  # a text, and no list of the texts "y", "e" and "s"
+    with pytest.raises(BadMessage, match="no table"):
+        Names.of_table({"features": [spelled], "label": {"column": "spent"}})
     many = UNNAMED.conditions(range(40))
     assert many.endswith(f"and {40 - LISTED + 1} others")
     assert Names.parse(NAMES.wire()) == NAMES
