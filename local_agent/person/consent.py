@@ -16,8 +16,9 @@ from common.core.errors import BadData, BadInput, ConsentWithheld, PeerError, Ta
 from common.core.plain import in_columns, plain
 from common.local.naming import quoted
 from common.net.cli import has_terminal
+from common.net.messages import MassAssignment, unpack_indices
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
-from local_agent.policy import CheckedQuestion, PersonalPolicy, own_slot
+from local_agent.policy import CheckedQuestion, PersonalPolicy
 
 PURPOSE = 200  # characters that are shown of a run's title
 
@@ -61,7 +62,9 @@ class Consent:
 
 def asked_of(question: CheckedQuestion) -> str:
     """Return what a question asks of an individual, whose slot is the only one that it names."""
-    return question.query.asks(question.names, own_slot(question.assignment))
+    asked = question.assignment
+    slot = asked.slot if isinstance(asked, MassAssignment) else int(unpack_indices(asked.slots)[0])
+    return question.query.asks(question.names, slot)
 
 
 def _origin(question: CheckedQuestion) -> str:
@@ -73,12 +76,12 @@ def _origin(question: CheckedQuestion) -> str:
 
 
 def described(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> str:
-    """Return a question in plain words, for the person whom it is about, as a terminal shows it."""
-    return in_columns(statements(question, address, policy, left))
+    """Return :func:`sections` for a terminal."""
+    return in_columns(sections(question, address, policy, left))
 
 
-def statements(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> dict[str, str]:
-    """Return what a person is told before they answer, each sentence by its title; strangers' names as they came."""
+def sections(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> dict[str, str]:
+    """Return a question in plain words, for the person whom it is about: titles and texts."""
     asked, mechanism = question.assignment, question.mechanism
     epsilon, delta = mechanism.guarantee
     promise, guess = of_agent(mechanism.guarantee), ""
