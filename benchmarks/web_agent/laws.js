@@ -1,0 +1,33 @@
+/** Read questions for answers, one a line: mechanism, value, domain, public word, count. Print how often each answer comes. */
+
+import { createInterface } from "node:readline";
+
+const web = new URL("../../local_agent/web/", import.meta.url);
+const { parseMechanism } = await import(new URL("mechanisms.js", web).href);
+const { Source, derive } = await import(new URL("source.js", web).href);
+
+/** Sources with one fault each, which a test of the law has to see. */
+const TWINS = {
+  "one word in 200 is 0": (source) => ({
+    word: () => (source.word() % 200n === 0n ? 0n : source.word()),
+    below: (n) => source.below(n),
+  }),
+  "numbers below n are bytes modulo n": (source) => ({
+    word: () => source.word(),
+    below: (n) => (source.word() % 256n) % n,
+  }),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { mechanism: wire, value, item, domain, word, count, twin } = JSON.parse(line);
+  const mechanism = parseMechanism(wire);
+  const own = new Source(await derive(crypto.getRandomValues(new Uint8Array(32)), ["law"]));
+  const source = twin ? TWINS[twin](own) : own;
+  const found = {};
+  for (let answers = 0; answers < count; answers++) {
+    const told = item === undefined ? value : BigInt(item);
+    const answer = mechanism.randomize(told, domain === undefined ? null : BigInt(domain), BigInt(word), source);
+    found[answer] = (found[answer] ?? 0) + 1;
+  }
+  console.log(JSON.stringify(found));
+}

@@ -1,0 +1,97 @@
+/** Read cases of benchmarks/web_agent/cases.py, one a line, and print those of which the modules make another thing. */
+
+import { createInterface } from "node:readline";
+
+const web = new URL("../../local_agent/web/", import.meta.url);
+const { hypothesisKinds, ORDINARY } = await import(new URL("hypotheses.js", web).href);
+const { parseQuery, valueOf } = await import(new URL("queries.js", web).href);
+const { parseMechanism, publicWord } = await import(new URL("mechanisms.js", web).href);
+const { described, Names, namesIn } = await import(new URL("words.js", web).href);
+const { Refusal } = await import(new URL("errors.js", web).href);
+const { encode } = await import(new URL("canonical.js", web).href);
+
+/** Words that both agents draw from. */
+class GivenWords {
+  constructor(seed, first) {
+    Object.assign(this, { seed, first, drawn: 0 });
+  }
+
+  word() {
+    const place = this.drawn++;
+    return place < this.first.length ? BigInt(this.first[place]) : publicWord(this.seed, place);
+  }
+
+  below(n) {
+    const fair = (1n << 64n) - ((1n << 64n) % n);
+    for (;;) {
+      const word = this.word();
+      if (word < fair) return word % n;
+    }
+  }
+}
+
+function slots(slot) {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(slot);
+  return bytes.toString("base64");
+}
+
+function made(one) {
+  if ("table" in one) return { names: namesIn({ target: { table: one.table } }).wire };
+  for (const kind of hypothesisKinds(one.query)) if (!ORDINARY.includes(kind)) return { problem: "policy" };
+  const query = parseQuery(one.query);
+  if (query.minFeatures > one.features.length) return { problem: "policy" };
+  const mechanism = parseMechanism(one.mechanism).affordable(one.left);
+  const kind = mechanism.answerKind(query.domain);
+  const features = one.bits ? Uint8Array.from(one.features) : Float32Array.from(one.features);
+  const value = valueOf(query, { features, label: one.label }, one.slot);
+  const assignment = { run: "run-1", question: one.slot % 7, slots: slots(one.slot) };
+  const names = new Names(one.names);
+  const question = { assignment, query, mechanism, names, ownNames: one.own_names, purpose: one.purpose };
+  const policy = { epsilon: one.lifetime, referee: "ab".repeat(32) };
+  const found = {
+    query: query.wire,
+    mechanism: mechanism.wire,
+    min_features: query.minFeatures,
+    columns: query.columns,
+    domain: query.domain === null ? null : String(query.domain),
+    part: query.part(one.slot),
+    value: typeof value === "bigint" ? String(value) : value,
+    answer_kind: kind,
+    thresholds: mechanism.coins(query.domain).map(String),
+    words: described(question, "https://referee.example", policy, one.left[0]),
+  };
+  const source = new GivenWords(BigInt(one.seed), one.first);
+  try {
+    found.answer = mechanism.randomize(value, query.domain, query.public(one.slot), source);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    found.answer = error.problem;
+  }
+  return { ...found, drawn: source.drawn };
+}
+
+function outcome(one) {
+  try {
+    return made(one);
+  } catch (error) {
+    return error instanceof Refusal ? { problem: error.problem } : { raised: String(error.stack) };
+  }
+}
+
+const text = (value) => (value === undefined ? "nothing" : new TextDecoder().decode(encode(value)));
+
+let different = 0;
+let count = 0;
+for await (const line of createInterface({ input: process.stdin })) {
+  const one = JSON.parse(line);
+  const found = outcome(one);
+  count++;
+  for (const key of new Set([...Object.keys(one.expected), ...Object.keys(found)])) {
+    if (text(found[key]) === text(one.expected[key])) continue;
+    different++;
+    console.log(JSON.stringify({ key, found: found[key], expected: one.expected[key], case: { ...one, expected: undefined } }));
+    break;
+  }
+}
+console.log(JSON.stringify({ cases: count, different }));

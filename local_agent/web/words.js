@@ -1,0 +1,259 @@
+/**
+ * What a person reads: columns by their names, what an answer costs, and the question that they agree to. Every text is
+ * the one that the terminal shows (common/local/naming.py, common/privacy/guarantee.py, local_agent/person/consent.py).
+ */
+
+import { unbase64 } from "./bytes.js";
+import { exp, expBelow } from "./elementary.js";
+import { isObject } from "./errors.js";
+import { flag, list, object, optional, read, real, refuse, text, write } from "./values.js";
+
+const LISTED = 6; // columns, or conditions, that one sentence names
+const LONGEST = 40; // characters that are shown of one name
+const PURPOSE = 200; // characters that are shown of a run's title
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu; // not seen, or changes how others are seen
+
+/** Return a stranger's text in one line; what is no visible character stands as its number. @param {string} shown */
+export const plain = (shown) =>
+  shown.replace(HIDDEN, (character) => {
+    const number = /** @type {number} */ (character.codePointAt(0));
+    const [letter, width] = number < 0x100 ? ["x", 2] : number < 0x10000 ? ["u", 4] : ["U", 8];
+    return `\\${letter}${number.toString(16).padStart(width, "0")}`;
+  });
+
+/** Return a number with so many significant digits, half to even, as Python's `:.6g`. @param {number} x @param {number} [digits] */
+export function general(x, digits = 6) {
+  if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "inf" : "-inf";
+  if (x === 0) return Object.is(x, -0) ? "-0" : "0";
+  let [mantissa, exponent] = rounded(Math.abs(x), digits);
+  mantissa = mantissa.padEnd(digits, "0");
+  let shown;
+  if (exponent < -4 || exponent >= digits) shown = scientific(withoutZeros(`${mantissa[0]}.${mantissa.slice(1)}`), exponent);
+  else if (exponent < 0) shown = withoutZeros(`0.${"0".repeat(-exponent - 1)}${mantissa}`);
+  else shown = withoutZeros(`${mantissa.slice(0, exponent + 1)}.${mantissa.slice(exponent + 1)}`);
+  return x < 0 ? `-${shown}` : shown;
+}
+
+/** Return so many digits of a positive number, and its power of ten. @param {number} x @param {number} digits @returns {[string, number]} */
+function rounded(x, digits) {
+  const [long, power] = x.toExponential(60).split("e"); // exact where a tie is possible
+  const all = BigInt(long.replace(".", ""));
+  const unit = 10n ** BigInt(61 - digits);
+  const [whole, rest] = [all / unit, all % unit];
+  const up = 2n * rest > unit || (2n * rest === unit && whole % 2n === 1n);
+  const found = String(up ? whole + 1n : whole);
+  return [found.slice(0, digits), Number(power) + found.length - digits];
+}
+
+/** @param {string} shown */
+const withoutZeros = (shown) => shown.replace(/\.?0*$/, "");
+
+/** @param {string} mantissa @param {number} exponent */
+const scientific = (mantissa, exponent) =>
+  `${mantissa}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
+
+/** Return a whole number with a comma before each three digits. @param {number | bigint} number */
+export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
+
+/** Return a stranger's name in quotation marks that it cannot end itself. @param {string} name @param {number} [most] */
+export function quoted(name, most = LONGEST) {
+  const characters = [...name];
+  const shown = characters.length <= most ? name : characters.slice(0, most).join("") + "...";
+  return `"${shown.replaceAll('"', "'")}"`;
+}
+
+/** @param {string[]} parts @param {string} [word] */
+function listed(parts, word = "and") {
+  if (!parts.length) return "nothing";
+  if (parts.length > LISTED)
+    return `${parts.slice(0, LISTED - 1).join(", ")} ${word} ${grouped(parts.length - LISTED + 1)} others`;
+  return [parts.slice(0, -1).join(", "), parts[parts.length - 1]].filter(Boolean).join(` ${word} `);
+}
+
+/** @param {string} column @param {string[]} values */
+const is = (column, values) => `${quoted(column)} is ${listed(values.map((value) => quoted(value)), "or")}`;
+
+const texts = list(text, 0, 1 << 12);
+const columnFields = { column: text, values: [texts, []], low: [real(), 0], high: [real(), 1] };
+
+/** The names of a record's features, in order, and of its label; without any, features have their numbers. */
+export class Names {
+  static fields = /** @type {import("./values.js").Fields} */ ({
+    features: [list(object(/** @type {any} */ (columnFields)), 0, 1 << 16), []],
+    label: [text, ""],
+    positive: [texts, []],
+    negative: [texts, []],
+    above: [optional(real()), null],
+    shortened: [flag, false],
+  });
+
+  /** @param {any} wire */
+  constructor(wire) {
+    this.fields = read(Names.fields, wire, "Names");
+  }
+
+  get wire() {
+    return write(Names.fields, this.fields);
+  }
+
+  /** @param {number} feature */
+  column(feature) {
+    const found = this.fields.features[feature];
+    return found ? quoted(found.column) : `number ${feature + 1} of your record`;
+  }
+
+  /** Return the columns that some features come from, each once. @param {number[]} features */
+  among(features) {
+    if (this.fields.features.length || features.length < 2)
+      return listed([...new Set(features.map((feature) => this.column(feature)))]);
+    const first = features[0];
+    if (features.every((feature, at) => feature === first + at))
+      return `numbers ${first + 1} to ${features[features.length - 1] + 1} of your record`;
+    return `numbers ${listed(features.map((feature) => String(feature + 1)))} of your record`;
+  }
+
+  /** Return what it means that a feature is above a share of 1, in [0, 1). @param {number} feature @param {number} [share] */
+  above(feature, share = 0) {
+    const found = this.fields.features[feature];
+    if (!found || (this.fields.shortened && share > 0)) return `${this.column(feature)} is above ${general(share)}`;
+    if (found.values.length) return is(found.column, found.values);
+    return `${quoted(found.column)} is above ${general(found.low + share * (found.high - found.low))}`;
+  }
+
+  /** Return what a feature is in a product. @param {number} feature */
+  factor(feature) {
+    const found = this.fields.features[feature];
+    return found?.values.length ? `(1 if ${this.above(feature)}, else 0)` : this.column(feature);
+  }
+
+  /** @param {number[]} features @param {string[]} more */
+  conditions(features, ...more) {
+    return listed([...features.map((feature) => this.above(feature)), ...more]);
+  }
+
+  get ofLabel() {
+    return this.fields.label ? quoted(this.fields.label) : "the label of your record";
+  }
+
+  /** Return what a label of -1 or +1 means, as a condition. @param {number} label */
+  labelled(label) {
+    const { above, positive, negative } = this.fields;
+    if (above !== null)
+      return `${this.ofLabel} is ${label > 0 ? "above " : ""}${general(above)}${label > 0 ? "" : " or less"}`;
+    const values = label > 0 ? positive : negative;
+    return values.length ? is(this.fields.label, values) : `${this.ofLabel} is ${label > 0 ? "+1" : "-1"}`;
+  }
+}
+
+export const UNNAMED = new Names({});
+
+/** Return the names that the JSON form of a table gives; refused (`bad-message`) if it is none. @param {any} table */
+export function namesOfTable(table) {
+  if (!isObject(table) || !Array.isArray(table.features) || !isObject(table.label)) refuse("table", "not a table of people");
+  const { column, positive = [], negative = [], above = null } = table.label;
+  const features = table.features.flatMap((each) => columnsOf(each));
+  return new Names({ features, label: column, positive, negative, above, shortened: (table.norm ?? null) !== null });
+}
+
+/** @param {any} feature @returns {any[]} */
+function columnsOf(feature) {
+  if (!isObject(feature)) refuse("table", "not a column");
+  const { kind, column, values, low, high } = feature;
+  if (kind === "missing") return [{ column, values: ["missing"] }];
+  if (!("values" in feature)) return [{ column, low, high }];
+  if (!Array.isArray(values)) refuse("table", "not a list of values");
+  return values.map((/** @type {any} */ value) => ({ column, values: typeof value === "string" ? [value] : value }));
+}
+
+/** Return the names that a scenario gives its people's records; none where they are no rows of a table. @param {any} scenario */
+export function namesIn(scenario) {
+  const target = isObject(scenario) ? scenario.target : null;
+  const table = isObject(target) ? target.table : null;
+  try {
+    return (table ?? null) === null ? UNNAMED : namesOfTable(table);
+  } catch {
+    return UNNAMED;
+  }
+}
+
+/** Tell whether names, also in their JSON form, are the same. @param {any} one @param {Names} other */
+export const sameNames = (one, other) => JSON.stringify(new Names(one.wire ?? one).wire) === JSON.stringify(other.wire);
+
+const MAX_EPSILON = 700;
+
+/** Return a guarantee as a formula. @param {[number, number]} pair epsilon and delta; an infinite epsilon promises nothing */
+export const formula = ([epsilon, delta]) =>
+  Number.isFinite(epsilon) ? `(${general(epsilon)}, ${general(delta)})-differential privacy` : "no guarantee";
+
+/** Say in plain words what holds for an answer; the factor is rounded up. @param {[number, number]} pair */
+export function inWords([epsilon, delta]) {
+  if (!Number.isFinite(epsilon)) return "Nothing is promised.";
+  const [least, one] = expBelow(Math.min(epsilon, MAX_EPSILON));
+  const factor = Number((100n * least + one - 1n) / one) / 100;
+  const [digits, power] = rounded(factor, 2);
+  const [whole, cents] = factor.toFixed(2).split(".");
+  const times = factor < 1e6 ? `${grouped(BigInt(whole))}.${cents}` : scientific(`${digits[0]}.${digits[1]}`, power);
+  const end = delta ? `, apart from a probability of ${general(delta)} (delta).` : "; there is no delta.";
+  return (
+    `If one person's record were another, no outcome would be more than ${times} times as likely ` +
+    `(e to the epsilon = ${general(epsilon)})${end}`
+  );
+}
+
+/** Bound how often a guess between two records is right, given an answer. @param {[number, number]} pair */
+export function bestGuess([epsilon, delta]) {
+  const small = exp(-Math.min(epsilon, MAX_EPSILON));
+  const bound = (1 + delta * small) / (1 + small);
+  return Math.min(1, Math.ceil(bound * 1e4 * (1 + 1e-14)) / 1e4);
+}
+
+/** Return the slot of an assignment to one person. @param {any} assignment */
+const slotIn = (assignment) =>
+  "slot" in assignment ? assignment.slot : new DataView(unbase64(assignment.slots).buffer).getUint32(0, true);
+
+/** @param {any} question */
+export const askedOf = (question) => question.query.asks(question.names, slotIn(question.assignment));
+
+/** @param {any} question */
+function origin(question) {
+  if (question.ownNames) return "These are the columns that your record was made for.";
+  if (question.names.fields.features.length)
+    return "The columns are named as the referee names them: see that your record was made for this scenario.";
+  return "The scenario of the run names no columns.";
+}
+
+/**
+ * Return a question in plain words, for the person whom it is about: titles and texts.
+ * @param {import("./policy.js").Question} question
+ * @param {string} address the referee's
+ * @param {import("./policy.js").Rules} policy
+ * @param {number} left of the lifetime epsilon
+ * @returns {{[title: string]: string}}
+ */
+export function described(question, address, policy, left) {
+  const { assignment: asked, mechanism, query } = question;
+  const [epsilon, whole] = [mechanism.guarantee[0], policy.epsilon];
+  const guess = Number.isFinite(epsilon)
+    ? " Somebody who held two records for equally likely to be yours, and sees the answer, guesses right with " +
+      `probability ${general(bestGuess(mechanism.guarantee), 4)} at most (without it: 0.5).`
+    : "";
+  const after = Number.isFinite(epsilon) ? Math.max(0, left - epsilon) : 0;
+  const spent = left < whole ? general(whole - left) : "nothing";
+  const parts = {
+    "Who asks":
+      `the referee at ${address}, in run '${asked.run}', question ${asked.question}; its key is ${policy.referee}, ` +
+      "and this agent listens to no other",
+    Purpose: `${quoted(question.purpose, PURPOSE)}, in the words of the referee`,
+    "What is asked": `${askedOf(question)}. ${origin(question)}`,
+    "What could leave": `${mechanism.leaves(query.domain)} Nothing else about your record leaves.`,
+    "What it costs": `${formula(mechanism.guarantee)}. ${inWords(mechanism.guarantee)}${guess}`,
+    "Lifetime budget":
+      `epsilon ${general(whole)}; ${spent} of it is spent so far. This answer spends ${general(epsilon)}; ` +
+      `${general(after)} would be left for further answers. All answers together are protected by the sum of what ` +
+      "they cost.",
+    "Please note":
+      "the referee learns whether you agree. Decide by what is asked and what it costs, not by what your record would " +
+      "answer.",
+  };
+  return Object.fromEntries(Object.entries(parts).map(([title, shown]) => [title, plain(shown)]));
+}
