@@ -1,0 +1,128 @@
+"""The JavaScript agent where its way to the referee has faults: it never gives two answers, and none without consent."""
+
+import json
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.privacy.guarantee import repeated
+from common.scenario.loading import load
+from curator.startup import open_curator
+from deploy.checking import checked
+from tests.deploy.test_scenarios_of_individuals import SMALL
+from tests.local_agent.web.test_scenarios import NodeCrowd, people_of
+from tests.support import TOKEN, operated
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")]
+NAME = "hypothesis-testing"
+
+
+class Scene:
+    """A run that asks five people: four in Node, and one whose way to the referee has faults."""
+
+    def __init__(self, address: str, referee: str, folder: Path) -> None:
+        chosen = checked(load(NAME, [*SMALL[NAME], "agents.deadline=600"]))
+        epsilon, delta = repeated(chosen.agents.cost, 1)
+        self.chosen, self.records = chosen, people_of(chosen, 1)
+        self.rules = {"referee": referee, "epsilon": epsilon, "delta": delta}
+        self._usual = {
+            "address": address,
+            "token": TOKEN,
+            "rules": self.rules,
+            "record": self.records[0],
+            "dimension": len(self.records[0]["features"]),
+            "folder": str(folder / "agent"),
+        }
+        self.others = NodeCrowd(address, TOKEN, [self.rules], self.records[1:])
+
+    def agent(self, status: int = 0, **changes: Any) -> list[dict[str, Any]]:
+        """Run the one agent until it ends, with this exit status; return what it printed."""
+        found = subprocess.run(
+            ["node", "--no-warnings", str(Path(__file__).with_name("one.mjs"))],
+            input=json.dumps({**self._usual, **changes}), capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert found.returncode == status, found.stderr
+        return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+@contextmanager
+def scene(folder: Path) -> Iterator[tuple[Scene, Any]]:
+    chosen = checked(load(NAME, [*SMALL[NAME], "agents.deadline=600"]))
+    with (
+        closing(open_curator(chosen, folder / "curator", 1, None)) as curator,
+        operated(folder / "referee", curator) as (referee, address, remote),
+    ):
+        yield Scene(address, referee.identity.public, folder), remote
+
+
+def test_whatever_happens_on_the_way_one_answer_leaves_and_none_without_consent(tmp_path: Path) -> None:
+    with scene(tmp_path) as (it, remote):
+        answers = tmp_path / "agent" / "answers.json"
+        enrolled = it.agent(steps=1, faults={"lose": 3})[-1]  # the network comes back
+        assert enrolled["answers"] == [] and enrolled["sent"].count("POST /v1/enrolments") == 4
+        with closing(it.others):
+            it.others.start()
+            results: list[Any] = []
+            asking = threading.Thread(target=lambda: results.append(remote.run(it.chosen, 1, "run", lambda *_: None)))
+            asking.start()
+            forged = it.agent(faults={"tamper": {"POST /v1/polls": ['"slots":"', '"slots":"AAAA']}})
+            assert forged[-2]["problem"] == "forged" and forged[-1]["answers"] == []
+            assert not any("words" in line for line in forged)
+            other = it.agent(faults={"tamper": {"GET /v1/runs/run/configuration": ['"epsilon":', '"epsilon":1']}})
+            assert other[-2]["problem"] == "forged" and other[-1]["answers"] == []
+            killed = it.agent(-signal.SIGKILL, faults={"kill": "PUT /v1/reports"})
+            assert "Lifetime budget" in killed[-1]["words"]
+            (stored,) = json.loads(answers.read_text())
+            it.agent(-signal.SIGKILL, record=None, consent=False, faults={"killAfter": "PUT /v1/reports"})
+            assert json.loads(answers.read_text()) == [stored]
+            *states, last = it.agent(record=None, consent=False)
+            asking.join()
+            *_, after = it.agent(record=None, consent=False, faults={"check": True})
+    assert [line["state"] for line in states] == ["answered", "finished"]
+    assert last["answers"] == [stored] and last["left"][0] == 0
+    (receipt,) = last["receipts"].values()
+    assert receipt["report"] == stored["report"] == receipt["report"]
+    assert [finding["status"] for finding in after["checked"]] == ["included"]
+    assert results[0].result["agents"]["answered"] == len(it.records)
+
+
+def test_who_says_no_answers_nothing_and_the_result_counts_it(tmp_path: Path) -> None:
+    with scene(tmp_path) as (it, remote):
+        it.agent(steps=1)
+        with closing(it.others):
+            it.others.start()
+            results: list[Any] = []
+            asking = threading.Thread(target=lambda: results.append(remote.run(it.chosen, 1, "run", lambda *_: None)))
+            asking.start()
+            *states, last = it.agent(consent=False)
+            asking.join()
+    assert (states[-1]["state"], states[-1]["problem"]) == ("declined", "consent-withheld")
+    assert last["answers"] == [] and last["left"][0] == it.rules["epsilon"]
+    assert [entry["event"] for entry in last["log"]] == ["asked", "declined"]
+    assert results[0].result["lost"]["declined"] == {"consent-withheld": 1}
+
+
+def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_spent(tmp_path: Path) -> None:
+    with scene(tmp_path) as (it, _):
+        folder = tmp_path / "agent"
+        (key,) = it.agent(steps=1, rules={**it.rules, "referee": "0" * 64}, folder=str(tmp_path / "other"))[:1]
+        assert key["problem"] == "forged" and "another key" in key["detail"]
+        token = it.agent(steps=1, token="wrong")[0]
+        assert token["problem"] == "unauthorized"
+        bad = it.agent(record={"features": [0.0], "label": 3})[-1]
+        assert (bad["problem"], bad["sent"]) == ("bad-data", [])
+        (folder / "lock").write_text(str(threading.main_thread().native_id))
+        held = it.agent()[-1]
+        assert held["problem"] == "bad-input" and "end it, or name another folder" in held["detail"]
+        (folder / "lock").unlink()
+        (folder / "answers.json").write_text("[{")
+        torn = it.agent()[-1]
+        assert (torn["problem"], torn["sent"]) == ("bad-data", [])
+        assert not (folder / "lock").exists()
