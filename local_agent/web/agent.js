@@ -41,7 +41,7 @@ import { RefereeClient, pause } from "./client.js";
 import { Refusal, demand, demandFields, isCount, isDigest, isRun } from "./errors.js";
 import { Identity, createKey, keyAsJson, keyOfJson, verify } from "./identity.js";
 import { check, checkCost, kindOf, leftOf, slotOf } from "./policy.js";
-import { KINDS } from "./queries.js";
+import { KINDS, valueOf } from "./queries.js";
 import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";
 import { Source, derive } from "./source.js";
 import { described } from "./words.js";
@@ -243,8 +243,7 @@ export class Agent {
       const person = await sha256hex(concat(bytes, Uint8Array.of(record.label)));
       const what = await digestOf([query.wire, mechanism.wire]);
       const source = new Source(await derive(secret, ["answer", what, query.part(slot), person]));
-      const value = query.evaluate(columnsOf(record, query.columns), slot);
-      const answer = mechanism.randomize(value, query.domain, query.publicWord(slot), source);
+      const answer = mechanism.randomize(valueOf(query, record, slot), query.domain, query.public(slot), source);
       const id = hex(await derive(secret, ["report", fingerprint])).slice(0, 32);
       const { run, digest, question: number } = asked;
       const message = { report_id: id, run, digest, question: number, assignment: question.digest, answer };
@@ -365,13 +364,6 @@ export class Agent {
     await this.options.store.erase();
     this.close();
   }
-}
-
-/** @param {Person} record @param {number[] | null} columns the features that a query reads; null: as they are */
-function columnsOf({ features, label }, columns) {
-  if (columns === null) return { features, label };
-  const some = columns.map((column) => features[column]);
-  return { features: features instanceof Uint8Array ? Uint8Array.from(some) : Float32Array.from(some), label };
 }
 
 /** Wait while the page is hidden. @param {AbortSignal} [signal] */
