@@ -108,21 +108,24 @@ def quantile(chance: float) -> float:
 def quantiles(words: Words, out: Floats) -> None:
     """Turn words into standard normals, the same as ``quantile(chance(word))``; |z| <= 8.3.
 
-    Four passes without branches in place of one with: all words as if none lay in a tail, then only those that do.
+    Passes without branches in place of one with: all words as if none lay in a tail, then only those that do.
     """
+    tails = np.empty(len(words))
     for k in range(len(words)):
-        out[k] = _central(chance(words[k]) - 0.5)
+        u = chance(words[k])
+        tails[k] = min(u, 1.0 - u)
+        out[k] = _central(u - 0.5)
     places = np.empty(len(words), dtype=np.int64)
     found = 0
     for k in range(len(words)):
         places[found] = k
-        found += int(abs(chance(words[k]) - 0.5) > _MIDDLE)
+        found += int(abs(tails[k] - 0.5) > _MIDDLE)
     r, z = np.empty(found), np.empty(found)
     for t in range(found):
-        u = chance(words[places[t]])
-        r[t] = -log(min(u, 1.0 - u))
+        r[t] = tails[places[t]]
     for t in range(found):
-        r[t] = np.sqrt(r[t])
+        r[t] = np.sqrt(-log(r[t]))
+    for t in range(found):
         z[t] = _ratio(r[t] - 1.6, _TAIL, _TAIL_BELOW)
     for t in range(found):
         size = z[t] if r[t] <= 5.0 else _ratio(r[t] - 5.0, _FAR, _FAR_BELOW)

@@ -71,9 +71,6 @@ class CloseGaussians(Distribution):
         return counter.stream(seed, 0 if self.side == "source" else 1)
 
 
-_CELLS = 1 << 19  # normals held at once, in double precision: they stay in the cache
-
-
 @DISTRIBUTIONS.register("gaussian-half-space")
 class GaussianHalfSpace(CloseGaussians):
     """People x ~ N(0, diag) in d dimensions, labelled by a half-space on the coordinates where T is narrower than S.
@@ -100,19 +97,51 @@ class GaussianHalfSpace(CloseGaussians):
     def draw(self, seed: int, people: Indices) -> Records:
         features = np.empty((len(people), self.d), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
-        key, spread, threshold = self._key(seed), self._spread, self.threshold
-        rows = max(1, _CELLS // self.d)
-        for start in range(0, len(people), rows):
-            some = slice(start, start + rows)
-            x = np.empty((len(people[some]), self.d))
-            counter.fill_normals(key, people[some], x)
-            x *= spread
-            labels[some] = np.where(x[:, : self.close].sum(axis=1) <= threshold, -1, 1)
-            if self.norm is not None:
-                # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
-                x *= np.minimum(self.norm * (1.0 - 2.0**-23) / np.linalg.norm(x, axis=1, keepdims=True), 1.0)
-            features[some] = x
+        norm = np.inf if self.norm is None else self.norm
+        _draw_half_space(self._key(seed), people, self._spread, self.close, self.threshold, norm, features, labels)
         return Records(features, labels)
+
+
+@njit
+def _draw_half_space(
+    key: np.uint64,
+    people: Indices,
+    spread: Floats,
+    close: int,
+    threshold: float,
+    norm: float,
+    features: Singles,
+    labels: Labels,
+) -> None:
+    rows = max(1, counter.CELLS // len(spread))
+    held = np.empty((min(rows, len(people)), len(spread)))
+    for first in range(0, len(people), rows):
+        some = people[first : first + rows]
+        points = held[: len(some)]
+        counter.fill_normals(key, some, points)
+        for i in range(len(some)):
+            for j in range(len(spread)):
+                points[i, j] *= spread[j]
+            inner = 0.0
+            for j in range(close):
+                inner += points[i, j]
+            labels[first + i] = -1 if inner <= threshold else 1
+        _shorten(points, norm, features[first : first + rows])
+
+
+@njit
+def _shorten(points: Floats, norm: float, features: Singles) -> None:
+    """Write rows of L2 norm ``norm`` at most, in single precision."""
+    # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
+    limit = norm * (1.0 - 2.0**-23)
+    for i in range(len(points)):
+        length = 0.0
+        for j in range(points.shape[1]):
+            length += points[i, j] ** 2
+        length = np.sqrt(length)
+        shrink = limit / length if length > limit else 1.0
+        for j in range(points.shape[1]):
+            features[i, j] = points[i, j] * shrink
 
 
 @DISTRIBUTIONS.register("gaussian-ball")
@@ -161,30 +190,22 @@ def _draw(
 ) -> None:
     close, radius_squared = ball
     center, scale, norm = chart
-    # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
-    limit = norm * (1.0 - 2.0**-23)
     rows = max(1, counter.CELLS // len(spread))
-    points = np.empty((min(rows, len(people)), len(spread)))
+    held = np.empty((min(rows, len(people)), len(spread)))
     for first in range(0, len(people), rows):
         some = people[first : first + rows]
-        counter.fill_normals(key, some, points[: len(some)])
-        some_features, some_labels = features[first : first + rows], labels[first : first + rows]
+        points = held[: len(some)]
+        counter.fill_normals(key, some, points)
         for i in range(len(some)):
-            point, row = points[i], some_features[i]
             for j in range(len(spread)):
-                point[j] = (spread[j] * point[j]) ** 2
+                points[i, j] = (spread[j] * points[i, j]) ** 2
             inner = 0.0
             for j in range(close):
-                inner += point[j]
-            length = 0.0
+                inner += points[i, j]
+            labels[first + i] = -1 if inner <= radius_squared else 1
             for j in range(len(spread)):
-                point[j] = (point[j] - center) * scale
-                length += point[j] ** 2
-            length = np.sqrt(length)
-            shrink = limit / length if length > limit else 1.0
-            for j in range(len(spread)):
-                row[j] = point[j] * shrink
-            some_labels[i] = -1 if inner <= radius_squared else 1
+                points[i, j] = (points[i, j] - center) * scale
+        _shorten(points, norm, features[first : first + rows])
 
 
 @DISTRIBUTIONS.register("gaussian-balls")
