@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -26,6 +27,7 @@ from common.core.errors import BadInput, BadScenario, RunFailed
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def processors() -> int:
@@ -33,6 +35,14 @@ def processors() -> int:
     with suppress(AttributeError, OSError):  # macOS has no such call, and some sandboxes refuse it
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def on_all_cores(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
+    """Do compiled work on each piece, in a thread for each processor; a single piece is done by this thread."""
+    if len(pieces) == 1:
+        return [work(pieces[0])]
+    with ThreadPoolExecutor(min(processors(), len(pieces)), "cores") as pool:
+        return list(pool.map(work, pieces))
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self, cast
@@ -15,7 +14,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadData, BadScenario
-from common.core.machine import processors
+from common.core.machine import on_all_cores
 from common.core.values import Value
 from common.data.distributions.base import AnyDistribution, Distribution
 from common.data.tables import TableSource
@@ -173,11 +172,8 @@ class SimulatedRecordSource(RecordSource):
         numbers = self._first + self._check(people)
         draw = partial(self._distribution.draw_columns, self._seed, columns=columns)
         share = max(_FEWEST, _CELLS // max(1, self.dimension))
-        if len(numbers) <= share:
-            return draw(numbers)
-        shares = [numbers[start : start + share] for start in range(0, len(numbers), share)]
-        with ThreadPoolExecutor(processors(), "people") as pool:
-            return Records.joined(list(pool.map(draw, shares)))
+        shares = [numbers[start : start + share] for start in range(0, max(1, len(numbers)), share)]
+        return Records.joined(on_all_cores(draw, shares))
 
     def shifted(self, first: int) -> SimulatedRecordSource:
         return SimulatedRecordSource(self._distribution, self._seed, self._size, first)

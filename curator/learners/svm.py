@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices, Singles
+from common.core.machine import on_all_cores, processors
 from common.learners.half_spaces import SvmSettings
 from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.records import Records
@@ -23,6 +24,7 @@ from curator.sample.rows import GatheredRows, ask_ahead, feature, how_many, labe
 _TALL = 4  # rows of a tile; it is two vectors wide, so that eight sums wait for nothing but their own terms
 _WIDE = 2 * WIDTH
 _ROWS = 32  # rows that are gone through at a time: they stay in the first-level cache
+_WORTH = 1 << 23  # products that are worth a thread on each core
 
 
 def padded(width: int) -> int:
@@ -30,22 +32,28 @@ def padded(width: int) -> int:
     return -(-width // _WIDE) * _WIDE
 
 
-@njit
-def add_squares(matrix: Floats, rows: Floats) -> None:
-    """Add sum_i r_i r_i^T to the upper triangle of a matrix, which is changed also below the diagonal.
+def add_squares(matrix: Floats, rows: Floats, sign: float = 1.0) -> None:
+    """Add sign * sum_i r_i r_i^T to the upper triangle of a matrix, which is changed also below the diagonal.
 
-    The matrix has shape (w, w), w a multiple of 16, the rows have shape (k, w).
+    The matrix has shape (w, w), w a multiple of 16, the rows have shape (k, w). Many are added in all cores: each has
+    tiles of its own, so the result is the same.
     """
+    parts = processors() if len(rows) * matrix.size >= _WORTH else 1
+    on_all_cores(lambda part: _add_tiles(matrix, rows, sign, part, parts), range(parts))
+
+
+@njit
+def _add_tiles(matrix: Floats, rows: Floats, sign: float, part: int, parts: int) -> None:
     width = len(matrix)
     for first in range(0, len(rows), _ROWS):
         end = min(first + _ROWS, len(rows))
-        for a in range(0, width, _TALL):
+        for a in range(part * _TALL, width, parts * _TALL):
             for b in range(a // _WIDE * _WIDE, width, _WIDE):
-                _tile(matrix, rows, first, end, a, b)
+                _tile(matrix, rows, sign, first, end, a, b)
 
 
 @njit_inlined
-def _tile(matrix: Floats, rows: Floats, first: int, end: int, a: int, b: int) -> None:
+def _tile(matrix: Floats, rows: Floats, sign: float, first: int, end: int, a: int, b: int) -> None:
     width = len(matrix)
     p0, p1, p2, p3 = a * width + b, (a + 1) * width + b, (a + 2) * width + b, (a + 3) * width + b
     s0, s1, s2, s3 = load(matrix, p0), load(matrix, p1), load(matrix, p2), load(matrix, p3)
@@ -54,8 +62,8 @@ def _tile(matrix: Floats, rows: Floats, first: int, end: int, a: int, b: int) ->
     )  # fmt: skip
     for i in range(first, end):
         left, right = load(rows, i * width + b), load(rows, i * width + b + WIDTH)
-        x0, x1 = doubles(rows[i, a]), doubles(rows[i, a + 1])
-        x2, x3 = doubles(rows[i, a + 2]), doubles(rows[i, a + 3])
+        x0, x1 = doubles(sign * rows[i, a]), doubles(sign * rows[i, a + 1])
+        x2, x3 = doubles(sign * rows[i, a + 2]), doubles(sign * rows[i, a + 3])
         s0, s1, s2, s3 = fma(x0, left, s0), fma(x1, left, s1), fma(x2, left, s2), fma(x3, left, s3)
         t0, t1, t2, t3 = fma(x0, right, t0), fma(x1, right, t1), fma(x2, right, t2), fma(x3, right, t3)
     store(matrix, p0, s0)
@@ -70,32 +78,29 @@ def _tile(matrix: Floats, rows: Floats, first: int, end: int, a: int, b: int) ->
 
 @njit
 def factor(matrix: Floats) -> bool:
-    """Put the factor U, H = U^T U, in the place of the upper triangle of H, shape (w, w) with w a multiple of 8.
+    """Put the factor U, H = U^T U, in the place of the upper triangle of H, shape (w, w) with w a multiple of 16.
 
     Returns False if H is not positive definite, so far as its precision shows; what is there then means nothing.
     """
     width = len(matrix)
-    for j in range(width):
-        begin = j // WIDTH * WIDTH
-        for i in range(0, j - j % _TALL, _TALL):
-            x0, x1 = doubles(-matrix[i, j]), doubles(-matrix[i + 1, j])
-            x2, x3 = doubles(-matrix[i + 2, j]), doubles(-matrix[i + 3, j])
-            for b in range(begin, width, WIDTH):
-                sums = fma(x0, load(matrix, i * width + b), load(matrix, j * width + b))
-                sums = fma(x1, load(matrix, (i + 1) * width + b), sums)
-                sums = fma(x2, load(matrix, (i + 2) * width + b), sums)
-                store(matrix, j * width + b, fma(x3, load(matrix, (i + 3) * width + b), sums))
-        for i in range(j - j % _TALL, j):
-            x0 = doubles(-matrix[i, j])
-            for b in range(begin, width, WIDTH):
-                store(matrix, j * width + b, fma(x0, load(matrix, i * width + b), load(matrix, j * width + b)))
-        pivot = np.sqrt(matrix[j, j])
-        if not pivot > 0.0:
-            return False
-        for b in range(j, width):
-            matrix[j, b] /= pivot
-        for b in range(begin, j):
-            matrix[j, b] = 0.0
+    for first in range(0, width, _ROWS):
+        end = min(first + _ROWS, width)
+        for j in range(first, end):
+            begin = j // WIDTH * WIDTH
+            for i in range(first, j):
+                above = doubles(-matrix[i, j])
+                for b in range(begin, width, WIDTH):
+                    store(matrix, j * width + b, fma(above, load(matrix, i * width + b), load(matrix, j * width + b)))
+            pivot = np.sqrt(matrix[j, j])
+            if not pivot > 0.0:
+                return False
+            for b in range(j, width):
+                matrix[j, b] /= pivot
+            for b in range(begin, j):
+                matrix[j, b] = 0.0
+        for a in range(end, width, _TALL):
+            for b in range(a // _WIDE * _WIDE, width, _WIDE):
+                _tile(matrix, matrix, -1.0, first, end, a, b)
     return True
 
 
@@ -240,6 +245,8 @@ class ActiveSet:
         self.costs = costs
         self._features: Singles = np.empty((draws.size, draws.matrix.shape[1]), dtype=np.float32)
         self._last = np.empty(draws.size)
+        self._bend: Floats | None = None  # H, over the rows that were near at the last step
+        self._near = np.zeros(draws.size, dtype=np.bool_)
         _copy(draws, intercept, self._features, self._last)
 
     def margins(self, weights: Floats) -> Floats:
@@ -254,21 +261,40 @@ class ActiveSet:
         It solves H s = -g with g = w - sum c_i (1 - m_i) l_i y_i and H = I + sum c_i y_i y_i^T, both over the rows with
         margin m_i < 1.
         """
-        places = np.flatnonzero(margins < 1.0)
-        features, last, costs = self._features[places], self._last[places], self.costs[places]
+        near = margins < 1.0
+        places = np.flatnonzero(near)
         gradient = weights.copy()
-        _add(features, last, costs * (margins[places] - 1.0), gradient)
-        matrix = np.eye(padded(len(weights)))
-        rows = np.zeros((len(features), len(matrix)))
-        _scale(features, last, np.sqrt(costs), rows)
-        add_squares(matrix, rows)
-        if not factor(matrix):
-            raise ArithmeticError("the squared hinge's second derivative is not positive definite: a number overflowed")
-        step = np.zeros(len(matrix))
+        _add(self._features[places], self._last[places], self.costs[places] * (margins[places] - 1.0), gradient)
+        factored = self._factored(near, len(weights))
+        step = np.zeros(len(factored))
         step[: len(weights)] = -gradient
-        solve(matrix, step)
+        solve(factored, step)
         step = step[: len(weights)]
         return step, -dot(gradient, step)
+
+    def _factored(self, near: AnyArray, width: int) -> Floats:
+        """Return U of H = U^T U: from step to step only what has come near, or is no more, is added or taken away.
+
+        That is done anew where more rows have changed than are near, or too many digits were lost.
+        """
+        if self._bend is not None and np.count_nonzero(near != self._near) < np.count_nonzero(near):
+            self._include(self._bend, near & ~self._near, 1.0)
+            self._include(self._bend, self._near & ~near, -1.0)
+            self._near, found = near, self._bend.copy()
+            if factor(found):
+                return found
+        self._near, self._bend = near, np.eye(padded(width))
+        self._include(self._bend, near, 1.0)
+        found = self._bend.copy()
+        if not factor(found):
+            raise ArithmeticError("the squared hinge's second derivative is not positive definite: a number overflowed")
+        return found
+
+    def _include(self, bend: Floats, chosen: AnyArray, sign: float) -> None:
+        places = np.flatnonzero(chosen)
+        rows = np.zeros((len(places), len(bend)))
+        _scale(self._features[places], self._last[places], np.sqrt(self.costs[places]), rows)
+        add_squares(bend, rows, sign)
 
 
 @njit

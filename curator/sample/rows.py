@@ -13,6 +13,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
 from common.core.errors import BadData, BadScenario
+from common.core.machine import on_all_cores, processors
 from common.data.population import PopulationSpec
 from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss, Weighing
@@ -225,6 +226,7 @@ def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: 
             prefetch_near(labels, row)
 
 
+_SWEPT = 1 << 22  # features that are worth a thread on each core
 _MANY = 4  # rows for each one asked for, up to which a sweep over all of them, later reweigh included, costs less
 
 
@@ -275,8 +277,10 @@ class SingleRows(ShardRows):
 
 
 def signed(plane: Linear, records: Records, rows: Indices) -> Singles:
-    """Return l_i (<w, x_i> - b) of the given rows."""
-    return plane.gaps(records.features, rows) * records.labels[rows]
+    """Return l_i (<w, x_i> - b) of the given rows, in all cores where there are many."""
+    parts = processors() if len(rows) * records.dimension >= _SWEPT else 1
+    gaps = on_all_cores(lambda share: plane.gaps(records.features, share), np.array_split(rows, parts))
+    return np.concatenate(gaps) * records.labels[rows]
 
 
 def wrong(margins: Singles, labels: Labels) -> Bits:
