@@ -360,7 +360,7 @@ class Curator:
             run=request.run,
             digest=request.digest,
             operation_id=request.operation_id,
-            request=request.fingerprint(),
+            request=signed.digest,
             result=charge.result or {},
             ledger=self._ledger.since(request.seen, charge),
         )

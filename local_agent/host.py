@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from common.core import canonical
 from common.core.errors import BadInput, BrokenLedger, Forged, Refused, RolledBack, TandemError
 from common.core.machine import Schedule
 from common.core.plain import about_run
@@ -173,7 +172,7 @@ class Host:
 
     def _decline(self, assignment: Signed, error: TandemError) -> None:
         asked = {name: assignment.message.get(name) for name in ("run", "digest", "question")}
-        answer = {"assignment": canonical.digest(assignment.message), "reason": error.problem}
+        answer = {"assignment": assignment.digest, "reason": error.problem}
         try:
             refusal = messages.Decline.parse({**asked, **answer})
             self._port.decline(self._answerer.identity.sign(refusal.KIND, refusal.wire()))

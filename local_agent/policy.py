@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any
 
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, PolicyRefused
 from common.core.plain import nearest
-from common.crypto.identity import Signed, verify_payload
+from common.crypto.identity import Signed, verify
 from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ordinary_kinds
 from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
 from common.local.naming import UNNAMED, Names
@@ -127,17 +126,16 @@ class PersonalPolicy:
             PolicyRefused: If the kind of query or hypothesis or the mechanism's cost is not accepted, the record has
                 other columns, or too few, or the mechanism cannot randomize what the query says.
         """
-        published = verify_payload(configuration, messages.Configuration.KIND, self.referee, PINNED)
-        agreed = messages.Configuration.parse(configuration.message)
+        agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee, PINNED))
         form = messages.assignment_of(assignment.kind)
-        payload, message = verify_payload(assignment, form.KIND, self.referee, PINNED), assignment.message
+        message = verify(assignment, form.KIND, self.referee, PINNED)
         for hypothesis in sorted(hypothesis_kinds(message.get("query")) - self.hypotheses):
             # Before it is parsed: parsing is what this agent has not agreed to.
             raise PolicyRefused(
                 f"hypothesis kind {hypothesis!r} is not accepted; accepted: {', '.join(sorted(self.hypotheses))}"
             )
         asked = form.parse(message)
-        if asked.digest != hashlib.sha256(published).hexdigest() or asked.run != agreed.run:
+        if asked.digest != configuration.digest or asked.run != agreed.run:
             raise ConfigurationMismatch("the question names another configuration than the one that this run published")
         query = asked.query
         if query.kind not in self.queries:
@@ -160,8 +158,8 @@ class PersonalPolicy:
         self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
         purpose = agreed.scenario.get("title")
         purpose = purpose if isinstance(purpose, str) else ""
-        digest, fingerprint = hashlib.sha256(payload).hexdigest(), assignment.fingerprint_of(payload)
-        return CheckedQuestion(asked, query, mechanism, digest, fingerprint, stated, names is not None, purpose)
+        signed = assignment.digest, assignment.fingerprint()
+        return CheckedQuestion(asked, query, mechanism, *signed, stated, names is not None, purpose)
 
 
 def names_in(scenario: dict[str, Any]) -> Names:

@@ -19,7 +19,7 @@ from common.crypto.identity import Identity
 from common.learners.base import SETTINGS
 from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.records import Records
-from common.log.entries import Head, following, link
+from common.log.entries import Head, following
 from common.log.ledger import GENESIS, Chain, Journal
 from common.log.witness import Witness
 from common.net import messages
@@ -55,8 +55,7 @@ class MemoryChain(Chain):
         """Let go of nothing."""
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
-        entry = following(self.entries[-1] if self.entries else None, kind, body)
-        self._enter(entry, link(entry.index, kind, body))
+        self._enter(*following(self.entries[-1] if self.entries else None, kind, body))
         return self.head()
 
 

@@ -100,7 +100,7 @@ def _services(corpus: Corpus, mock: _Mock, folder: Any) -> Iterator[tuple[str, C
     configuration, request = Configuration.parse(opening.message), Perform.parse(asked.message)
     terms, release = corpus.signed["terms"][0], corpus.signed["release"][0]
     yield "terms", lambda: check_terms(curator.open_run(opening), configuration), [terms.wire()]
-    yield "release", lambda: check_release(curator.perform(asked), request, release.key), [release.wire()]
+    yield "release", lambda: check_release(curator.perform(asked), request, asked.digest, release.key), [release.wire()]
 
     issuer = mock.put_into(IssuerClient(URL, patience=0.0))
     keys: IssuerKey = Keys(folder / "answers-issuer").public

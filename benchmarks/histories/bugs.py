@@ -137,7 +137,7 @@ def takes_reports_after_the_question_is_closed(patch: pytest.MonkeyPatch) -> Non
 
 def believes_any_release(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks whether the curator has signed it, and for which request."""
-    patch.setattr(execution, "check_release", lambda signed, request, key: StoredRelease.parse(signed.message))
+    patch.setattr(execution, "check_release", lambda signed, request, digest, key: StoredRelease.parse(signed.message))
 
 
 def agent_writes_and_does_not_synchronise(patch: pytest.MonkeyPatch) -> None:

@@ -367,8 +367,9 @@ def referee_of_a_curator(exchange: Exchange) -> None:
 
         ask(client.open_run, opening[0], lambda signed: check_terms(signed, configuration))
         for arguments, _ in found.heard["perform"][:2]:
-            request = messages.Perform.parse(arguments[0].message)
-            ask(client.perform, arguments[0], partial(check_release, request=request, key=found.curator.public))
+            request, key = messages.Perform.parse(arguments[0].message), found.curator.public
+            check = partial(check_release, request=request, digest=arguments[0].digest, key=key)
+            ask(client.perform, arguments[0], check)
         exchange.attempt(lambda: client.acknowledge(opening[0]))
 
 

@@ -54,7 +54,9 @@ def _numbers_rewritten(text: str) -> str:
     outside = '"'.join(parts[::2])
     if not _OTHER_TEXT.search(outside):
         return text
-    parts[::2] = _NUMBER.sub(_rewritten, outside).split('"')
+    for end in ",]}":  # 1.0 and -0.0, of which a model may have thousands
+        outside = outside.replace(".0" + end, end).replace("-0" + end, "0" + end)
+    parts[::2] = (_NUMBER.sub(_rewritten, outside) if _OTHER_TEXT.search(outside) else outside).split('"')
     return '"'.join(parts)
 
 

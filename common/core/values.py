@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
@@ -38,6 +38,13 @@ class Value(BaseModel):
 
     def wire(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy, with the fields in ``update``; nothing that was worked out of these fields is copied."""
+        found = super().model_copy(update=update, deep=deep)
+        for name in vars(found).keys() - type(self).model_fields.keys():
+            del vars(found)[name]
+        return found
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the canonical JSON form, in hex."""

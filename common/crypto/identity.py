@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,23 @@ class Signed(Value):
     key: str = Field(pattern=KEY_PATTERN)
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
+    @cached_property
+    def payload(self) -> bytes:
+        """The message in canonical JSON, which is what was signed: made once. BadMessage, if it has none."""
+        return canonical.encode(self.message)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the message in canonical JSON, in hex."""
+        return hashlib.sha256(self.payload).hexdigest()
+
     def raw(self) -> bytes:
         """Return it in JSON as it travels: the message in canonical form, which a reader need not make again."""
-        return _raw(self.kind, canonical.encode(self.message), self.key, self.signature)
+        return _raw(self.kind, self.payload, self.key, self.signature)
 
-    def fingerprint_of(self, payload: bytes) -> str:
-        """Return :meth:`fingerprint`, given the message in canonical JSON."""
+    def fingerprint(self) -> str:
         form = b'{"key":"%s","kind":%s,"message":%s,"signature":"%s"}'
-        whole = form % (self.key.encode(), canonical.encode(self.kind), payload, self.signature.encode())
+        whole = form % (self.key.encode(), canonical.encode(self.kind), self.payload, self.signature.encode())
         return hashlib.sha256(whole).hexdigest()
 
 
@@ -73,8 +83,10 @@ class Identity:
         return cls(Ed25519PrivateKey.from_private_bytes(raw))
 
     def sign(self, kind: str, message: dict[str, Any]) -> Signed:
-        signature = self.sign_bytes(kind, canonical.encode(message))
-        return Signed(kind=kind, message=message, key=self.public, signature=signature)
+        payload = canonical.encode(message)
+        signed = Signed(kind=kind, message=message, key=self.public, signature=self.sign_bytes(kind, payload))
+        signed.payload = payload
+        return signed
 
     def derived(self, purpose: bytes) -> bytes:
         """Return 32 secret bytes that follow from the private key, for one purpose: another purpose has other ones."""
@@ -112,20 +124,13 @@ def check_public(key: str, option: str) -> str:
 
 def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:
     """Return the message if it is of the kind, and signed by its key, the expected one (``whose``), or raise Forged."""
-    verify_payload(signed, kind, key, whose)
-    return signed.message
-
-
-def verify_payload(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> bytes:
-    """Do :func:`verify`, and return the message in canonical JSON, which is what was signed."""
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     if key is not None and signed.key != key:
         owner = f", {whose}" if whose else ""
         raise Forged(f"this {kind!r} is signed by {signed.key[:16]}..., expected {key[:16]}...{owner}")
-    payload = canonical.encode(signed.message)
-    verify_bytes(signed.key, kind, payload, signed.signature)
-    return payload
+    verify_bytes(signed.key, kind, signed.payload, signed.signature)
+    return signed.message
 
 
 def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:

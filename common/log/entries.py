@@ -8,6 +8,7 @@ the last) stands for all of them, and links alone show that a chain extends an o
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -29,6 +30,11 @@ class Entry(Value):
     body: dict[str, Any]
     hash: str = Field(pattern=DIGEST)
 
+    @cached_property
+    def payload(self) -> bytes:
+        """The content in canonical JSON, made once."""
+        return canonical.encode(self.body)
+
 
 class Verifier:
     """Follows a log from its beginning, entry by entry: the one check of chains, whoever wrote them and wherever."""
@@ -40,7 +46,7 @@ class Verifier:
         """Take the next entry, and return its link; Forged, if it is not the next one, and nothing changed."""
         if (entry.index, entry.previous) != (self.entries, self.hash):
             raise Forged("does not follow the one before it: the chain is broken")
-        content = link(entry.index, entry.kind, entry.body)
+        content = link_of(entry.index, entry.kind, entry.payload)
         if entry.hash != linked(self.hash, content):
             raise Forged(f"({entry.kind}) was changed: its hash does not match its content")
         self.entries, self.hash = self.entries + 1, entry.hash
@@ -100,16 +106,14 @@ def linked(previous: str, content: str) -> str:
     return canonical.digest([previous, content])
 
 
-def following(last: Entry | None, kind: str, body: dict[str, Any]) -> Entry:
-    """Return the entry that follows ``last``, None at the beginning."""
-    return followed(last, kind, body, canonical.encode(body))[0]
-
-
-def followed(last: Entry | None, kind: str, body: dict[str, Any], payload: bytes) -> tuple[Entry, str]:
-    """Do the same, given the content in canonical JSON as well; return the entry and its link."""
+def following(last: Entry | None, kind: str, body: dict[str, Any]) -> tuple[Entry, str]:
+    """Return the entry that follows ``last``, None at the beginning, and its link."""
     index, previous = (0, START) if last is None else (last.index + 1, last.hash)
+    payload = canonical.encode(body)
     content = link_of(index, kind, payload)
-    return Entry(index=index, previous=previous, kind=kind, body=body, hash=linked(previous, content)), content
+    entry = Entry(index=index, previous=previous, kind=kind, body=body, hash=linked(previous, content))
+    entry.payload = payload
+    return entry, content
 
 
 def signed_head(signer: Identity, head: Head) -> Signed:

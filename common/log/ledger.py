@@ -20,7 +20,7 @@ from common.core.database import DatabaseSchema, open_database, sqlite_url
 from common.core.durable import write_durably
 from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, TandemError
 from common.crypto.identity import Identity, Signed, verify
-from common.log.entries import Entry, Extension, Head, Verifier, followed, signed_head
+from common.log.entries import Entry, Extension, Head, Verifier, following, signed_head
 from common.log.witness import Witness, behind, last_head
 
 ENTRIES = Table(
@@ -71,9 +71,8 @@ class Chain:
         return len(self.entries)
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
-        payload = canonical.encode(body)
-        entry, content = followed(self.entries[-1] if self.entries else None, kind, body, payload)
-        text = payload.decode("utf-8")
+        entry, content = following(self.entries[-1] if self.entries else None, kind, body)
+        text = entry.payload.decode("utf-8")
         with self._engine.begin() as connection:
             connection.execute(self._insert, {"position": entry.index, "kind": kind, "body": text, "hash": entry.hash})
         self._enter(entry, content)

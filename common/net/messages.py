@@ -385,11 +385,6 @@ def read(raw: bytes) -> AnySigned:
     return Signed.parse(canonical.decode(raw))
 
 
-def payload(signed: AnySigned) -> bytes:
-    """Return what was signed, in canonical JSON; BadMessage, if it has none."""
-    return signed.payload if isinstance(signed, SignedBytes) else canonical.encode(signed.message)
-
-
 def parse_payload(signed: AnySigned, kind: type[Message]) -> Message:
     """Return what a signed message of a kind says; BadMessage, if it is none."""
     if isinstance(signed, SignedBytes) and isinstance(signed.value, kind):

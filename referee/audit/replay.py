@@ -135,10 +135,10 @@ class Replay:
             self.configuration.run, self.configuration.fingerprint(), number, step.operation, self.seen
         )
         body = entry.body
-        sent = verify(Signed.parse(body["request"]), Perform.KIND, self.configuration.referee)
-        if sent != request.wire():
+        asked = Signed.parse(body["request"])
+        if verify(asked, Perform.KIND, self.configuration.referee) != request.wire():
             raise self.place.failed("the request is not the one that the protocol makes here")
-        release = check_release(Signed.parse(body["release"]), request, self.curator)
+        release = check_release(Signed.parse(body["release"]), request, asked.digest, self.curator)
         self.seen, result = release.ledger.head, release.result
         self.operations += 1
         event = declared_event(result)

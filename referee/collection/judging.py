@@ -295,7 +295,7 @@ def verified_payload(signed: AnySigned, kind: str) -> bytes:
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     try:
-        encoded = signed_messages.payload(signed)
+        encoded = signed.payload
     except TandemError as error:
         raise Forged(error.detail) from None
     if not _verifies(bytes.fromhex(signed.key), covered(kind, encoded), bytes.fromhex(signed.signature)):

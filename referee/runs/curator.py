@@ -61,14 +61,14 @@ CURATORS = (
 )
 
 
-def check_release(signed: Signed, request: messages.Perform, key: str) -> messages.StoredRelease:
-    """Return the release that a curator has sent if it signed it for exactly this request.
+def check_release(signed: Signed, request: messages.Perform, digest: str, key: str) -> messages.StoredRelease:
+    """Return the release that a curator has sent if it signed it for exactly this request, which has this digest.
 
     Forged if another key signed. PeerMisbehaved if it answers another request, its ledger does not hold what it showed
     before, or it declares no privacy event: an audit could not read what the run has cost.
     """
     release = messages.StoredRelease.parse(verify(signed, messages.StoredRelease.KIND, key, CURATORS))
-    expected = (request.run, request.digest, request.operation_id, request.fingerprint())
+    expected = (request.run, request.digest, request.operation_id, digest)
     if (release.run, release.digest, release.operation_id, release.request) != expected:
         raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")
     if not release.ledger.extends(request.seen):

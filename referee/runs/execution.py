@@ -418,14 +418,16 @@ class Execution:
         if self._seen is None:
             raise AssertionError("terms come before operations")
         request = operation_request(self._run, self._fingerprint, number, step.operation, self._seen)
+        signed = self._identity.sign(request.KIND, request.wire())
+
+        def check(reported: Signed) -> messages.StoredRelease:
+            return check_release(reported, request, signed.digest, self._curator_key)
+
         stored = self._store.reply_entry(self._run, number)
         if stored is not None:
-            release = check_release(Signed.parse(stored.body["release"]), request, self._curator_key)
+            release = check(Signed.parse(stored.body["release"]))
         else:
-            signed = self._identity.sign(request.KIND, request.wire())
-            reply, release = self._patiently(
-                self._curator.perform, signed, lambda reported: check_release(reported, request, self._curator_key)
-            )
+            reply, release = self._patiently(self._curator.perform, signed, check)
             self._record("operation", {"request": signed.wire(), "release": reply.wire()}, number)
         self._seen = release.ledger.head
         return release.result

@@ -12,7 +12,7 @@ from common.core import canonical
 from common.core.errors import BadMessage
 from common.crypto.identity import Identity, Signed
 from common.net import messages
-from common.net.messages import SignedBytes, field, parse_payload, payload, read, report_payload, signed_bytes
+from common.net.messages import SignedBytes, field, parse_payload, read, report_payload, signed_bytes
 from tests.tiers import for_each
 
 SOMEBODY = Identity.create()
@@ -42,8 +42,8 @@ def test_both_ways_of_reading_find_the_same(value: messages.Report | messages.Po
     raw = SOMEBODY.sign(value.KIND, value.wire()).raw()
     found, slow = read(raw), parsed(raw)
     assert (found.kind, found.key, found.signature) == (slow.kind, slow.key, slow.signature)
-    assert payload(found) == payload(slow) == canonical.encode(found.message) == canonical.encode(value.wire())
-    again = signed_bytes(found.kind, payload(found), found.key, found.signature)
+    assert found.payload == slow.payload == canonical.encode(found.message) == canonical.encode(value.wire())
+    again = signed_bytes(found.kind, found.payload, found.key, found.signature)
     assert (type(again), again.signature) == (type(found), found.signature)
     for one in (found, slow, again):
         assert parse_payload(one, type(value)) == value
@@ -92,7 +92,7 @@ def test_what_is_not_in_the_usual_form_is_read_or_refused_as_the_parser_does(raw
 
 def test_what_has_no_canonical_form_is_said_so():
     with pytest.raises(BadMessage, match="not a finite JSON value"):
-        payload(Signed.parse({**json.loads(POLL), "message": {"participant": "\ud800"}}))
+        assert Signed.parse({**json.loads(POLL), "message": {"participant": "\ud800"}}).payload
 
 
 def test_values_that_a_pattern_found_are_as_valid_as_others():
