@@ -36,7 +36,9 @@ app = application("A local agent: trusts no other party, and randomizes each ans
 
 
 _TOKENS = ["TANDEM_INDIVIDUAL_TOKEN", "TANDEM_ENROLMENT_TOKEN"]
-Token = Annotated[str, typer.Option(envvar=_TOKENS, help="Enrolment token.", show_default=False)]
+Token = Annotated[
+    str, typer.Option(envvar=_TOKENS, help="Enrolment token, or an invitation code of the referee.", show_default=False)
+]
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.core.machine import python_environment, python_module
-from common.core.terminal import say, say_command
+from common.core.terminal import say, say_command, say_lines
 from common.core.threads import Supervised
 from common.net.cli import (
     ENDS_WITH_STDIN,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from common.net.client import WitnessClient
     from referee.collection.enrolment import Caps
     from referee.service.referee import Referee
+    from referee.store import RefereeStore
 
 PURPOSES = ("enrolment", "operator", "individual")  # what tokens of the environment admit to
 
@@ -259,13 +261,18 @@ def _referee(
     return referee
 
 
+State = Annotated[
+    Path | None, typer.Option(help="The referee's state directory (default: referee, in this user's own).")
+]
+KeyFile = Annotated[Path | None, typer.Option(help="File of the signing key (default: in the state directory).")]
+Database = Annotated[
+    str | None,
+    typer.Option(envvar="TANDEM_DATABASE", help="Its database (default: SQLite in the state directory)."),
+]
+
+
 @fail_clearly
-def key_command(
-    state: Annotated[
-        Path | None, typer.Option(help="The referee's state directory (default: referee, in this user's own).")
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="File of the signing key (default: in the state directory).")] = None,
-) -> None:
+def key_command(state: State = None, key: KeyFile = None) -> None:
     """Print the referee's public key, which curators and agents are given; one is made if there is none yet.
 
     A curator that is started with it (--referee-key, or TANDEM_REFEREE_KEY) obeys this referee and no other one. It is
@@ -273,14 +280,104 @@ def key_command(
 
     Example: referee key --state /srv/referee
     """
+    say(_public_key(_state(state), key))
+
+
+def _state(given: Path | None) -> Path:
+    """Return the referee's state directory, which is made if there is none."""
     from common.core.durable import make_folder, user_state
+
+    folder = (given or user_state() / "referee").absolute()
+    make_folder(folder, mode=0o700)
+    return folder
+
+
+def _public_key(state: Path, key: Path | None) -> str:
     from common.crypto.identity import Identity
 
-    if key is None:
-        folder = (state or user_state() / "referee").absolute()
-        make_folder(folder, mode=0o700)
-        key = folder / "identity.key"
-    say(Identity.load_or_create(key).public)
+    return Identity.load_or_create(key or state / "identity.key").public
+
+
+@contextmanager
+def _stored(state: Path, database: str | None, public: str) -> Iterator[RefereeStore]:
+    """Open the database of the referee with a public key, which may serve at the same time."""
+    from common.core.database import sqlite_url
+    from referee.store import DATABASE, RefereeStore
+
+    with closing(RefereeStore(database or sqlite_url(state / DATABASE))) as store:
+        store.check_owner(public)
+        yield store
+
+
+@fail_clearly
+def invite_command(
+    count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=100_000)] = 1,
+    page: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Address of the page in which people answer: print links to it."),
+    ] = None,
+    referee: Annotated[
+        str | None, typer.Option(metavar="URL", help="Address under which agents reach this referee, for the links.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for the links, and a sheet of QR codes to print.", file_okay=False)
+    ] = None,
+    state: State = None,
+    database: Database = None,
+    key: KeyFile = None,
+) -> None:
+    """Make invitation codes, each good for one agent's enrolment; they are not shown again, only hashes are kept.
+
+    Give each person one, who enrols with it in the place of the token: the first key that enrols with a code is the
+    only one that ever does. Without --page the codes are printed, one a line; with it, links that hold the code and the
+    referee's key in the fragment, on a terminal with QR codes. It works while the referee serves, too.
+
+    Example: referee invite --count 50 --page https://people.example/ --referee https://referee.example --output sheet
+    """
+    from common.net.origins import origin_of
+    from referee.collection.enrolment import invited
+
+    if page is None or referee is None:
+        if page or referee or output:
+            raise typer.BadParameter("links need --page and --referee, and --output is for links")
+        place = _state(state)
+        with _stored(place, database, _public_key(place, key)) as store:
+            for code in invited(store, count):
+                say(code)
+        return
+    from referee.view.invitations import SHEET, check_output, check_page, link, terminal_qr, write_sheet
+
+    page, address = check_page(page, referee)
+    if output is not None:
+        check_output(output)
+    place = _state(state)
+    public = _public_key(place, key)
+    with _stored(place, database, public) as store:
+        codes = invited(store, count)
+    links = [link(page, address, public, code) for code in codes]
+    if output is not None:
+        write_sheet(output, page, codes, links)
+        say(
+            f"print {output / SHEET}, one piece for each of {count:,} people; anybody who reads the folder can take part"
+        )
+    else:
+        for each in links:
+            say(each)
+            if sys.stdout.isatty():
+                say_lines(terminal_qr(each))
+    say(f"the referee must be started with --allow-origin {origin_of(page)}", error=True)
+
+
+@fail_clearly
+def invitations_command(state: State = None, database: Database = None, key: KeyFile = None) -> None:
+    """Print how many invitation codes there are, and how many are used.
+
+    Example: referee invitations --state /srv/referee
+    """
+    place = _state(state)
+    with _stored(place, database, _public_key(place, key)) as store:
+        made, used = store.count_invitations()
+    say(f"{made:,} invitation codes, {used:,} used")
 
 
 @fail_clearly
@@ -405,4 +502,12 @@ def page_beside(url: str, token: str, port: int) -> Iterator[None]:
                 process.wait()
 
 
-COMMANDS = (serve_command, key_command, witness_command, certificates_command, backup_command)
+COMMANDS = (
+    serve_command,
+    key_command,
+    invite_command,
+    invitations_command,
+    witness_command,
+    certificates_command,
+    backup_command,
+)

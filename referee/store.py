@@ -28,6 +28,7 @@ from referee.tables import (
     ENROLLING,
     ENTRIES,
     IDENTITY,
+    INVITATIONS,
     LEASES,
     LEASING,
     PARTICIPANTS,
@@ -353,7 +354,7 @@ def _run(row: Row[Any]) -> StoredRun:
 
 
 class AgentQueries(Tables):
-    """Tokens, participants and cohorts."""
+    """Tokens, invitation codes, participants and cohorts."""
 
     def allow_token(self, purpose: str, sha256: str) -> None:
         """Remember the hash of the token for a purpose (``enrolment`` or ``operator``); an earlier one is forgotten."""
@@ -364,24 +365,48 @@ class AgentQueries(Tables):
     def tokens(self) -> set[tuple[str, str]]:
         return {(row.purpose, row.sha256) for row in self._all(select(TOKENS))}
 
+    def invite(self, hashes: Iterable[str]) -> None:
+        """Remember the hashes of fresh invitation codes."""
+        with self._alone(ENROLLING) as connection:
+            connection.execute(insert(INVITATIONS), [{"sha256": sha256} for sha256 in hashes])
+
+    def invitations(self, hashes: Iterable[str]) -> dict[str, str]:
+        """Return which of these are hashes of invitation codes, each with the key that has used it; empty: none."""
+        with self._engine.connect() as connection:
+            return _invitations(connection, hashes)
+
+    def count_invitations(self) -> tuple[int, int]:
+        """Return how many invitation codes there are, and how many of them are used."""
+        with self._engine.connect() as connection:
+            row = connection.execute(select(func.count(), func.count(INVITATIONS.c.key)).select_from(INVITATIONS)).one()
+        return int(row[0]), int(row[1])
+
     def add_participants(
         self,
         begin: int,
-        choose: Callable[[Iterable[Participant]], Sequence[Participant]],
+        choose: Callable[[Iterable[Participant], Mapping[str, str]], Sequence[Participant]],
         vouchers: Mapping[str, bytes] = MappingProxyType({}),
         policies: Mapping[str, str] = MappingProxyType({}),
+        codes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Record participants, in one transaction that no other process has at the same time.
 
         Args:
             begin: The agent number after all that the caller knows.
-            choose: Called with those who were recorded since, from ``begin`` on; returns who is to be recorded after
-                them. Whoever has not seen all others cannot record anybody: the first number would be taken.
+            choose: Called with those who were recorded since, from ``begin`` on, and :meth:`invitations` of ``codes``;
+                returns who is to be recorded after them. Whoever has not seen all others cannot record anybody: the
+                first number would be taken.
             vouchers: What those who show something of an issuer have shown, by their keys.
             policies: What those who say so will not do, in JSON, by their keys.
+            codes: Hashes of the invitation codes that those who are recorded use so, by their keys.
         """
         with self._alone(ENROLLING) as connection:
-            chosen = choose(map(_participant, connection.execute(_participants_from(begin))))
+            others = map(_participant, connection.execute(_participants_from(begin)))
+            chosen = choose(others, _invitations(connection, codes.values()))
+            for participant in chosen:
+                if participant.key in codes:
+                    used = {"code": codes[participant.key], "by": bytes.fromhex(participant.key)}
+                    connection.execute(_USE_INVITATION, used)
             rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in chosen]
             self._insert_all(connection, PARTICIPANTS, ("first", "key", "agents"), rows)
             shown = [(p.first, vouchers[p.key]) for p in chosen if p.key in vouchers]
@@ -416,6 +441,15 @@ class AgentQueries(Tables):
     def cohorts(self) -> list[Cohort]:
         rows = self._all(_ALL_COHORTS)
         return [Cohort(int(row.first), int(row.agents), row.seed, int(row.used)) for row in rows]
+
+
+_USE_INVITATION = update(INVITATIONS).where(INVITATIONS.c.sha256 == bindparam("code")).values(key=bindparam("by"))
+
+
+def _invitations(connection: Connection, hashes: Iterable[str]) -> dict[str, str]:
+    wanted = list(hashes)
+    rows = connection.execute(select(INVITATIONS).where(INVITATIONS.c.sha256.in_(wanted))) if wanted else ()
+    return {row.sha256: "" if row.key is None else row.key.hex() for row in rows}
 
 
 def _participants_from(begin: int) -> Select[Any]:
@@ -478,6 +512,15 @@ class LeaseQueries(Tables):
         with self._engine.connect() as connection:
             expires = connection.execute(select(LEASES.c.expires).where(_DRIVERS)).scalar()
             return None if expires is None else float(expires) - self._now(connection)
+
+    def check_owner(self, key: str) -> None:
+        """Refuse the database of another referee than the one with a key (BadInput); one of nobody becomes its own."""
+        owner = self.owner(key)
+        if owner != key:
+            raise BadInput(
+                f"the database is that of referee {owner[:16]}..., this one is {key[:16]}...: give its key file with "
+                "--key"
+            )
 
     def owner(self, key: str) -> str:
         """Return the key of the referee to whom the database belongs: this one's, if it belongs to nobody yet."""

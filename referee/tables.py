@@ -116,6 +116,8 @@ def _table(name: str, *columns: Any, **required: Any) -> sa.Table:
 
 TOKENS = _table("tokens", _key("purpose", sa.String(16)), _key("sha256", sa.String(64)))
 PARTICIPANTS = _table("participants", _key("first"), key=sa.LargeBinary(32), agents=sa.BigInteger)
+INVITATIONS = _table("invitations", _key("sha256", sa.String(64)), sa.Column("key", sa.LargeBinary(32)))
+"""Hashes of invitation codes, and the first key that has enrolled with each."""
 VOUCHERS = _table("vouchers", _key("first"), voucher=sa.LargeBinary)
 POLICIES = _table("policies", _key("first"), policy=sa.Text)
 COHORTS = _table("cohorts", _key("first"), agents=sa.BigInteger, seed=sa.Text, used=sa.BigInteger)
@@ -169,6 +171,7 @@ REJECTIONS = _table("rejections", _key("process", sa.String(64)), _key("reason",
 SCHEMA = DatabaseSchema(
     "the referee's database",
     TABLES,
+    version=2,
     remedy="End its runs and audit them with that version, or begin with a new state directory, in which agents that "
     "have answered refuse to answer again",
 )

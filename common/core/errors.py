@@ -121,6 +121,10 @@ class NotVouched(Refused, problem="not-vouched", title="No issuer vouches for th
     """No issuer that is accepted here vouches that a participant is a person, or speaks for so many."""
 
 
+class InvitationUsed(Refused, problem="invitation-used", title="Invitation used", status=409):
+    """Another key has enrolled with this invitation code."""
+
+
 class PatternViolation(Refused, problem="pattern", title="Message out of turn", status=409):
     """Not allowed at this point of the protocol's message pattern."""
 

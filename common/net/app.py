@@ -243,6 +243,7 @@ def body_of(description: str, media_type: str, schema: Mapping[str, Any] = BYTES
     return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
+_CODE = re.compile(r"(?:[A-Za-z2-7][ -]*){24}")  # base32
 _BYTES = 15  # random bytes of a code: 120 bits, so that a plain hash of it is as good as the code is secret
 
 
@@ -260,6 +261,11 @@ def invitation() -> str:
     """Return a fresh invitation code, in groups of characters that people can read out."""
     text = base64.b32encode(secrets.token_bytes(_BYTES)).decode("ascii")
     return "-".join(text[at : at + 6] for at in range(0, len(text), 6))
+
+
+def is_invitation(token: str) -> bool:
+    """Tell whether a token has the form of an invitation code."""
+    return _CODE.fullmatch(token) is not None
 
 
 def invitation_hash(code: str) -> str:

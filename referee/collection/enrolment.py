@@ -7,7 +7,7 @@ import json
 import math
 import struct
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import Any
@@ -18,7 +18,7 @@ from common.core import canonical, errors
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import Credential, Grant, IssuerKey, check_credential, check_grant, read_voucher, stored
 from common.net import messages
-from common.net.app import token_hash
+from common.net.app import invitation, invitation_hash, is_invitation, token_hash
 from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
 from common.scenario.scenario import ResolvedScenario
 from referee.collection.judging import verified_payload
@@ -82,6 +82,11 @@ class Registrar:
         if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
 
+    def may_enrol(self, token: str) -> None:
+        """Check that a token admits a participant, or may be an invitation code."""
+        if not is_invitation(token):
+            self.admits(token)
+
     def may_look(self, token: str) -> None:
         """Check that a token opens the metrics: one for them alone, or the operator's."""
         if ("metrics", token_hash(token)) not in self._tokens:
@@ -90,12 +95,14 @@ class Registrar:
     def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | errors.TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
 
-        What a participant says of its policy is kept; what it says later takes the place of that.
+        What a participant says of its policy is kept; what it says later takes the place of that. An individual may
+        have an invitation code in the place of a token: its key is the only one that ever enrols with that.
 
         Returns:
             For each the signed answer, in JSON, or the problem
             Forged, BadMessage: If it is no signed enrolment.
-            Unauthorized: If the token admits no such participant (:meth:`admits`).
+            Unauthorized: If the token admits no such participant (:meth:`admits`), and is no invitation code.
+            InvitationUsed: If it is the invitation code of another key.
             NotVouched: If there are issuers and none vouches for it; whoever is enrolled already need not show it
                 again.
             Conflict: If the key is enrolled with another number of agents.
@@ -106,11 +113,18 @@ class Registrar:
         outcomes: list[messages.Enrolment | errors.TandemError] = []
         vouchers: dict[str, bytes] = {}
         policies: dict[str, str] = {}
+        codes: dict[str, str] = {}
+        try:
+            invitations = self._store.invitations(self._codes_among({token for _, token in requests}))
+        except (SQLAlchemyError, OSError):
+            return [errors.CannotWrite(_LATER) for _ in requests]
         for signed, token in requests:
             try:
                 verified_payload(signed, messages.Enrolment.KIND)
                 wanted = parse_payload(signed, messages.Enrolment)
-                self.admits(token, wanted.agents)
+                code = self._code(token, signed.key, wanted.agents, invitations)
+                if code is not None:
+                    codes.setdefault(signed.key, code)
                 if self.issuers and (wanted.again or self.roster.position(signed.key) is None):
                     vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))
                 if wanted.policy is not None:
@@ -120,7 +134,7 @@ class Registrar:
                 outcomes.append(error)
         keys = [signed.key for signed, _ in requests]
         try:
-            self._number(keys, outcomes, vouchers, policies)
+            self._number(keys, outcomes, vouchers, policies, codes)
         except (SQLAlchemyError, OSError):
             return [errors.CannotWrite(_LATER) for _ in requests]
         found = [
@@ -135,14 +149,42 @@ class Registrar:
         with self._lock:
             self.roster.extend(self._store.participants(self.roster.agents))
 
+    def _is_known(self, token: str) -> bool:
+        sha256 = token_hash(token)
+        return ("individual", sha256) in self._tokens or ("enrolment", sha256) in self._tokens
+
+    def _codes_among(self, tokens: Iterable[str]) -> list[str]:
+        """Return the hashes of those tokens that may be invitation codes."""
+        return [invitation_hash(token) for token in tokens if is_invitation(token) and not self._is_known(token)]
+
+    def _code(self, token: str, key: str, agents: int, invitations: Mapping[str, str]) -> str | None:
+        """Return the hash of the invitation code that admits a participant; None if a token for many does."""
+        if not is_invitation(token) or self._is_known(token):
+            self.admits(token, agents)
+            return None
+        code = invitation_hash(token)
+        if code not in invitations:
+            raise errors.Unauthorized("this referee knows no such invitation code: look for a mistyped character")
+        if agents > 1:
+            raise errors.Unauthorized(
+                f"an invitation code is for one person, the host brings {agents:,}: it needs the enrolment token"
+            )
+        if invitations[code] not in ("", key):
+            raise used()
+        return code
+
     def _number(
         self,
         keys: Sequence[str],
-        outcomes: Sequence[messages.Enrolment | errors.TandemError],
+        outcomes: list[messages.Enrolment | errors.TandemError],
         vouchers: dict[str, bytes],
         policies: dict[str, str],
+        codes: dict[str, str],
     ) -> None:
-        """Enrol whom nobody has enrolled yet, leaving out who finds no number, and renew the policies of the others."""
+        """Enrol whom nobody has enrolled yet, leaving out who finds no number, and renew the policies of the others.
+
+        Of several keys with one invitation code the first one is enrolled.
+        """
         wishes: dict[str, int] = {}
         again = {
             key: place
@@ -159,13 +201,21 @@ class Registrar:
                 if known is not None and known.agents == wish.agents and key in policies:
                     renewed |= {self.roster.before(place): policies[key] for place in self.roster.places(key)}
 
-        def choose(others: Iterable[Participant]) -> list[Participant]:
+        late: set[str] = set()  # whose invitation code another key has used meanwhile
+
+        def choose(others: Iterable[Participant], invitations: Mapping[str, str]) -> list[Participant]:
             self.roster.extend(others)
+            holders = dict(invitations)
             after, hosts = self.roster.agents, self.roster.hosts
             individuals = self.roster.individuals
             for key, agents in wishes.items():
                 fits = key in again or self._beyond(agents, hosts, individuals) is None
-                if after + agents <= messages.MAX_AGENTS and fits and self.roster.position(key) == again.get(key):
+                code = codes.get(key)
+                if code is not None and holders[code] not in ("", key):
+                    late.add(key)
+                elif after + agents <= messages.MAX_AGENTS and fits and self.roster.position(key) == again.get(key):
+                    if code is not None:
+                        holders[code] = key
                     fresh.append(Participant(key, after, agents))
                     after += agents
                     hosts += agents > 1
@@ -174,8 +224,9 @@ class Registrar:
 
         if wishes:
             with self._lock:
-                self._store.add_participants(self.roster.agents, choose, vouchers, policies)
+                self._store.add_participants(self.roster.agents, choose, vouchers, policies, codes)
                 self.roster.extend(fresh)
+            outcomes[:] = [used() if key in late else each for key, each in zip(keys, outcomes, strict=True)]
         self._store.renew_policies(renewed)
 
     def _used_place(self, key: str, wish: messages.Enrolment | errors.TandemError) -> int | None:
@@ -247,6 +298,23 @@ class Registrar:
         # In canonical JSON, of fields that are valid: this is said by the million.
         confirmation = f'{{"agents":{agents},"first":{participant.first},"participant":"{key}"}}'
         return confirmation.encode("ascii")
+
+
+def invited(store: RefereeStore, count: int) -> list[str]:
+    """Make so many invitation codes, of which hashes are kept; they are returned this once."""
+    codes = [invitation() for _ in range(count)]
+    store.invite(map(invitation_hash, codes))
+    return codes
+
+
+def used() -> errors.InvitationUsed:
+    """Return the refusal of an agent that shows an invitation code of another one."""
+    return errors.InvitationUsed(
+        "an agent with another key has enrolled with this invitation code, and each code is good for one agent. If "
+        "that agent was yours, go on with its state: its state directory, or the browser in which it enrolled. If the "
+        "state is lost, so is what the agent knew: whether it has answered, and what that cost. The person who "
+        "invited you decides whether you get another code, with which you might answer a second time"
+    )
 
 
 _HEAD = struct.Struct("<QH")

@@ -60,7 +60,7 @@ class AgentsEdge:
 
     async def enrol(self, call: Call) -> Reply:
         self._enrol.check_room()
-        self._referee.registrar.admits(call.token)
+        self._referee.registrar.may_enrol(call.token)
         return _json(await self._enrol((_read(call.body, messages.Enrolment.KIND), call.token)))
 
     async def poll(self, call: Call) -> Reply:

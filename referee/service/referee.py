@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from common.core import canonical
 from common.core.database import sqlite_url
 from common.core.durable import durable_key, hold
-from common.core.errors import BadInput, Forged, NotFound, PeerUnavailable, PeerUntrusted, Superseded, TandemError
+from common.core.errors import Forged, NotFound, PeerUnavailable, PeerUntrusted, Superseded, TandemError
 from common.core.plain import about_run
 from common.crypto.identity import PROOF_HEADER, Identity, Signed, announce_body, verify
 from common.crypto.vouching import IssuerKey
@@ -97,12 +97,7 @@ class Referee:
             self.identity = Identity.load_or_create(settings.key or folder / "identity.key")
             self.store = RefereeStore(settings.database or sqlite_url(folder / "referee.sqlite"))
             opened.callback(self.store.close)
-            owner = self.store.owner(self.identity.public)
-            if owner != self.identity.public:
-                raise BadInput(
-                    f"the database is that of referee {owner[:16]}..., this one is {self.identity.public[:16]}...: "
-                    f"give its key file with --key"
-                )
+            self.store.check_owner(self.identity.public)
             self._name = durable_key(folder / "process").hex()
             self._opened = opened.pop_all()
         self.folder = folder

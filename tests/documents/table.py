@@ -132,11 +132,25 @@ SLOW: tuple[Job, ...] = (
     sequence(
         TOKENS,
         KEY,
-        serving("referee serve --max-individuals 20000 --max-hosts 10 --people-per-host 1000000 &"),
+        serving(
+            "referee serve --max-individuals 20000 --max-hosts 10 --people-per-host 1000000 "
+            "--allow-origin https://people.example &"
+        ),
         serving("curator serve ball --seed 1", ""),
         serving("local-agent host ball --seed 1 --agents 1000 --state hosts/one", "1000 people from number 0"),
         serving("local-agent host ball --seed 1 --agents 1000 --state hosts/two", "from number 1000"),
+        Step("referee invite --count 50 > codes"),
+        serving(
+            'TANDEM_INDIVIDUAL_TOKEN="$(head -n 1 codes)" local-agent answer me.json --epsilon 3 --yes --state me',
+            ENROLLED,
+        ),
+        Step("referee invitations", ("50 invitation codes, 1 used",)),
+        Step(
+            "referee invite --count 50 --page https://people.example/ --referee https://referee.example --output sheet",
+            ("print sheet/invitations.html, one piece for each of 50 people",),
+        ),
         serving("TANDEM_OPERATOR_TOKEN=choose-another tandem ui --referee http://127.0.0.1:8000", PAGE),
+        prepare=around.me,
         ports=(8000, 8001, 8100),
     ),
     sequence(

@@ -1,0 +1,76 @@
+"""Invitations to a page of a person's agent: links whose fragments hold what the agent needs, and a sheet to print.
+
+A browser sends no fragment to anybody: neither the page's server nor the referee sees a link's, and no log has it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import segno
+from markupsafe import Markup
+
+from common.core.durable import make_folder, write_durably
+from common.core.errors import BadInput
+from common.net.origins import origin_of
+from common.net.tls import base_address
+from referee.view.pages import environment
+
+SHEET, LINKS = "invitations.html", "links.txt"
+
+
+def check_page(page: str, referee: str) -> tuple[str, str]:
+    """Return the addresses of a page and of the referee that it asks, as links have them.
+
+    BadInput if no agent could work there: the page needs a secure origin, and so does the referee that it asks.
+    """
+    origin_of(page)
+    if "#" in page:
+        raise BadInput(f"the page's address must have no fragment, which is the invitation's, found {page!r}")
+    address = base_address(referee)
+    if page.startswith("https://") and address.startswith("http://"):
+        try:
+            origin_of(address)
+        except BadInput:
+            raise BadInput(
+                f"a browser lets no page of https:// ask {address}: start the referee with --tls-cert, and name it "
+                "with https://"
+            ) from None
+    return page, address
+
+
+def link(page: str, referee: str, key: str, code: str) -> str:
+    """Return the link of one invitation."""
+    return f"{page}#{urlencode({'referee': referee, 'key': key, 'invitation': code})}"
+
+
+def terminal_qr(text: str) -> str:
+    """Return a QR code for a terminal that writes light on dark."""
+    drawn = io.StringIO()
+    _qr(text).terminal(drawn, compact=True)
+    return drawn.getvalue()
+
+
+def check_output(folder: Path) -> None:
+    """Make the folder of a sheet, which only its owner can enter; BadInput if one is in it already."""
+    for name in (SHEET, LINKS):
+        if (folder / name).exists():
+            raise BadInput(f"{folder / name} holds other invitations, which would be lost: give another --output")
+    make_folder(folder, mode=0o700)
+
+
+def write_sheet(folder: Path, page: str, codes: Sequence[str], links: Sequence[str]) -> None:
+    """Write the links, and a sheet of their QR codes to print, durably and for their owner alone."""
+    # Drawn by the library from the link, it holds nothing but numbers.
+    drawn = [Markup(_qr(text).svg_inline(omitsize=True)) for text in links]  # noqa: S704
+    place = urlsplit(page)._replace(query="").geturl()
+    sheet = environment().get_template(SHEET).render(page=place, cards=list(zip(codes, drawn, strict=True)))
+    write_durably(folder / LINKS, "".join(f"{text}\n" for text in links).encode(), mode=0o600)
+    write_durably(folder / SHEET, sheet.encode("utf-8", "backslashreplace"), mode=0o600)
+
+
+def _qr(text: str) -> segno.QRCode:
+    return segno.make_qr(text, error="m")
