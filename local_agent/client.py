@@ -62,7 +62,7 @@ class RefereeClient(Client):
 
     def proof(self, signed: Signed) -> Proof:
         """Return the proof that a report is in the transcript, for a request that its sender has signed."""
-        return Proof.parse(self.document("POST", "/v1/proofs", content=signed.raw()))
+        return Proof.parse_signed(self.document("POST", "/v1/proofs", content=signed.raw()))
 
 
 class IssuerClient(Client):

@@ -91,7 +91,7 @@ class Host:
         self._token = token
         reply = self._port.enrol(signed, token)
         self._due = False
-        enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
+        enrolled = messages.Enrolled.parse_signed(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
         if not isinstance(self._answerer, Agent):
             self._answerer.settle(enrolled.first)
         return enrolled

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.core import canonical
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, PolicyRefused
 from common.core.plain import nearest
 from common.crypto.identity import Signed, verify
@@ -126,15 +127,17 @@ class PersonalPolicy:
             PolicyRefused: If the kind of query or hypothesis or the mechanism's cost is not accepted, the record has
                 other columns, or too few, or the mechanism cannot randomize what the query says.
         """
-        agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee, PINNED))
+        verify(configuration, messages.Configuration.KIND, self.referee, PINNED)
+        agreed = messages.Configuration.parse_signed(canonical.decode(configuration.payload))
         form = messages.assignment_of(assignment.kind)
-        message = verify(assignment, form.KIND, self.referee, PINNED)
+        verify(assignment, form.KIND, self.referee, PINNED)
+        message = canonical.decode(assignment.payload)  # what was signed, in which a number has one form
         for hypothesis in sorted(hypothesis_kinds(message.get("query")) - self.hypotheses):
             # Before it is parsed: parsing is what this agent has not agreed to.
             raise PolicyRefused(
                 f"hypothesis kind {hypothesis!r} is not accepted; accepted: {', '.join(sorted(self.hypotheses))}"
             )
-        asked = form.parse(message)
+        asked = form.parse_signed(message)
         if asked.digest != configuration.digest or asked.run != agreed.run:
             raise ConfigurationMismatch("the question names another configuration than the one that this run published")
         query = asked.query
@@ -151,15 +154,33 @@ class PersonalPolicy:
                 "the run is about other columns than this record was made for: make the record for the scenario of "
                 "this run (local-agent record)"
             )
-        agents = agreed.scenario.get("agents")
-        mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
-        mechanism = mechanism.affordable((self.epsilon, self.delta) if left is None else left)
+        mechanism = _mechanism_in(agreed.scenario).affordable((self.epsilon, self.delta) if left is None else left)
         mechanism.answer_kind(query.domain)
         self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
+        if math.isfinite(self.epsilon) and not mechanism.for_real_people:
+            raise PolicyRefused(f"mechanism {mechanism.name!r} protects simulated people only")
         purpose = agreed.scenario.get("title")
         purpose = purpose if isinstance(purpose, str) else ""
         signed = assignment.digest, assignment.fingerprint()
         return CheckedQuestion(asked, query, mechanism, *signed, stated, names is not None, purpose)
+
+
+def own_slot(asked: messages.AnyAssignment) -> int:
+    """Return the slot of the one person whom an assignment to an individual names; BadMessage, if it is none."""
+    if isinstance(asked, messages.MassAssignment):
+        raise BadMessage("an assignment to very many people is none for an individual agent")
+    people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
+    if people.tolist() != [0] or slots.size != 1:
+        raise BadMessage("an assignment to an individual agent names its one person, 0, and one slot")
+    return int(slots[0])
+
+
+def _mechanism_in(scenario: dict[str, Any]) -> LocalRandomizer:
+    agents = scenario.get("agents")
+    wire = agents.get("mechanism") if isinstance(agents, dict) else None
+    found = parse_mechanism(wire)
+    found.check_types(wire)
+    return found
 
 
 def names_in(scenario: dict[str, Any]) -> Names:

@@ -58,6 +58,39 @@ class Value(BaseModel):
         except ValidationError as error:
             raise BadMessage(f"{cls.__name__}: {explain(error, cls)}") from None
 
+    @classmethod
+    def parse_signed(cls, wire: Any) -> Self:
+        """Do :meth:`parse` for what a party has signed: each value has the JSON type that it is written in.
+
+        A scenario may give a number as a text, a message may not (docs/wire.md, "Types").
+        """
+        found = cls.parse(wire)
+        found.check_types(wire)
+        return found
+
+    def check_types(self, wire: Any) -> None:
+        """Raise BadMessage unless a JSON form, which was parsed to this value, writes it as :meth:`wire` does.
+
+        Fields that only one of the two writes, as they have their defaults, are passed over.
+        """
+        other = _unlike(wire, self.wire())
+        if other is not None:
+            path, given = other
+            raise BadMessage(f"{type(self).__name__}: {path}: another type or form of a number, found {given!r:.60}")
+
+
+def _unlike(given: Any, own: Any, path: str = "") -> tuple[str, Any] | None:
+    """Return where two JSON values differ, and what the first holds there; None if they do not."""
+    if isinstance(given, dict) and isinstance(own, dict):
+        parts = ((f"{path}.{name}".lstrip("."), each, own[name]) for name, each in given.items() if name in own)
+    elif isinstance(given, list | tuple) and isinstance(own, list) and len(given) == len(own):
+        parts = ((f"{path}.{place}", each, other) for place, (each, other) in enumerate(zip(given, own, strict=True)))
+    else:
+        # The text of a double beyond 2^53 need not be all of its digits: numbers are compared as doubles.
+        given, own = (float(each) if type(each) is int else each for each in (given, own))
+        return None if type(given) is type(own) and given == own else (path, given)
+    return next(filter(None, (_unlike(each, other, where) for where, each, other in parts)), None)
+
 
 _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
 

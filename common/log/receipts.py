@@ -107,13 +107,13 @@ class StoredCheckpoint(Value):
     witnessed: tuple[Signed, ...] = ()
 
     def verified(self, referee: str | None = None) -> Checkpoint:
-        return Checkpoint.parse(verify(self.checkpoint, Checkpoint.KIND, referee))
+        return Checkpoint.parse_signed(verify(self.checkpoint, Checkpoint.KIND, referee))
 
     def seen(self) -> dict[str, Witnessed]:
         found = {}
         digest = Checkpoint.parse(self.checkpoint.message).fingerprint()
         for signed in self.witnessed:
-            seen = Witnessed.parse(verify(signed, Witnessed.KIND))
+            seen = Witnessed.parse_signed(verify(signed, Witnessed.KIND))
             if seen.checkpoint != digest:
                 raise Forged(f"witness {signed.key[:16]}... has signed another checkpoint")
             found[signed.key] = seen
@@ -206,7 +206,7 @@ def receipt_for(signer: Identity, run: object, question: object, report: str, no
 
 def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
     """Return a receipt, if it is the referee's for this report (Forged)."""
-    receipt = Receipt.parse(verify(signed, Receipt.KIND, referee, whose))
+    receipt = Receipt.parse_signed(verify(signed, Receipt.KIND, referee, whose))
     about = report.message.get("run"), report.message.get("question"), report.signature
     if (receipt.run, receipt.question, receipt.report) != about:
         raise Forged("the referee's receipt is for another report: it is not known to be stored")

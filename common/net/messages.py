@@ -63,10 +63,17 @@ class Configuration(Value):
     @classmethod
     def parse(cls, wire: Any) -> Self:
         """Validate a JSON form in full; of another protocol, whatever else it holds, raise VersionSkew."""
-        found = wire.get("version") if isinstance(wire, dict) else None
-        if isinstance(found, int) and found != PROTOCOL:
-            raise skew("the run's configuration", found, release_of(found))
+        found: Any = wire.get("version") if isinstance(wire, dict) else None
+        number = isinstance(found, int | float) and not isinstance(found, bool)
+        if number and found != PROTOCOL and found % 1 == 0:
+            raise skew("the run's configuration", int(found), release_of(int(found)))
         return super().parse(wire)
+
+    @classmethod
+    def parse_signed(cls, wire: Any) -> Self:
+        if isinstance(wire, dict) and "version" not in wire:
+            raise BadMessage("Configuration: version: must be given")
+        return super().parse_signed(wire)
 
 
 class Spent(Value):
@@ -324,6 +331,8 @@ def unpack_indices(text: str) -> Indices:
         raw = base64.b64decode(text, validate=True)
         if len(raw) > 4 * MAX_LISTED:
             raise ValueError(f"more than {MAX_LISTED} agents in one question")
+        if base64.b64encode(raw) != text.encode():
+            raise ValueError("bits behind the last byte")
         return np.frombuffer(raw, dtype="<u4").astype(np.int64)
     except ValueError as error:
         raise BadMessage(f"agent indices: {error}") from None

@@ -10,6 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from common.core.durable import hold, write_durably
 from common.core.errors import BadData, BadMessage
 from common.crypto.identity import Identity, Signed
@@ -23,7 +25,7 @@ from common.privacy.rounding import above
 from local_agent.answers import evaluate, noise_for, question_digest, randomize
 from local_agent.person.checking import store_receipt
 from local_agent.person.credential import held_credential
-from local_agent.policy import CheckedQuestion, PersonalPolicy
+from local_agent.policy import CheckedQuestion, PersonalPolicy, own_slot
 
 ANSWERED = "answered.json"  # file in the state directory: every answer, and what it cost
 SEAL = "sha256"  # key in that file: of all the rest
@@ -140,6 +142,7 @@ class Agent:
         question = self._policy.check(assignment, configuration, self._record.dimension, self._names, self.left)
         if self._known(question) is None:
             self._policy.check_cost(question.mechanism.guarantee, self.left)
+        own_slot(question.assignment)
         return question
 
     def _known(self, question: CheckedQuestion) -> Signed | None:
@@ -154,12 +157,7 @@ class Agent:
                 budget is left; nothing is touched or spent then.
         """
         question = self.examine(assignment, configuration)
-        asked = question.assignment
-        if isinstance(asked, messages.MassAssignment):
-            raise BadMessage("an assignment to very many people is none for an individual agent")
-        slots = messages.unpack_indices(asked.slots)
-        if messages.unpack_indices(asked.people).tolist() != [0] or slots.size != 1:
-            raise BadMessage("an assignment to an individual agent names its one person, 0, and one slot")
+        asked, slots = question.assignment, np.array([own_slot(question.assignment)])
         known = self._known(question)
         if known is not None:
             return known

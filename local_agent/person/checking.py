@@ -319,7 +319,7 @@ def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> st
 
 
 def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
-    entry = SignedEntry.parse(proof.entry)
+    entry = SignedEntry.parse_signed(proof.entry)
     check_entry(entry, referee)
     if (entry.kind, entry.body.get("question")) != ("answers", held.question):
         raise Forged("the referee proves something about another question")

@@ -16,9 +16,8 @@ from common.core.errors import BadData, BadInput, ConsentWithheld, PeerError, Ta
 from common.core.plain import in_columns, plain
 from common.local.naming import quoted
 from common.net.cli import has_terminal
-from common.net.messages import MassAssignment, unpack_indices
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
-from local_agent.policy import CheckedQuestion, PersonalPolicy
+from local_agent.policy import CheckedQuestion, PersonalPolicy, own_slot
 
 PURPOSE = 200  # characters that are shown of a run's title
 
@@ -62,9 +61,7 @@ class Consent:
 
 def asked_of(question: CheckedQuestion) -> str:
     """Return what a question asks of an individual, whose slot is the only one that it names."""
-    asked = question.assignment
-    slot = asked.slot if isinstance(asked, MassAssignment) else int(unpack_indices(asked.slots)[0])
-    return question.query.asks(question.names, slot)
+    return question.query.asks(question.names, own_slot(question.assignment))
 
 
 def _origin(question: CheckedQuestion) -> str:

@@ -136,7 +136,7 @@ def test_what_it_does_not_accept(name):
 def test_what_it_accepts():
     assert check().query.wire() == {**LOSS, "loss": "zero-one"}
     assert check(policy=WILLING, query=GRAPH).query.wire() == {**GRAPH, "loss": "zero-one"}
-    check(DELTA, replace(POLICY, delta=0.001))
+    replace(POLICY, delta=0.001).check_cost((1.0, 0.001), (2.0, 0.001))
 
 
 def test_a_query_with_numbers_that_are_not_finite_is_refused():
@@ -146,6 +146,56 @@ def test_a_query_with_numbers_that_are_not_finite_is_refused():
         bad = Signed.model_construct(**{**good.wire(), "message": {**good.message, "query": query}})
         with pytest.raises(BadMessage, match="finite"):
             POLICY.check(bad, its, 8)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"question": "1"},
+        {"question": True},
+        {"query": {**LOSS, "bound": "2"}},
+        {"query": {**LOSS, "hypothesis": {**LOSS["hypothesis"], "threshold": "0"}}},
+        {"query": {"kind": "listed", "bits": 3, "items": ["6", 1]}},
+        {"query": {"kind": "item", "bits": 3, "public": float(2**54)}},
+        {"query": {"kind": "threshold", "bits": 64, "below": "0" + str(2**63)}},
+    ],
+    ids=str,
+)
+def test_a_text_is_no_number_and_a_number_has_one_form(changes):
+    with pytest.raises(BadMessage):
+        check(**changes)
+
+
+def test_a_long_word_is_a_text_and_a_default_may_be_written():
+    agreed, item = configuration(), {"kind": "threshold", "bits": 64, "below": str(2**63)}
+    assert POLICY.check(assignment(agreed, query=item), seal(REFEREE, agreed), 64).query.wire()["below"] == str(2**63)
+    assert check(query={**LOSS, "bound": 1, "costs": None}).query.bound == 1.0
+
+
+def test_what_names_the_configuration_is_what_was_signed():
+    agreed = configuration()
+    signed = REFEREE.sign("configuration", {**agreed.wire(), "beacon": []})
+    with pytest.raises(ConfigurationMismatch):
+        POLICY.check(assignment(agreed), signed, 8)
+    own = assignment(agreed, digest=canonical.digest(signed.message))
+    assert POLICY.check(own, signed, 8).assignment.run == "run"
+
+
+@pytest.mark.parametrize("version", [None, True, "3", 3.5])
+def test_a_configuration_without_a_version_is_none(version):
+    wire = {**configuration().wire(), "version": version}
+    if version is None:
+        del wire["version"]
+    with pytest.raises(BadMessage, match="version") as caught:
+        POLICY.check(assignment(configuration()), REFEREE.sign("configuration", wire), 8)
+    assert caught.value.problem == "bad-message"
+
+
+def test_real_people_are_not_asked_what_only_simulated_ones_may_answer():
+    agreed = configuration("agents.mechanism={name: gaussian, epsilon: 0.5, delta: 1e-4}")
+    with pytest.raises(PolicyRefused, match="simulated people"):
+        check(agreed, PersonalPolicy(REFEREE.public, 2.0, 0.5))
+    assert check(agreed, PersonalPolicy(REFEREE.public, math.inf, 1.0)).mechanism.name == "gaussian"
 
 
 def test_only_the_pinned_referee_asks():

@@ -178,7 +178,7 @@ def signed_keys(identity: Identity, configurations: list[KeyConfiguration]) -> S
 
 def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
     """Return the first configuration that we can use of those that the pinned referee signed (Forged, BadMessage)."""
-    message = ObliviousKeys.parse(verify(signed, ObliviousKeys.KIND, referee))
+    message = ObliviousKeys.parse_signed(verify(signed, ObliviousKeys.KIND, referee))
     return decode_list(bytes.fromhex(message.keys))[0]
 
 

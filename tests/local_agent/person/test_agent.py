@@ -128,10 +128,11 @@ def test_a_crash_before_it_is_on_disk_sends_nothing_and_spends_nothing(tmp_path,
 
 def test_an_assignment_names_exactly_this_person(agent):
     for people, slots in ((), ()), ((1,), (0,)), ((0, 0), (0, 1)), ((0, 1), (0, 1)), ((0,), (0, 1)), ((0,), ()):
-        with pytest.raises(BadMessage, match="one person"):
-            agent.answer(*question(people=people, slots=slots))
+        for step in (agent.examine, agent.answer):  # a person is not asked what cannot be answered
+            with pytest.raises(BadMessage, match="one person"):
+                step(*question(people=people, slots=slots))
     asked, its = question()
-    for text in ("%%%", "AAA", "AAAAAAA=", "AAAA" * 3 + "AA=="):
+    for text in ("%%%", "AAA", "AAAAAAA=", "AAAAAA", "AAAA\nAA==", "AAAAAB==", "AAAA" * 3 + "AA=="):
         with pytest.raises(TandemError):
             agent.answer(REFEREE.sign("assignment", {**asked.message, "people": text}), its)
     assert not agent.answered
