@@ -71,25 +71,31 @@ class Value(BaseModel):
     def check_types(self, wire: Any) -> None:
         """Raise BadMessage unless a JSON form, which was parsed to this value, writes it as :meth:`wire` does.
 
-        Fields that only one of the two writes, as they have their defaults, are passed over.
+        A field that :meth:`wire` leaves out at its default may be given.
         """
-        other = _unlike(wire, self.wire())
+        other = _unlike(wire, self.wire(), self)
         if other is not None:
             path, given = other
             raise BadMessage(f"{type(self).__name__}: {path}: another type or form of a number, found {given!r:.60}")
 
 
-def _unlike(given: Any, own: Any, path: str = "") -> tuple[str, Any] | None:
-    """Return where two JSON values differ, and what the first holds there; None if they do not."""
+def _unlike(given: Any, own: Any, value: Any, path: str = "") -> tuple[str, Any] | None:
+    """Return where a JSON value differs from the ``own`` form of what it was parsed to, and what it holds there."""
     if isinstance(given, dict) and isinstance(own, dict):
-        parts = ((f"{path}.{name}".lstrip("."), each, own[name]) for name, each in given.items() if name in own)
+        parts = [(f"{path}.{name}".lstrip("."), each, *_inner(own, value, name)) for name, each in given.items()]
     elif isinstance(given, list | tuple) and isinstance(own, list) and len(given) == len(own):
-        parts = ((f"{path}.{place}", each, other) for place, (each, other) in enumerate(zip(given, own, strict=True)))
+        parts = [(f"{path}.{place}", each, own[place], value[place]) for place, each in enumerate(given)]
     else:
         # The text of a double beyond 2^53 need not be all of its digits: numbers are compared as doubles.
         given, own = (float(each) if type(each) is int else each for each in (given, own))
         return None if type(given) is type(own) and given == own else (path, given)
-    return next(filter(None, (_unlike(each, other, where) for where, each, other in parts)), None)
+    return next(filter(None, (_unlike(each, its, inner, where) for where, each, its, inner in parts)), None)
+
+
+def _inner(own: dict[str, Any], value: Any, name: str) -> tuple[Any, Any]:
+    inner = getattr(value, name) if isinstance(value, Value) else value[name]
+    left_out = list(inner) if isinstance(inner, tuple) else inner  # at its default
+    return own.get(name, left_out), inner
 
 
 _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}

@@ -1,0 +1,377 @@
+"""Vectors of evidence: receipts, proofs, consistency, credentials."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from common.core.errors import BadMessage, NotFound, PatternViolation, TandemError
+from common.crypto import blindrsa
+from common.crypto.identity import Signed
+from common.crypto.vouching import Credential, IssuerKey, token_input, token_request
+from common.local.packing import pack_one
+from common.log.merkle import Tree, root_from_inclusion_proof, verify_consistency
+from common.log.receipts import Proof, StoredCheckpoint, check_receipt, entries_tree, signed_checkpoint
+from common.log.transcript import SignedEntry, append
+from local_agent.person.checking import HeldReceipt, SeenCheckpoint, check, leaf_of
+from tests.vectors.basics import AGENT, OTHER, REFEREE
+
+P = int(
+    "e243fa8a3666922f3cd7af15300a41c6ee7df0bda99d339b058b68688373350f468ddc6b0b45e5eb36e09e974e99c7d47faf"
+    "6f20edbdac5801ab0f2b450db6d81c9c295206f4847b03d96ce7a427ebc1952e5ab3322674e87b881e78e37bc5165e38b0e4"
+    "9dd6ffae8e912785d1860dd36183c66f1d00543d26bd0ce513082dd3",
+    16,
+)
+Q = int(
+    "d8750502c13773dc3a100a16355bc0e07b9525954f224319eadd459f75ef26c56cd9dc9154dc73aaaefd133e04d8c4d6a03f"
+    "9c1f5ffb0181d4362e81957eab7de5ef242b043604ed2654df10754f51a4b65be882120590c31948da825858478d69024f19"
+    "22bfeda604991273a31e6dc6538ed8c345dcb64642e6e9388b2098d7",
+    16,
+)
+"""The primes of an issuer's key that signs vectors, and nothing else."""
+
+RUN, DIGEST, QUESTION, NOW = "run", "d" * 64, 1, 1_800_000_000
+
+
+def report(answer: float = 1.0, question: int = QUESTION, run: str = RUN) -> Signed:
+    """Return the agent's report."""
+    wire = {"report_id": "a" * 32, "run": run, "digest": DIGEST, "question": question, "assignment": "e" * 64}
+    return AGENT.sign("report", {**wire, "answer": answer})
+
+
+def receipt(about: Signed, **changes: Any) -> Signed:
+    wire = {"run": RUN, "question": QUESTION, "report": about.signature, "time": NOW}
+    return REFEREE.sign("receipt", {**wire, **changes})
+
+
+def receipts_file() -> dict[str, Any]:
+    """Return the vectors of receipts, and of what stands for a report."""
+    own = report()
+    cases: list[dict[str, Any]] = []
+    for about, signed, problem in (
+        ("a receipt", receipt(own), None),
+        ("at the beginning of time", receipt(own, time=0), None),
+        ("of another key", OTHER.sign("receipt", receipt(own).message), "forged"),
+        ("of another report", receipt(report(0.0)), "forged"),
+        ("of another question", receipt(own, question=2), "forged"),
+        ("of another run", receipt(own, run="other"), "forged"),
+        ("of another kind", REFEREE.sign("checkpoint", receipt(own).message), "forged"),
+        ("with a further field", receipt(own, note=""), "bad-message"),
+        (
+            "without a time",
+            REFEREE.sign("receipt", {k: v for k, v in receipt(own).message.items() if k != "time"}),
+            "bad-message",
+        ),
+        ("of a time that is a text", receipt(own, time=str(NOW)), "bad-message"),
+        ("of the year 10000", receipt(own, time=253_402_300_800), "bad-message"),
+    ):
+        cases.append({"about": about, "receipt": signed.wire()} | ({} if problem is None else {"refused": problem}))
+    leaves = [
+        {
+            "kind": kind,
+            "answer": answer,
+            "body": pack_one(answer, kind).hex(),
+            "leaf": leaf_of(own, pack_one(answer, kind)).hex(),
+        }
+        for kind, answer in (
+            ("bit", 0.0),
+            ("bit", 1.0),
+            ("real", -3.0),
+            ("real", 2.0**39),
+            (3, 2.0),
+            (256, 255.0),
+            (257, 256.0),
+            (65536, 65535.0),
+        )
+    ]
+    about = "receipts of this referee for this report, or why they are none; packed answers, and the leaf of each"
+    return {"about": about, "referee": REFEREE.public, "report": own.wire(), "cases": cases, "leaves": leaves}
+
+
+def trees_file() -> dict[str, Any]:
+    """Return the vectors of Merkle trees."""
+    leaves = [bytes([number]) * 32 for number in range(21)]
+    cases: list[dict[str, Any]] = []
+    older: list[dict[str, Any]] = []
+    for count in (1, 2, 3, 5, 7, 8, 21):
+        tree = Tree(leaves[:count])
+        for index in sorted({0, 1, count // 2, count - 1} & set(range(count))):
+            cases.append(_inclusion(tree.root, leaves[index], index, count, tree.path(index)))
+        for first in sorted({1, 2, 3, 4, 6, 7, 8, count // 2, count - 1, count} & set(range(1, count + 1))):
+            older.append(_consistency(tree.beginning(first), first, tree.root, count, tree.consistency(first)))
+    tree = Tree(leaves[:7])
+    path = tree.path(4)
+    for index, count, damaged in (
+        (5, 7, path),
+        (4, 8, path),
+        (4, 6, path),
+        (7, 7, path),
+        (4, 0, path),
+        (-1, 7, path),
+        (4, 7, path[:-1]),
+        (4, 7, (*path, path[0])),
+        (4, 7, path[::-1]),
+        (4, 7, ("0" * 64, *path[1:])),
+        (4, 7, ("", *path[1:])),
+        (4, 7, (path[0][:-2], *path[1:])),
+        (4, 7, ()),
+    ):
+        cases.append(_inclusion(tree.root, leaves[4], index, count, damaged))
+    cases.append(_inclusion(tree.root, leaves[3], 4, 7, path))
+    path, old = tree.consistency(3), tree.beginning(3)
+    for first, count, before, damaged in (
+        (2, 7, old, path),
+        (4, 7, old, path),
+        (3, 8, old, path),
+        (3, 2, old, path),
+        (0, 7, old, path),
+        (3, 7, "0" * 64, path),
+        (3, 7, old, path[:-1]),
+        (3, 7, old, (*path, path[0])),
+        (3, 7, old, ()),
+        (3, 7, old, ("0" * 64, *path[1:])),
+        (7, 7, old, ()),
+        (7, 7, tree.root, (path[0],)),
+        (3, 7, old, ("zz" * 32, *path[1:])),
+    ):
+        older.append(_consistency(before, first, tree.root, count, damaged))
+    about = "whether a path leads from a leaf (hex) to a root, and from an older root to a newer one (RFC 9162)"
+    return {"about": about, "inclusion": cases, "consistency": older}
+
+
+def _inclusion(root: str, leaf: bytes, index: int, count: int, path: tuple[str, ...]) -> dict[str, Any]:
+    holds = root_from_inclusion_proof(leaf, index, count, path) == root
+    return {"root": root, "leaf": leaf.hex(), "index": index, "count": count, "path": list(path), "holds": holds}
+
+
+def _consistency(older: str, first: int, newer: str, count: int, path: tuple[str, ...]) -> dict[str, Any]:
+    holds = verify_consistency(older, first, newer, count, path)
+    return {"older": older, "first": first, "newer": newer, "count": count, "path": list(path), "holds": holds}
+
+
+class Told:
+    """A referee that answers every request for a proof alike."""
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        self._case = case
+
+    def proof(self, signed: Signed) -> Proof:
+        if "problem" in self._case:
+            kinds: dict[str, type[TandemError]] = {"pattern": PatternViolation, "not-found": NotFound}
+            raise kinds[self._case["problem"]](self._case["detail"])
+        return Proof.parse_signed(self._case["proof"])
+
+
+def status_of(known: dict[str, Any], case: dict[str, Any]) -> str:
+    """Return what an agent finds about its report: a status, or the problem of what it was sent."""
+    kept, own = (Signed.parse(known[name]) for name in ("receipt", "report"))
+    held = HeldReceipt(Path("receipt"), kept, own, known["leaf"], NOW - case["age"])
+    before = None
+    if case.get("before"):
+        shown = StoredCheckpoint.parse(case["before"]["kept"])
+        before = SeenCheckpoint(shown, frozenset(case["before"]["questions"]))
+    try:
+        return check(held, AGENT, Told(case), REFEREE.public, before=before, clock=lambda: float(NOW)).status
+    except BadMessage as error:
+        return f"refused: {error.problem}"
+
+
+def transcript(root: str, more: int = 0, question: int = QUESTION, second: str = "terms") -> list[SignedEntry]:
+    """Return the entries of a run that has closed one question, and so many more."""
+    bodies = [
+        ("configuration", {"referee": REFEREE.public}),
+        (second, {"n": 3}),
+        ("question", {"question": question}),
+        ("answers", {"question": question, "root": root}),
+    ]
+    bodies += [("release", {"number": number}) for number in range(more)]
+    found: list[SignedEntry] = []
+    for kind, body in bodies:
+        found.append(append(found[-1] if found else None, kind, body, REFEREE))
+    return found
+
+
+def checkpoint(entries: list[SignedEntry], run: str = RUN, digest: str = DIGEST) -> dict[str, Any]:
+    return StoredCheckpoint(checkpoint=signed_checkpoint(REFEREE, run, digest, entries, NOW)).wire()
+
+
+def proofs_file() -> dict[str, Any]:
+    """Return the vectors of proofs that a report is counted."""
+    own, body = report(), pack_one(1.0, "bit")
+    leaf = leaf_of(own, body)
+    tree = Tree([bytes([number]) * 32 for number in range(4)] + [leaf] + [b"x" * 32])
+    entries = transcript(tree.root, 3)
+    kept = checkpoint(entries)
+    short = checkpoint(entries[:4])
+    good: dict[str, Any] = {
+        "entry": entries[3].wire(),
+        "index": 4,
+        "reports": 6,
+        "body": body.hex(),
+        "path": list(tree.path(4)),
+        "kept": kept,
+        "entry_path": list(entries_tree(entries).path(3)),
+    }
+    going_on = {**good, "consistency": list(entries_tree(entries).consistency(4))}
+    base = {"receipt": receipt(own).wire(), "report": own.wire(), "leaf": leaf.hex()}
+    seen, forked = {"kept": short, "questions": [QUESTION]}, checkpoint(transcript(tree.root, 0, second="TERMS"))
+    entry = good["entry"]
+    signed = kept["checkpoint"]
+    cases: list[tuple[str, str, dict[str, Any]]] = [
+        ("a proof", "included", {"proof": good}),
+        ("a proof after a day", "included", {"proof": good, "age": 100_000}),
+        ("that goes on from what was shown", "included", {"proof": going_on, "before": seen}),
+        (
+            "of the same checkpoint again",
+            "included",
+            {"proof": {**good, "consistency": []}, "before": {"kept": kept, "questions": []}},
+        ),
+        ("without what was shown before", "another history", {"proof": good, "before": seen}),
+        ("of another history", "another history", {"proof": going_on, "before": {"kept": forked, "questions": []}}),
+        (
+            "of fewer entries",
+            "another history",
+            {
+                "proof": {
+                    **good,
+                    "kept": short,
+                    "entry_path": list(entries_tree(entries[:4]).path(3)),
+                    "consistency": [],
+                },
+                "before": {"kept": kept, "questions": []},
+            },
+        ),
+        ("of another answer", "left out", {"proof": {**good, "body": "8000"}}),
+        ("of no answer", "left out", {"proof": {**good, "body": ""}}),
+        ("of another place", "left out", {"proof": {**good, "index": 3}}),
+        ("of another number of reports", "left out", {"proof": {**good, "reports": 5}}),
+        ("with a damaged path", "left out", {"proof": {**good, "path": ["0" * 64, *good["path"][1:]]}}),
+        ("with a longer path", "left out", {"proof": {**good, "path": [*good["path"], "0" * 64]}}),
+        ("with a path that is no hex", "left out", {"proof": {**good, "path": ["q" * 64, *good["path"][1:]]}}),
+        ("with another path of the entry", "left out", {"proof": {**good, "entry_path": good["entry_path"][::-1]}}),
+        ("of another entry", "left out", {"proof": {**good, "entry": entries[2].wire()}}),
+        (
+            "of an entry that was changed",
+            "left out",
+            {"proof": {**good, "entry": {**entry, "body": {**entry["body"], "note": 1}}}},
+        ),
+        ("of an entry that nobody signed", "left out", {"proof": {**good, "entry": {**entry, "signature": "0" * 128}}}),
+        ("of an entry with another number", "left out", {"proof": {**good, "entry": {**entry, "index": 4}}}),
+        (
+            "of another question",
+            "left out",
+            {"proof": {**good, "entry": transcript(tree.root, 3, question=2)[3].wire()}},
+        ),
+        ("of another run's checkpoint", "left out", {"proof": {**good, "kept": checkpoint(entries, "other")}}),
+        ("of another configuration's", "left out", {"proof": {**good, "kept": checkpoint(entries, RUN, "c" * 64)}}),
+        (
+            "of a checkpoint of another key",
+            "left out",
+            {"proof": {**good, "kept": {**kept, "checkpoint": OTHER.sign("checkpoint", signed["message"]).wire()}}},
+        ),
+        (
+            "of a checkpoint that was changed",
+            "left out",
+            {
+                "proof": {
+                    **good,
+                    "kept": {**kept, "checkpoint": {**signed, "message": {**signed["message"], "entries": 8}}},
+                }
+            },
+        ),
+        ("that is none", "refused: bad-message", {"proof": {**good, "path": None}}),
+        ("with a further field", "refused: bad-message", {"proof": {**good, "note": 1}}),
+        ("of a place that is a text", "refused: bad-message", {"proof": {**good, "index": "4"}}),
+        ("not yet", "not shown yet", {"problem": "pattern", "detail": "it takes answers: ask again once it is closed"}),
+        (
+            "nor yet",
+            "not shown yet",
+            {"problem": "not-found", "detail": "no checkpoint: ask again later", "age": 86_000},
+        ),
+        ("for too long", "left out", {"problem": "not-found", "detail": "ask again later", "age": 87_000}),
+        ("of the future", "left out", {"problem": "not-found", "detail": "ask again later", "age": -87_000}),
+        ("never", "left out", {"problem": "not-found", "detail": "no report of this participant is stored"}),
+        ("no longer", "another history", {"problem": "not-found", "detail": "ask again later", "before": seen}),
+    ]
+    about = (
+        "what an agent of this key finds about its report, age seconds after it was sent, given the referee's proof or "
+        "problem, and what it was shown before; or the problem of the proof itself"
+    )
+    known = {"agent": AGENT.public, "referee": REFEREE.public}
+    return {
+        "about": about,
+        **known,
+        **base,
+        "cases": [{"about": a, "age": 60, **case, "status": s} for a, s, case in cases],
+    }
+
+
+def issuer_key() -> rsa.RSAPrivateKey:
+    """Return the issuer's private key."""
+    d = pow(65537, -1, (P - 1) * (Q - 1))
+    public = rsa.RSAPublicNumbers(65537, P * Q)
+    exponents = rsa.rsa_crt_dmp1(d, P), rsa.rsa_crt_dmq1(d, Q), rsa.rsa_crt_iqmp(P, Q)
+    return rsa.RSAPrivateNumbers(P, Q, d, *exponents, public).private_key()
+
+
+def credentials_file() -> dict[str, Any]:
+    """Return the vectors of credentials."""
+    private = issuer_key()
+    key = IssuerKey.of(private.public_key(), OTHER.public)
+    nonce, salt, inverse = b"n" * 32, b"s" * 48, int.from_bytes(b"i" * 255, "big")
+    message = token_input(AGENT.public, nonce, key.token_key_id)
+    blinded = blindrsa.blind(key.token_key, message, salt, inverse)
+    reply = blindrsa.blind_sign(private, blinded.message)
+    signature = blindrsa.finalize(key.token_key, message, reply, inverse)
+    known = {
+        "agent": AGENT.public,
+        "issuer": key.wire(),
+        "id": key.token_key_id,
+        "nonce": nonce.hex(),
+        "salt": salt.hex(),
+    }
+    known |= {"inverse": f"{inverse:x}", "input": message.hex(), "request": token_request(key, blinded.message).hex()}
+    credential = Credential(issuer=key.token_key_id, nonce=nonce.hex(), signature=signature.hex()).wire()
+    replies = [{"about": "the issuer's reply", "reply": reply.hex(), "credential": credential}]
+    for about, raw in (
+        ("another reply", reply[:-1] + bytes([reply[-1] ^ 1])),
+        ("a short one", reply[1:]),
+        ("zeros", bytes(256)),
+    ):
+        replies.append({"about": about, "reply": raw.hex(), "refused": "forged"})
+    raw = base64.b64decode(key.tokens)
+    keys = [{"about": "a key of tokens", "tokens": key.tokens}]
+    for about, changed in (
+        ("of another algorithm", raw[:20] + bytes([raw[20] ^ 1]) + raw[21:]),
+        ("of another exponent", raw[:-1] + b"\x03"),
+        ("of fewer bits", raw[:-261] + bytes([raw[-261] & 0x7F]) + raw[-260:]),
+        ("that was cut", raw[:-3]),
+    ):
+        keys.append({"about": about, "tokens": base64.b64encode(changed).decode("ascii"), "refused": "bad-message"})
+    keys.append({"about": "that is no base64", "tokens": "*" + key.tokens[1:], "refused": "bad-message"})
+    about = "a token request for a key, with this nonce, salt and inverse (1/r); what comes of replies; issuers' keys"
+    return {"about": about, **known, "cases": replies, "keys": keys}
+
+
+def of_reply(known: dict[str, Any], reply: str) -> dict[str, Any]:
+    """Return what comes of an issuer's reply: a credential, or a problem."""
+    key = IssuerKey.parse(known["issuer"])
+    nonce = bytes.fromhex(known["nonce"])
+    message = token_input(known["agent"], nonce, key.token_key_id)
+    try:
+        signature = blindrsa.finalize(key.token_key, message, bytes.fromhex(reply), int(known["inverse"], 16))
+    except TandemError as error:
+        return {"refused": error.problem}
+    return {"credential": Credential(issuer=key.token_key_id, nonce=nonce.hex(), signature=signature.hex()).wire()}
+
+
+def of_receipt(known: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
+    """Return what comes of a receipt: nothing, or a problem."""
+    try:
+        check_receipt(Signed.parse(case["receipt"]), Signed.parse(known["report"]), known["referee"])
+    except TandemError as error:
+        return {"refused": error.problem}
+    return {}
