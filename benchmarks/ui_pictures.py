@@ -1,10 +1,10 @@
-"""Take the pictures in docs/ui.md: a live run of ``ball`` in processes, its run folder, and its curator's console.
+"""Take the pictures of docs/ui.md and docs/gallery.md: a live run of ``ball``, the tutorial's run, a curator's console.
 
     python -m benchmarks.ui_pictures [--output DIR] [--seed 1]
 
 Curator, referee, witness and hosted agents run as processes on this machine; the page is opened in Chromium (Debian's
-package ``chromium``) by Playwright (extra ``dev``). It takes about a minute. Exit status 1 if a page makes the browser
-complain, or a picture has more than 100,000 bytes.
+package ``chromium``) by Playwright (extra ``dev``). It takes about two minutes. Exit status 1 if a page makes the
+browser complain, or a picture has more than 100,000 bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import curator
 import local_agent
 import referee
+from benchmarks.recording import printed
 from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.net.app import Service
@@ -46,6 +47,8 @@ ALONE = ["baselines=[]"]
 WIDE, PHONE = {"width": 1000, "height": 700}, {"width": 390, "height": 760}
 PICTURES = (
     ("runs", "/", WIDE, "light"),
+    ("verdict", "/run/mine", WIDE, "light"),
+    ("verdict-phone", "/run/mine", PHONE, "dark"),
     ("result-dark", "/run/ball", WIDE, "dark"),
     ("result-phone", "/run/ball", PHONE, "light"),
     ("parties", "/run/ball/parties?at=5", WIDE, "light"),
@@ -54,7 +57,7 @@ PICTURES = (
     ("own", "/own", WIDE, "light"),
     ("plan", "/plan?scenario=ball", WIDE, "light"),
 )
-"""Of the run folder: name, address, size, colours."""
+"""Of the run folders: name, address, size, colours."""
 
 
 @contextmanager
@@ -149,6 +152,8 @@ def take_all(browser: Any, output: Path, seed: int) -> list[str]:
         name = there.runs()[0]["run"]
         camera.take("live", f"/referee/{name}", {"width": 1000, "height": 1000}, "light", "h1:has-text('Round')")
         running.join()
+        for _ in printed(folder):
+            """The tutorial's commands, which leave the run folder ``mine``."""
         for picture in PICTURES:
             camera.take(*picture, wait_for="#answer .cards" if picture[0] == "plan" else "h1")
         owners = open_here.enter_context(page_of(lambda rules: console_app(Path("curator"), rules)))

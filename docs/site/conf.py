@@ -19,7 +19,7 @@ author = "The authors of Tandem"
 release = version = version_of("tandem-hybrid")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-exclude_patterns = ["site", "**/__pycache__"]
+exclude_patterns = ["site", "notebooks", "**/__pycache__"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 nitpicky = False  # names in types belong to libraries whose pages this site does not need to be built

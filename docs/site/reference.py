@@ -1,4 +1,4 @@
-"""Pages of reference that are written from the code: the API, the commands, what services take, a scenario's keys."""
+"""Pages that are written from elsewhere: API, commands, services and scenarios from the code, notebooks, a record."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ def write(folder: Path) -> None:
     from referee.view.diagrams import page as protocols
 
     _kept(folder / "protocols.md", protocols())
+    from notebooks import page as shown
+
+    for notebook in sorted((folder.parent / "notebooks").glob("*.ipynb")):
+        _kept(folder / f"{notebook.stem}.md", shown(notebook))
     record = Path(__file__).parents[2] / "benchmarks" / "results" / "real.md"
     _kept(folder / "real.md", record.read_text("utf-8").replace("](../../docs/", "](../"))
 

@@ -67,9 +67,9 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return the Markdown pages for readers; the changelog tells of former versions, and is none of them."""
+    """Return the Markdown pages for readers; not the changelog of former versions, and none that the site writes."""
     found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
-    return sorted(page for page in found if page.name != "CHANGELOG.md")
+    return sorted(page for page in found if page.name != "CHANGELOG.md" and page.parent.name != "reference")
 
 
 def blocks(page: Path) -> list[Block]:

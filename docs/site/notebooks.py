@@ -1,0 +1,46 @@
+"""The notebooks as pages of the site: their text, their code, and the outputs that they are stored with.
+
+A test runs each notebook and compares what it shows with what is stored, so nothing is executed here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+SHOWN = ("image/svg+xml", "text/html", "text/plain")
+"""Which form of an output is shown: the first that there is."""
+
+
+def page(notebook: Path) -> str:
+    """Return a notebook as MyST Markdown."""
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    source = f"This page is the notebook `docs/notebooks/{notebook.name}`, with its stored outputs.\n"
+    first, *rest = ["".join(part) for cell in cells for part in _cell(cell)]
+    heading, _, text = first.partition("\n")
+    return "\n".join([heading, "", source, text, *rest])
+
+
+def _cell(cell: Mapping[str, Any]) -> Iterator[str]:
+    text = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        yield f"{text}\n"
+        return
+    yield f"```python\n{text}\n```\n"
+    for output in cell["outputs"]:
+        if output["output_type"] == "stream":
+            yield from _literal("".join(output["text"]))
+            continue
+        kind = next(kind for kind in SHOWN if kind in output["data"])
+        found = "".join(output["data"][kind])
+        if kind == "text/plain":
+            yield from _literal(found)
+        else:
+            yield f'`````{{raw}} html\n<div class="output">\n{found}\n</div>\n`````\n'
+
+
+def _literal(text: str) -> Iterator[str]:
+    if text.strip():
+        yield f"```text\n{text.rstrip()}\n```\n"
