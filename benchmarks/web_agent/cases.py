@@ -77,10 +77,13 @@ def _answered(case: Wire) -> Wire:
     if hypothesis_kinds(case["query"]) - ordinary_kinds():
         return {"problem": "policy"}
     query = parse_query(case["query"])
+    query.check_types(case["query"])
     features = np.array([case["features"]], dtype=np.uint8 if case["bits"] else np.float32)
     if query.min_features > features.shape[1]:
         return {"problem": "policy"}
-    mechanism = parse_mechanism(case["mechanism"]).affordable(tuple(case["left"]))
+    mechanism = parse_mechanism(case["mechanism"])
+    mechanism.check_types(case["mechanism"])
+    mechanism = mechanism.affordable(tuple(case["left"]))
     kind = mechanism.answer_kind(query.domain)
     slots = np.array([case["slot"]])
     records = Records(features, np.array([case["label"]], dtype=np.int8)).only(query.columns)
@@ -122,7 +125,8 @@ def thresholds(mechanism: LocalRandomizer, domain: int | None) -> list[str]:
 
 def said(case: Wire, query: Query, mechanism: LocalRandomizer) -> dict[str, str]:
     """Return the text to which a person agrees."""
-    asked = SimpleNamespace(run="run-1", question=case["slot"] % 7, slots=pack_indices(np.array([case["slot"]])))
+    people, slots = (pack_indices(np.array([number])) for number in (0, case["slot"]))
+    asked = SimpleNamespace(run="run-1", question=case["slot"] % 7, people=people, slots=slots)
     question = SimpleNamespace(
         assignment=asked,
         query=query,

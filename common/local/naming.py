@@ -60,7 +60,7 @@ class Names(Value):
         """
         try:
             label = table["label"]
-            return cls.parse(
+            return cls.parse_signed(
                 {
                     "features": [column for feature in table["features"] for column in _columns(feature)],
                     "label": label["column"],

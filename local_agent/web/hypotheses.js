@@ -260,7 +260,7 @@ const kinds = {
     positive: (f) => f.label > 0,
   },
   "flipped-parity": {
-    fields: { features: featureSet(0, 4096), first: place, bits: whole(1, 64), threshold: word(0, 2n ** 64n - 1n) },
+    fields: { features: featureSet(0, 4096), first: place, bits: whole(1, 64), threshold: word(0n, 2n ** 64n - 1n) },
     inputs: (f) => sorted([...f.features, ...range(f.bits, f.first)]),
     positive: (f, x) => odd(f.features, x) !== pack(x.subarray(f.first, f.first + f.bits)) >= f.threshold,
   },

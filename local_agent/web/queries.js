@@ -28,7 +28,7 @@ import { general, grouped } from "./words.js";
 
 const column = whole(0, (1 << 20) - 1);
 const positive = real(0, Infinity, true);
-const publicForm = word(0, 2n ** 63n - 1n);
+const publicForm = word(0n, 2n ** 63n - 1n);
 const hypothesis = parseHypothesis;
 /** @type {import("./values.js").Fields} */
 const scaled = { center: [weight, 0], spread: [optional(real(0, GREATEST, true)), null, "omitted"] };
@@ -199,7 +199,7 @@ const item = {
 /** @type {Kind} */
 const listed = {
   ...ofBits,
-  fields: { ...frequencyFields, items: list(word(0, 2n ** 64n - 1n), 1, 1 << 12) },
+  fields: { ...frequencyFields, items: list(word(0n, 2n ** 64n - 1n), 1, 1 << 12) },
   check: (f) => new Set(f.items).size < f.items.length && refuse("ListedQuery", "an item is listed twice"),
   domain: (f) => BigInt(f.items.length + 1),
   part: own,
@@ -213,7 +213,7 @@ const listed = {
 /** @type {Kind} */
 const threshold = {
   ...ofBits,
-  fields: { ...bitsFields, below: word(1, 2n ** 64n - 1n) },
+  fields: { ...bitsFields, below: word(1n, 2n ** 64n - 1n) },
   check: (f) => f.below >> BigInt(f.bits) && refuse("ThresholdQuery", "a threshold above every item"),
   asks: (f, names) =>
     `whether a binary number of ${f.bits} digits is below ${grouped(f.below)}: its digits are 1 where these are true of ` +
@@ -271,7 +271,7 @@ const score = {
 };
 
 /** @param {number} score */
-const finite = (score) => clip(known(score), -GREATEST, GREATEST);
+const finite = (score) => (Math.abs(score) === Infinity ? Math.sign(score) * GREATEST : known(score));
 /** @type {Kind} */
 const residual = {
   fields: {

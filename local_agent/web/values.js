@@ -1,6 +1,5 @@
 /**
  * Reading values of JSON: every field of a message has a form, which returns the value or refuses it (`bad-message`).
- * Texts of numbers and of truth values are read as the Python agent reads them (common/core/values.py).
  *
  * @typedef {(value: any, where: string) => any} Form
  * @typedef {Form | [form: Form, usual: any, omitted?: "omitted"]} Field required; or with what it is if it is not given,
@@ -10,10 +9,6 @@
 
 import { Refusal, isObject } from "./errors.js";
 
-const WHOLE = /^\s*([+-]?\d+(?:_\d+)*)(?:\.0+)?\s*$/;
-const REAL = /^\s*[+-]?(\d+(_\d+)*\.?(\d+(_\d+)*)?|\.\d+(_\d+)*)([eE][+-]?\d+(_\d+)*)?\s*$/;
-const TRUE = ["1", "true", "t", "yes", "y", "on"];
-const FALSE = ["0", "false", "f", "no", "n", "off"];
 const EXACT = 2n ** 53n; // whole numbers up to this one are numbers in JSON, larger ones texts
 
 /** @param {string} where @param {string} why @returns {never} */
@@ -24,41 +19,31 @@ export function refuse(where, why) {
 /** @param {number[]} numbers */
 export const ascending = (numbers) => numbers.every((number, at) => at === 0 || numbers[at - 1] < number);
 
-/** A whole number of any size. @type {(low: bigint | number, high: bigint | number) => Form} */
+/** A whole number of up to 64 bits. @type {(low: bigint, high: bigint) => Form} */
 export const word = (low, high) => (value, where) => {
-  let found = null;
-  if (typeof value === "string") {
-    const digits = WHOLE.exec(value);
-    if (digits) found = BigInt(digits[1].replace(/[_+]/g, ""));
-  } else if (typeof value === "boolean" || Number.isInteger(value)) found = BigInt(value);
-  return found !== null && low <= found && found <= high ? found : refuse(where, `not a whole number from ${low} to ${high}`);
+  const told = typeof value === "string" && /^[1-9][0-9]{15,19}$/.test(value) && BigInt(value) > EXACT;
+  const found = told || (Number.isInteger(value) && Math.abs(value) <= EXACT) ? BigInt(value) : -1n;
+  return low <= found && found <= high ? found : refuse(where, `not a whole number from ${low} to ${high}`);
 };
 
 /** A whole number that is a double. @type {(low: number, high: number) => Form} */
-export const whole = (low, high) => (value, where) => Number(word(low, high)(value, where));
+export const whole = (low, high) => (value, where) =>
+  Number.isInteger(value) && low <= value && value <= high ? value : refuse(where, `not a whole number from ${low} to ${high}`);
 
-/** A finite number; with `above` the lowest is not allowed. @type {(low?: number, high?: number, above?: boolean) => Form} */
+/** A number; with `above` the lowest is not allowed. @type {(low?: number, high?: number, above?: boolean) => Form} */
 export const real = (low = -Infinity, high = Infinity, above = false) => (value, where) => {
-  let found = typeof value === "boolean" ? Number(value) : value;
-  if (typeof found === "string") found = REAL.test(found) ? Number(found.replace(/_/g, "")) : NaN;
-  const fits = typeof found === "number" && Number.isFinite(found) && (above ? low < found : low <= found) && found <= high;
-  return fits ? found : refuse(where, `not a number from ${low} to ${high}`);
+  const fits = Number.isFinite(value) && (above ? low < value : low <= value) && value <= high;
+  return fits ? value : refuse(where, `not a number from ${low} to ${high}`);
 };
 
 /** @type {Form} */
 export const text = (value, where) => (typeof value === "string" ? value : refuse(where, "not a text"));
 
 /** @type {Form} */
-export const flag = (value, where) => {
-  const told = typeof value === "string" ? value.toLowerCase() : typeof value === "number" ? String(value) : value;
-  return told === true || TRUE.includes(told) || (told === false || FALSE.includes(told) ? false : refuse(where, "not a truth value"));
-};
+export const flag = (value, where) => (typeof value === "boolean" ? value : refuse(where, "not a truth value"));
 
-/** One of some texts or numbers. @type {(...known: (string | number)[]) => Form} */
-export const oneOf = (...choices) => (value, where) => {
-  const found = typeof value === "boolean" ? Number(value) : value;
-  return choices.includes(found) ? found : refuse(where, `none of ${choices.join(", ")}`);
-};
+/** One of some texts or numbers. @type {(...choices: (string | number)[]) => Form} */
+export const oneOf = (...choices) => (value, where) => choices.includes(value) ? value : refuse(where, `none of ${choices}`);
 
 /** A list of so many values of a form. @type {(form: Form, least: number, most: number) => Form} */
 export const list = (form, least, most) => (value, where) =>

@@ -193,7 +193,7 @@ class LossQuery(AlikeQuery):
     kind: Literal["loss"] = "loss"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
-    bound: Bound = Field(default=UNIT, exclude_if=no_bound)
+    bound: Bound = Field(default=UNIT, strict=True, exclude_if=no_bound)
     costs: Costs | None = Field(default=None, exclude_if=no_costs)
     examples: ClassVar = (
         {"hypothesis": PLANE},
