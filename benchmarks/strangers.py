@@ -6,8 +6,8 @@ Tables are invented with fixed seeds: ``messy`` (semicolons, decimal comma, acce
 ``rare`` (4% are a yes), ``number`` (the label is a number), ``small`` (300 rows of S) and ``wide`` (200 columns).
 Printed for each: the seconds of all its commands, on the wall and of processors, and the verdict, held against the
 records, which the audit cannot see: the interval of the answer's loss must hold the true one, and what is called better
-must be better. Exit status 1 if a command fails, a verdict is wrong, or a path takes more than five minutes of
-processors.
+than saying the same to everybody must be better. Exit status 1 if a command fails, a verdict is wrong, or a path takes
+more than five minutes of processors.
 """
 
 from __future__ import annotations
@@ -187,10 +187,10 @@ def wrong(result: Mapping[str, Any], rows: list[Row], stranger: Stranger) -> lis
         yes = tandem.predict(model, "t.csv") == model.classes[1]
     errors = sum(bool(said) != true for said, true in zip(yes, truth, strict=True)) / len(truth)
     constant = min(sum(truth), len(truth) - sum(truth)) / len(truth)
-    found, answer = result["estimate"], result["verdict"].get("answer")
+    found, answer = result["estimate"], result["verdict"].get("constant", {}).get("answer")
     if not found["low"] - ROUNDING <= errors <= found["high"] + ROUNDING:
         shown.append(f"the answer errs on {errors:.1%}, outside {found['low']:.1%} to {found['high']:.1%}")
-    if answer in ("yes", "probably") and errors >= constant:
+    if (answer in ("yes", "probably") and errors >= constant) or (answer == "no" and errors < constant):
         shown.append(f"the answer errs on {errors:.1%}, a constant on {constant:.1%}")
     return shown
 

@@ -98,6 +98,8 @@ FEW = 5_000  # fewer agents teach the intercept alone
 SURVEYED = 20_000  # of fewer agents a tenth tells hardly anything of an AUC
 MANY = 300_000  # so many teach further directions, too
 _A_DIRECTION = 12_000  # k directions cost noise that grows with k^2/N: k^2 = N/12,000
+_TELL = 10
+"""Of so many who would teach, one tells a class instead, and one whether the model errs: so the rival is chosen."""
 _LABELS = 8  # where nobody teaches, one of so many agents tells a label instead of judging
 
 
@@ -133,6 +135,18 @@ class Roles:
         directions = min(MAX_DIRECTIONS, math.isqrt(count // _A_DIRECTION)) if count >= MANY else 0
         judges = count - teaching - surveyed
         return cls(teaching - TEACHINGS * teachers, teachers, judges, count >= FEW, directions, surveyed)
+
+    @property
+    def of_classes(self) -> Self:
+        """The same where labels are of several classes: no survey, and some who would teach tell two other things."""
+        fewer = self.teachers // _TELL
+        labels, teachers = self.labels + TEACHINGS * fewer, self.teachers - 2 * fewer
+        judges = self.judges + self.surveyed  # no survey is about several classes
+        return type(self)(labels, teachers, judges, self.both, testers=TEACHINGS * fewer)
+
+    def of_constants(self, classes: int = 0) -> tuple[int, int]:
+        """Return how many judge the answer, and how many tell of each constant, of labels or of so many classes."""
+        return self.judges - self.judges // 2, self.labels // max(classes, 1)
 
 
 def enrolled(judges: int, settings: Portfolio) -> int:

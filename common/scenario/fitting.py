@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from common.core.values import PLAN, Value
@@ -148,11 +148,10 @@ def advise(sizes: Sizes) -> Advice:
         sure, likely = finalists.sure(mechanism, roles.judges, sizes.beta), finalists.likely(mechanism, roles.judges)
         if likely <= JUDGES:
             taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
-            if sizes.classes:  # no survey is about several
-                roles = replace(roles, judges=roles.judges + roles.surveyed, surveyed=0)
+            roles = roles.of_classes if sizes.classes else roles
             protocol = of_classes("portfolio") if sizes.classes else "portfolio"
             choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
-            of_judges = forecasting.of_judges(mechanism, roles.judges, sizes.beta)
+            of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes)
             of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
             sentences = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
             return Advice(

@@ -51,15 +51,27 @@ def detectable(mechanism: BitMechanism, judges: int, miss: float) -> float:
     return min(1.0, finalists.width(mechanism, judges, miss) + _QUANTILE * spread)
 
 
-def of_judges(mechanism: BitMechanism, judges: int, beta: float) -> str:
+def detectable_beside_a_constant(mechanism: BitMechanism, roles: Roles, beta: float, classes: int) -> float:
+    """Return the same where those who told their label are all that is known of constants: Roles.of_constants."""
+    judges, reporters = counts = roles.of_constants(classes)
+    spread = 0.5 * math.sqrt(1.0 / max(judges, 1) + 1.0 / max(reporters, 1)) / (2.0 * mechanism.truth - 1.0)
+    width = finalists.constant_width(mechanism, counts, finalists.OF_CONSTANTS["constant"] * beta)
+    return min(1.0, width + _QUANTILE * spread)
+
+
+def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int = 0) -> str:
     """Return what a verdict says that compares a model with what one side has alone."""
+    judges = roles.judges
     yes = detectable(mechanism, judges, finalists.SHARES["gap"] * beta)
     probably = detectable(mechanism, judges, 1.0 - finalists.PROBABLE)
+    better = detectable_beside_a_constant(mechanism, roles, beta, classes)
+    beside = f"is shown from {points(better)} on, too" if better < 1.0 else "can hardly be shown by so few"
     least, often = points(finalists.sure(mechanism, judges, beta)), f"each in {_PERCENT * OFTEN:.0f} of 100 runs"
     return (
         f"{_BEGINS}, if all agents answer: 'yes' where the model errs on {points(yes)} less than the best of what "
         f"either side has alone, 'probably' from {points(probably)} on ({often}); of less than {least} mostly that it "
-        "cannot be told"
+        "cannot be told. Where that best is the curator's model, 'better than saying the same to everybody' "
+        f"{beside}"
     )
 
 
@@ -88,7 +100,9 @@ def forecast(scenario: Scenario, agents: int) -> str | None:
     if demands.portfolio:
         if not isinstance(mechanism, BitMechanism):
             return None
-        return of_judges(mechanism, Roles.of(answering, scenario.portfolio or Portfolio()).judges, beta)
+        roles, learner = Roles.of(answering, scenario.portfolio or Portfolio()), scenario.curator.learner
+        classes = 0 if learner is None else learner.class_columns[1]
+        return of_judges(mechanism, roles.of_classes if classes else roles, beta, classes)
     if not demands.reweighs:
         return of_one(mechanism, answering, beta)
     rounds = scenario.curator.rounds

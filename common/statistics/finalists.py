@@ -1,7 +1,9 @@
-"""Two finalists, judged once: exact intervals of a loss and of the difference of two."""
+"""Two finalists, judged once: exact intervals of a loss and of the difference of two; and that to the best constant."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,8 +19,10 @@ LIKELY = 0.75
 """What is called likely holds with this probability, what is called sure with 1 - beta."""
 PROBABLE = 0.95
 """What is called probable holds with this probability, by itself."""
-SHARES = {"gap": 0.5, "worse": 0.125, "answer": 0.25, "alone": 0.125}
+SHARES = {"gap": 0.5, "worse": 0.05, "answer": 0.2, "alone": 0.05}
 """beta is divided: the upper bound of the difference, its lower one, the interval of either loss."""
+OF_CONSTANTS = {"constant": 0.125, "constant better": 0.025, "constant alone": 0.05}
+"""The rest of beta: the upper bound of the difference to the best constant, its lower one, that constant's interval."""
 _OUTWARD = 1e-9  # what an end may be off, beta functions being inverted in floating point
 
 
@@ -97,6 +101,97 @@ class Difference:
     def bounds(self, miss: float) -> tuple[float, float]:
         """Return both, each of which fails with probability ``miss`` at most."""
         return self.low(miss), self.high(miss)
+
+
+@dataclass(frozen=True)
+class ToConstant:
+    """loss(h) - weight * loss(constant), by bits of those who judge h and of those who told whether the constant errs.
+
+    *Theorem.* h may be whatever follows from what was told. With m bits of judges and n of reporters, w the weight and
+    p the probability of telling the truth, the estimate less sqrt((1/m + w^2/n) ln(1/miss)/2)/(2p - 1) is above the
+    difference with probability ``miss`` at most; so is the difference above the estimate and as much.
+
+    *Proof.* A bit about a loss v is 1 with probability (1 - p) + (2p - 1) v. Let J be the mean of the judges' bits less
+    that of their chances, J' that of the reporters. Given all that was told, h is fixed and the judges' bits are
+    independent: E[e^(s J) | told] <= e^(s^2/(8m)) for all s (Hoeffding 1963), whatever h is. The constant's loss is
+    T's: E e^(-s w J') <= e^(s^2 w^2/(8n)). So E e^(s (J - w J')) <= e^(s^2 (1/m + w^2/n)/8), and likewise for -s; the
+    estimate is off by (J - w J')/(2p - 1). Markov's inequality at the best s. QED.
+
+    (Clopper and Pearson's ends of :class:`Difference` need bits whose chances are fixed, and here h depends on some.)
+    """
+
+    mechanism: BitMechanism
+    judged: Ones
+    reported: Ones
+    weight: float = 1.0
+
+    @property
+    def value(self) -> float:
+        """The estimate, clipped to [-weight, 1]; 0 where nobody answered."""
+        return _clipped(self._estimate, -self.weight, 1.0)
+
+    @property
+    def _estimate(self) -> float:
+        if not (self.judged.count and self.reported.count):
+            return 0.0
+        judged, reported = self.judged.ones / self.judged.count, self.reported.ones / self.reported.count
+        flip, gain = 1.0 - self.mechanism.truth, 2.0 * self.mechanism.truth - 1.0
+        return (judged - flip - self.weight * (reported - flip)) / gain
+
+    def width(self, miss: float) -> float:
+        """Return how far either bound is from the estimate."""
+        return constant_width(self.mechanism, (self.judged.count, self.reported.count), miss, self.weight)
+
+    def low(self, miss: float) -> float:
+        return _clipped(self._estimate - self.width(miss), -self.weight, 1.0)
+
+    def high(self, miss: float) -> float:
+        return _clipped(self._estimate + self.width(miss), -self.weight, 1.0)
+
+
+def constant_width(mechanism: BitMechanism, counts: tuple[int, int], miss: float, weight: float = 1.0) -> float:
+    """Return how far bounds of :class:`ToConstant` are from its estimate, by so many judges and reporters."""
+    judges, reporters = counts
+    if not (judges and reporters):
+        return 2.0
+    spread = math.sqrt((1.0 / judges + weight * weight / reporters) * math.log(1.0 / miss) / 2.0)
+    return spread / (2.0 * mechanism.truth - 1.0) + _OUTWARD
+
+
+@dataclass(frozen=True)
+class ToBestConstant:
+    """loss(h) less the least loss of some constants, of each of which agents told.
+
+    *Theorem.* The greatest of the upper bounds, each of which fails with probability ``miss``, is below the difference
+    to the best constant with probability ``miss`` at most. The greatest of k lower bounds, each of which fails with
+    probability miss/k, is above it with probability ``miss`` at most. Which constant is the best need not be known.
+
+    *Proof.* The difference is the greatest of the k differences, d. Let j be one of the best constants, which T alone
+    decides: the greatest upper bound is not below that of j, which is below d with probability ``miss`` at most. For
+    the greatest lower bound to be above d one must be above its own difference, which is d at most: union bound. QED.
+    """
+
+    each: Sequence[ToConstant]
+
+    @property
+    def value(self) -> float:
+        return max(one.value for one in self.each)
+
+    def low(self, miss: float) -> float:
+        return max(one.low(miss / len(self.each)) for one in self.each)
+
+    def high(self, miss: float) -> float:
+        return max(one.high(miss) for one in self.each)
+
+    def bounds(self, miss: float) -> tuple[float, float]:
+        """Return both, each of which fails with probability ``miss`` at most."""
+        return self.low(miss), self.high(miss)
+
+    def times_settling(self, miss: float) -> float | None:
+        """Return how many times as many agents would show h to be better, if the estimate is right; None: no number."""
+        width = max(one.width(miss) for one in self.each)
+        most = float(1 << 20)
+        return None if -self.value * math.sqrt(most) <= width else (width / self.value) ** 2
 
 
 def estimated(mechanism: BitMechanism, reported: Ones, miss: float, confidence: float) -> Estimate:

@@ -80,6 +80,25 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class BestConstant:
+    """The constant that is believed to be best, what agents said of it, and the answer beside the best of all."""
+
+    candidate: JudgedCandidate
+    comparison: Comparison
+
+    @property
+    def vague(self) -> BestConstant:
+        """The same where nothing is known of the losses."""
+        estimate = self.candidate.estimate.model_copy(update={"low": 0.0, "high": 1.0})
+        return BestConstant(replace(self.candidate, estimate=estimate), self.comparison.vague)
+
+    def wire(self) -> dict[str, Any]:
+        of = self.candidate
+        known = {"hypothesis": of.hypothesis.wire(), "estimate": of.estimate.wire(), "asked": of.asked}
+        return {**known, **self.comparison.wire()}
+
+
+@dataclass(frozen=True)
 class TestedPair:
     """By how much the answer's loss on T is above a rival's: an estimate with an interval, one of a protocol's pairs.
 
@@ -109,6 +128,7 @@ class Outcome:
             one, and the iterations are those of all.
         judged, gap: Of a protocol that judges several candidates: each of them, and by how much the answer's loss may
             exceed the least. All intervals and the gap hold together with the estimate's confidence.
+        constant: The answer beside saying the same to everybody, where its rival is something else and agents told.
         summary: What the estimate is made of, where that is counted: an audit sees from it what liars could have moved.
         silent: What those who were asked and did not answer could change; None where all answered.
         pairs: Of a protocol that compares the answer with rivals: what agents say of each pair of the last round.
@@ -127,6 +147,7 @@ class Outcome:
     judged: tuple[JudgedCandidate, ...] = ()
     gap: float | None = None
     comparison: Comparison | None = None
+    constant: BestConstant | None = None
     summary: AnswerSummary | None = None
     silent: Silent | None = None
     bound: TargetBound | None = None

@@ -185,6 +185,7 @@ def _unknown(outcome: Outcome, wrong: str) -> Outcome:
         judged=tuple(replace(one, estimate=vague(one.estimate)) for one in outcome.judged),
         gap=None if outcome.gap is None else 1.0,
         comparison=None if outcome.comparison is None else outcome.comparison.vague,
+        constant=None if outcome.constant is None else outcome.constant.vague,
         pairs=tuple(replace(pair, low=-1.0, high=1.0) for pair in outcome.pairs),
         calibrated=None,
         quality=None,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from common.core.arrays import Bits
 from common.core.errors import BadMessage
 from common.local.hypotheses.composed import above, recalibrated
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, plain_kinds
@@ -18,10 +20,10 @@ from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import Portfolio, Roles, enrolled
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import finalists
-from common.statistics.finalists import SHARES, Difference, Ones
-from common.statistics.intervals import certainty
+from common.statistics.finalists import OF_CONSTANTS, SHARES, Difference, Ones, ToBestConstant, ToConstant
+from common.statistics.intervals import Estimate, certainty
 from referee.protocols.asking import ask
-from referee.protocols.base import PROTOCOLS, Comparison, JudgedCandidate, Outcome, Protocol, Script
+from referee.protocols.base import PROTOCOLS, BestConstant, Comparison, JudgedCandidate, Outcome, Protocol, Script
 from referee.protocols.teaching import PortfolioPlan, mean_answer, suited, surveyed, teach, turned
 
 
@@ -57,7 +59,7 @@ class PortfolioProtocol(Protocol):
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = PortfolioPlan.of(scenario)
         reports = yield AskAgents(LossQuery(hypothesis=_MINUS), plan.roles.labels)
-        share = mean_answer(plan.mechanism, reports)
+        share, constants = mean_answer(plan.mechanism, reports), _both(plan, reports)
         yield Progress(f"{reports.asked:,} agents reported their label: a share of {share[0]:.3f} has +1", {})
         learned = yield from ask(Learn(round=1, directions=plan.roles.directions))
         model = learned.hypothesis
@@ -91,26 +93,103 @@ class PortfolioProtocol(Protocol):
             asked = plan.mechanism, plan.roles.surveyed
             quality = yield from surveyed(calibrated, cuts, plan.cut, asked, public, plan.beta)
             yield Progress(f"{quality.agents:,} agents tell in which bin the score has them, and their label", {})
-        outcome = yield from judge(plan, taught, rival)
+        outcome = yield from judge(plan, taught, rival, constants)
         return replace(outcome, calibrated=calibrated, quality=quality)
 
 
 _MINUS, _PLUS = Constant(label=-1), Constant(label=1)
 
 
-def judge(plan: PortfolioPlan, answer: tuple[str, Hypothesis], rival: tuple[str, Hypothesis]) -> Script:
-    """Have fresh agents judge both finalists; the rival is the answer only if it is shown to be better."""
+@dataclass(frozen=True)
+class ReportedConstant:
+    """A constant, and bits of ``asked`` agents who were asked whether it errs; a mistake of it costs ``weight``."""
+
+    name: str
+    hypothesis: Hypothesis
+    bits: Bits
+    asked: int
+    weight: float = 1.0
+
+
+def _both(plan: PortfolioPlan, reports: Answers) -> list[ReportedConstant]:
+    """Return both constants, from those who told whether their label is +1: where -1 errs, +1 does not."""
+    if plan.loss != "zero-one":
+        return []
+    weights = (1.0, 1.0) if plan.costs is None else plan.costs.weights
+    bits = (reports.values, np.asarray(1 - reports.values, dtype=reports.values.dtype))
+    return [
+        ReportedConstant(f"constant {of.label:+d}", of, values, reports.asked, weight)
+        for of, values, weight in zip((_MINUS, _PLUS), bits, weights, strict=True)
+    ]
+
+
+def judge(
+    plan: PortfolioPlan,
+    answer: tuple[str, Hypothesis],
+    rival: tuple[str, Hypothesis],
+    constants: Sequence[ReportedConstant] = (),
+) -> Script:
+    """Have fresh agents judge both finalists; the rival is the answer only if it is shown to be better.
+
+    Where the rival is no constant, the answer is compared with the best of those that agents reported, too.
+    """
     half, reported = plan.roles.judges // 2, []
     for (_, hypothesis), count in ((answer, plan.roles.judges - half), (rival, half)):
         query = LossQuery(hypothesis=hypothesis, loss=plan.loss, bound=plan.bound, costs=plan.costs)
         reported.append((yield AskAgents(query, count)))
-    return _ended(plan, (answer, rival), reported)
+    outcome = _ended(plan, (answer, rival), reported)
+    if not constants or any(of.hypothesis == rival[1] for of in constants):
+        return outcome
+    return replace(outcome, constant=_beside(plan, outcome, reported, constants))
+
+
+def _beside(
+    plan: PortfolioPlan, outcome: Outcome, reported: Sequence[Answers], constants: Sequence[ReportedConstant]
+) -> BestConstant:
+    """Compare the answer with the best constant: what was taught, by its judges and those who told of the constants.
+
+    Where its rival is the answer, that is shown to be better by the interval of their difference: bounds follow from
+    both intervals, and none that holds by itself does.
+    """
+    beta, between = plan.beta, outcome.comparison
+    judged = _ones(reported[0].values)
+    found = ToBestConstant([ToConstant(plan.mechanism, judged, _ones(of.bits), of.weight) for of in constants])
+    low, high = found.low(OF_CONSTANTS["constant better"] * beta), found.high(OF_CONSTANTS["constant"] * beta)
+    times = found.times_settling(OF_CONSTANTS["constant"] * beta)
+    alone = [_constant_loss(plan, of, OF_CONSTANTS["constant alone"] / len(constants)) for of in constants]
+    best = min(range(len(constants)), key=lambda at: alone[at].value)
+    comparison = Comparison(
+        rival=constants[best].name,
+        value=found.value,
+        low=low,
+        high=high,
+        confidence=1.0 - beta,
+        likely=found.bounds(1.0 - finalists.LIKELY),
+        probable=found.bounds(1.0 - finalists.PROBABLE),
+        agents=None if times is None else math.ceil(plan.count * times),
+    )
+    if between is not None and between.low > 0.0:
+        less = max(-1.0, found.value - between.value), max(-1.0, low - between.high)
+        comparison = replace(comparison.vague, value=less[0], low=less[1], high=high)
+    of = constants[best]
+    return BestConstant(JudgedCandidate(of.name, of.hypothesis, alone[best], of.asked), comparison)
+
+
+def _ones(bits: Bits) -> Ones:
+    return Ones(int(bits.sum(dtype=np.int64)), len(bits))
+
+
+def _constant_loss(plan: PortfolioPlan, of: ReportedConstant, share: float) -> Estimate:
+    """Return a constant's loss, of mistakes that cost its weight; its interval fails with that share of beta."""
+    found = finalists.estimated(plan.mechanism, _ones(of.bits), share * plan.beta, 1.0 - plan.beta)
+    ends = {end: of.weight * getattr(found, end) for end in ("value", "low", "high")}
+    return found.model_copy(update=ends)
 
 
 def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], reported: list[Answers]) -> Outcome:
     mechanism, beta = plan.mechanism, plan.beta
     confidence = 1.0 - beta
-    ones = [Ones(int(answers.values.sum(dtype=np.int64)), len(answers.values)) for answers in reported]
+    ones = [_ones(answers.values) for answers in reported]
     estimates = [
         finalists.estimated(mechanism, of, SHARES[name] * beta, confidence)
         for of, name in zip(ones, ("answer", "alone"), strict=True)

@@ -14,12 +14,12 @@ from common.local.queries.query import AskAgents, LossQuery
 from common.local.queries.residuals import ClassResidualQuery
 from common.operations.operation import Learn
 from common.protocols.base import Progress, pattern_of
-from common.protocols.portfolio import FIRST, TEACHINGS, Roles
+from common.protocols.portfolio import FIRST, TEACHINGS
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.class_odds import ClassOdds, ClassReport, halves, shares_of
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS, Script
-from referee.protocols.portfolio import PortfolioProtocol, judge
+from referee.protocols.portfolio import PortfolioProtocol, ReportedConstant, judge
 from referee.protocols.teaching import PortfolioPlan, mean_answer
 
 
@@ -52,11 +52,13 @@ class PortfolioClasses(PortfolioProtocol):
         plan = _plan(scenario)
         first, count = scenario.curator.settings.class_columns
         each, more = divmod(plan.roles.labels, count)
-        reported = []
+        reported, beside = [], []
         for number in range(count):
             query = LossQuery(hypothesis=Argmax.constant(first, count, number))
-            mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, each + (number < more))))
+            answers = yield AskAgents(query, each + (number < more))
+            mean, variance = mean_answer(plan.mechanism, answers)
             reported.append((1.0 - mean, variance))
+            beside.append(ReportedConstant(f"constant {number + 1}", query.hypothesis, answers.values, answers.asked))
         words = ", ".join(f"{share:.3f}" for share, _ in reported)
         yield Progress(f"{plan.roles.labels:,} agents reported their class: shares of {words}", {})
         learned = yield from ask(Learn(round=1))
@@ -89,12 +91,8 @@ class PortfolioClasses(PortfolioProtocol):
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
                 rival = constants[best]
-        outcome = yield from judge(plan, taught, rival)
+        outcome = yield from judge(plan, taught, rival, beside)
         return replace(outcome, calibrated=calibrated)
-
-
-_TELL = 10
-"""Of so many who would teach, one tells a class instead, and one whether the model errs: so the rival is chosen."""
 
 
 def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
@@ -113,17 +111,14 @@ def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
             )
     if plan.costs is not None:
         raise BadScenario("agents.costs: a miss and a false alarm are of two labels: leave costs out")
-    fewer = plan.roles.teachers // _TELL
-    testers, teachers = TEACHINGS * fewer, plan.roles.teachers - 2 * fewer
-    labels = plan.roles.labels + testers
-    questions = len(halves(count)) + int(plan.roles.both)
-    if labels < count or 0 < teachers < questions:
+    roles = plan.roles.of_classes
+    questions = len(halves(count)) + int(roles.both)
+    if roles.labels < count or 0 < roles.teachers < questions:
         raise BadScenario(
             f"agents.count: {scenario.agents.count} agents are too few to tell of {count} classes: there must be some "
             f"for each of {count} questions about their class, and of {questions} in each round of teaching"
         )
-    judges = plan.roles.judges + plan.roles.surveyed  # no survey is about several classes
-    return replace(plan, roles=Roles(labels, teachers, judges, plan.roles.both, testers=testers))
+    return replace(plan, roles=roles)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,12 @@ class PortfolioPlan:
         )
 
     @property
+    def count(self) -> int:
+        """How many agents a run asks."""
+        roles = self.roles
+        return roles.labels + TEACHINGS * roles.teachers + roles.testers + roles.judges + roles.surveyed
+
+    @property
     def cut(self) -> float:
         """The logarithm of the odds of +1 above which +1 costs less."""
         return 0.0 if self.costs is None else self.costs.odds

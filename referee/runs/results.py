@@ -36,7 +36,8 @@ def result_document(
     ``silent`` if somebody was asked and did not answer: what they could change; ``bound`` if the curator was to say
     what an adaptation's samples bound the loss by; ``calibrated`` if agents recalibrated a model's score: a hypothesis
     whose margin is the logarithm of the odds of +1 on T, ``quality`` if they were surveyed about that; ``costs`` if
-    losses are weighed by them; ``pairs`` if the answer was compared with rivals.
+    losses are weighed by them; ``pairs`` if the answer was compared with rivals, ``constant`` if with what says the
+    same to everybody.
     """
     several: dict[str, Any] = {"tasks": [_ended(task) for task in outcome.tasks]} if outcome and outcome.tasks else {}
     if outcome and outcome.judged:
@@ -47,6 +48,8 @@ def result_document(
         several |= {"candidates": candidates, "gap": outcome.gap}
     if outcome and outcome.comparison:
         several["comparison"] = outcome.comparison.wire()
+    if outcome and outcome.constant:
+        several["constant"] = outcome.constant.wire()
     if outcome and outcome.pairs:
         several["pairs"] = [pair.wire() for pair in outcome.pairs]
     if outcome and outcome.bound:

@@ -25,6 +25,8 @@ Tone = Literal["good", "open", "bad"]
 """``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
 Answer = Literal["yes", "probably", "cannot be told", "no"]
 QUESTION = "Is the model better than what either side has alone?"
+CONSTANT = "saying the same to everybody"
+OF_CONSTANTS = f"Is the answer better than {CONSTANT}?"
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Verdict:
     Attributes:
         title: A headline.
         detail: How the run came to its end.
-        answer: To :data:`QUESTION`; None where the run's answer is no model, or there is none.
+        answer: To :data:`QUESTION`; None where the run's answer is no model, or there is none. What either side has
+            alone are also constants: it is "yes" only if ``constant`` is.
+        constant: To :data:`OF_CONSTANTS`; None where ``answer`` is.
         sentences: What is shown, in plain sentences.
     """
 
@@ -43,6 +47,7 @@ class Verdict:
     tone: Tone
     answer: Answer | None = None
     sentences: tuple[str, ...] = ()
+    constant: Answer | None = None
 
     @property
     def text(self) -> str:
@@ -50,7 +55,9 @@ class Verdict:
 
     def document(self) -> dict[str, Any]:
         """Return the verdict as a result's JSON document has it."""
-        question = {"question": QUESTION, "answer": self.answer} if self.answer else {}
+        question: dict[str, Any] = {"question": QUESTION, "answer": self.answer} if self.answer else {}
+        if self.constant:
+            question["constant"] = {"question": OF_CONSTANTS, "answer": self.constant}
         return {"title": self.title, **question, "text": self.text}
 
 
@@ -174,9 +181,12 @@ def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: s
         title, tone = f"{it} is not shown to be below {bound}: {stated.replace(it, 'it', 1)}", "open"
         first = f"{stated}, {sure}; it is not shown to be below {bound}."
     answer, words = _of_constants(result["answer"], found, in_per_cent)
+    constant = answer
     if result.get("pairs"):
         answer, words = _of_pairs(result["pairs"])
-    return Verdict(title, detail, "open" if answer == "no" else tone, answer, (first, words))
+        others = [pair["difference"] for pair in result["pairs"] if is_constant(pair["hypothesis"])]
+        constant = _shown(others) if others else "cannot be told"
+    return Verdict(title, detail, "open" if answer == "no" else tone, answer, (first, words), constant)
 
 
 _BEYOND = (
@@ -204,11 +214,15 @@ def _of_pairs(pairs: Sequence[Mapping[str, Any]]) -> tuple[Answer, str]:
     ends = [(pair["rival"], pair["difference"]) for pair in pairs]
     words = "; ".join(f"{rival} {found['low']:+.1%} to {found['high']:+.1%}" for rival, found in ends)
     sure = certainty(ends[0][1]["confidence"])
-    if any(found["low"] > 0.0 for _, found in ends):
-        answer: Answer = "no"
-    else:
-        answer = "yes" if all(found["high"] < 0.0 for _, found in ends) else "cannot be told"
-    return answer, f"Its share of mistakes less that of its rivals, with {sure} confidence together: {words}."
+    of_all = _shown([found for _, found in ends])
+    return of_all, f"Its share of mistakes less that of its rivals, with {sure} confidence together: {words}."
+
+
+def _shown(differences: Sequence[Mapping[str, float]]) -> Answer:
+    """Return whether a model is shown to be better than all of some others."""
+    if any(found["low"] > 0.0 for found in differences):
+        return "no"
+    return "yes" if all(found["high"] < 0.0 for found in differences) else "cannot be told"
 
 
 _OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}
@@ -217,7 +231,7 @@ _OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}
 
 def _of_constants(answer: Mapping[str, Any], found: Mapping[str, float], in_per_cent: bool) -> tuple[Answer, str]:
     """Say what a model's loss alone tells of constants: of two labels the more frequent one errs on half at most."""
-    if _is_constant(answer):
+    if is_constant(answer):
         return "no", "The answer is a constant: it says the same of everybody."
     if in_per_cent and answer["kind"] in _OF_TWO and found["low"] > 0.5:
         return "no", "Saying the more frequent label to everybody errs on 50% at most, so the model is not better."
@@ -239,6 +253,8 @@ class LabelNames:
             return f"Saying {self.label(hypothesis.get('label'))} to everybody"
         if (number := always(hypothesis)) is not None:
             return f"Saying {self.class_name(int(hypothesis['first']), number)} to everybody"
+        if hypothesis.get("kind") == "regressor" and is_constant(hypothesis):
+            return "Saying the same number to everybody"
         return "The curator's model alone" if name == "model" else "The model"
 
     def label(self, value: Any) -> str:
@@ -263,8 +279,10 @@ def always(hypothesis: Mapping[str, Any]) -> int | None:
         return None
 
 
-def _is_constant(hypothesis: Mapping[str, Any]) -> bool:
-    return hypothesis["kind"] == "constant" or always(hypothesis) is not None
+def is_constant(hypothesis: Mapping[str, Any]) -> bool:
+    """Tell whether a hypothesis says the same of everybody."""
+    numbers = hypothesis["kind"] == "regressor" and not any(hypothesis["weights"])
+    return numbers or hypothesis["kind"] == "constant" or always(hypothesis) is not None
 
 
 def _low(subject: str) -> str:
@@ -285,16 +303,50 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
     sentences.append(_by_how_much(names, it, found, answer, result["agents"]["enrolled"]))
     if result["answer"] == other["hypothesis"]:
         sentences.append(f"So the answer is {_low(rival)}.")
-    if _is_constant(other["hypothesis"]) and answer in _OF_SOURCE:
+    if is_constant(other["hypothesis"]) and answer in _OF_SOURCE:
         sentences.append(_OF_SOURCE[answer])
-    title = {
-        "yes": f"{it} is better than {_low(rival)}",
-        "probably": f"{it} is probably better than {_low(rival)}",
-        "cannot be told": f"It cannot be told whether {_low(it)} is better than {_low(rival)}",
-        "no": f"{it} is not better than {_low(rival)}",
-    }[answer] + ", among those who answered" * some_silent
-    tone: Tone = "good" if answer == "yes" and not some_silent else "open"
-    return Verdict(title, detail, tone, answer, tuple(sentences))
+    title, constant = _title(answer, it, _low(rival)), answer
+    if not is_constant(other["hypothesis"]):
+        constant = _answer(result["constant"]) if result.get("constant") else "cannot be told"
+        found_answer = rival if answer == "no" else it
+        sentences += _beside_constant(names, result, found_answer, constant)
+        if _ANSWERS.index(constant) < _ANSWERS.index(answer):
+            rest = f"{_low(it)} is not better than that" if answer == "no" else _rest(answer, "it", _low(rival))
+            title = f"{_title(constant, found_answer, CONSTANT)}; {rest}"
+        else:
+            title += f"; {_rest(constant, 'that' if answer == 'no' else 'it', CONSTANT)}"
+    title += ", among those who answered" * some_silent
+    least = max(answer, constant, key=_ANSWERS.index)
+    tone: Tone = "good" if least == "yes" and not some_silent else "open"
+    return Verdict(title, detail, tone, least, tuple(sentences), constant)
+
+
+_ANSWERS: tuple[Answer, ...] = ("yes", "probably", "cannot be told", "no")
+
+
+def _title(answer: Answer, it: str, than: str) -> str:
+    if answer == "cannot be told":
+        return f"It cannot be told whether {_low(it)} is better than {than}"
+    return _rest(answer, it, than)
+
+
+def _rest(answer: Answer, it: str, than: str) -> str:
+    if answer == "cannot be told":
+        return f"whether {it} is better than {than} cannot be told"
+    return f"{it} is {_BETTER[answer]} than {than}"
+
+
+_BETTER = {"yes": "better", "probably": "probably better", "no": "not better"}
+
+
+def _beside_constant(names: LabelNames, result: Mapping[str, Any], it: str, answer: Answer) -> list[str]:
+    """Say how the answer of a run compares with saying the same to everybody, where its rival was something else."""
+    found = result.get("constant")
+    if not found:
+        return [f"Nothing was asked about {CONSTANT}, so whether {_low(it)} is better than that cannot be told."]
+    constant = names.of(None, found["hypothesis"])
+    first = _errs(names.scenario, constant, found["estimate"], "") + "."
+    return [first, _by_how_much(names, it, found, answer, result["agents"]["enrolled"], f" than {CONSTANT}")]
 
 
 _OF_SOURCE = {
@@ -312,7 +364,9 @@ def _answer(found: Mapping[str, Any]) -> Answer:
     return "probably" if found["probably"]["high"] < 0.0 else "cannot be told"
 
 
-def _by_how_much(names: LabelNames, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int) -> str:
+def _by_how_much(
+    names: LabelNames, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int, than: str = ""
+) -> str:
     in_per_cent, difference = per_cent(names.scenario), found["difference"]
     each = "" if names.scenario.agents.costs is None else " a hundred people"
 
@@ -321,18 +375,18 @@ def _by_how_much(names: LabelNames, it: str, found: Mapping[str, Any], answer: A
 
     low, high, sure = difference["low"], difference["high"], f"with {certainty(difference['confidence'])} confidence"
     if answer == "yes":
-        return f"{it} is better, by {points(-high, up=False)} to {points(-low, up=True)}, {sure}."
+        return f"{it} is better{than}, by {points(-high, up=False)} to {points(-low, up=True)}, {sure}."
     if answer == "no":
-        return f"{it} is worse, by {points(low, up=False)} to {points(high, up=True)}, {sure}."
+        return f"{it} is worse{than}, by {points(low, up=False)} to {points(high, up=True)}, {sure}."
     more = (found["agents"] or 0) - enrolled
     settle = f"; about {percents.about(more)} more agents would settle it" if more > 0 else ""
     if answer == "probably":
-        return f"{it} is probably better: {_one_sided(found['probably'], points)}{settle}."
+        return f"{it} is probably better{than}: {_one_sided(found['probably'], points)}{settle}."
     verb = "costs" if each else "errs on"
     between = f"it {verb} {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
     if found["likely"]["high"] < 0.0:
         between += f" ({_one_sided(found['likely'], points)})"
-    return f"Whether {_low(it)} is better cannot be told: {between}{settle}."
+    return f"Whether {_low(it)} is better{than} cannot be told: {between}{settle}."
 
 
 def _one_sided(bound: Mapping[str, float], points: Callable[..., str]) -> str:

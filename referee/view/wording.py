@@ -23,7 +23,7 @@ from common.statistics.curves import ScoreQuality
 from common.statistics.intervals import certainty
 from referee.protocols.base import halts, level_of, shown_by, tested_loss
 from referee.runs import percents
-from referee.runs.verdict import ENDED, LOSSES, Verdict, about_a_loss, per_cent, verdict
+from referee.runs.verdict import CONSTANT, ENDED, LOSSES, Verdict, about_a_loss, is_constant, per_cent, verdict
 from referee.view.assumptions import contradictions
 from referee.view.units import in_own_units
 
@@ -168,7 +168,6 @@ SIMULATED = "simulated: the run's seed is enough to undo the noise, so nothing o
 """What is said of people whose randomness may come from a seed."""
 TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
 """How a truth that was left out is called; a baseline is called by its name."""
-CONSTANT = "saying the same to everybody"
 MAX_WEIGHTS = 40  # weights that are drawn
 MAX_MODEL_LINES = 80  # lines of a model that are shown
 
@@ -226,7 +225,7 @@ def _than(result: Mapping[str, Any]) -> str:
     """Return what the answer to the verdict's question compares the model with."""
     if result.get("comparison"):
         rival = next(of for of in result["candidates"] if of["name"] == result["comparison"]["with"])
-        return CONSTANT if rival["hypothesis"]["kind"] == "constant" else "the curator's model alone"
+        return CONSTANT if is_constant(rival["hypothesis"]) else f"the curator's model alone and {CONSTANT}"
     return "each of its rivals" if result.get("pairs") else CONSTANT
 
 

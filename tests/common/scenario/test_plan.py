@@ -14,7 +14,7 @@ from common.learners.half_spaces import MIN_NOISE
 from common.local.mechanisms.mechanism import Laplace, Warner
 from common.privacy.budget import PRECISION, cost, sampling_schedule
 from common.privacy.events import Release
-from common.protocols.portfolio import Portfolio
+from common.protocols.portfolio import Portfolio, Roles
 from common.scenario import scenario as scenarios
 from common.scenario.accepting import violations
 from common.scenario.fitting import (
@@ -32,6 +32,7 @@ from common.scenario.forecasting import (
     OFTEN,
     answers_within,
     detectable,
+    detectable_beside_a_constant,
     forecast,
     half_width,
     of_judges,
@@ -41,7 +42,7 @@ from common.scenario.forecasting import (
 from common.scenario.loading import altered, load
 from common.scenario.plan import plan, resolve, rows
 from common.scenario.scenario import Scenario
-from common.statistics.finalists import Difference, Ones, judges_needed
+from common.statistics.finalists import OF_CONSTANTS, Difference, Ones, ToConstant, judges_needed
 from curator.curator import planned_events
 from curator.learners.base import parse_learner
 from referee.protocols.base import PROTOCOLS
@@ -339,7 +340,7 @@ def test_what_agents_teach_and_decide_is_said_beforehand():
         "462 of 617 agents teach: they tell the mean error of the model's probabilities to within 11 points (one "
         "standard deviation). 155 judge the answer and the best that either side has alone"
     )
-    assert few.sentences[0] == of_judges(WARNER, 155, 0.05)
+    assert few.sentences[0] == of_judges(WARNER, Roles.of(617, Portfolio()), 0.05)
     assert (few.protocol, few.warnings) == ("portfolio", ())
     assert (round(many.sure, 3), round(many.likely, 3)) == (0.086, 0.03)
     assert advise(sizes(agents=2_500)).sure < 0.18
@@ -425,6 +426,25 @@ def test_a_forecast_verdict_is_given_as_often_as_it_is_forecast(agents):
         assert OFTEN - 0.05 < np.mean(shown) < OFTEN + 0.15
 
 
+def test_what_is_forecast_beside_a_constant_is_shown_as_often_as_that():
+    """Runs drawn anew of 20,000 agents, of whom 2,500 judge the answer and 652 told their label."""
+    judges, tellers = Roles.of(20_000, Portfolio()).of_constants()
+    assert (judges, tellers) == (2_500, 652)
+    better = detectable_beside_a_constant(WARNER, Roles.of(20_000, Portfolio()), 0.05, 0)
+    generator, ones = np.random.default_rng(5), []
+    for count, loss in ((judges, 0.35 - better), (tellers, 0.35)):
+        ones.append(generator.binomial(count, (1 - WARNER.truth) + (2 * WARNER.truth - 1) * loss, 2_000))
+    shown = [
+        ToConstant(WARNER, Ones(int(a), judges), Ones(int(b), tellers)).high(OF_CONSTANTS["constant"] * 0.05) < 0.0
+        for a, b in zip(*ones, strict=True)
+    ]
+    assert OFTEN - 0.05 < np.mean(shown) < OFTEN + 0.15
+    of_three = Roles.of(20_000, Portfolio()).of_classes
+    assert of_three.of_constants(3) == (3_500, of_three.labels // 3)
+    told = of_judges(WARNER, of_three, 0.05, 3)
+    assert "'better than saying the same to everybody' is shown from 19 points on, too" in told
+
+
 def test_as_many_answers_are_planned_as_one_look_takes():
     for mechanism, error in ((WARNER, 0.1), (WARNER, 0.02), (Laplace(epsilon=1.0), 0.1)):
         needed = answers_within(mechanism, error, 0.05)
@@ -437,7 +457,8 @@ def test_as_many_answers_are_planned_as_one_look_takes():
 def test_what_a_verdict_can_say_is_forecast_for_each_protocol_and_for_the_agents_who_answer():
     beta = portfolio_of().beta
     judging = forecast(portfolio_of("agents.dropout=0.5"), 20_000)
-    assert judging == of_judges(Warner(epsilon=portfolio_of().agents.mechanism.guarantee[0]), 2_500, beta)
+    mechanism = Warner(epsilon=portfolio_of().agents.mechanism.guarantee[0])
+    assert judging == of_judges(mechanism, Roles.of(10_000, Portfolio()), beta)
     for changes, agents, words in (
         (["protocol=learn-and-test"], 469, "to within 10 points, with 95% confidence; nothing is asked about saying"),
         (["mode=agnostic", "curator.rounds=3"], 3 * 469, "to within 13 points, with 95% confidence"),

@@ -1,11 +1,27 @@
 """Bounds of a mean of bits and of a difference of two losses: how often they fail is worked out, not drawn."""
 
+from collections.abc import Callable
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from common.local.mechanisms.mechanism import Warner
-from common.statistics.finalists import Difference, Ones, estimated, judges_needed, likely, settling, sure, width
+from common.statistics.finalists import (
+    OF_CONSTANTS,
+    SHARES,
+    Difference,
+    Ones,
+    ToBestConstant,
+    ToConstant,
+    estimated,
+    judges_needed,
+    likely,
+    settling,
+    sure,
+    width,
+)
 from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
@@ -53,6 +69,64 @@ def test_a_difference_and_two_losses_lie_in_their_intervals(first, second):
     assert (failed[2:] < 490).all()
 
 
+JUDGES, TELLERS = 60, 30
+LOSSES: dict[str, Callable[[int], float]] = {
+    "kept": lambda ones: 0.3,
+    "worse the more ones": lambda ones: ones / TELLERS,
+    "better the more ones": lambda ones: 1.0 - ones / TELLERS,
+}
+
+
+def chance(loss: float) -> float:
+    return float((1 - WARNER.truth) + (2 * WARNER.truth - 1) * loss)
+
+
+def fails(loss_of: Callable[[int], float], loss: float, weight: float, miss: float) -> tuple[float, float]:
+    """Return the exact chances that the upper and the lower bound of h's loss less the constant's are wrong.
+
+    ``loss_of`` is h's loss by the number of ones that tellers gave, ``loss`` the constant's, of weight 1.
+    """
+    over = under = 0.0
+    for told, probability in enumerate(stats.binom.pmf(range(TELLERS + 1), TELLERS, chance(loss))):
+        judged = stats.binom.pmf(range(JUDGES + 1), JUDGES, chance(loss_of(told)))
+        for ones, of in enumerate(judged):
+            found = ToConstant(WARNER, Ones(ones, JUDGES), Ones(told, TELLERS), weight)
+            apart = loss_of(told) - weight * loss
+            over += probability * of * (found.high(miss) < apart)
+            under += probability * of * (found.low(miss) > apart)
+    return over, under
+
+
+@for_each("weight", [1.0, 0.25])
+def test_a_difference_to_a_constant_holds_whatever_was_learned_from_those_who_told_of_it(weight):
+    worst = 0.0
+    for loss, loss_of, miss in product((0.05, 0.35, 0.5), LOSSES.values(), (0.01, 0.25)):
+        found = max(fails(loss_of, loss, weight, miss))
+        assert found <= miss
+        worst = max(worst, found / miss)
+    assert worst > 0.15
+
+
+def test_the_best_of_two_constants_need_not_be_known():
+    """Both are told of by the same bits; near 1/2 either may look better."""
+    generator, failed = np.random.default_rng(4), np.zeros(2, dtype=int)
+    for _ in range(2_000):
+        told, judged = generator.binomial(600, chance(0.48)), generator.binomial(2_500, chance(0.45))
+        each = [ToConstant(WARNER, Ones(judged, 2_500), Ones(ones, 600)) for ones in (told, 600 - told)]
+        found = ToBestConstant(each)
+        low, high = found.bounds(0.1)
+        assert low <= found.value <= high
+        failed += (low > 0.45 - 0.48, high < 0.45 - 0.48)
+    assert (failed < 200).all()
+    assert found.times_settling(0.05) is None or found.value < 0.0
+    clear = ToBestConstant([ToConstant(WARNER, Ones(900, 2_500), Ones(300, 600))])
+    assert clear.value < 0.0
+    assert clear.times_settling(0.05) == pytest.approx((clear.each[0].width(0.05) / clear.value) ** 2)
+    nothing = ToConstant(WARNER, Ones(0, 0), Ones(3, 7))
+    assert (nothing.low(0.1), nothing.value, nothing.high(0.1)) == (-1.0, 0.0, 1.0)
+    assert ToBestConstant([nothing]).times_settling(0.1) is None
+
+
 def test_bits_without_a_partner_are_left_out():
     found = Difference.of(WARNER, np.array([1, 0, 1], dtype=np.uint8), np.array([1], dtype=np.uint8))
     assert found.reported == Ones(1, 2)
@@ -79,3 +153,7 @@ def test_as_many_judges_are_needed_as_tell_it_and_a_forecast_needs_a_difference(
     assert settling(WARNER, Difference(WARNER, Ones(50, 100)), 0.05) is None
     better = Difference(WARNER, Ones(45, 100))
     assert settling(WARNER, better, 0.05) == judges_needed(WARNER, -better.value, 0.05)
+
+
+def test_all_that_is_stated_fails_with_probability_beta_at_most():
+    assert sum((*SHARES.values(), *OF_CONSTANTS.values())) == pytest.approx(1.0, abs=1e-12)

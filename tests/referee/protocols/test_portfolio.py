@@ -32,7 +32,7 @@ from referee.protocols import portfolio, teaching
 from referee.protocols.base import Outcome, Step, protocol_of
 from referee.protocols.driver import needed
 from referee.runs.results import result_document
-from referee.runs.verdict import verdict
+from referee.runs.verdict import OF_CONSTANTS, verdict
 from tests.referee.protocols.test_protocol_contract import played
 from tests.support import Bench, audited, leave_folder, small, tiny
 from tests.tiers import for_each
@@ -79,10 +79,23 @@ def test_a_run_is_done_and_audited_and_its_answer_is_within_the_gap_of_its_rival
     assert ends == sorted(ends[:3]) + sorted(ends[3:], reverse=True)
     assert (compared["probably"]["confidence"], compared["likely"]["confidence"]) == (0.95, 0.75)
     assert result["gap"] == max(0.0, compared["difference"]["high"])
+    beside = result["constant"]
+    (constant,) = losses(bench.chosen, beside["hypothesis"])
+    assert (compared["with"], constant < 0.5) == ("model", True)
+    assert beside["estimate"]["low"] - 0.005 <= constant <= beside["estimate"]["high"] + 0.005
+    assert beside["difference"]["low"] - 0.005 <= answer - constant <= beside["difference"]["high"] + 0.005
+    assert (result["verdict"] if "verdict" in result else verdict(bench.chosen, result).document())["constant"] == {
+        "question": OF_CONSTANTS,
+        "answer": "yes",
+    }
     stored = json.loads((folder / "result.json").read_text())
     stored["comparison"]["difference"]["high"] = 0.0
     (folder / "result.json").write_text(json.dumps(stored))
     with pytest.raises(AuditFailed, match="comparison differs"):
+        audit(folder)
+    stored = {**result, "constant": {**beside, "agents": 1}}
+    (folder / "result.json").write_text(json.dumps(stored))
+    with pytest.raises(AuditFailed, match="constant differs"):
         audit(folder)
     stored = {**result, "calibrated": {**result["calibrated"], "slope": 0.25}}
     (folder / "result.json").write_text(json.dumps(stored))
@@ -199,6 +212,38 @@ def test_a_rival_that_is_shown_to_be_better_is_the_answer(monkeypatch):
     assert (outcome.gap, outcome.status, outcome.estimate) == (0.0, "done", rival.estimate)
     assert outcome.comparison.low > 0.0
     assert outcome.comparison.agents is None
+
+
+def test_where_the_curator_s_model_is_the_answer_that_is_compared_with_the_best_constant(monkeypatch):
+    """Its own bounds follow from two intervals: of what was taught beside it, and beside the constants."""
+
+    def worse(*given: Any, **named: Any) -> Any:
+        yield Progress("nobody is asked", {})
+        return teaching.Taught(-1.0, 0.0, 2)
+
+    monkeypatch.setattr(portfolio, "teach", worse)
+    for inside in (0.4, 0.6):
+        chosen = portfolio_small(change := f"target.distribution.inside={inside}")
+        outcome = run(change)
+        assert outcome.answer == outcome.judged[1].hypothesis
+        found = outcome.constant.comparison
+        answer, constant = losses(chosen, outcome.answer, outcome.constant.candidate.hypothesis)
+        assert constant < 0.5
+        assert found.low <= answer - constant <= found.high
+        assert (found.likely, found.probable, found.agents) == ((-1.0, 1.0), (-1.0, 1.0), None)
+
+
+def test_with_costs_the_constants_cost_what_their_mistakes_do():
+    costs = json.dumps({"miss": 2, "false_alarm": 1})
+    chosen = portfolio_small(*(changes := (f"agents.costs={costs}", "target.distribution.inside=0.5")))
+    outcome = run(*changes)
+    assert outcome.judged[1].name == "model"
+    people, weighed = evaluation_source(chosen, 3), chosen.agents.costs
+    best = outcome.constant.candidate
+    answer, constant = (loss(of, people, costs=weighed) for of in (outcome.answer, best.hypothesis))
+    assert best.name == "constant +1"
+    assert best.estimate.low <= constant <= best.estimate.high
+    assert outcome.constant.comparison.low <= answer - constant <= outcome.constant.comparison.high
 
 
 def upside_down(*given: Any, **named: Any) -> Any:

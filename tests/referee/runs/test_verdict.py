@@ -8,7 +8,7 @@ from common.scenario import loading
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
 from referee.runs.percents import about, ends, estimate_or_vague, points
-from referee.runs.verdict import QUESTION, verdict
+from referee.runs.verdict import OF_CONSTANTS, QUESTION, verdict
 from tests.support import small, tiny
 
 ANSWER = {"kind": "linear", "weights": [1.0], "threshold": 0.0}
@@ -118,7 +118,9 @@ def test_a_model_is_compared_with_the_best_of_what_either_side_has_alone():
         found = verdict(own(), document)
         assert (found.answer, found.tone, found.title) == (answer, tone, title)
         assert found.text == f"{first} {last}"
-        assert found.document() == {"title": title, "question": QUESTION, "answer": answer, "text": found.text}
+        of_constants = {"question": OF_CONSTANTS, "answer": answer}
+        said = {"title": title, "question": QUESTION, "answer": answer, "constant": of_constants, "text": found.text}
+        assert found.document() == said
 
 
 def test_a_constant_is_named_with_the_label_of_the_scenario_or_of_who_fits():
@@ -132,10 +134,56 @@ def test_the_curator_s_own_model_is_called_so():
     alone = ("model", ANSWER, estimate(0.4, 0.3, 0.5))
     found = verdict(own(), compared(-0.2, -0.1, model=alone))
     assert found.title == "The curator's model alone is better than saying '<=50K' to everybody"
-    found = verdict(own(), compared(-0.2, -0.1, rival=alone))
-    assert found.title == "The model is better than the curator's model alone"
     found = verdict(own(), compared(0.1, 0.2, rival=alone))
-    assert found.text.endswith("So the answer is the curator's model alone.")
+    assert "So the answer is the curator's model alone. Nothing was asked about saying the same" in found.text
+
+
+def told(low: float, high: float, probably: float = 0.3) -> dict[str, Any]:
+    """Return how an answer compares with the best constant, of which agents told."""
+    known = compared(low, high, probably, agents=26_100)["comparison"]
+    return {**known, "hypothesis": constant(-1), "estimate": SAID_NO, "asked": 700}
+
+
+def test_beside_the_curator_s_model_it_is_told_whether_the_answer_beats_saying_the_same_to_everybody():
+    alone, same = ("model", ANSWER, estimate(0.4, 0.3, 0.5)), "saying the same to everybody"
+    better, open_, worse = (-0.2, -0.1), (-0.2, 0.1), (0.1, 0.2)
+    model, curator, errs = "The model is better than", "the curator's model alone", "'<=50K' to everybody errs on 35%"
+    for rival, beside, answers, tone, title, last in (
+        (better, told(*better), ("yes", "yes"), "good", f"{model} {curator}; it is better than {same}",
+         f"{model} {same}, by 10 points to 20 points, with 95% confidence."),
+        (better, told(*open_), ("cannot be told", "cannot be told"), "open",
+         f"{model} {curator}; whether it is better than {same} cannot be told",
+         "it errs on 20 points less to 10 points more, with 95% confidence; about 5,900 more agents would settle it."),
+        (open_, told(*better), ("cannot be told", "yes"), "open",
+         f"{model} {same}; whether it is better than {curator} cannot be told",
+         f"{model} {same}, by 10 points to 20 points, with 95% confidence."),
+        (better, told(*open_, -0.01), ("probably", "probably"), "open",
+         f"{model} {curator}; it is probably better than {same}",
+         f"The model is probably better than {same}: by 1 point or more, with 95% confidence, one-sided, by itself; "
+         "about 5,900 more agents would settle it."),
+        (better, told(*worse), ("no", "no"), "open", f"{model} {curator}; it is not better than {same}",
+         f"The model is worse than {same}, by 10 points to 20 points, with 95% confidence."),
+        (worse, told(*better), ("no", "yes"), "open",
+         f"The curator's model alone is better than {same}; the model is not better than that",
+         f"The curator's model alone is better than {same}, by 10 points to 20 points, with 95% confidence."),
+        (worse, told(*worse), ("no", "no"), "open",
+         f"The model is not better than {curator}; that is not better than {same}",
+         f"The curator's model alone is worse than {same}, by 10 points to 20 points, with 95% confidence."),
+        (better, None, ("cannot be told", "cannot be told"), "open",
+         f"{model} {curator}; whether it is better than {same} cannot be told",
+         f"Nothing was asked about {same}, so whether the model is better than that cannot be told."),
+    ):  # fmt: skip
+        found = verdict(own(), compared(*rival, rival=alone, constant=beside))
+        assert ((found.answer, found.constant), found.tone, found.title) == (answers, tone, title)
+        assert found.text.endswith(last)
+        assert (errs in found.text) == (beside is not None)
+
+
+def test_a_regression_that_predicts_one_number_is_a_constant():
+    mean = {"kind": "regressor", "weights": [0.0], "intercept": 0.5, "response": 3}
+    found = verdict(own(), compared(-0.2, -0.1, rival=("constant", mean, SAID_NO)))
+    assert found.title == "The model is better than saying the same number to everybody"
+    assert (found.answer, found.constant) == ("yes", "yes")
 
 
 def test_one_model_that_was_tested_says_its_loss_and_that_nothing_was_asked_about_constants():
