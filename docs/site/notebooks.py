@@ -12,6 +12,12 @@ from typing import Any
 
 SHOWN = ("image/svg+xml", "text/html", "text/plain")
 """Which form of an output is shown: the first that there is."""
+STYLE = """
+.output{border-left:3px solid var(--color-brand-primary);margin:1em 0;padding-left:1em}
+.output h1,.output h2,.output h3{font-size:1.1em;margin:.6em 0}
+.output svg{background:#fff;color:#111;color-scheme:light;max-width:100%}
+"""
+"""An output stands apart from the text; its drawings are made for a light page."""
 
 
 def page(notebook: Path) -> str:
@@ -20,7 +26,7 @@ def page(notebook: Path) -> str:
     source = f"This page is the notebook `docs/notebooks/{notebook.name}`, with its stored outputs.\n"
     first, *rest = ["".join(part) for cell in cells for part in _cell(cell)]
     heading, _, text = first.partition("\n")
-    return "\n".join([heading, "", source, text, *rest])
+    return "\n".join([heading, "", source, f"`````{{raw}} html\n<style>{STYLE}</style>\n`````\n", text, *rest])
 
 
 def _cell(cell: Mapping[str, Any]) -> Iterator[str]:
