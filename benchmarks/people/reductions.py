@@ -71,7 +71,7 @@ def kappa_by_moment(task: Gaussians, order: float) -> float | None:
 
 
 def batch_rdp(order: int, tv_bound: float, ratio: float, batch: int) -> float:
-    """Bound the Renyi divergence of one step on the mean of ``batch`` draws: the series of docs/people.md.
+    """Bound the Renyi divergence of one step on the mean of ``batch`` draws.
 
     ::
 
