@@ -62,7 +62,7 @@ class Names(Value):
             label = table["label"]
             return cls.parse_signed(
                 {
-                    "features": [column for feature in table["features"] for column in _columns(feature)],
+                    "features": [column for feature in _list(table["features"]) for column in _columns(feature)],
                     "label": label["column"],
                     "positive": label.get("positive", ()),
                     "negative": label.get("negative", ()),
@@ -146,7 +146,11 @@ def _columns(feature: Any) -> list[dict[str, Any]]:
         return [{"column": feature["column"], "values": ["missing"]}]
     if "values" not in feature:
         return [{name: feature[name] for name in ("column", "low", "high")}]
-    if isinstance(feature["values"], str):
-        raise TypeError  # whose characters are no list of values
-    groups = ([value] if isinstance(value, str) else value for value in feature["values"])
+    groups = ([value] if isinstance(value, str) else value for value in _list(feature["values"]))
     return [{"column": feature["column"], "values": group} for group in groups]
+
+
+def _list(found: Any) -> Any:
+    if not isinstance(found, list | tuple):
+        raise TypeError  # a text has characters, and an object keys, which nobody meant
+    return found

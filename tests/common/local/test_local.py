@@ -156,8 +156,9 @@ def test_the_names_are_those_of_the_table_feature_by_feature():
     assert UNNAMED.among([0, 2]) == "numbers 1 and 3 of your record"
     assert UNNAMED.labelled(-1) == "the label of your record is -1"
     spelled = {"column": "age", "values": "yes"}  # a text, and no list of the texts "y", "e" and "s"
-    with pytest.raises(BadMessage, match="no table"):
-        Names.of_table({"features": [spelled], "label": {"column": "spent"}})
+    for features in ([spelled], {}, "", [{"column": "age", "values": {}}]):
+        with pytest.raises(BadMessage, match="no table"):
+            Names.of_table({"features": features, "label": {"column": "spent"}})
     many = UNNAMED.conditions(range(40))
     assert many.endswith(f"and {40 - LISTED + 1} others")
     assert Names.parse(NAMES.wire()) == NAMES
