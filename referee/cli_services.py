@@ -357,7 +357,7 @@ def invite_command(
     links = [link(page, address, public, code) for code in codes]
     if output is not None:
         write_sheet(output, page, codes, links)
-        say(f"print {output / SHEET}, one piece for each of {count:,} people; who reads the folder can take part")
+        say(f"print {output / SHEET}, one piece for each of {count:,} people; the folder lets its readers take part")
     else:
         for each in links:
             say(each)
