@@ -19,6 +19,7 @@ import typer
 from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, PeerUnavailable, TandemError
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
 from common.net.cli import TlsCa, application, begin, fail_clearly, grouped
+from local_agent import cli_page
 from local_agent import cli_services as shared
 
 if TYPE_CHECKING:
@@ -414,6 +415,8 @@ def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[Rep
 
 app.command("host")(shared.host_command)
 app.command("relay")(shared.relay_command)
+app.command("page")(cli_page.page_command)
+app.command("check-page")(cli_page.check_page_command)
 
 
 def main() -> None:

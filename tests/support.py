@@ -268,8 +268,11 @@ def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Ru
 
 
 @contextmanager
-def operated(folder: Path, curator: Curator) -> Iterator[tuple[Referee, str, Remote]]:
-    """Serve a referee that drives a curator; gives it, its address, and what its operator gives orders with."""
+def operated(folder: Path, curator: Curator, *origins: str) -> Iterator[tuple[Referee, str, Remote]]:
+    """Serve a referee that drives a curator; gives it, its address, and what its operator gives orders with.
+
+    Pages of these origins may ask it.
+    """
     with ExitStack() as opened:
         referee = opened.enter_context(closing(Referee(folder / "referee", curator)))
         referee.allow("enrolment", TOKEN)
@@ -277,7 +280,7 @@ def operated(folder: Path, curator: Curator) -> Iterator[tuple[Referee, str, Rem
         runner = Runner(referee)
         runner.start()
         opened.callback(runner.stop)
-        address = opened.enter_context(served(referee_app(referee, runner), Limits(2500)))
+        address = opened.enter_context(served(referee_app(referee, runner, origins=origins), Limits(2500)))
         yield referee, address, opened.enter_context(closing(Remote(address, TOKEN, patience=600)))
 
 

@@ -28,11 +28,15 @@ Tokens = tuple[str, ...]
 Encoding = Literal["utf-8", "utf-16", "latin-1", "windows-1250", "windows-1251", "windows-1252", "gb18030"]
 
 
+def _marks(decimal: str, thousands: str | None) -> str:
+    spaces = " \u00a0\u202f"
+    return {None: f".{spaces}" if decimal == "," else "", " ": spaces, "'": "'\u2019"}.get(thousands, thousands or "")
+
+
 @cache
 def _local_number(decimal: str, thousands: str | None) -> re.Pattern[str]:
     """Return what a number is: sign, whole digits with marks between groups of three, fraction, exponent."""
-    spaces = " \u00a0\u202f"
-    marks = {None: f".{spaces}" if decimal == "," else "", " ": spaces, "'": "'\u2019"}.get(thousands, thousands or "")
+    marks = _marks(decimal, thousands)
     grouped = rf"[0-9]{{1,3}}(?P<mark>[{re.escape(marks)}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*|" if marks else ""
     fraction = rf"(?:{re.escape(decimal)}(?P<fraction>[0-9]*))?"
     return re.compile(rf"(?P<sign>[+-]?)(?P<whole>{grouped}[0-9]*){fraction}(?P<exponent>(?:[eE][+-]?[0-9]+)?)")
@@ -85,6 +89,11 @@ class Layout(Value):
     def plain(self) -> bool:
         """Whether texts write numbers with a point and without thousands."""
         return self.decimal == "." and self.thousands is None
+
+    @property
+    def marks(self) -> str | None:
+        """What may stand between groups of three digits; None where numbers are plain."""
+        return None if self.plain else _marks(self.decimal, self.thousands)
 
     def canonical(self, text: str) -> str:
         """Return the canonical text of a text that is written in this layout, as in a file of it."""

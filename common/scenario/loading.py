@@ -35,14 +35,20 @@ def target_table(name_or_path: str, overrides: list[str] | None = None) -> Table
 
     Nothing else of the scenario is read, so that an individual's device needs nothing of what it is made of.
     """
-    target = _tree(name_or_path, overrides).get("target")
+    return described_people(name_or_path, overrides)[1]
+
+
+def described_people(name_or_path: str, overrides: list[str] | None = None) -> tuple[str, TableSource]:
+    """Return a scenario's title, and what :func:`target_table` returns."""
+    tree = _tree(name_or_path, overrides)
+    target = tree.get("target")
     table = target.get("table") if isinstance(target, dict) else None
     if table is None:
         raise BadScenario(
             "target.table: the people of this scenario are simulated, so no table says how fields become features"
         )
     try:
-        return TableSource.parse(table)
+        return str(tree.get("title", "")), TableSource.parse(table)
     except BadMessage as error:
         raise BadScenario(f"target.table: {error.detail}") from None
 

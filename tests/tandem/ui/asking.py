@@ -150,18 +150,26 @@ class Tab:
         return self.page
 
     def violations(self) -> list[str]:
-        """Return what axe-core finds on the page as it stands, and log which of its rules held."""
-        pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed (extra dev)")
-        axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
-        self.page.evaluate(axe)
-        found = self.page.evaluate("axe.run()")
-        passed = sorted(each["id"] for each in found["passes"])
-        log.info(
-            "%s: %d rules of axe held, %d did not: %s",
-            self.page.url, len(passed), len(found["violations"]), ", ".join(passed),
-        )  # fmt: skip
-        return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
+        """Return what axe-core finds on the page as it stands."""
+        return violations(self.page)
 
     @property
     def scrolls_sideways(self) -> bool:
-        return bool(self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
+        return scrolls_sideways(self.page)
+
+
+def violations(page: Any) -> list[str]:
+    """Return what axe-core finds on a page as it stands, and log which of its rules held."""
+    pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed (extra dev)")
+    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run()")
+    passed = sorted(each["id"] for each in found["passes"])
+    log.info(
+        "%s: %d rules of axe held, %d did not: %s", page.url, len(passed), len(found["violations"]), ", ".join(passed)
+    )
+    return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
+
+
+def scrolls_sideways(page: Any) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))

@@ -1,0 +1,250 @@
+"""A page with which people answer in their browsers: a folder of static files, listed with their hashes and signed.
+
+The page is local_agent/web: the agent in JavaScript, and a form that is made from the scenario's table. Its one HTML
+file names the SHA-256 of every other file, which a browser compares; it holds what is public of the scenario.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from common.core import canonical
+from common.core.durable import make_folder, write_durably
+from common.core.errors import BadData, BadInput, BadMessage, NotFound
+from common.core.folder import Kind, names, present, read
+from common.core.values import Value
+from common.core.version import PROTOCOL
+from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
+from common.data.tables import Number, TableSource
+from common.local.naming import Names
+from common.net.client import Client
+from common.net.tls import base_address
+
+WEB = resources.files(__name__.rpartition(".")[0]) / "web"
+FRAME, MANIFEST, STYLE = "index.html", "manifest.json", "page/style.css"
+FIRST, RELAY = "page/page.js", "relay.js"  # what the page begins with, and what is loaded if there is a relay
+_FILE = Kind("file of a page", 1 << 20)
+_TEXTS = Kind("file of texts", 1 << 20)
+_IMPORT = re.compile(r"""^(?:import|export)\b[^;"]*?\bfrom "(\.{1,2}/[a-z/]+\.js)";""", re.MULTILINE)
+
+
+_COMMENT = re.compile(
+    r"^[ \t]*/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*$|^[ \t]*//.*$|/\*\* @(?:[^*]|\*(?!/))*\*/ ?", re.MULTILINE
+)
+
+
+class Manifest(Value):
+    """What a page consists of: by their paths the SHA-256 of its files, hex; and whom it talks to."""
+
+    KIND: ClassVar[Literal["page"]] = "page"
+
+    title: str
+    referee: str
+    referee_key: str = Field(pattern=KEY_PATTERN)
+    relay: str | None = None
+    files: dict[str, str] = Field(min_length=1, max_length=100)
+
+
+class PageServer(Client):
+    """Whoever serves a page, for who compares it with its manifest."""
+
+    party = "server of the page"
+    most = _FILE.most
+
+
+def public_schema(table: TableSource) -> dict[str, Any]:
+    """Return what a table's description says of one person's fields, for local_agent/web/record.js.
+
+    ``values`` are texts as they are listed, ``texts`` the canonical ones that mean them.
+    """
+    layout = table.layout
+    features: list[dict[str, Any]] = []
+    for each in table.features:
+        if isinstance(each, Number):
+            features.append({**each.wire(), "fill": each.default})
+        else:
+            features.append(
+                {"kind": each.kind, "column": each.column, "values": each.groups, "texts": each.texts(layout)}
+            )
+    return {
+        "features": features,
+        "label": {**table.label.wire(), "texts": table.label.texts(layout)},
+        "where": {
+            column: {"values": values, "texts": table.where_texts(column)} for column, values in table.where.items()
+        },
+        "missing": layout.missing_texts,
+        "norm": table.norm,
+        "decimal": layout.decimal,
+        "marks": layout.marks,
+    }
+
+
+def settings(
+    title: str,
+    table: TableSource,
+    *,
+    referee: str,
+    key: str,
+    relay: str | None,
+    epsilon: float,
+    queries: Collection[str],
+    texts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what a page knows of its scenario, referee and policy: all of it is public.
+
+    Args:
+        title: Title of the scenario.
+        table: Its people.
+        referee, key: Address and public key of the referee.
+        relay: Address of the relay through which alone it is asked, if one is.
+        epsilon, queries: The policy: a lifetime budget, and the kinds of questions that are accepted.
+        texts: What the page says in place of its own texts.
+    """
+    return {
+        "protocol": PROTOCOL,
+        "title": title,
+        "schema": public_schema(table),
+        "names": Names.of_table(table.wire()).wire(),
+        "referee": {"url": base_address(referee), "key": key},
+        "relay": None if relay is None else base_address(relay),
+        "policy": {"epsilon": epsilon, "queries": sorted(queries)},
+        "texts": texts,
+    }
+
+
+def read_texts(path: Path | None) -> dict[str, Any]:
+    """Return the texts of a page, with those of a file in their place; BadData if one is unknown or no text."""
+    texts: dict[str, Any] = json.loads((WEB / "page" / "texts.json").read_text("utf-8"))
+    if path is None:
+        return texts
+    try:
+        given = dict(json.loads(read(path, _TEXTS)))
+    except (ValueError, TypeError, RecursionError):
+        raise BadData(f'{path} must hold texts by their names, as in {{"answer": "Answer"}}') from None
+    for name, text in given.items():
+        if name not in texts or not isinstance(text, type(texts[name])):
+            raise BadData(f"{path}: {name!r} is no text of the page; there are: {', '.join(sorted(texts))}")
+    return texts | given
+
+
+def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Signed:
+    """Write a page into a folder, which must be new or empty (BadInput), and return its signed manifest.
+
+    Args:
+        folder: Where its files go.
+        known: What it knows (:func:`settings`).
+        identity: Who makes it, and signs the list of its files.
+    """
+    if folder.exists() and (not folder.is_dir() or names(folder)):
+        raise BadInput(f"{folder} is there already: give --output a new folder, or empty that one")
+    modules = _modules(FIRST, *([] if known["relay"] is None else [RELAY]))
+    files = {name: plain_module((WEB / name).read_text("utf-8")) for name in modules}
+    files[STYLE] = (WEB / STYLE).read_bytes()
+    files[FRAME] = _frame(files, known)
+    manifest = Manifest(
+        title=known["title"],
+        referee=known["referee"]["url"],
+        referee_key=known["referee"]["key"],
+        relay=known["relay"],
+        files={name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
+    )
+    signed = identity.sign(Manifest.KIND, manifest.wire())
+    for name, content in {**files, MANIFEST: signed.raw()}.items():
+        make_folder((folder / name).parent)
+        write_durably(folder / name, content)
+    return signed
+
+
+def plain_module(text: str) -> bytes:
+    """Return a module without its comments and indentation: what is left is what runs."""
+    return re.sub(r"^\s+", "", _COMMENT.sub("", text), flags=re.MULTILINE).encode()
+
+
+def _modules(*first: str) -> list[str]:
+    """Return the paths of some modules, and of all that they import."""
+    found = list(first)
+    for name in found:  # which grows
+        for other in _IMPORT.findall((WEB / name).read_text("utf-8")):
+            path = other.removeprefix("../") if other.startswith("../") else str(Path(name).parent / other)
+            if path not in found:
+                found.append(path)
+    return found
+
+
+def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
+    """Return the HTML: policy, hashes of the files, and what the page knows, as data that no browser runs."""
+    dialled = urlsplit(known["relay"] or known["referee"]["url"])
+    pinned = {
+        name: f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}" for name, content in files.items()
+    }
+    preloads = [
+        f'<link rel="modulepreload" href="{name}" integrity="{pinned[name]}">' for name in files if name.endswith(".js")
+    ]
+    parts = {
+        "language": escape(known["texts"]["language"]),
+        "title": escape(known["title"]),
+        "connect": escape(f"{dialled.scheme}://{dialled.netloc}"),
+        "style": pinned[STYLE],
+        "first": pinned[FIRST],
+        "modules": "\n".join(preloads),
+        "needs_scripts": escape(known["texts"]["needs_scripts"]),
+        "settings": json.dumps(known).replace("<", "\\u003c"),
+    }
+    frame = (WEB / "page" / FRAME).read_text("utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], frame).encode()
+
+
+def check_page(place: str, maker: str | None = None) -> tuple[Manifest, str]:
+    """Compare a page with its manifest; return that, and the key that signed it.
+
+    Args:
+        place: Its folder, or the address at which it is served. Only what is served to this process is seen there.
+        maker: The key that must have signed it; None: any.
+
+    Raises:
+        BadData: If a file differs, is missing, or is not listed.
+        Forged: If the signature does not verify, or is another one's.
+    """
+    if "://" in place:
+        server = PageServer(place, patience=10.0)
+        try:
+            # A browser opens the folder, which a server may answer otherwise than the file in it.
+            return _checked(
+                lambda name: server.request("GET", "/" if name == FRAME else f"/{name}").content, place, maker
+            )
+        finally:
+            server.close()
+    folder = Path(place)
+    if not present(folder, MANIFEST):
+        raise NotFound(f"{folder} has no {MANIFEST}: it is no folder that local-agent page has written")
+    found = _checked(lambda name: read(Path(name), _FILE, folder), place, maker)
+    known = {MANIFEST, *found[0].files}
+    more = sorted({path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()} - known)
+    if more:
+        raise BadData(f"{folder} holds {more[0]}, which its maker has not listed: this page was changed")
+    return found
+
+
+def _checked(get: Callable[[str], bytes], place: str, maker: str | None) -> tuple[Manifest, str]:
+    try:
+        signed = Signed.parse(canonical.decode(get(MANIFEST)))
+        manifest = Manifest.parse(verify(signed, Manifest.KIND, maker, "whom you named with --maker"))
+    except BadMessage as error:
+        raise BadData(f"{place}: {MANIFEST} is not the list of a page's files: {error.detail}") from None
+    for name, digest in manifest.files.items():
+        if not re.fullmatch(r"(?:page/)?[a-z]+\.[a-z]+", name):
+            raise BadData(f"{place}: {MANIFEST} names {name!r}, which no page has")
+        if hashlib.sha256(get(name)).hexdigest() != digest:
+            raise BadData(f"{place}: {name} is not the file that its maker has signed: do not use this page")
+    return manifest, signed.key

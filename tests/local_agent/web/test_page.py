@@ -1,0 +1,129 @@
+"""The folder of a page: what is in it, who signed it, and that every change of it is found."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from common.crypto.identity import Identity
+from local_agent.cli import app
+from local_agent.page import MANIFEST, WEB, plain_module
+from tests.local_agent.web.people import KEY, page_of, scenario_file
+
+
+def run(*words: object) -> tuple[int, str]:
+    found = CliRunner().invoke(app, [str(word) for word in words])
+    return found.exit_code, " ".join(found.output.split())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    status, output = page_of(folder, "https://referee.example:8000/tandem")
+    assert (status, output) == (0, output)
+    return folder
+
+
+@pytest.fixture
+def page(made, tmp_path) -> Path:
+    return Path(shutil.copytree(made / "page", tmp_path / "page"))
+
+
+def test_a_page_talks_to_its_referee_alone_and_runs_nothing_but_its_files(made):
+    frame = (made / "page" / "index.html").read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', frame)[1]
+    assert policy == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        "connect-src https://referee.example:8000; base-uri 'none'; form-action 'none'"
+    )
+    files = json.loads((made / "page" / MANIFEST).read_text())["message"]["files"]
+    loaded = re.findall(r'(?:src|href)="(?!data:)([^"]*)"', frame)
+    assert {*loaded, "index.html"} == {*files}
+    assert "{{" not in frame
+    assert not re.search(r"<script(?![^>]*(?: src=|application/json))", frame)
+
+
+MOST = 135_000  # bytes of all files together; the aim is 100,000
+
+
+def test_a_page_is_small(made):
+    size = sum(path.stat().st_size for path in (made / "page").rglob("*") if path.is_file())
+    assert size <= MOST, f"{size:,}"
+
+
+def test_what_is_left_of_a_module_has_no_comment_and_all_of_its_texts(tmp_path):
+    for module in [*WEB.iterdir(), WEB / "page" / "page.js"]:
+        if not module.name.endswith(".js"):
+            continue
+        text = module.read_text("utf-8")
+        left = plain_module(text).decode()
+        assert "/*" not in left, module.name
+        assert re.findall(r'"[^"\n]*"', re.sub(r"/\*[\s\S]*?\*/|^\s*//.*$", "", text, flags=re.M)) == re.findall(
+            r'"[^"\n]*"', left
+        )
+
+
+def test_a_page_is_as_its_maker_has_signed_it(page, made):
+    maker = Identity.load_or_create(made / "page.key").public
+    status, output = run("check-page", page, "--maker", maker)
+    assert status == 0, output
+    assert f"is as {maker} has signed it" in output
+    assert f"for the referee {KEY} at https://referee.example:8000/tandem" in output
+    status, output = run("check-page", page)
+    assert (status, "no --maker was named" in output) == (0, True)
+    status, output = run("check-page", page, "--maker", "0" * 64)
+    assert (status, "signed by" in output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("agent.js", lambda old: old + b"\n", "agent.js is not the file that its maker has signed"),
+        ("index.html", lambda old: old.replace(b"https://referee", b"https://other"), "index.html is not the file"),
+        ("more.js", lambda old: b"", "holds more.js, which its maker has not listed"),
+        (MANIFEST, lambda old: old.replace(b"page/page.js", b"../../other.js"), "does not verify"),
+        (MANIFEST, lambda old: b"{}", "is not the list of a page's files"),
+        (MANIFEST, lambda old: b"[" * 10_000, "is not the list of a page's files"),
+    ],
+)
+def test_a_page_that_was_changed_is_refused(page, name, change, said):
+    path = page / name
+    path.write_bytes(change(path.read_bytes() if path.exists() else b""))
+    status, output = run("check-page", page)
+    assert (status, said in output) == (1, True), output
+
+
+def test_a_file_that_is_gone_and_what_is_no_page_are_refused(page, tmp_path):
+    (page / "store.js").unlink()
+    status, output = run("check-page", page)
+    assert (status, "there is no file of a page" in output) == (1, True), output
+    status, output = run("check-page", tmp_path)
+    assert (status, f"has no {MANIFEST}" in output) == (1, True), output
+
+
+def test_what_makes_no_page_is_refused_and_leaves_none(tmp_path):
+    where = ["--referee", "https://referee.example", "--referee-key", KEY, "--key", tmp_path / "k"]
+    own = scenario_file(tmp_path)
+    (tmp_path / "texts.json").write_text('{"anser": "Ja"}')
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("")
+    for words, said in (
+        (["ball", "--output", tmp_path / "page"], "the people of this scenario are simulated"),
+        ([own, "--output", tmp_path / "page", "--texts", tmp_path / "texts.json"], "'anser' is no text of the page"),
+        ([own, "--output", tmp_path / "full"], "is there already"),
+        ([own, "--output", tmp_path / "page", "--epsilon", "0"], "--epsilon must be positive and finite"),
+        ([own, "--output", tmp_path / "page", "--refuse", "no-such-kind"], "no question is of kind"),
+    ):
+        status, output = run("page", *words, *where)
+        assert (status != 0, said in output) == (True, True), output
+        assert not (tmp_path / "page").exists()
+
+
+def test_a_page_through_a_relay_dials_the_relay_alone(tmp_path):
+    status, output = page_of(tmp_path, "https://referee.example", "--relay", "https://relay.example")
+    assert status == 0, output
+    assert "connect-src https://relay.example;" in (tmp_path / "page" / "index.html").read_text()
+    assert (tmp_path / "page" / "relay.js").exists()
