@@ -1,0 +1,106 @@
+"""Take part yourself: two hundred invented people, and a page on which you are one more (``make people``)."""
+
+from __future__ import annotations
+
+import csv
+import random
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from common.core.machine import python_environment, python_module
+from common.core.terminal import say
+from common.crypto.identity import Identity
+from deploy.processes import PartyProcess, free_port
+
+HERE = Path(__file__).parent
+OF_CURATOR, INVENTED = 10, 200
+
+
+def invent_people(folder: Path) -> None:
+    """Write the curator's table, and that of the agents beside you."""
+    source = random.Random(1)
+    for name, count in (("members", OF_CURATOR), ("people", INVENTED)):
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow(["age", "minutes", "travels", "sport"])
+            for _ in range(count):
+                minutes = source.randrange(5, 90)
+                travels = "bicycle" if source.random() < 20 / (20 + minutes) else source.choice(["car", "train"])
+                rows.writerow([source.randrange(18, 70), minutes, travels, source.choice(["yes", "no"])])
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files, and writes nothing about it."""
+
+    def log_message(self, *words: object) -> None:
+        """Leave it out."""
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a folder of static files to this machine; gives its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def main(output: Path, *, once: bool) -> None:
+    """Start the parties and your page, carry one run to its end, audit it; stay until interrupted unless ``once``."""
+    with ExitStack() as until_the_end:
+        work = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="tandem-people-")))
+        tokens = {f"TANDEM_{name}_TOKEN": secrets.token_hex(16) for name in ("ENROLMENT", "OPERATOR", "INDIVIDUAL")}
+        (work / "page").mkdir()
+        invent_people(work)
+        page = until_the_end.enter_context(serving(work / "page"))
+        scenario, curator, referee = [str(HERE / "scenario.yaml"), "--set", f"data={work}"], free_port(), free_port()
+
+        def start(name: str, module: str, *arguments: str) -> PartyProcess:
+            party = PartyProcess(name, [module, *arguments], work, tokens)
+            until_the_end.callback(party.stop)
+            return party
+
+        def run(module: str, *arguments: str) -> None:
+            environment = {**python_environment(), **tokens}
+            subprocess.run([*python_module(module), *arguments], env=environment, check=True)  # noqa: S603 - our own modules
+
+        own = ["--ledger", str(work / "ledger"), "--seed", "1", "--state"]
+        key = Identity.load_or_create(work / "referee" / "identity.key").public
+        at = ["--referee", f"http://127.0.0.1:{referee}", "--referee-key", key]
+        served = [str(work / "curator"), "--port", str(curator), *at[2:]]
+        start("curator", "curator.cli", "serve", *scenario, *own, *served).wait_for("listens on")
+        common = ["--state", str(work / "referee"), "--port", str(referee), "--page", "0", "--allow-origin", page]
+        party = start("referee", "referee.cli", "serve", "--curator", f"http://127.0.0.1:{curator}", *common)
+        party.wait_for("listens on")
+        runs = party.wait_for("open http").removeprefix("open ")
+        people = ["--set", f"agents.count={INVENTED}"]
+        start("agents", "local_agent.cli", "host", *scenario, *own, str(work / "agents"), *at, *people).wait_for(
+            "hosts"
+        )
+        made = ["--texts", str(HERE / "texts.json"), "--epsilon", "2", "--key", str(work / "page.key")]
+        run("local_agent.cli", "page", *scenario, *at, *made, "--output", str(work / "page"))
+        say(f"Answer here: {page}/#invitation={tokens['TANDEM_INDIVIDUAL_TOKEN']}")
+        say(f"See how it comes in: {runs}")
+        run("referee.cli", "run", *scenario, "--deployment", at[1], "--yes", "--output", str(output))
+        run("referee.cli", "audit", str(output))
+        if not once:
+            say("Your page can check now that your answer is counted. Ctrl-C ends all that was started here.")
+            threading.Event().wait()
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]), once="--once" in sys.argv)
+    except KeyboardInterrupt:
+        say("ended")
