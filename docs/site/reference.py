@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +31,7 @@ def write(folder: Path) -> None:
         "commands": commands,
         "http": http,
         "scenario": scenario,
+        "kinds": kinds,
     }
     for name, page in pages.items():
         _kept(folder / f"{name}.rst", "\n".join(page()) + "\n")
@@ -209,6 +211,27 @@ def scenario() -> Iterator[str]:
     for name, part in sorted(schema["$defs"].items()):
         if part.get("properties"):
             yield from _keys(name, part)
+
+
+def kinds() -> Iterator[str]:
+    """Yield the page of what stands behind each name of a learner, a distribution and a mechanism."""
+    from common.data.distributions.base import DISTRIBUTIONS
+    from common.learners.base import SETTINGS
+    from common.local.mechanisms.mechanism import MECHANISMS
+
+    yield from heading("Learners, distributions, mechanisms", "=")
+    yield "The settings of each, by the names that a scenario uses; written from the code."
+    yield ""
+    registries = (("Learners", SETTINGS), ("Simulated people", DISTRIBUTIONS), ("Mechanisms of agents", MECHANISMS))
+    for title, registry in registries:
+        yield from heading(title, "-")
+        for name in registry.shipped():
+            yield from heading(name, "~")
+            kind = registry[name]
+            ours = [base for base in kind.__mro__ if base.__module__.startswith("common.")]
+            described = [base for base in ours if "Attributes:" in vars(base).get("__doc__", "")]
+            for base in described or [kind]:
+                yield from literal(inspect.getdoc(base) or "")
 
 
 def _keys(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
