@@ -21,7 +21,9 @@ export const base64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCha
 export function unbase64(text) {
   const form = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
   demand(typeof text === "string" && form.test(text), "not base64");
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  demand(base64(bytes) === text, "not base64: bits behind the last byte");
+  return bytes;
 }
 
 /** @param {...Uint8Array} parts */

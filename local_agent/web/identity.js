@@ -57,7 +57,8 @@ const covered = (kind, payload) => concat(utf8(`tandem/v1\0${kind}\0`), payload)
 
 /** Read the JSON form of a signed message; nothing is verified. @param {unknown} wire @returns {Signed} */
 export function signedOf(wire) {
-  const fields = { kind: isText, message: isObject, key: isDigest, signature: isSignature };
+  const isKind = /** @param {unknown} kind */ (kind) => isText(kind) && [...String(kind)].length <= 64;
+  const fields = { kind: isKind, message: isObject, key: isDigest, signature: isSignature };
   demandFields(wire, fields, "Signed");
   return wire;
 }

@@ -32,10 +32,11 @@ import { KINDS, parseQuery } from "./queries.js";
 import { namesIn, sameNames } from "./words.js";
 
 const MOST_AGENTS = 2 ** 32;
+const SIMULATED = ["gaussian", "none"]; // mechanisms that protect no real people
 const PLACES = { first: whole(0, MOST_AGENTS), agents: whole(1, MOST_AGENTS), used: whole(0, MOST_AGENTS) };
 const ORDER = { ...PLACES, sha256: isDigest, "shared?": isBoolean };
 const CONFIGURATION = {
-  "version?": whole(PROTOCOL, PROTOCOL),
+  version: whole(PROTOCOL, PROTOCOL),
   run: isRun,
   referee: isDigest,
   scenario: isObject,
@@ -91,6 +92,8 @@ export async function check(rules, assignment, configuration, dimension, names, 
   const mechanism = parseMechanism(isObject(scenario.agents) ? scenario.agents.mechanism : undefined).affordable(left);
   mechanism.answerKind(query.domain);
   checkCost(rules, mechanism.guarantee, [rules.epsilon, rules.delta ?? 0]);
+  if (Number.isFinite(rules.epsilon) && SIMULATED.includes(mechanism.name))
+    throw refused(`mechanism '${mechanism.name}' protects simulated people only`);
   return {
     ...{ assignment: asked, query, mechanism, names: stated, ownNames: names !== null },
     digest: await sha256hex(payload),

@@ -62,7 +62,7 @@ const above = (left, right) => sha256(concat(Uint8Array.of(1), left, right));
  * @param {Uint8Array} leaf @param {number} index @param {number} count @param {string[]} path beside the way, from below
  */
 export async function rootOf(leaf, index, count, path) {
-  if (index >= count || !path.every(isDigest)) return null;
+  if (index < 0 || index >= count || !path.every(isDigest)) return null;
   let node = await sha256(concat(Uint8Array.of(0), leaf));
   let used = 0;
   for (; count > 1; index = Math.floor(index / 2), count = Math.ceil(count / 2)) {
@@ -80,7 +80,7 @@ export async function rootOf(leaf, index, count, path) {
  * @param {string} older @param {number} first @param {string} newer @param {number} count @param {string[]} path
  */
 export async function goesOn(older, first, newer, count, path) {
-  if (first > count) return false;
+  if (first < 1 || first > count) return false;
   if (first === count) return older === newer && path.length === 0;
   let [at, last] = [first - 1, count - 1];
   const up = () => ([at, last] = [Math.floor(at / 2), Math.floor(last / 2)]);
@@ -154,7 +154,9 @@ export async function checkReport(held, client, identity, referee, before) {
   let proof, now;
   try {
     const request = { participant: identity.key, run, question, ...(old && { since: old.entries }) };
-    proof = await client.proof(await identity.sign("proof-request", request));
+    const shown = await client.proof(await identity.sign("proof-request", request));
+    demandFields(shown, PROOF, "Proof"); // what is none shows nothing
+    proof = shown;
     now = await checkProof(held, proof, referee);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;

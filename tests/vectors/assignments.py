@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import TandemError
+from common.core.plain import plain
 from common.crypto.identity import Identity, Signed
 from common.local.naming import Names
 from common.local.queries.query import QUERIES
@@ -132,7 +133,8 @@ ADDRESS = "https://referee.example"
 
 def told(case: dict[str, Any], question: CheckedQuestion) -> dict[str, str]:
     """Return what the person reads."""
-    return sections(question, ADDRESS, rules_of(case), case["left"][0])
+    shown = sections(question, ADDRESS, rules_of(case), case["left"][0])
+    return {title: plain(text) for title, text in shown.items()}
 
 
 def outcome(case: dict[str, Any]) -> dict[str, Any]:
