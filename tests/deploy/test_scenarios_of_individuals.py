@@ -128,7 +128,15 @@ NOISY = {
     "transfer-classes",
 }
 SAME = set(SMALL) - NOISY
-"""The others' answers depend on the agents' noise, of which each individual has its own."""
+"""The others' answers, and whether they are sure, depend on the agents' noise, of which each individual has its own."""
+
+
+def check_alike(name: str, found: dict[str, Any], hosted: dict[str, Any]) -> None:
+    """Check that a run with individuals ended as the one with a host did; where noise decides, that it ended well."""
+    if name in SAME:
+        assert (found["status"], found["answer"]) == (hosted["status"], hosted["answer"]), found["reason"]
+    else:
+        assert {found["status"], hosted["status"]} <= {"done", "exhausted"}, found["reason"]
 
 
 def individuals(
@@ -242,10 +250,8 @@ def test_individuals_alone_give_the_answer_that_a_host_gives(name, tmp_path, mon
     agents = finished.result["agents"]
     assert agents["enrolled"] == chosen.agents.count
     assert agents["answered"] == agents["asked"] == crowd.answered > 0
-    assert finished.result["status"] == hosted.result["status"], finished.result["reason"]
     assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).answers == crowd.answered
-    if name in SAME:
-        assert finished.result["answer"] == hosted.result["answer"]
+    check_alike(name, finished.result, hosted.result)
 
 
 @pytest.mark.slow
