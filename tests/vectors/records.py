@@ -9,6 +9,7 @@ import numpy as np
 
 from common.core.errors import TandemError
 from common.data.tables import TableSource, record_of
+from local_agent.page import public_schema
 from tests.vectors.assignments import TABLE
 
 MORE: dict[str, Any] = {
@@ -128,11 +129,12 @@ def records_file() -> dict[str, Any]:
         fields = {k: v for k, v in person.items() if k != change} if isinstance(change, str) else {**person, **change}
         cases.append({"table": table, "fields": fields, **encoded(TABLES[table], fields)})
     bits = np.array([[0, 1, 1]], dtype=np.uint8).tobytes()
-    about = "tables, and the record that a person's fields become: float32 numbers, their bytes, label, fingerprint"
+    about = "tables, their schemas as a page has them; what fields become: float32 numbers, bytes, label, fingerprint"
     other = hashlib.sha256(bits + b"\xff").hexdigest()
     return {
         "about": about,
         "tables": TABLES,
+        "schemas": {name: public_schema(TableSource.parse(table)) for name, table in TABLES.items()},
         "cases": cases,
         "bits": {"features": [0, 1, 1], "label": -1, "fingerprint": other},
     }

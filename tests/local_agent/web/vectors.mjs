@@ -1,6 +1,6 @@
 /** Put all vectors (tests/vectors/*.json) through the modules; print one line for each that differs, and a count for each file. */
 
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 
 const web = new URL("../../../local_agent/web/", import.meta.url);
 const load = (name) => import(new URL(`${name}.js`, web).href);
@@ -13,6 +13,7 @@ const { fingerprint, Identity, keyOfJson, signedOf, verify } = await load("ident
 const { parseMechanism, publicWord } = await load("mechanisms");
 const { check, checkCost, slotOf } = await load("policy");
 const { parseQuery, valueOf } = await load("queries");
+const { recordOf } = await load("record");
 const { checkReceipt, checkReport, goesOn, leafOf, packOne, rootOf } = await load("receipts");
 const { described } = await load("words");
 
@@ -207,8 +208,6 @@ const files = {
   },
 
   async records({ schemas, cases }) {
-    if (!existsSync(new URL("record.js", web))) return;
-    const { recordOf } = await load("record");
     for (const { table, fields, bytes, label, refused } of cases)
       await hold([table, fields], refused ? { refused } : { bytes, label }, () => {
         const record = recordOf(fields, schemas[table]);
