@@ -97,7 +97,7 @@ class QuestionQueries(Tables):
                 if connection.execute(_TAKE_NEXT, taken).rowcount != 1:
                     raise AssertionError("agents are taken that another question has, or not the next ones")
             fence = self._insert_entry(connection, question.run, entry)
-        self._ends = {question.run: (fence, entry)}
+        self._ends = {question.run: (fence, entry, question.question - 1)}  # steps are answered in their order
 
     def question(self, run: str, number: int) -> StoredQuestion | None:
         found = self._all(_ONE_QUESTION, {"of": run, "at": number})
@@ -307,7 +307,7 @@ class RunQueries(Tables):
         with self._driving() as connection:
             fence = self._insert_entry(connection, run, entry, step)
             self._reseed(connection, seeds)
-        self._ends = {run: (fence, entry)}
+        self._ends = {run: (fence, entry, step)}
 
     def _reseed(self, connection: Connection, seeds: Mapping[int, str] | None) -> None:
         for first, seed in (seeds or {}).items():
@@ -322,7 +322,7 @@ class RunQueries(Tables):
 
     def last_entry(self, run: str) -> SignedEntry | None:
         """Return the newest entry; what this process has written as the driver that it is need not be read."""
-        fence, entry = self._ends.get(run, (None, None))
+        fence, entry, _ = self._ends.get(run, (None, None, None))
         return entry if fence is not None and fence == self.fence else self._entry(_LAST_LINE, {"of": run})
 
     def first_entry(self, run: str) -> SignedEntry | None:
@@ -330,6 +330,9 @@ class RunQueries(Tables):
 
     def reply_entry(self, run: str, step: int) -> SignedEntry | None:
         """Return the entry that holds the reply to a step of the protocol, if it was given already."""
+        fence, _, last = self._ends.get(run, (None, None, None))
+        if fence is not None and fence == self.fence and last is not None and step > last:
+            return None
         return self._entry(_REPLY, {"of": run, "at": step})
 
     def _entry(self, query: Select[Any], given: Mapping[str, Any] | None = None) -> SignedEntry | None:

@@ -194,7 +194,8 @@ class Tables:
     def __init__(self, url: str) -> None:
         self._engine = open_database(url, SCHEMA)
         self.fence: int | None = None
-        self._ends: dict[str, tuple[int | None, SignedEntry]] = {}  # newest entry of the run that wrote last, its token
+        self._ends: dict[str, tuple[int | None, SignedEntry, int | None]] = {}
+        """Of the run that wrote last: fencing token, newest entry, and the last step that has a reply, if known."""
         self.commits = count_commits(self._engine)
 
     def bytes(self) -> int:
