@@ -11,6 +11,7 @@ import numpy as np
 from common.core import canonical
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import PolicyRefused
+from common.core.machine import on_all_cores
 from common.local.mechanisms.frequency import FrequencyOracle, public_words, within
 from common.local.mechanisms.mechanism import LocalRandomizer, Mechanism
 from common.local.packing import Mask, answer_type, count_ones, members
@@ -76,22 +77,28 @@ Block = tuple[Indices, Indices]  # some people, and their slots
 Values = Callable[[Query, "RecordSource", Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]
 """Evaluates a query on blocks of people, and returns the slots and the values of each, in their order."""
 BLOCK = 1 << 18  # people whose values are in memory at the same time
-CELLS = 1 << 27  # features in memory at the same time: of wide records fewer people are drawn together
+CELLS = 1 << 18  # features of people who are drawn and evaluated together, in the cache of a core
 
 
 def evaluate_people(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
-    """Do :func:`evaluate` for some people of a record source; a record that cannot be read cannot be evaluated."""
-    wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
+    """Do :func:`evaluate` for some people of a record source; a record that cannot be read cannot be evaluated.
+
+    Each core reads and evaluates a few people after the other: no more records than these are in memory.
+    """
     most = max(1, CELLS // max(1, population.dimension))
-    if len(people) > most:
-        parts = (slice(at, at + most) for at in range(0, len(people), most))
-        return np.concatenate([evaluate_people(query, population, people[part], slots[part]) for part in parts])
+    parts = [slice(at, at + most) for at in range(0, max(1, len(people)), most)]
+    found = on_all_cores(lambda part: _evaluate_some(query, population, people[part], slots[part]), parts)
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _evaluate_some(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
+    wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
         records = population.records(people, query.columns)
     except Exception:  # noqa: BLE001 - nobody may see that it failed: not by silence, and not by a reason given
         if len(people) == 1:
             return np.array([CONSTANT], dtype=wanted)
-        each = [evaluate_people(query, population, people[i : i + 1], slots[i : i + 1]) for i in range(len(people))]
+        each = [_evaluate_some(query, population, people[i : i + 1], slots[i : i + 1]) for i in range(len(people))]
         return np.concatenate(each) if each else np.empty(0, dtype=wanted)
     return evaluate(query, records, slots)
 

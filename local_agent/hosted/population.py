@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from common.log.witness import Witness
 
 
+_FEW = 1 << 20  # people whose answers fit into any memory
 _COUNTED = 2  # bytes for each person: how often they answered, in all runs and in this one
 
 
@@ -137,6 +138,7 @@ class Population:
 
         Raises:
             AlreadyAnswered: If one of the people was asked before.
+            BadScenario: If their answers do not fit into memory; nothing was charged.
             BudgetExceeded, CannotWrite: If the people cannot be charged.
             BrokenLedger: If a witness has seen another question instead: another copy of the folder is at work.
             Forged, BadMessage, ConfigurationMismatch, PolicyRefused: By the policy; no record is touched then.
@@ -147,9 +149,6 @@ class Population:
         known = questions.report(stored.with_suffix(questions.REPORT), self.identity)
         if known is not None:
             return known
-        if self._account is not None and not self._charged:
-            self.spent, _ = self._account.charge(self.identity.public, asked.digest)
-            self._charged = True
         what = question.query, question.mechanism, self._population
         draw: Callable[[RandomSource, Values], AnyArray]
         people: counts.People
@@ -163,6 +162,10 @@ class Population:
             people, slots = self._asked(asked)
             recorded, groups = people.astype("<u4").tobytes(), [people]
             file, draw = stored.with_suffix(questions.PEOPLE), partial(answer_together, *what, people, slots)
+        _check_room(people, question)
+        if self._account is not None and not self._charged:
+            self.spent, _ = self._account.charge(self.identity.public, asked.digest)
+            self._charged = True
         resumed = self._check_fresh(question, people, file, recorded)
         answers = draw(self._source, self._values)
         signed, body = self._packed(question, np.concatenate([*map(self._speaks, groups)]), answers)
@@ -230,6 +233,14 @@ class Population:
         words = np.empty((len(people), 1), dtype=np.uint64)
         fill_words(stream(self._seed, 0), self._first + people, words)
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
+
+
+def _check_room(people: counts.People, question: CheckedQuestion) -> None:
+    """Refuse a question whose answers do not fit: once as drawn, packed, and in the report; and who speaks."""
+    asked = len(people) if people.dtype == np.int64 else packing.count_ones(people.view(np.uint8))
+    if asked > _FEW:
+        each = 3 * packing.answer_type(question.answer_kind).itemsize + 2
+        check_memory(f"answering for {asked:,} people", each * asked, "host fewer here, and others on another machine")
 
 
 def open_population(
