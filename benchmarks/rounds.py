@@ -40,7 +40,6 @@ from benchmarks.floors import peak
 from common.core import canonical, durable
 from common.core.arrays import Floats
 from common.crypto import identity
-from common.data.population import SimulatedRecordSource
 from common.local.queries.query import AskAgents
 from common.operations.operation import Learn
 from common.scenario.loading import load
@@ -63,6 +62,8 @@ _LINEAR = ("halfspace", "baselines=[]")
 JOBS: dict[str, tuple[str, ...]] = {
     "a1": (*_PRIVATE, "agents.batch=1000000"),
     "a2": (*_PRIVATE, "agents.batch=3375"),
+    "a3": (*_PRIVATE, "curator.n=64900000", "curator.learner.steps=10000000", "agents.batch=1000000"),
+    "a4": (*_PRIVATE, "agents.batch=10000000"),
     "b1": (*_WIDE, "agents.batch=50000"),
     "b2": _WIDE,
     "c1": (*_LINEAR, "agents.batch=40000"),
@@ -151,8 +152,7 @@ def split() -> Iterator[Split]:
         (ReportCollection, "ask", question),
         (SimulatedAgents, "answer", question),
         (Population, "answer", "host"),
-        (SimulatedRecordSource, "records", "people drawn"),
-        (answers, "evaluate", "evaluated"),
+        (answers, "evaluate_people", "people"),
         (answers, "randomize", "randomized"),
         (order, "form_batch", "order"),
         (order, "form_mass", "order"),
