@@ -1,4 +1,4 @@
-"""The JavaScript agent where its way to the referee has faults: it never gives two answers, and none without consent."""
+"""The JavaScript agent whose way to the referee has faults: never two answers, and none without consent."""
 
 import json
 import shutil
@@ -66,17 +66,20 @@ def test_whatever_happens_on_the_way_one_answer_leaves_and_none_without_consent(
     with scene(tmp_path) as (it, remote):
         answers = tmp_path / "agent" / "answers.json"
         enrolled = it.agent(steps=1, faults={"lose": 3})[-1]  # the network comes back
-        assert enrolled["answers"] == [] and enrolled["sent"].count("POST /v1/enrolments") == 4
+        assert enrolled["answers"] == []
+        assert enrolled["sent"].count("POST /v1/enrolments") == 4
         with closing(it.others):
             it.others.start()
             results: list[Any] = []
             asking = threading.Thread(target=lambda: results.append(remote.run(it.chosen, 1, "run", lambda *_: None)))
             asking.start()
             forged = it.agent(faults={"tamper": {"POST /v1/polls": ['"slots":"', '"slots":"AAAA']}})
-            assert forged[-2]["problem"] == "forged" and forged[-1]["answers"] == []
+            assert forged[-2]["problem"] == "forged"
+            assert forged[-1]["answers"] == []
             assert not any("words" in line for line in forged)
             other = it.agent(faults={"tamper": {"GET /v1/runs/run/configuration": ['"epsilon":', '"epsilon":1']}})
-            assert other[-2]["problem"] == "forged" and other[-1]["answers"] == []
+            assert other[-2]["problem"] == "forged"
+            assert other[-1]["answers"] == []
             killed = it.agent(-signal.SIGKILL, faults={"kill": "PUT /v1/reports"})
             assert "Lifetime budget" in killed[-1]["words"]
             (stored,) = json.loads(answers.read_text())
@@ -86,9 +89,10 @@ def test_whatever_happens_on_the_way_one_answer_leaves_and_none_without_consent(
             asking.join()
             *_, after = it.agent(record=None, consent=False, faults={"check": True})
     assert [line["state"] for line in states] == ["answered", "finished"]
-    assert last["answers"] == [stored] and last["left"][0] == 0
+    assert last["answers"] == [stored]
+    assert last["left"][0] == 0
     (receipt,) = last["receipts"].values()
-    assert receipt["report"] == stored["report"] == receipt["report"]
+    assert receipt["report"] == stored["report"]
     assert [finding["status"] for finding in after["checked"]] == ["included"]
     assert results[0].result["agents"]["answered"] == len(it.records)
 
@@ -104,7 +108,8 @@ def test_who_says_no_answers_nothing_and_the_result_counts_it(tmp_path: Path) ->
             *states, last = it.agent(consent=False)
             asking.join()
     assert (states[-1]["state"], states[-1]["problem"]) == ("declined", "consent-withheld")
-    assert last["answers"] == [] and last["left"][0] == it.rules["epsilon"]
+    assert last["answers"] == []
+    assert last["left"][0] == it.rules["epsilon"]
     assert [entry["event"] for entry in last["log"]] == ["asked", "declined"]
     assert results[0].result["lost"]["declined"] == {"consent-withheld": 1}
 
@@ -113,14 +118,16 @@ def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_spent(tmp_path: Path
     with scene(tmp_path) as (it, _):
         folder = tmp_path / "agent"
         (key,) = it.agent(steps=1, rules={**it.rules, "referee": "0" * 64}, folder=str(tmp_path / "other"))[:1]
-        assert key["problem"] == "forged" and "another key" in key["detail"]
+        assert key["problem"] == "forged"
+        assert "another key" in key["detail"]
         token = it.agent(steps=1, token="wrong")[0]
         assert token["problem"] == "unauthorized"
         bad = it.agent(record={"features": [0.0], "label": 3})[-1]
         assert (bad["problem"], bad["sent"]) == ("bad-data", [])
         (folder / "lock").write_text(str(threading.main_thread().native_id))
         held = it.agent()[-1]
-        assert held["problem"] == "bad-input" and "end it, or name another folder" in held["detail"]
+        assert held["problem"] == "bad-input"
+        assert "end it, or name another folder" in held["detail"]
         (folder / "lock").unlink()
         (folder / "answers.json").write_text("[{")
         torn = it.agent()[-1]

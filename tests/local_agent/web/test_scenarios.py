@@ -46,7 +46,8 @@ class NodeCrowd:
             ["node", "--no-warnings", str(Path(__file__).with_name("crowd.mjs"))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(self._document))
         self._process.stdin.close()
         assert self._process.stdout.readline() == "enrolled\n"
