@@ -4,6 +4,8 @@ import math
 import re
 from pathlib import Path
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -156,7 +158,8 @@ def test_the_names_are_those_of_the_table_feature_by_feature():
     assert UNNAMED.among([0, 2]) == "numbers 1 and 3 of your record"
     assert UNNAMED.labelled(-1) == "the label of your record is -1"
     spelled = {"column": "age", "values": "yes"}  # a text, and no list of the texts "y", "e" and "s"
-    for features in ([spelled], {}, "", [{"column": "age", "values": {}}]):
+    wrong: tuple[Any, ...] = ([spelled], {}, "", [{"column": "age", "values": {}}])
+    for features in wrong:
         with pytest.raises(BadMessage, match="no table"):
             Names.of_table({"features": features, "label": {"column": "spent"}})
     many = UNNAMED.conditions(range(40))
