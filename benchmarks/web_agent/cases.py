@@ -97,6 +97,7 @@ def _answered(case: Wire) -> Wire:
         "part": int(query.parts(slots)[0]),
         "value": value[0].item() if query.domain is None else str(value[0]),
         "answer_kind": kind,
+        "for_real_people": mechanism.for_real_people,
         "thresholds": thresholds(mechanism, query.domain),
         "words": said(case, query, mechanism),
     }

@@ -58,6 +58,7 @@ function made(one) {
     part: query.part(one.slot),
     value: typeof value === "bigint" ? String(value) : value,
     answer_kind: kind,
+    for_real_people: mechanism.forRealPeople,
     thresholds: mechanism.coins(query.domain).map(String),
     words: described(question, "https://referee.example", policy, one.left[0]),
   };

@@ -24,7 +24,7 @@ export function rint(x) {
   return rest < 0.5 || (rest === 0.5 && below % 2 === 0) ? below : below + 1;
 }
 
-/** Return x within [low, high]; what is no number stays none. @param {number} x @param {number} low @param {number} high */
+/** Return x within [low, high]; NaN stays what it is. @type {(x: number, low: number, high: number) => number} */
 export const clip = (x, low, high) => (x < low ? low : x > high ? high : x);
 
 /** Return x, and 0, or another number, in the place of NaN. @param {number} x @param {number} other */

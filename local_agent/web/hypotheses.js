@@ -1,6 +1,6 @@
 /**
- * Hypotheses: classifiers of one record as data, of all kinds that every party accepts (common/local/hypotheses). A kind
- * is a row of a table; `f` are a hypothesis's fields, `x` the features of one record.
+ * Hypotheses: classifiers of one record as data, of all kinds that every party accepts (common/local/hypotheses). A
+ * kind is a row of a table; `f` are a hypothesis's fields, `x` the features of one record.
  *
  * @typedef {Float32Array | Uint8Array} Features
  * @typedef {{features: Features, label: number}} Record one person: features, and a label of -1 or +1
@@ -63,7 +63,11 @@ export function groupOf(x, groups) {
 /** Return the whole number of which features are the bits; those above 0 are ones. @param {Features} features */
 export const pack = (features) => BigInt("0b0" + Array.from(features, (feature) => (feature > 0 ? "1" : "0")).join(""));
 
-/** Return <w, x> in float32: eight sums at once, in this order, and every product rounded. @param {number[]} w @param {Features} x */
+/**
+ * Return <w, x> in float32: eight sums at once, in this order, and every product rounded.
+ * @param {number[]} w
+ * @param {Features} x
+ */
 export function product(w, x) {
   const s = new Float32Array(8);
   const end = w.length - (w.length % 8);
@@ -131,7 +135,7 @@ const network = {
   },
 };
 
-/** Sums of leaves: every child stands after its parent in the same tree, has one parent, and is not too deep. @type {Kind} */
+/** Sums of leaves: a child stands after its parent in the same tree, has one parent, is not too deep. @type {Kind} */
 const trees = {
   fields: {
     roots: list(whole(0, MAX_NODES - 1), 1, MAX_NODES),
@@ -144,14 +148,16 @@ const trees = {
   check: ({ roots, feature, threshold, left, right }) => {
     const nodes = feature.length;
     const even = [threshold, left, right].every((each) => each.length === nodes);
-    if (!even || roots[0] !== 0 || !ascending(roots) || roots.at(-1) >= nodes) refuse("Trees", "roots or nodes do not fit");
+    const fits = even && roots[0] === 0 && ascending(roots) && roots.at(-1) < nodes;
+    if (!fits) refuse("Trees", "roots or nodes do not fit");
     const depth = depths(left, right, roots);
     for (const [tree, root] of roots.entries())
       for (let node = root, end = roots[tree + 1] ?? nodes; node < end; node++) {
         const children = [left[node], right[node]];
         const leaf = feature[node] === LEAF && children.every((child) => child === LEAF);
         const inner = depth[node] < MAX_DEPTH && children.every((child) => node < child && child < end);
-        if (!(node in depth) || !(leaf || (feature[node] !== LEAF && inner))) refuse("Trees", `node ${node} does not fit`);
+        const good = node in depth && (leaf || (feature[node] !== LEAF && inner));
+        if (!good) refuse("Trees", `node ${node} does not fit`);
       }
     const parents = [...left, ...right].filter((child) => child !== LEAF);
     if (new Set(parents).size < parents.length) refuse("Trees", "a node has two parents");
@@ -161,7 +167,10 @@ const trees = {
   score: (f, x) => sumOfLeaves(f, x),
 };
 
-/** Return how deep each node lies, of those that have a parent or are roots. @param {number[]} left @param {number[]} right @param {number[]} roots */
+/**
+ * Return how deep each node lies, of those that have a parent or are roots.
+ * @type {(left: number[], right: number[], roots: number[]) => number[]}
+ */
 function depths(left, right, roots) {
   /** @type {number[]} */
   const depth = [];
@@ -171,7 +180,11 @@ function depths(left, right, roots) {
   return depth;
 }
 
-/** Every walk takes as many steps as its tree is deep, at a leaf on the spot: the time says nothing about the way. @param {any} f @param {Features} x */
+/**
+ * Every walk takes as many steps as its tree is deep, at a leaf on the spot: the time says nothing about the way.
+ * @param {any} f
+ * @param {Features} x
+ */
 function sumOfLeaves(f, x) {
   const { roots, feature, threshold, left, right } = f;
   const depth = depths(left, right, roots);
@@ -215,7 +228,8 @@ const argmax = {
   target: (f, names) => `which one of these is true (${names.conditions(range(f.hypotheses.length, f.first))})`,
   positive: (f, x) => {
     let [greatest, found] = [-Infinity, 0];
-    for (const [number, score] of classScores(f, x).entries()) if (score > greatest) [greatest, found] = [score, number];
+    for (const [number, score] of classScores(f, x).entries())
+      if (score > greatest) [greatest, found] = [score, number];
     return found === ownClass(f, x);
   },
   label: () => 1,
@@ -223,7 +237,7 @@ const argmax = {
 /** @param {any} f @param {Features} x @returns {number[]} */
 export const classScores = (f, x) => f.hypotheses.map((/** @type {Hypothesis} */ each) => each.score(x));
 
-/** The class that stands in the features; -1 where several are above 1/2, or none. @param {any} f @param {Features} x */
+/** The class that stands in the features; -1: several are above 1/2, or none. @param {any} f @param {Features} x */
 export function ownClass(f, x) {
   const held = range(f.hypotheses.length).filter((number) => x[f.first + number] > 0.5);
   return held.length === 1 ? held[0] : -1;
@@ -238,9 +252,9 @@ const recalibrated = {
     intercepts: list(weight, 1, Infinity),
     groups: [groupsForm, []],
   },
-  check: (f) => f.intercepts.length !== groupCount(f.groups) && refuse("Recalibrated", "there is one intercept a group"),
+  check: (f) => f.intercepts.length !== groupCount(f.groups) && refuse("Recalibrated", "each group has an intercept"),
   inputs: (f) => sorted([...f.hypothesis.inputs, ...f.groups]),
-  needs: (f) => Math.max(f.hypothesis.minFeatures, ...f.groups.map((/** @type {number} */ group) => group + 1)),
+  needs: (f) => Math.max(f.hypothesis.minFeatures, Math.max(-1, ...f.groups) + 1),
   margin: (f, x) =>
     single(clip(f.slope * f.hypothesis.score(x) + f.intercepts[groupOf(x, f.groups)], -GREATEST, GREATEST)),
 };
@@ -370,7 +384,8 @@ export function hypothesisKinds(wire) {
 
 /** @param {any} wire @param {string} [where] @returns {Hypothesis} or a Refusal: `bad-message`, `policy` */
 export function parseHypothesis(wire, where = "hypothesis") {
-  if (isObject(wire) && wire.kind === FOREIGN) throw new Refusal("policy", `hypothesis kind '${FOREIGN}' is not accepted`);
+  if (isObject(wire) && wire.kind === FOREIGN)
+    throw new Refusal("policy", `hypothesis kind '${FOREIGN}' is not accepted`);
   const kind = kindOf(kinds, wire, "kind", "hypothesis");
   const fields = read(kind.fields, wire, where, "kind");
   kind.check?.(fields);

@@ -27,7 +27,8 @@ export function costWeights({ miss, false_alarm }) {
  */
 export function lossOf({ loss, hypothesis, bound, costs }, record) {
   const label = hypothesis.label(record);
-  if (loss === "zero-one") return hypothesis.mistake(record) * (costs === null ? 1 : costWeights(costs)[label > 0 ? 0 : 1]);
+  if (loss === "zero-one")
+    return hypothesis.mistake(record) * (costs === null ? 1 : costWeights(costs)[label > 0 ? 0 : 1]);
   if (loss === "squared") {
     const apart = hypothesis.value(record.features) - hypothesis.response(record);
     return (apart * apart) / bound;

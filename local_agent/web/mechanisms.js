@@ -9,6 +9,7 @@
  * @typedef {object} Kind see Mechanism for what these are
  * @property {import("./values.js").Fields} fields
  * @property {boolean} [items] whether it randomizes an item, not a value in [0, 1]
+ * @property {boolean} [simulated] whether its answers protect simulated people only
  * @property {(f: any) => void} [check] refuses fields that do not fit together
  * @property {(f: any) => [number, number]} [guarantee]
  * @property {(f: any, left: [number, number]) => any} [affordable] the fields that it has then
@@ -37,7 +38,7 @@ const mixed = (word) => {
   return word ^ (word >> 31n);
 };
 
-/** Return word `place` of a sequence of SplitMix64 (common/numerics/counter.py). @param {bigint} begin @param {bigint} place */
+/** A word of a sequence of SplitMix64 (common/numerics/counter.py). @type {(begin: bigint, place: bigint) => bigint} */
 const wordAt = (begin, place) => mixed(BigInt.asUintN(64, begin + (place + 1n) * GOLDEN));
 
 /** Return a slot's public word, from a question's public randomness. @param {bigint} seed @param {number} slot */
@@ -50,7 +51,11 @@ export function parity(word) {
   return Number(word & 1n);
 }
 
-/** Return the largest t with t/2^53 <= e^eps/(e^eps + k - 1): the chance of the truth about k symbols. @param {number} epsilon @param {number} symbols */
+/**
+ * Return the largest t with t/2^53 <= e^eps/(e^eps + k - 1): the chance of the truth about k symbols.
+ * @param {number} epsilon
+ * @param {number} symbols
+ */
 export function truthOf(epsilon, symbols) {
   const [least, one] = expBelow(epsilon);
   return (least * GRID) / (least + BigInt(symbols - 1) * one);
@@ -59,14 +64,20 @@ export function truthOf(epsilon, symbols) {
 /** @param {bigint} threshold a multiple of 2^-53 */
 const chance = (threshold) => Number(threshold) / Number(GRID);
 
-/** Tell a symbol out of `count` with the chance of the truth, else a uniform one of the others. @param {bigint} own @param {bigint} count @param {bigint} truth @param {Words} source */
+/**
+ * Tell a symbol out of `count` with the chance of the truth, else a uniform one of the others.
+ * @type {(own: bigint, count: bigint, truth: bigint, source: Words) => number}
+ */
 function respond(own, count, truth, source) {
   const truthful = source.word() >> 11n < truth;
   const other = source.below(count - 1n);
   return Number(truthful ? own : other + (other >= own ? 1n : 0n));
 }
 
-/** One bit: the randomly rounded value, told truthfully with a chance in multiples of 2^-53. @param {bigint} truth @param {number} value @param {Words} source */
+/**
+ * One bit: the randomly rounded value, told truthfully with a chance in multiples of 2^-53.
+ * @type {(truth: bigint, value: number, source: Words) => number}
+ */
 function bitOf(truth, value, source) {
   const low = Number(GRID - truth);
   const ones = low + rint(value * (Number(truth) - low));
@@ -156,7 +167,8 @@ const laplace = {
     const q = chance(ratio);
     return (
       "A whole number: the value, rounded to 0 or 1 at random, plus a random whole number of either sign, which is 0 " +
-      `with probability ${general((1 - q) / (1 + q))}; each step away from 0 is less likely by a factor of ${general(q)}.`
+      `with probability ${general((1 - q) / (1 + q))}; each step away from 0 is less likely by a factor of ` +
+      `${general(q)}.`
     );
   },
   randomize: ([, ...coins], value, source) => {
@@ -177,11 +189,9 @@ const krr = {
   answer: (_, domain) => (2n <= domain && domain <= MAX_SYMBOLS ? Number(domain) : unfit("krr")),
   coins: (f, domain) => [truthOf(f.epsilon, Number(domain))],
   leaves: ([truth], domain) => {
-    const other = (1 - chance(truth)) / (Number(domain) - 1);
-    return (
-      `The number of one of ${domain} items: your own item with probability ${general(chance(truth))}, each other one ` +
-      `with probability ${general(other)}.`
-    );
+    const other = general((1 - chance(truth)) / (Number(domain) - 1));
+    const own = `your own item with probability ${general(chance(truth))}`;
+    return `The number of one of ${domain} items: ${own}, each other one with probability ${other}.`;
   },
   randomize: ([truth], value, source, domain) => respond(value, domain, truth, source),
 };
@@ -213,8 +223,9 @@ const olh = {
 
 /** @type {{[name: string]: Kind}} */
 const kinds = {
-  // Normal noise in doubles protects simulated people only, and no other is answered for here.
+  // Normal noise in doubles: nobody is answered for with it here.
   gaussian: {
+    simulated: true,
     fields: {
       epsilon: real(0.001, MAX_EPSILON),
       delta: real(1e-300, 1 - 2 ** -53),
@@ -235,6 +246,7 @@ const kinds = {
   krr,
   laplace,
   none: {
+    simulated: true,
     fields: {},
     guarantee: () => [Infinity, 1],
     coins: () => [GRID],
@@ -269,6 +281,10 @@ class Mechanism {
     return { name: this.name, ...write(this.of.fields, this.fields) };
   }
 
+  get forRealPeople() {
+    return !this.of.simulated;
+  }
+
   /** Epsilon and delta of one answer. @returns {[number, number]} */
   get guarantee() {
     return this.of.guarantee ? this.of.guarantee(this.fields) : [this.fields.epsilon, this.fields.delta ?? 0];
@@ -279,7 +295,11 @@ class Mechanism {
     return this.of.affordable ? new Mechanism(this.name, this.of.affordable(this.fields, left)) : this;
   }
 
-  /** What an answer is, to a query with a value in [0, 1] (null) or with items; refused (`policy`) if it can be none. @param {bigint | null} domain @returns {AnswerKind} */
+  /**
+   * What an answer is, to a query with a value in [0, 1] (null) or with items; refused (`policy`) if it can be none.
+   * @param {bigint | null} domain
+   * @returns {AnswerKind}
+   */
   answerKind(domain) {
     if ((domain !== null) !== (this.of.items ?? false)) unfit(this.name);
     const kind = this.of.answer ? this.of.answer(this.fields, domain ?? 0n) : "bit";
@@ -290,7 +310,8 @@ class Mechanism {
   leaves(domain) {
     const kind = this.answerKind(domain);
     if (this.of.leaves) return this.of.leaves(this.coins(domain), domain ?? 0n, this.fields);
-    const what = typeof kind === "number" ? `One of ${kind} randomized symbols` : `One randomized ${kind === "bit" ? kind : "number"}`;
+    const one = `One randomized ${kind === "bit" ? kind : "number"}`;
+    const what = typeof kind === "number" ? `One of ${kind} randomized symbols` : one;
     return `${what}, drawn by the mechanism '${this.name}'.`;
   }
 

@@ -32,7 +32,6 @@ import { KINDS, parseQuery } from "./queries.js";
 import { namesIn, sameNames } from "./words.js";
 
 const MOST_AGENTS = 2 ** 32;
-const SIMULATED = ["gaussian", "none"]; // mechanisms that protect no real people
 const PLACES = { first: whole(0, MOST_AGENTS), agents: whole(1, MOST_AGENTS), used: whole(0, MOST_AGENTS) };
 const ORDER = { ...PLACES, sha256: isDigest, "shared?": isBoolean };
 const CONFIGURATION = {
@@ -92,7 +91,7 @@ export async function check(rules, assignment, configuration, dimension, names, 
   const mechanism = parseMechanism(isObject(scenario.agents) ? scenario.agents.mechanism : undefined).affordable(left);
   mechanism.answerKind(query.domain);
   checkCost(rules, mechanism.guarantee, [rules.epsilon, rules.delta ?? 0]);
-  if (Number.isFinite(rules.epsilon) && SIMULATED.includes(mechanism.name))
+  if (Number.isFinite(rules.epsilon) && !mechanism.forRealPeople)
     throw refused(`mechanism '${mechanism.name}' protects simulated people only`);
   return {
     ...{ assignment: asked, query, mechanism, names: stated, ownNames: names !== null },

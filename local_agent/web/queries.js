@@ -65,7 +65,8 @@ const pair = {
   asks: (f, names) =>
     "which of two rules is wrong about you: the value is 1 if only the first is, 0 if only the second is, else 1/2. " +
     `The first is ${f.hypothesis.rule(names)}; the second is ${f.rival.rule(names)}`,
-  value: (f, features, label) => (1 + f.hypothesis.mistake({ features, label }) - f.rival.mistake({ features, label })) / 2,
+  value: (f, features, label) =>
+    (1 + f.hypothesis.mistake({ features, label }) - f.rival.mistake({ features, label })) / 2,
 };
 
 /** @typedef {{weight: number, features: number[], label: boolean}} Term */
@@ -78,7 +79,7 @@ const factors = (f) => sorted(f.terms.flatMap((term) => term.features));
 const expression = {
   fields: { offset: [factor, 0], terms: list(term, 1, 64) },
   check: ({ terms }) =>
-    terms.some((/** @type {Term} */ term) => !term.features.length && !term.label) && refuse("Product", "it is a constant"),
+    terms.some((/** @type {Term} */ term) => !term.features.length && !term.label) && refuse("Product", "a constant"),
   needs: (f) => (factors(f).at(-1) ?? -1) + 1,
   columns: (f) => factors(f),
   asks: (f, names) => {
@@ -92,7 +93,8 @@ const expression = {
     const shown = terms.map(({ weight, features, label }) => {
       const times = Math.abs(weight) === 1 ? [] : [general(Math.abs(weight))];
       const last = label ? [`(+1 if ${names.labelled(1)}, else -1)`] : [];
-      return `${weight < 0 ? "-" : "+"} ${[...times, ...features.map((each) => names.factor(each)), ...last].join(" x ")}`;
+      const parts = [...times, ...features.map((each) => names.factor(each)), ...last];
+      return `${weight < 0 ? "-" : "+"} ${parts.join(" x ")}`;
     });
     const formula = [...(f.offset === 0 ? [] : [general(f.offset)]), ...shown].join(" ").replace(/^\+ /, "");
     return `a number from 0 to 1: ${formula}; less counts as 0, and more as 1`;
@@ -216,8 +218,8 @@ const threshold = {
   fields: { ...bitsFields, below: word(1n, 2n ** 64n - 1n) },
   check: (f) => f.below >> BigInt(f.bits) && refuse("ThresholdQuery", "a threshold above every item"),
   asks: (f, names) =>
-    `whether a binary number of ${f.bits} digits is below ${grouped(f.below)}: its digits are 1 where these are true of ` +
-    `you, else 0: ${conditions(f, names)}. The value is 1 if so, else 0`,
+    `whether a binary number of ${f.bits} digits is below ${grouped(f.below)}: its digits are 1 where these are true ` +
+    `of you, else 0: ${conditions(f, names)}. The value is 1 if so, else 0`,
   value: (f, x) => Number(pack(x) < f.below),
 };
 
@@ -237,10 +239,12 @@ const code = {
   part: own,
   asks: (f, names, slot) => {
     const row = rowOf(f, f.bits, slot);
-    const chosen = range(f.bits).filter((place) => (row >> BigInt(f.bits - 1 - place)) & 1n).map((place) => f.first + place);
+    const ones = range(f.bits).filter((place) => (row >> BigInt(f.bits - 1 - place)) & 1n);
+    const chosen = ones.map((place) => f.first + place);
     if (typeof f.sign === "number") chosen.push(f.sign);
     const label = f.sign === "label" ? [names.labelled(1)] : [];
-    const asked = `whether an odd number of these are true of you: ${names.conditions(chosen, ...label)}. The value is 1 if so, else 0`;
+    const odd = `whether an odd number of these are true of you: ${names.conditions(chosen, ...label)}`;
+    const asked = `${odd}. The value is 1 if so, else 0`;
     const none = "nothing about you, the value is 0 for everybody";
     const what = chosen.length || label.length ? asked : none;
     return f.present === null ? what : `${what}, but 1/2 unless ${names.above(f.present)}`;
@@ -259,7 +263,7 @@ const scoreRow = (f, slot) => rowOf(f, (itemCount(f.cells) - 1).toString(2).leng
 /** @type {Kind} */
 const score = {
   fields: { public: publicForm, cells: cellsForm },
-  needs: ({ cells: { hypothesis, groups } }) => Math.max(hypothesis.minFeatures, ...groups.map((/** @type {number} */ g) => g + 1)),
+  needs: ({ cells }) => Math.max(cells.hypothesis.minFeatures, Math.max(-1, ...cells.groups) + 1),
   part: (f, slot) => Number(scoreRow(f, slot)),
   asks: ({ cells: { hypothesis, cuts, groups } }, names) => {
     const parts = [`in which of ${cuts.length + 1} ranges the score of ${hypothesis.rule(names)} is for you`];
@@ -302,8 +306,8 @@ const responseResidual = {
   asks: ({ hypothesis, reach, spread }, names) => {
     const weighed = spread === null ? "" : ", times how far its prediction is from the middle";
     const most = reach === 1 ? "" : `, of which ${general(reach)} and more count alike`;
-    const far = `how far ${hypothesis.target(names)} is for you above or below the prediction of ${hypothesis.rule(names)}`;
-    return `${far}${most}${weighed}: a number from 0 to 1`;
+    const far = `how far ${hypothesis.target(names)} is for you above or below the prediction of `;
+    return `${far}${hypothesis.rule(names)}${most}${weighed}: a number from 0 to 1`;
   },
   value: (f, features, label) => {
     const value = f.hypothesis.value(features);
@@ -334,13 +338,13 @@ const classResidual = {
     const held = ownClass(hypothesis.fields, x);
     if (held < 0) return 0.5;
     const scores = classScores(hypothesis.fields, x).map((score) => clip(known(score, -GREATEST), -GREATEST, GREATEST));
-    const near = scores.map((score) => score - Math.max(...scores));
+    const near = scores.map((score) => Math.max(score - Math.max(...scores), -GREATEST));
     const powers = near.map((each) => exp(Math.max(each, -80)));
     const chances = powers.map((power) => power / sum(powers));
-    const middle = weighted(chances, near.map((each) => Math.max(each, -GREATEST)));
+    const middle = weighted(chances, near);
     /** @param {number} each @param {number} number */
     const moved = (each, number) =>
-      spread === null ? Number(chosen.includes(number)) : clip((Math.max(each, -GREATEST) - middle) / spread, -0.5, 0.5);
+      spread === null ? Number(chosen.includes(number)) : clip((each - middle) / spread, -0.5, 0.5);
     const all = near.map(moved);
     return 0.5 * (1 + (all[held] - weighted(chances, all)));
   },

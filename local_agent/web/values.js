@@ -2,8 +2,8 @@
  * Reading values of JSON: every field of a message has a form, which returns the value or refuses it (`bad-message`).
  *
  * @typedef {(value: any, where: string) => any} Form
- * @typedef {Form | [form: Form, usual: any, omitted?: "omitted"]} Field required; or with what it is if it is not given,
- *   and whether the JSON form leaves it out then
+ * @typedef {Form | [form: Form, usual: any, omitted?: "omitted"]} Field required; or with what it is if it is not
+ *   given, and whether the JSON form leaves it out then
  * @typedef {{[name: string]: Field}} Fields
  */
 
@@ -27,8 +27,10 @@ export const word = (low, high) => (value, where) => {
 };
 
 /** A whole number that is a double. @type {(low: number, high: number) => Form} */
-export const whole = (low, high) => (value, where) =>
-  Number.isInteger(value) && low <= value && value <= high ? value : refuse(where, `not a whole number from ${low} to ${high}`);
+export const whole = (low, high) => (value, where) => {
+  const fits = Number.isInteger(value) && low <= value && value <= high;
+  return fits ? value : refuse(where, `not a whole number from ${low} to ${high}`);
+};
 
 /** A number; with `above` the lowest is not allowed. @type {(low?: number, high?: number, above?: boolean) => Form} */
 export const real = (low = -Infinity, high = Infinity, above = false) => (value, where) => {
@@ -43,7 +45,8 @@ export const text = (value, where) => (typeof value === "string" ? value : refus
 export const flag = (value, where) => (typeof value === "boolean" ? value : refuse(where, "not a truth value"));
 
 /** One of some texts or numbers. @type {(...choices: (string | number)[]) => Form} */
-export const oneOf = (...choices) => (value, where) => choices.includes(value) ? value : refuse(where, `none of ${choices}`);
+export const oneOf = (...choices) => (value, where) =>
+  choices.includes(value) ? value : refuse(where, `none of ${choices}`);
 
 /** A list of so many values of a form. @type {(form: Form, least: number, most: number) => Form} */
 export const list = (form, least, most) => (value, where) =>
@@ -67,7 +70,8 @@ export const object = (fields) => (value, where) => read(fields, value, where);
  */
 export function read(fields, wire, where, tag) {
   if (!isObject(wire)) refuse(where, "not an object");
-  for (const key of Object.keys(wire)) if (key !== tag && !Object.hasOwn(fields, key)) refuse(`${where}.${key}`, "unknown key");
+  for (const key of Object.keys(wire))
+    if (key !== tag && !Object.hasOwn(fields, key)) refuse(`${where}.${key}`, "unknown key");
   /** @type {{[name: string]: any}} */
   const found = {};
   for (const [name, field] of Object.entries(fields)) {
@@ -97,7 +101,8 @@ function plain(value) {
   if (typeof value === "bigint") return value <= EXACT ? Number(value) : String(value);
   if (Array.isArray(value)) return value.map(plain);
   if (!isObject(value)) return value;
-  return "wire" in value ? value.wire : Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each)]));
+  if ("wire" in value) return value.wire;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each)]));
 }
 
 /**

@@ -21,20 +21,28 @@ export const plain = (shown) =>
     return `\\${letter}${number.toString(16).padStart(width, "0")}`;
   });
 
-/** Return a number with so many significant digits, half to even, as Python's `:.6g`. @param {number} x @param {number} [digits] */
+/**
+ * Return a number with so many significant digits, half to even, as Python's `:.6g`.
+ * @param {number} x
+ * @param {number} [digits]
+ */
 export function general(x, digits = 6) {
   if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "inf" : "-inf";
   if (x === 0) return Object.is(x, -0) ? "-0" : "0";
   let [mantissa, exponent] = rounded(Math.abs(x), digits);
   mantissa = mantissa.padEnd(digits, "0");
   let shown;
-  if (exponent < -4 || exponent >= digits) shown = scientific(withoutZeros(`${mantissa[0]}.${mantissa.slice(1)}`), exponent);
+  if (exponent < -4 || exponent >= digits)
+    shown = scientific(withoutZeros(`${mantissa[0]}.${mantissa.slice(1)}`), exponent);
   else if (exponent < 0) shown = withoutZeros(`0.${"0".repeat(-exponent - 1)}${mantissa}`);
   else shown = withoutZeros(`${mantissa.slice(0, exponent + 1)}.${mantissa.slice(exponent + 1)}`);
   return x < 0 ? `-${shown}` : shown;
 }
 
-/** Return so many digits of a positive number, and its power of ten. @param {number} x @param {number} digits @returns {[string, number]} */
+/**
+ * Return so many digits of a positive number, and its power of ten.
+ * @type {(x: number, digits: number) => [string, number]}
+ */
 function rounded(x, digits) {
   const [long, power] = x.toExponential(60).split("e"); // exact where a tie is possible
   const all = BigInt(long.replace(".", ""));
@@ -55,7 +63,7 @@ const scientific = (mantissa, exponent) =>
 /** Return a whole number with a comma before each three digits. @param {number | bigint} number */
 export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 
-/** Return a stranger's name in quotation marks that it cannot end itself. @param {string} name @param {number} [most] */
+/** A stranger's name in quotation marks that it cannot end itself. @param {string} name @param {number} [most] */
 export function quoted(name, most = LONGEST) {
   const characters = [...name];
   const shown = characters.length <= most ? name : characters.slice(0, most).join("") + "...";
@@ -112,7 +120,7 @@ export class Names {
     return `numbers ${listed(features.map((feature) => String(feature + 1)))} of your record`;
   }
 
-  /** Return what it means that a feature is above a share of 1, in [0, 1). @param {number} feature @param {number} [share] */
+  /** What it means that a feature is above a share of 1, in [0, 1). @param {number} feature @param {number} [share] */
   above(feature, share = 0) {
     const found = this.fields.features[feature];
     if (!found || (this.fields.shortened && share > 0)) return `${this.column(feature)} is above ${general(share)}`;
@@ -149,7 +157,7 @@ export const UNNAMED = new Names({});
 
 /** Return the names that the JSON form of a table gives; refused (`bad-message`) if it is none. @param {any} table */
 export function namesOfTable(table) {
-  if (!isObject(table) || !Array.isArray(table.features) || !isObject(table.label)) refuse("table", "not a table of people");
+  if (!isObject(table) || !Array.isArray(table.features) || !isObject(table.label)) refuse("table", "no table");
   const { column, positive = [], negative = [], above = null } = table.label;
   const features = table.features.flatMap((each) => columnsOf(each));
   return new Names({ features, label: column, positive, negative, above, shortened: (table.norm ?? null) !== null });
@@ -165,7 +173,7 @@ function columnsOf(feature) {
   return values.map((/** @type {any} */ value) => ({ column, values: typeof value === "string" ? [value] : value }));
 }
 
-/** Return the names that a scenario gives its people's records; none where they are no rows of a table. @param {any} scenario */
+/** The names that a scenario gives its records; none where these are no rows of a table. @param {any} scenario */
 export function namesIn(scenario) {
   const target = isObject(scenario) ? scenario.target : null;
   const table = isObject(target) ? target.table : null;
@@ -181,7 +189,7 @@ export const sameNames = (one, other) => JSON.stringify(new Names(one.wire ?? on
 
 const MAX_EPSILON = 700;
 
-/** Return a guarantee as a formula. @param {[number, number]} pair epsilon and delta; an infinite epsilon promises nothing */
+/** A guarantee as a formula; an infinite epsilon promises nothing. @param {[number, number]} pair epsilon and delta */
 export const formula = ([epsilon, delta]) =>
   Number.isFinite(epsilon) ? `(${general(epsilon)}, ${general(delta)})-differential privacy` : "no guarantee";
 
@@ -252,8 +260,8 @@ export function described(question, address, policy, left) {
       `${general(after)} would be left for further answers. All answers together are protected by the sum of what ` +
       "they cost.",
     "Please note":
-      "the referee learns whether you agree. Decide by what is asked and what it costs, not by what your record would " +
-      "answer.",
+      "the referee learns whether you agree. Decide by what is asked and what it costs, not by what your record " +
+      "would answer.",
   };
   return Object.fromEntries(Object.entries(parts).map(([title, shown]) => [title, plain(shown)]));
 }
