@@ -28,6 +28,7 @@ from deploy.deployment import Embedded, RunOutput
 from local_agent.person.agent import Agent
 from local_agent.policy import PINNED, PersonalPolicy
 from referee.audit.audit import audit
+from referee.collection.roster import HELD
 from referee.protocols.base import PROTOCOLS
 from tests.support import TOKEN, leave_folder, operated
 
@@ -161,8 +162,8 @@ class Crowd:
     def __init__(self, address: str, referee: str, agents: list[Agent]) -> None:
         self._address, self._referee, self._agents = address, referee, agents
         self._configurations: dict[str, Signed] = {}
-        self._enrolled, self._over = threading.Event(), False
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._take_part()))
+        self._enrolled, self._over, self._failed = threading.Event(), False, list[BaseException]()
+        self._thread = threading.Thread(target=self._run)
         self.answered = 0
 
     def start(self) -> None:
@@ -176,6 +177,14 @@ class Crowd:
         self._thread.join()
         for agent in self._agents:
             agent.close()
+        if self._failed:
+            raise self._failed[0]
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._take_part())
+        except BaseException as error:  # noqa: BLE001 - for the thread that closes this
+            self._failed.append(error)
 
     async def _take_part(self) -> None:
         limits = httpx.Limits(max_connections=2400)
@@ -199,10 +208,11 @@ class Crowd:
                 continue
             run = found.message["run"]
             if run not in self._configurations:
-                self._configurations[run] = Signed.parse((await client.get(f"/v1/runs/{run}/configuration")).json())
+                found_there = await self._send(client, "GET", f"/v1/runs/{run}/configuration")
+                self._configurations[run] = Signed.parse(found_there.json())
             report = agent.answer(found, self._configurations[run])
-            answer = await client.put(f"/v1/reports/{report.message['report_id']}", content=report.raw())
-            receipt = Signed.parse(answer.raise_for_status().json())
+            answer = await self._send(client, "PUT", f"/v1/reports/{report.message['report_id']}", content=report.raw())
+            receipt = Signed.parse(answer.json())
             check_receipt(receipt, report, self._referee, PINNED)
             agent.keep_receipt(receipt)
             self.answered += 1
@@ -211,13 +221,25 @@ class Crowd:
             await self._enrol(client, agent)
 
     async def _post(self, client: httpx.AsyncClient, path: str, signed: Signed, headers: Any = None) -> Signed | None:
-        response = await client.post(path, content=signed.raw(), headers=headers)
-        if response.raise_for_status().status_code != 204:
+        response = await self._send(client, "POST", path, content=signed.raw(), headers=headers)
+        if response.status_code != 204:
             return Signed.parse(response.json())
-        until = time.monotonic() + min(float(response.headers.get("retry-after", 0)), max(1.0, len(self._agents) / 200))
+        # Where polls are not held all share 100 a second: with more the one process of both sides falls behind.
+        pause = len(self._agents) / 100 if len(self._agents) > HELD else float(response.headers.get("retry-after", 0))
+        until = time.monotonic() + pause
         while time.monotonic() < until and not self._over:
             await asyncio.sleep(0.1)
         return None
+
+    async def _send(self, client: httpx.AsyncClient, method: str, path: str, **parts: Any) -> httpx.Response:
+        """Send a request, again where the connection breaks, as an agent does: one that ended would end them all."""
+        while True:
+            try:
+                return (await client.request(method, path, **parts)).raise_for_status()
+            except httpx.TransportError:
+                if self._over:
+                    raise
+                await asyncio.sleep(0.1)
 
 
 def asked_of(chosen: ResolvedScenario, folder: Path, run: str = "run", runs: int = 1) -> tuple[RunOutput, Crowd]:
