@@ -39,7 +39,7 @@ Row = tuple[int, int]
 REPLACED: tuple[Row, Row] = ((1, 0), (0, 1))
 """The one row that differs: on either file another of the two features gives its label. On all other rows both do."""
 
-N, KAPPA, ETA, ROUNDS = 1000, 0.5, 7.0, 4
+N, KAPPA, ETA, ROUNDS = 1000, 0.5, 7.0, 3
 """A reweigh that is wrong about one row alone gives it half of all weight, where nothing caps it: e^7 against 999."""
 DELTA = 0.01
 LEARNER = {"name": "exponential", "hypotheses": "stumps", "draws": 160, "epsilon": 0.2, "low": 0.25, "high": 0.75}
@@ -110,4 +110,4 @@ def cases() -> list[Case]:
     """Return the one case; the claim is the epsilon that the curator publishes in its terms."""
     claim = cost([(event, 1) for event in planned_events(parse_learner(SETTINGS), N, KAPPA, ETA, ROUNDS)], DELTA)
     twins = {"no cap": transcripts(claim, Uncapped)}
-    return [Case("a protocol's transcript", claim, REPLACED, transcripts(claim, Reweighing), 32, DELTA, twins=twins)]
+    return [Case("a protocol's transcript", claim, REPLACED, transcripts(claim, Reweighing), 26, DELTA, twins=twins)]
