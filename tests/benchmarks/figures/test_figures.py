@@ -311,3 +311,34 @@ def test_figure_1_is_learned_by_the_machine_of_its_procedure(figure1_small, monk
     assert found["status"] == "halted" or found["rounds"] in (20, figure1.SHORT)
     assert len(found["each round"]) == found["rounds"] == len(figure1.curve(found)[1])
     assert 0.0 <= found["least loss"] <= found["first loss"] < 0.6
+
+
+def test_the_page_has_the_kept_numbers_of_every_procedure_and_shows_their_pictures():
+    """The table's losses are those of repetition 0; nothing stands where no repetition is kept."""
+    root = Path(__file__).parents[3]
+    page = (root / "docs/figures.md").read_text("utf-8")
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
+    kept = {(number, row.procedure): row.measured for number, row in first_rows(root / "benchmarks/results")}
+    columns = [(0, "first loss", "round 1"), (1, "mistakes", "at the halt, after so many rounds")]
+    columns += [(2, "first loss", "round 1"), (2, "last loss", "the last round")]
+    places = iter([cells for cells in table if len(cells) == 5 and cells[1] in {what for _, _, what in columns}])
+    for number, name, what in columns:
+        cells = next(places)
+        assert cells[1] == what
+        for procedure, cell in zip(("printed", "authors", "tandem"), cells[2:], strict=True):
+            measured = kept.get((number + 1, procedure))
+            if (number, procedure) != (0, "tandem"):  # of which the page has the range over all repetitions
+                assert cell.partition(",")[0] == (f"{measured[name]:.3f}"[1:] if measured else ""), (number, procedure)
+            if measured and "," in cell:
+                rounds = measured["rounds"]
+                assert cell.partition(", ")[2] == f"{rounds:,}"
+    for number in (1, 2, 3):
+        assert f"(../benchmarks/results/figure{number}-procedures.svg)" in page
+
+
+def first_rows(folder):
+    """Yield the figure and repetition 0 of its smallest point, by each procedure that is kept."""
+    for number, points in ((1, {"10K-short", "10K"}), (2, {"75K"}), (3, {"R=50M D=3"})):
+        for row in ResultFile(folder / f"figure{number}.jsonl").rows():
+            if row.repetition == 0 and row.point in points:
+                yield number, row
