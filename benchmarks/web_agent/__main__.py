@@ -1,9 +1,10 @@
 """Compare both agents on generated questions, and test the law of the answers of the one in JavaScript.
 
-    python -m benchmarks.web_agent [--cases N] [--answers N] [--seed SEED]
+    python -m benchmarks.web_agent [--cases N] [--messages N] [--answers N] [--seed SEED]
 
 A case is a question, whole or damaged, with a record, names, and words of noise: both agents must refuse it with the
-same problem, or compute the same value, coins, answer and text, bit for bit. For each mechanism a chi-square test holds
+same problem, or compute the same value, coins, answer and text, bit for bit. A message is bytes, or a whole check of an
+assignment: canonical form, or decision and problem, must be the same. For each mechanism a chi-square test holds
 a million answers against the exact probabilities; a twin with a fault in its randomness has to fail it. Needs Node.js;
 takes half an hour.
 """
@@ -19,6 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
+from benchmarks.web_agent import messages
+from benchmarks.web_agent.cases import cases
 from benchmarks.web_agent.compare import compared, node
 from common.local.mechanisms.frequency import LocalHashing, parity, public_words
 from common.local.mechanisms.frequency import _hash as hash_items
@@ -121,14 +124,18 @@ def hold_laws(count: int) -> bool:
 def main() -> int:
     """Run both parts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=100_000)
+    parser.add_argument("--cases", dest="questions", type=int, default=100_000)
+    parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--answers", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    count, different = compared(options.cases, options.seed)
-    for each in different[:10]:
-        print(json.dumps(each)[:2000])
-    print(f"{count:,} cases, {len(different):,} of which the agents decide or compute differently", flush=True)
+    different = []
+    for what, script, made in (("questions", "questions.js", cases), ("messages", "messages.js", messages.cases)):
+        count, unlike = compared(vars(options)[what], options.seed, script, made)
+        for each in unlike[:10]:
+            print(json.dumps(each)[:2000])
+        print(f"{count:,} {what}, {len(unlike):,} of which the agents decide or compute differently", flush=True)
+        different += unlike
     good = hold_laws(options.answers) if options.answers else True
     return 0 if good and not different else 1
 

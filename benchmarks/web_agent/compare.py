@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 from typing import IO
@@ -18,19 +19,21 @@ def node(script: str) -> subprocess.Popen[str]:
     return subprocess.Popen(["node", str(HERE / script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def compared(count: int, seed: int) -> tuple[int, list[Wire]]:
+def compared(
+    count: int, seed: int, script: str = "questions.js", made: Callable[[int, int], Iterator[Wire]] = cases
+) -> tuple[int, list[Wire]]:
     """Return how many cases were compared, and what is different of those where both agents differ."""
-    with node("questions.js") as process:
+    with node(script) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        writer = Thread(target=_write, args=(process.stdin, count, seed))
+        writer = Thread(target=_write, args=(process.stdin, made(count, seed)))
         writer.start()
         *different, last = map(json.loads, process.stdout)
         writer.join()
     return last["cases"], different
 
 
-def _write(pipe: IO[str], count: int, seed: int) -> None:
+def _write(pipe: IO[str], made: Iterator[Wire]) -> None:
     with pipe:
-        for case in cases(count, seed):
+        for case in made:
             pipe.write(json.dumps(case) + "\n")
