@@ -52,15 +52,18 @@ def bits_of(words: AnyArray, count: int) -> Bits:
     return ((words[:, None] >> places) & np.uint64(1)).astype(np.uint8)
 
 
-def all_distinct(numbers: Indices, size: int) -> bool:
+def all_distinct(numbers: Indices, size: int, room: Bits | None = None) -> bool:
     """Tell whether numbers, each in 0..size-1, shape (n,), are all different: in one pass, with a bit for each of size.
 
-    Few numbers of very many are sorted instead, which takes less than so many bits.
+    Few numbers of very many are sorted instead, which takes less than so many bits. ``room`` is for these, where they
+    are needed again and again: fresh memory takes longer than the pass, shape (ceil(size / 8),).
     """
     if len(numbers) < size >> 9:
         ordered = np.sort(numbers)
         return bool((ordered[1:] != ordered[:-1]).all())
-    return bool(_all_distinct(numbers, np.zeros((size + 7) // 8, dtype=np.uint8)))
+    seen = np.empty((size + 7) // 8, dtype=np.uint8) if room is None else room
+    seen.fill(0)
+    return bool(_all_distinct(numbers, seen))
 
 
 @njit

@@ -95,6 +95,7 @@ class Population:
             self.identity = Identity.load_or_create(folder / "identity.key")
             self._answered = questions.everybody_asked(self._folder, len(population))
             self._run, self._here = "", np.zeros(len(population), dtype=np.uint8)
+            self._room = np.zeros(packing.mask_bytes(len(population)), dtype=np.uint8)  # to see who is named twice
             if account is not None:
                 self.spent = account.check(self.identity.public)
             if account is not None or witnesses or (folder / "questions").exists():
@@ -192,7 +193,7 @@ class Population:
         people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
         if people.size == 0 or people.shape != slots.shape or people.max() >= len(self):
             raise BadMessage(f"an assignment names 1..{len(self)} of this population's people, each with a slot")
-        if not all_distinct(people, len(self)):
+        if not all_distinct(people, len(self), self._room):
             raise BadMessage("an assignment may name each person only once")
         return people, slots
 
