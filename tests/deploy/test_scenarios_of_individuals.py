@@ -114,7 +114,7 @@ VARIANTS = {
     *("domain-adaptation", "flights", "model-agnostic-transfer"),
     *("parity-and-threshold", "parity-xor-threshold-rounds", "two-laws"),
 }
-"""Of protocols, learners and kinds of people that CI runs otherwise, too; one asks a thousand agents: two minutes."""
+"""Of protocols, learners and kinds of people that CI runs otherwise, too; one has 1,870 agents: five minutes."""
 NOISY = {
     "adult",
     "adult-biased",
