@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install check format test test-slow test-all test-thorough docs evidence demo clean
+.PHONY: help install check format test test-slow test-all test-thorough docs evidence demo people clean
 
 # The first of these that is Python 3.11 or newer; another one with make PYTHON=...
 PYTHON ?= $(shell for candidate in python3.11 python3 python; do \
@@ -91,6 +91,9 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	  '  docker compose up --build --exit-code-from run' \
 	  '                                               a smaller run in containers, with individuals beside the host' \
 	  '  README.md                                    everything else'
+
+people: install ## take part in a run yourself, in a browser, beside 200 invented people
+	@$(BIN)/python -m examples.people.run runs/people-$$(date +%Y%m%d-%H%M%S)
 
 clean: ## remove the environment and all caches; runs/ stays
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*

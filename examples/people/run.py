@@ -60,7 +60,7 @@ def main(output: Path, *, once: bool) -> None:
     """Start the parties and your page, carry one run to its end, audit it; stay until interrupted unless ``once``."""
     with ExitStack() as until_the_end:
         work = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="tandem-people-")))
-        tokens = {f"TANDEM_{name}_TOKEN": secrets.token_hex(16) for name in ("ENROLMENT", "OPERATOR", "INDIVIDUAL")}
+        tokens = {f"TANDEM_{name}_TOKEN": secrets.token_hex(16) for name in ("ENROLMENT", "OPERATOR")}
         (work / "page").mkdir()
         invent_people(work)
         page = until_the_end.enter_context(serving(work / "page"))
@@ -71,9 +71,10 @@ def main(output: Path, *, once: bool) -> None:
             until_the_end.callback(party.stop)
             return party
 
-        def run(module: str, *arguments: str) -> None:
-            environment = {**python_environment(), **tokens}
-            subprocess.run([*python_module(module), *arguments], env=environment, check=True)  # noqa: S603 - our own modules
+        def run(module: str, *arguments: str, stdout: int | None = None) -> str:
+            command, environment = [*python_module(module), *arguments], {**python_environment(), **tokens}
+            done = subprocess.run(command, env=environment, check=True, text=True, stdout=stdout)  # noqa: S603 - our own
+            return str(done.stdout)
 
         own = ["--ledger", str(work / "ledger"), "--seed", "1", "--state"]
         key = Identity.load_or_create(work / "referee" / "identity.key").public
@@ -90,7 +91,8 @@ def main(output: Path, *, once: bool) -> None:
         )
         made = ["--texts", str(HERE / "texts.json"), "--epsilon", "2", "--key", str(work / "page.key")]
         run("local_agent.cli", "page", *scenario, *at, *made, "--output", str(work / "page"))
-        say(f"Answer here: {page}/#invitation={tokens['TANDEM_INDIVIDUAL_TOKEN']}")
+        inviting = ["invite", "--page", f"{page}/", *at[:2], "--state", str(work / "referee")]
+        say(f"Answer here: {run('referee.cli', *inviting, stdout=subprocess.PIPE).strip()}")
         say(f"See how it comes in: {runs}")
         run("referee.cli", "run", *scenario, "--deployment", at[1], "--yes", "--output", str(output))
         run("referee.cli", "audit", str(output))

@@ -332,6 +332,14 @@ SLOW: tuple[Job, ...] = (
         ports=(8000, 8001, 8020),
     ),
     sequence(
+        KEY,
+        Step(
+            "local-agent page examples/own_data/scenario.yaml --referee https://referee.example --output page",
+            ("the page is in page: ",),
+        ),
+        Step("local-agent check-page page", ("files is as [0-9a-f]{64} has signed it",)),
+    ),
+    sequence(
         Step(".venv/bin/python examples/own_data/make_people.py", check=around.two_tables),
         Step(".venv/bin/referee run examples/own_data/scenario.yaml", ENDED),
         Step(

@@ -18,7 +18,7 @@ from tests.tiers import for_each
 PRINTED = commands()
 RUN = {step.command for job in (*table.QUICK, *table.SLOW) for step in job.steps}
 ROWS = {
-    *(*RUN, *unrun.IN_CI, *unrun.SITE),
+    *(*RUN, *unrun.IN_CI, *unrun.SITE, *unrun.IN_A_BROWSER),
     *(*unrun.CORRECTIONS, *unrun.CONTAINERS, *unrun.EXTRAS, *unrun.NAMES),
 }
 LONG = re.compile(r"\b(hours?|minutes?)\b")

@@ -20,6 +20,9 @@ IN_CI = ("make install", "make check", "make test COVERAGE=1", "make test-slow")
 SITE = ("make docs",)
 """Run by ``tests/documents/test_site.py``."""
 
+IN_A_BROWSER = ("make people",)
+"""Run by ``tests/local_agent/web/test_in_chromium.py``, in the place of a person."""
+
 CORRECTIONS = tuple(
     f"python -m benchmarks.corrections.{path.stem}"
     for path in sorted((ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))

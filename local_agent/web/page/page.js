@@ -207,7 +207,7 @@ function agreed(_question, words) {
   return new Promise((resolve) => {
     /** @param {boolean} yes */
     const decide = (yes) => {
-      show(yes ? texts.sending : texts.declined, element("progress", { "aria-label": texts.sending }));
+      show(yes ? texts.computing : texts.declined, element("progress", { "aria-label": texts.computing }));
       resolve(yes);
     };
     const buttons = [button(texts.answer, () => decide(true), "main"), button(texts.not, () => decide(false))];
@@ -218,28 +218,32 @@ function agreed(_question, words) {
 /** Wait for a question, and let the agent answer it. */
 async function goOn() {
   const kept = await navigator.storage.persist().catch(() => false);
-  const trouble = element("div", { role: "status" });
-  show(
-    texts.waiting,
-    element("progress", { "aria-label": texts.waiting }),
-    paragraph(texts.waiting_words),
-    trouble,
-    paragraph(kept ? texts.remembers : texts.forgets, "quiet"),
-    ...keeping(),
-  );
   const ended = new AbortController();
+  const trouble = element("div", { role: "status" });
+  const wait = () => {
+    const heading = agent.unacknowledged ? texts.sending : texts.waiting;
+    const words = agent.unacknowledged ? [] : [paragraph(texts.waiting_words)];
+    const keeps = paragraph(kept ? texts.remembers : texts.forgets, "quiet");
+    show(heading, element("progress", { "aria-label": heading }), ...words, trouble, keeps, ...keeping());
+  };
+  /** @type {State} */
+  let last = { state: "waiting" };
   /** @param {State} state */
   const onState = (state) => {
-    if (state.state === "answered") ended.abort();
+    last = state;
+    const { problem, detail = "" } = state;
     if (state.state === "waiting") state.pause = Math.max(state.pause ?? 0, SLOWEST);
-    trouble.replaceChildren(...(state.state === "away" ? [notice(state.detail ?? "", "bad", paragraph(remedy(state)))] : []));
+    if (state.state === "answered" || problem === "cannot-write") return ended.abort();
+    if (!trouble.isConnected) wait(); // the person has decided, and there is no answer
+    trouble.replaceChildren(...(detail ? [notice(detail, "bad", paragraph(remedy(state)))] : []));
   };
+  wait();
   try {
-    after(await agent.run({ signal: ended.signal, onState }));
+    await agent.run({ signal: ended.signal, onState });
+    after(last);
   } catch (error) {
     stop(described(error));
   }
-  agent.client.signal = undefined; // what is asked from now on is not of this loop
 }
 
 /** @param {State} state the last one */
