@@ -26,6 +26,7 @@ from common.core import canonical, strictyaml
 from common.core import folder as files
 from common.core.durable import write_durably
 from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
+from common.core.plain import command
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import StoredEntry, read
 from referee.tables import StoredReport
@@ -97,6 +98,14 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
     write_durably(folder / "result.json", (json.dumps(result, indent=2) + "\n").encode())
 
 
+def not_ended(folder: Path) -> str:
+    """Say that a run has no result yet, and how it goes on."""
+    return (
+        f"the run in {folder} has not ended: result.json is not written yet; the same `referee run` with "
+        f"`{command('--output', folder)}` goes on with it"
+    )
+
+
 @contextmanager
 def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[BufferedIOBase]:
     """Open a file of a run folder, which another party may have written (:mod:`common.core.folder`)."""
@@ -106,6 +115,8 @@ def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[Buffe
         with files.opened(Path(name), kind, folder) as file:
             yield file
     except NotFound:
+        if name == "result.json" and (folder / "transcript.jsonl").exists():
+            raise NotFound(not_ended(folder)) from None
         raise NotFound(f"{folder} is not a run folder: {name} cannot be read") from None
 
 

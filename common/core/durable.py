@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from common.core.errors import BadInput
+from common.core.errors import BadInput, NotFound
 from common.core.version import PROTOCOL, release, release_of
 
 CLAIM = "claim.json"  # file in a state directory: what it is bound to
@@ -28,6 +28,8 @@ _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST
 def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Write a file so that after a crash it holds either what it held before or all of ``content``."""
     temporary = path.with_name(path.name + ".part")
+    if not path.parent.is_dir():
+        raise NotFound(f"there is no directory {path.parent}, in which {path.name} is to be written: make it first")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

@@ -104,18 +104,30 @@ _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """Say the first problem of a validation error in one line; an unknown key is compared with those of ``model``."""
     first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
+    paths = [each["loc"] for each in error.errors(include_url=False, include_context=False)]
+    path = _field(first["loc"], paths)
+    where = ".".join(str(part) for part in path)
     reason = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     whole = first["type"] == "value_error" and isinstance(
         first["input"], dict
     )  # of which the message names what is wrong
     if not (first["type"] in _PLAIN or whole):
         found = repr(first.get("input"))
-        reason += f", found {found if len(found) <= 60 else found[:57] + '...'}"
+        reason += f"{' (or plan)' * (path != first['loc'])}, found {found if len(found) <= 60 else found[:57] + '...'}"
     if first["type"] == "extra_forbidden" and model is not None:
         reason += nearest(first["loc"][-1], _keys(model, first["loc"][:-1]))
-    more = error.error_count() - 1
+    more = len({_field(each, paths) for each in paths}) - 1
     return (f"{where or 'value'}: " if where or not whole else "") + reason + (f" (and {more} more)" if more else "")
+
+
+_KIND = re.compile(r"(constrained-)?(int|float|str)|literal\['plan'\]")
+"""How pydantic names, at the end of a path, which of a field's types did not fit."""
+
+
+def _field(path: tuple[int | str, ...], paths: Sequence[tuple[int | str, ...]]) -> tuple[int | str, ...]:
+    """Return the path of a field that may be at ``plan``, without the type that was tried; any other as it is."""
+    of_plan = (*path[:-1], "literal['plan']") in paths
+    return path[:-1] if of_plan and _KIND.fullmatch(str(path[-1])) else path
 
 
 def _keys(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:

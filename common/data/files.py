@@ -386,6 +386,9 @@ def pointed(column: Any, layout: Layout) -> Any:
 _TEXTS = (polars.String, polars.Categorical, polars.Enum)
 
 
+_NAMED = 10  # columns that a message names
+
+
 def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
     twice = sorted(name for name in wanted if found.count(name) > 1)
     if twice:
@@ -394,7 +397,9 @@ def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
         )
     absent = sorted(wanted - set(found))
     if absent:
-        raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
+        missing = " and no column ".join(repr(column) for column in absent[:_NAMED])
+        more = f" (and {len(absent) - _NAMED} more)" if len(absent) > _NAMED else ""
+        raise BadData(f"{name}: has no column {missing}{more}; its {len(found)} columns are named otherwise")
     return sorted(wanted)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import gc
 import inspect
@@ -109,6 +110,10 @@ def application(summary: str) -> typer.Typer:
     return app
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a write fails with where a disk, a share of it, or the size that a file may have is used up."""
+
+
 def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
     """Turn an error of Tandem's into one line on stderr and exit status 1 (2 if a scenario or option is wrong)."""
 
@@ -123,7 +128,8 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
                 _say(error.title, error.words)
                 status = 2 if isinstance(error, BadScenario) else 1
             elif isinstance(error, OSError):
-                _say("File or device not usable", str(error))
+                full = error.errno in _FULL
+                _say("File or device not usable", str(error) + "; make room, then repeat the command" * full)
             elif database is not None and isinstance(error, database.DatabaseError):
                 _say("Database not usable", str(getattr(error, "orig", error)))
             elif isinstance(error, MemoryError):

@@ -13,7 +13,7 @@ import yaml
 import scenarios
 from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
-from common.core.folder import SCENARIO, read
+from common.core.folder import SCENARIO, names, read
 from common.core.plain import nearest
 from common.data.population import locate
 from common.data.schema import described
@@ -68,15 +68,18 @@ def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], k
     if name_or_path in shipped():
         return ""
     # What an option has set stands in no file.
-    names = [str(part) for part in path]
+    parts = [str(part) for part in path]
     given = (override.partition("=")[0].split(".") for override in overrides)
-    if any(names[: len(set_by)] == set_by for set_by in given):
+    if any(parts[: len(set_by)] == set_by for set_by in given):
         return ""
     text = read(Path(name_or_path), SCENARIO).decode("utf-8")
     at = strictyaml.place(text, path) or strictyaml.place(text, ("real", *path[:1]))
     where = f"{name_or_path}, line {at[0]}, column {at[1]}" if path and at else name_or_path
     newer = "; a key of a newer version is unknown to this one, " + version() if kind == "extra_forbidden" else ""
     return f" ({where}{newer})"
+
+
+_LISTED = 10  # files that are named
 
 
 def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
@@ -91,7 +94,15 @@ def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
             )
         try:
             text = read(path, SCENARIO).decode("utf-8")
-        except (NotFound, BadData, UnicodeDecodeError) as error:
+        except NotFound:
+            there = (
+                [name for name in names(path.parent) if name.endswith((".yaml", ".yml"))]
+                if path.parent.is_dir()
+                else []
+            )
+            found = f": there are {', '.join(there[:_LISTED])}" if there else ""
+            raise BadScenario(f"there is no scenario {name_or_path}{nearest(path.name, there)}{found}") from None
+        except (BadData, UnicodeDecodeError) as error:
             raise BadScenario(f"cannot read {name_or_path}: {error}") from error
     try:
         tree = strictyaml.load(text, aliases=True)

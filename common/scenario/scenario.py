@@ -182,7 +182,8 @@ class Scenario(Value):
         if self.problem is None:
             if self.alone is not None:
                 raise ValueError("alone is for scenarios with a problem: leave it out")
-            if "divergence" not in self.model_fields_set and demands_of(self.protocol).reweighs:
+            known = self.protocol in DEMANDS.names()  # of another, who runs it says that there is none
+            if known and "divergence" not in self.model_fields_set and demands_of(self.protocol).reweighs:
                 raise ValueError("divergence: must be given, as reweighing rests on it")
             if self.curator.learner is None:
                 raise ValueError("curator.learner: give the name of a learner and its settings")

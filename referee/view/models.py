@@ -49,7 +49,9 @@ def shown(model: Model) -> list[str]:
     printed = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:
         e = model.estimate
-        printed.append(f"Loss on the population: {percents.estimate_or_vague(e.wire())} ({certainty(e.confidence)}).")
+        errors = model.hypothesis.kind != "regressor" and model.costs is None
+        found = percents.estimate_or_vague(e.wire(), per_cent=errors)
+        printed.append(f"Loss on the population: {found} ({certainty(e.confidence)}).")
     return [plain(line) for line in printed]
 
 

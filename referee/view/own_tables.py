@@ -146,7 +146,12 @@ def write(start: Start, output: Path, accept: Accept) -> Path:
     text = text_of(start.n)
     try:
         with output.open("x", encoding="utf-8") as file:
-            file.write(text)
+            try:
+                file.write(text)
+                file.flush()
+            except OSError:
+                output.unlink()  # of which a part was written
+                raise
     except FileExistsError:
         raise BadScenario(f"{output} is there already, and is left as it is: give another --output") from None
     return output

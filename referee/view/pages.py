@@ -14,10 +14,9 @@ from markupsafe import Markup
 from common.core.durable import write_durably
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import present
-from common.core.plain import command
 from common.net.pages import page_environment, style
 from common.scenario.scenario import ResolvedScenario, parse_resolved
-from referee.runfolder import read_result, read_scenario
+from referee.runfolder import not_ended, read_result, read_scenario
 from referee.runs import percents
 from referee.view import charts
 from referee.view.wording import PROMISED as PROMISED
@@ -113,10 +112,7 @@ def read_run(folder: Path) -> tuple[ResolvedScenario, dict[str, Any]]:
     if not folder.is_dir():
         raise NotFound(f"there is no run folder {folder}")
     if not present(folder, "result.json") and present(folder, "claim.json"):
-        raise NotFound(
-            f"the run in {folder} has not ended: result.json is not written yet; the same `referee run` with "
-            f"`{command('--output', folder)}` goes on with it"
-        )
+        raise NotFound(not_ended(folder))
     tree, document = read_scenario(folder), read_result(folder)
     try:
         chosen = parse_resolved(tree)

@@ -1,0 +1,177 @@
+"""Mistakes that people make with scenarios, runs and folders: the remedy that a message names works when followed."""
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from referee.cli import app
+from tests.referee.view.test_mistakes import GOOD, OPTIONS, init, write
+
+RUN = ("run", "mine.yaml", "--output", "runs/next", "--yes")
+CHECK = ("check", "mine.yaml")
+PLAN = ("plan", "mine.yaml")
+SET = "--set"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What somebody types, words of what is said, and what they type then; empty: the message ends the matter."""
+
+    typed: tuple[str, ...]
+    said: str
+    then: tuple[str, ...] = ()
+
+
+MISTAKES = {
+    "another ending": Wrong(("check", "mine.yml"), "did you mean 'mine.yaml'?", CHECK),
+    "a shipped name that is misspelt": Wrong(("plan", "bal"), "did you mean 'ball'?", ("plan", "ball")),
+    "a section that is misspelt": Wrong(
+        (*PLAN, SET, "agnts.count=10"), "did you mean 'agents'?", (*PLAN, SET, "agents.count=10")
+    ),
+    "a key that is misspelt": Wrong(
+        (*PLAN, SET, "agents.cuont=10"), "did you mean 'count'?", (*PLAN, SET, "agents.count=10")
+    ),
+    "a key without a value": Wrong(
+        (*PLAN, SET, "agents.count"), "--set wants KEY=VALUE", (*PLAN, SET, "agents.count=10")
+    ),
+    "a word for a number": Wrong(
+        (*PLAN, SET, "agents.count=many"), "agents.count: Input should be",
+        (*PLAN, SET, "agents.count=10")
+    ),
+    "a word for a number, or plan": Wrong(
+        (*PLAN, SET, "agents.count=many"), "(or plan), found 'many'", (*PLAN, SET, "agents.count=plan")
+    ),
+    "an accuracy in per cent": Wrong(
+        (*PLAN, SET, "alpha=11"), "alpha: Input should be less than 0.5", (*PLAN, SET, "alpha=0.11")
+    ),
+    "a budget below 0": Wrong(
+        (*PLAN, SET, "curator.epsilon=-1"), "should be greater than 0", (*PLAN, SET, "curator.epsilon=1")
+    ),
+    "a protocol that is misspelt": Wrong(
+        (*PLAN, SET, "protocol=portfolioo"), "did you mean 'portfolio'?", (*PLAN, SET, "protocol=portfolio")
+    ),
+    "a file that is elsewhere": Wrong((*CHECK, SET, "source.table.files=['q.csv']"), "there is no such file in", CHECK),
+    "a directory that is elsewhere": Wrong(
+        (*CHECK, SET, "data=elsewhere"), "say where they are with --set data=DIRECTORY", (*CHECK, SET, "data=.")
+    ),
+    "one file for both sides": Wrong(
+        (*CHECK, SET, "target.table.files=['s.csv']"), "give different files",
+        (*CHECK, SET, "target.table.files=['t.csv']")
+    ),
+    "a column that is not there": Wrong(
+        (*CHECK, SET, "source.table.id=memberr", SET, "target.table.id=memberr"),
+        "no such column, which is the people's id", CHECK
+    ),
+    "no word that their budget may be spent": Wrong(
+        ("run", "mine.yaml", "--output", "runs/next"), "agree beforehand, with --yes; nothing was charged"
+    ),
+    "people whose budget is used up": Wrong(RUN, "curator.lifetime: {epsilon: 8.0"),
+    "a folder that is full of other things": Wrong(
+        ("run", "mine.yaml", "--output", "full", "--yes"), "choose another --output"
+    ),
+    "a file in the place of a folder": Wrong(("run", "mine.yaml", "--output", "s.csv", "--yes"), "is a file"),
+    "a run that is not there": Wrong(("report", "runs/nothere"), "there is no run folder runs/nothere",
+        ("report", "runs/a")),
+    "a folder that is no run's": Wrong(("audit", "full"), "full is not a run folder", ("audit", "runs/a")),
+    "a model that is not there": Wrong(
+        ("model", "runs/nothere"), "neither a run folder nor a model file", ("model", "runs/a")
+    ),
+    "a report into a folder that is not there": Wrong(
+        ("report", "runs/a", "--output", "deep/x.html"),
+        "there is no directory deep, in which x.html is to be written: make it first",
+        ("report", "runs/a", "--output", "x.html"),
+    ),
+    "people without two columns": Wrong(
+        ("predict", "runs/a", "fewer.csv", "--output", "p.csv"),
+        "has no column 'income' and no column 'sex'; its 2 columns",
+        ("predict", "runs/a", "t.csv", "--output", "p.csv"),
+    ),
+    "people who are not there": Wrong(
+        ("predict", "runs/a", "nothere.csv", "--output", "p.csv"), "nothere.csv: there is no such file"
+    ),
+    "an audit of a run that has not ended": Wrong(("audit", "half"), "`--output half` goes on with it"),
+    "a report of a run that has not ended": Wrong(("report", "half"), "`--output half` goes on with it"),
+    "a strict audit without keys": Wrong(
+        ("audit", "runs/a", "--strict"), "(--referee-key, --curator-key)", ("audit", "runs/a")
+    ),
+    "an option that is misspelt": Wrong(("audit", "runs/a", "--strictt"), "--strict", ("audit", "runs/a")),
+    "a result that was changed": Wrong(("audit", "changed"), "Audit failed", ("audit", "runs/a")),
+    "a scenario that is no YAML": Wrong(("check", "broken.yaml"), "broken.yaml is not YAML", CHECK),
+    "a table in the place of a scenario": Wrong(("check", "s.csv"), "no shipped scenario is called 's.csv'", CHECK),
+    "a key that is given twice": Wrong(("check", "twice.yaml"), "alpha", CHECK),
+}  # fmt: skip
+
+
+def words(*typed: str) -> tuple[int, str]:
+    """Run a command; return its status and all that it prints, in one line, without the box of a usage error."""
+    done = CliRunner().invoke(app, list(typed))
+    return done.exit_code, " ".join(done.output.split())
+
+
+def prepared(folder: Path) -> None:
+    """Leave two tables, a scenario, a finished run, one that has not ended, and files that are wrong."""
+    write(folder / "s.csv", numbered(0))
+    write(folder / "t.csv", numbered(10_000))
+    assert init(OPTIONS)[0] == 0
+    status, printed = words("run", "mine.yaml", "--output", "runs/a", "--yes")
+    assert status == 0, printed
+    write(folder / "fewer.csv", "member,age\n1,30\n")
+    for name in ("half", "changed"):
+        shutil.copytree(folder / "runs/a", folder / name)
+    (folder / "half/result.json").unlink()
+    result = json.loads((folder / "changed/result.json").read_text())
+    write(folder / "changed/result.json", json.dumps({**result, "iterations": 7}))
+    (folder / "full").mkdir()
+    write(folder / "full/mine.txt", "mine")
+    write(folder / "broken.yaml", "a: [1")
+    write(folder / "twice.yaml", "alpha: 0.1\n" + (folder / "mine.yaml").read_text())
+
+
+def numbered(first: int) -> str:
+    """Return the good table with a member's number of its own in each row."""
+    header, *rows = GOOD.splitlines()
+    return "\n".join([header, *(f"{first + at},{row.partition(',')[2]}" for at, row in enumerate(rows))]) + "\n"
+
+
+@pytest.mark.slow
+def test_a_message_about_a_command_is_followed_and_then_it_works(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    prepared(tmp_path)
+    failed = []
+    for name, one in MISTAKES.items():
+        status, printed = words(*one.typed)
+        if status == 0 or one.said not in printed or "Traceback" in printed or "Errno" in printed:
+            failed.append(f"{name}: {status} {printed[-300:]}")
+        if one.then and (found := words(*one.then))[0] != 0:
+            failed.append(f"{name}, followed: {found[1][-300:]}")
+    assert not failed, "\n".join(failed)
+    agreed = "curator.lifetime={epsilon: 8.0, delta: 0.0002}"
+    status, printed = words("run", "mine.yaml", "--output", "runs/agreed", "--yes", SET, agreed)
+    assert status == 0, printed
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_called_so_and_with_room_the_same_command_works(tmp_path):
+    write(tmp_path / "s.csv", GOOD)
+    write(tmp_path / "t.csv", numbered(10_000))
+    given = [word for option, values in OPTIONS.items() for value in _all(values) for word in (option, value)]
+    command = [Path(sys.executable).parent / "referee", "init", "s.csv", "t.csv", *given, "--yes"]
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 1 << 30))
+
+    for limit, status, said in ((small, 1, "make room, then repeat the command"), (None, 0, "mine.yaml")):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False)
+        assert (done.returncode, said in done.stdout + done.stderr) == (status, True), done.stderr
+
+
+def _all(values: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (values,) if isinstance(values, str) else values
