@@ -93,7 +93,7 @@ demo: install ## run the scenario "ball" as real processes on this machine, then
 	  '  README.md                                    everything else'
 
 people: install ## take part in a run yourself, in a browser, beside 200 invented people
-	@$(BIN)/python -m examples.people.run runs/people-$$(date +%Y%m%d-%H%M%S)
+	@$(BIN)/python -m deploy.people runs/people-$$(date +%Y%m%d-%H%M%S)
 
 clean: ## remove the environment and all caches; runs/ stays
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.*

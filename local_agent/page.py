@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -23,6 +22,7 @@ from common.core import canonical
 from common.core.durable import make_folder, write_durably
 from common.core.errors import BadData, BadInput, BadMessage, NotFound
 from common.core.folder import Kind, names, present, read
+from common.core.plain import html as escape
 from common.core.values import Value
 from common.core.version import PROTOCOL
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify

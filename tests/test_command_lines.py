@@ -56,7 +56,7 @@ def fails(command, arguments: list[str], status: int, *why: str, **environment: 
     ("extra", "status", "why"),
     [
         (["nosuch"], 2, "no shipped scenario is called 'nosuch'"),
-        (["nosuch.yaml"], 2, "cannot read nosuch.yaml"),
+        (["nosuch.yaml"], 2, "there is no scenario nosuch.yaml"),
         (["ball", "--set", "agents.colour=red"], 2, "agents.colour"),
         (["ball", "--set", "colour"], 2, "KEY=VALUE"),
         (["ball", "--set", "alpha=[1"], 2, "not a YAML value"),

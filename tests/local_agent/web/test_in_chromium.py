@@ -22,8 +22,8 @@ from common.scenario.plan import resolve
 from common.scenario.scenario import ResolvedScenario
 from curator.startup import open_curator
 from deploy.deployment import RunOutput
+from deploy.people import serving
 from deploy.remote import Remote
-from examples.people.run import serving
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.audit.audit import audit
@@ -453,7 +453,7 @@ def test_a_referee_that_is_away_is_waited_for(world, person):
 
 
 def test_make_people_shows_how_the_own_answer_is_counted(browser, tmp_path):
-    command = [sys.executable, "-m", "examples.people.run", str(tmp_path / "run"), "--once"]
+    command = [sys.executable, "-m", "deploy.people", str(tmp_path / "run"), "--once"]
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT) as process:
         lines = iter(process.stdout)

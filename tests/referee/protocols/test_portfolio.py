@@ -1,5 +1,6 @@
 """The portfolio from end to end: what it repairs, what it certifies, what it says where it cannot help."""
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -121,20 +122,25 @@ def test_the_odds_of_a_result_are_those_of_the_population(inside):
 
 
 def test_a_survey_tells_how_good_the_odds_are():
-    """Each interval holds what is true of 20,000 people of T: the curve, the AUC in bins, and the rates at the cut."""
-    for changes in ((), (f"agents.costs={json.dumps({'miss': 1, 'false_alarm': 2})}", "agents.count=40000")):
-        outcome = run("target.distribution.inside=0.5", *changes)
-        people = sample_of_target(portfolio_small("target.distribution.inside=0.5"))
+    """The intervals hold what is true of 20,000 people of T: curve, rates at the cut, and AUC in bins but one of ten.
+
+    That of the AUC is by the normal law: with 95% it may miss some time.
+    """
+    costs = (f"agents.costs={json.dumps({'miss': 1, 'false_alarm': 2})}", "agents.count=40000")
+    people, missed = sample_of_target(portfolio_small("target.distribution.inside=0.5")), 0
+    for changes, seed in itertools.product(((), costs), range(1, 6)):
+        outcome = run("target.distribution.inside=0.5", *changes, seed=seed)
         chance = logistic(outcome.calibrated.margins(people.features).astype(np.float64))
         positive, found = people.labels > 0, outcome.quality
         assert found.threshold == pytest.approx(2 / 3 if changes else 1 / 2)
         bins = np.searchsorted([of.high for of in found.bins[:-1]], chance)
         for place, of in enumerate(found.bins):
             assert of.observed.low <= positive[bins == place].mean() <= of.observed.high
-        assert found.auc.low <= roc_auc_score(positive, bins) <= found.auc.high
+        missed += not found.auc.low <= roc_auc_score(positive, bins) <= found.auc.high
         assert found.auc.high - found.auc.low < 0.3
         for e, label in ((found.recall, True), (found.false_alarms, False)):
             assert e.low <= (chance > found.threshold)[positive == label].mean() <= e.high
+    assert missed <= 1
     assert run("agents.count=4000").quality is None  # fewer than 20,000 are not surveyed
 
 

@@ -20,7 +20,7 @@ from common.core.terminal import say
 from common.crypto.identity import Identity
 from deploy.processes import PartyProcess, free_port
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "examples" / "people"
 OF_CURATOR, INVENTED = 10, 200
 
 
