@@ -4,14 +4,14 @@ import { createInterface } from "node:readline/promises";
 import { Agent } from "../../local_agent/web/agent.js";
 import { FolderStore } from "../../local_agent/web/folder.js";
 
-const [address, referee, file, folder] = process.argv.slice(2);
+const [address, referee, file, folder, epsilon = "1"] = process.argv.slice(2);
 const { features, label, names } = JSON.parse(readFileSync(file, "utf8")); // what "local-agent record" has written
 const terminal = createInterface({ input: process.stdin, output: process.stdout });
 const agent = await Agent.open({
   store: new FolderStore(folder),
   address,
   token: process.env.TANDEM_INDIVIDUAL_TOKEN ?? "",
-  rules: { referee, epsilon: 1 }, // the referee's key, and the lifetime budget of all answers together
+  rules: { referee, epsilon: Number(epsilon) }, // the referee's key, and the lifetime budget of all answers together
   record: { features: Float32Array.from(features), label },
   dimension: features.length,
   names,

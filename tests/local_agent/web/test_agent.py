@@ -1,11 +1,13 @@
 """The JavaScript agent whose way to the referee has faults: never two answers, and none without consent."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,13 +23,15 @@ from tests.local_agent.web.test_scenarios import NodeCrowd, people_of
 from tests.support import TOKEN, operated
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")]
+ROOT = Path(__file__).parents[3]
 NAME = "hypothesis-testing"
 
 
 class Scene:
     """A run that asks five people: four in Node, and one whose way to the referee has faults."""
 
-    def __init__(self, address: str, referee: str, folder: Path) -> None:
+    def __init__(self, address: str, referee: str, folder: Path, enrolled: Callable[[], int]) -> None:
+        self.address, self.enrolled = address, enrolled
         chosen = checked(load(NAME, [*SMALL[NAME], "agents.deadline=600"]))
         epsilon, delta = repeated(chosen.agents.cost, 1)
         self.chosen, self.records = chosen, people_of(chosen, 1)
@@ -59,7 +63,7 @@ def scene(folder: Path) -> Iterator[tuple[Scene, Any]]:
         closing(open_curator(chosen, folder / "curator", 1, None)) as curator,
         operated(folder / "referee", curator) as (referee, address, remote),
     ):
-        yield Scene(address, referee.identity.public, folder), remote
+        yield Scene(address, referee.identity.public, folder, lambda: referee.registrar.roster.agents), remote
 
 
 def test_whatever_happens_on_the_way_one_answer_leaves_and_none_without_consent(tmp_path: Path) -> None:
@@ -112,6 +116,36 @@ def test_who_says_no_answers_nothing_and_the_result_counts_it(tmp_path: Path) ->
     assert last["left"][0] == it.rules["epsilon"]
     assert [entry["event"] for entry in last["log"]] == ["asked", "declined"]
     assert results[0].result["lost"]["declined"] == {"consent-withheld": 1}
+
+
+def test_the_example_in_node_answers_a_running_referee(tmp_path: Path) -> None:
+    record = tmp_path / "me.json"
+    with scene(tmp_path) as (it, remote):
+        record.write_text(json.dumps(it.records[0]))
+        arguments = [it.address, it.rules["referee"], str(record), str(tmp_path / "agent"), str(it.rules["epsilon"])]
+        with closing(it.others):
+            it.others.start()
+            example = subprocess.Popen(
+                ["node", "--no-warnings", str(ROOT / "examples" / "node" / "answer.mjs"), *arguments],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                env={**os.environ, "TANDEM_INDIVIDUAL_TOKEN": TOKEN},
+            )  # fmt: skip
+            assert example.stdin is not None
+            assert example.stdout is not None
+            while it.enrolled() < len(it.records):
+                time.sleep(0.05)
+            results: list[Any] = []
+            asking = threading.Thread(target=lambda: results.append(remote.run(it.chosen, 1, "run", lambda *_: None)))
+            asking.start()
+            said = ""
+            while not said.endswith("[y/N] "):
+                said += example.stdout.read(1) or pytest.fail(said)
+            rest, _ = example.communicate("y\n", timeout=300)
+            asking.join()
+    assert "What is asked: " in said
+    assert "answered" in rest
+    assert example.returncode == 0
+    assert results[0].result["agents"]["answered"] == len(it.records)
 
 
 def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_spent(tmp_path: Path) -> None:
