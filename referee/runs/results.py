@@ -46,18 +46,11 @@ def result_document(
             for of in outcome.judged
         ]
         several |= {"candidates": candidates, "gap": outcome.gap}
-    if outcome and outcome.comparison:
-        several["comparison"] = outcome.comparison.wire()
-    if outcome and outcome.constant:
-        several["constant"] = outcome.constant.wire()
+    for name in ("comparison", "constant", "bound", "calibrated", "quality"):
+        if (part := getattr(outcome, name, None)) is not None:
+            several[name] = part.wire()
     if outcome and outcome.pairs:
         several["pairs"] = [pair.wire() for pair in outcome.pairs]
-    if outcome and outcome.bound:
-        several["bound"] = outcome.bound.wire()
-    if outcome and outcome.calibrated:
-        several["calibrated"] = outcome.calibrated.wire()
-    if outcome and outcome.quality:
-        several["quality"] = outcome.quality.wire()
     if scenario.agents.costs is not None:
         several["costs"] = scenario.agents.costs.wire()
     if outcome and outcome.silent:
