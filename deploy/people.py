@@ -15,6 +15,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import curator
+import local_agent
+import referee
 from common.core.machine import python_environment, python_module
 from common.core.terminal import say
 from common.crypto.identity import Identity
@@ -64,7 +67,7 @@ def main(output: Path, *, once: bool) -> None:
         (work / "page").mkdir()
         invent_people(work)
         page = until_the_end.enter_context(serving(work / "page"))
-        scenario, curator, referee = [str(HERE / "scenario.yaml"), "--set", f"data={work}"], free_port(), free_port()
+        scenario, learns, asks = [str(HERE / "scenario.yaml"), "--set", f"data={work}"], free_port(), free_port()
 
         def start(name: str, module: str, *arguments: str) -> PartyProcess:
             party = PartyProcess(name, [module, *arguments], work, tokens)
@@ -76,26 +79,27 @@ def main(output: Path, *, once: bool) -> None:
             done = subprocess.run(command, env=environment, check=True, text=True, stdout=stdout)  # noqa: S603 - our own
             return str(done.stdout)
 
+        of_referee = f"{referee.__name__}.cli"
         own = ["--ledger", str(work / "ledger"), "--seed", "1", "--state"]
         key = Identity.load_or_create(work / "referee" / "identity.key").public
-        at = ["--referee", f"http://127.0.0.1:{referee}", "--referee-key", key]
-        served = [str(work / "curator"), "--port", str(curator), *at[2:]]
-        start("curator", "curator.cli", "serve", *scenario, *own, *served).wait_for("listens on")
-        common = ["--state", str(work / "referee"), "--port", str(referee), "--page", "0", "--allow-origin", page]
-        party = start("referee", "referee.cli", "serve", "--curator", f"http://127.0.0.1:{curator}", *common)
+        at = ["--referee", f"http://127.0.0.1:{asks}", "--referee-key", key]
+        served = [str(work / "curator"), "--port", str(learns), *at[2:]]
+        start("curator", f"{curator.__name__}.cli", "serve", *scenario, *own, *served).wait_for("listens on")
+        common = ["--state", str(work / "referee"), "--port", str(asks), "--page", "0", "--allow-origin", page]
+        party = start("referee", of_referee, "serve", "--curator", f"http://127.0.0.1:{learns}", *common)
         party.wait_for("listens on")
         runs = party.wait_for("open http").removeprefix("open ")
         people = ["--set", f"agents.count={INVENTED}"]
-        start("agents", "local_agent.cli", "host", *scenario, *own, str(work / "agents"), *at, *people).wait_for(
-            "hosts"
-        )
+        start(
+            "agents", f"{local_agent.__name__}.cli", "host", *scenario, *own, str(work / "agents"), *at, *people
+        ).wait_for("hosts")
         made = ["--texts", str(HERE / "texts.json"), "--epsilon", "2", "--key", str(work / "page.key")]
-        run("local_agent.cli", "page", *scenario, *at, *made, "--output", str(work / "page"))
+        run(f"{local_agent.__name__}.cli", "page", *scenario, *at, *made, "--output", str(work / "page"))
         inviting = ["invite", "--page", f"{page}/", *at[:2], "--state", str(work / "referee")]
-        say(f"Answer here: {run('referee.cli', *inviting, stdout=subprocess.PIPE).strip()}")
+        say(f"Answer here: {run(of_referee, *inviting, stdout=subprocess.PIPE).strip()}")
         say(f"See how it comes in: {runs}")
-        run("referee.cli", "run", *scenario, "--deployment", at[1], "--yes", "--output", str(output))
-        run("referee.cli", "audit", str(output))
+        run(of_referee, "run", *scenario, "--deployment", at[1], "--yes", "--output", str(output))
+        run(of_referee, "audit", str(output))
         if not once:
             say("Your page can check now that your answer is counted. Ctrl-C ends all that was started here.")
             threading.Event().wait()

@@ -78,6 +78,7 @@ class PersonalPolicy:
         epsilon, delta: Lifetime budget, of all answers together. Infinite epsilon: simulated people.
         queries: Query kinds that are accepted: by default all that come with Tandem.
         hypotheses: Kinds of hypotheses that are accepted: by default all but those that a foreign library would read.
+        simulated: Whether nobody is behind the records: then a mechanism may be one that protects no real person.
     """
 
     referee: str
@@ -85,6 +86,7 @@ class PersonalPolicy:
     delta: float = 0.0
     queries: frozenset[str] = field(default_factory=shipped_queries)
     hypotheses: frozenset[str] = field(default_factory=ordinary_kinds)
+    simulated: bool = False
 
     def announced(self, dimension: int) -> messages.AgentPolicy:
         """Return what a referee is told of these rules when the agent enrols; nothing in it depends on the record."""
@@ -157,7 +159,7 @@ class PersonalPolicy:
         mechanism = _mechanism_in(agreed.scenario).affordable((self.epsilon, self.delta) if left is None else left)
         mechanism.answer_kind(query.domain)
         self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
-        if math.isfinite(self.epsilon) and not mechanism.for_real_people:
+        if not (self.simulated or mechanism.for_real_people) and math.isfinite(self.epsilon):
             raise PolicyRefused(f"mechanism {mechanism.name!r} protects simulated people only")
         purpose = agreed.scenario.get("title")
         purpose = purpose if isinstance(purpose, str) else ""

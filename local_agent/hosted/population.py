@@ -291,7 +291,8 @@ def open_population(
         from local_agent.hosted.cluster import over_workers  # Ray is an optional dependency
 
         values = over_workers(workers)
-    policy = PersonalPolicy(referee, epsilon, delta, queries, ALL_HYPOTHESES if simulated else ordinary_kinds())
+    hypotheses = ALL_HYPOTHESES if simulated else ordinary_kinds()
+    policy = PersonalPolicy(referee, epsilon, delta, queries, hypotheses, simulated)
     return Population(
         population,
         policy,
