@@ -22,7 +22,7 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -61,8 +61,10 @@ def enrol_before(folder: Path, count: int) -> None:
             store.add_participants(first, partial(_chosen, listed))
 
 
-def _chosen(listed: Sequence[Participant], others: Iterable[Participant]) -> Sequence[Participant]:
-    return listed  # nobody else writes to this database
+def _chosen(
+    listed: Sequence[Participant], others: Iterable[Participant], invited: Mapping[str, str]
+) -> Sequence[Participant]:
+    return listed  # nobody else writes to this database, and nobody was invited
 
 
 def measure(enrolled: int, individuals: int) -> dict[str, Any]:
