@@ -205,6 +205,7 @@ def test_from_the_form_to_a_counted_answer_and_nothing_else_leaves(world, person
     me.press("Check that it is counted")
     page.wait_for_selector("text=Your answer is counted as it was sent.")
     page.click("summary:has-text('Show my log')")
+    page.wait_for_selector(".log li")
     check_looks(page)
     for words in (
         "The randomized answer",
@@ -234,6 +235,7 @@ def test_who_does_not_agree_answers_nothing_and_spends_nothing(world, person):
     assert world.end().result["lost"] == {"silent": 0, "declined": {"consent-withheld": 1}}
     assert me.reports() == []
     me.page.click("summary:has-text('Show my log')")
+    me.page.wait_for_selector(".log li")  # the browser fills the list a moment after the click
     assert (" declined. " in me.stage, " answered. " in me.stage) == (True, False)
 
 
