@@ -94,7 +94,6 @@ class AuditRow:
 
     @property
     def exceeds(self) -> bool:
-        """Whether the claim is shown to be false."""
         return self.measured > self.claimed
 
     @property
@@ -103,7 +102,6 @@ class AuditRow:
         return self.exceeds == bool(self.without)
 
     def document(self) -> dict[str, Any]:
-        """Return the row for ``--json``."""
         return {**asdict(self), "exceeds": self.exceeds, "expected": self.expected}
 
 
@@ -121,8 +119,7 @@ def rows(cases: Iterable[Case], scale: float) -> Iterator[AuditRow]:
 def report(cases: Sequence[Case], *, only: str, scale: float, write: Callable[[str], None] | None) -> list[AuditRow]:
     """Audit the cases with ``only`` in their name, and write a line for each row as soon as it is there.
 
-    Raises:
-        BadInput: If no case has ``only`` in its name.
+    BadInput if no case has ``only`` in its name.
     """
     chosen = [case for case in cases if only in case.name]
     if not chosen:

@@ -172,7 +172,6 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, pr
 
 
 def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
-    """Fit people of T without any privacy, and judge what comes out on others."""
     if asked.target.table is not None:
         population = evaluation_source(asked, seed)
         return cross_validated(population.records(np.arange(len(population)))), (

@@ -27,9 +27,8 @@ MOST_PEOPLE = 1 << 20  # where so many people of the curator do not help, the re
 def checked(asked: Scenario) -> ResolvedScenario:
     """Return the resolved scenario: what can be planned and simulated, whatever the curator's budget is.
 
-    Raises:
-        BadScenario: If no protocol has that name, its problem is another, the learner refuses its settings, or planning
-            fails.
+    BadScenario if no protocol has that name, its problem is another, the learner refuses its settings, or planning
+    fails.
     """
     try:
         check_problem(asked)
@@ -47,9 +46,8 @@ def checked(asked: Scenario) -> ResolvedScenario:
 def acceptable(asked: Scenario) -> ResolvedScenario:
     """Return the resolved scenario, if all parties take it, as far as its public numbers tell; no table is read.
 
-    Raises:
-        BadScenario: As :func:`checked`, and if the curator's learner cannot learn from such samples.
-        BadInput, BudgetExceeded: If the curator's budget does not hold what is planned.
+    BadScenario as :func:`checked`, and if the curator's learner cannot learn from such samples. BadInput or
+    BudgetExceeded if the curator's budget does not hold what is planned.
     """
     chosen = checked(asked)
     check_parties(chosen)
@@ -59,11 +57,10 @@ def acceptable(asked: Scenario) -> ResolvedScenario:
 def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) -> ResolvedScenario:
     """Return the resolved scenario of n people of the curator; if they are too few, say how many would do.
 
+    BadScenario, BadInput or BudgetExceeded as :func:`acceptable`; where more people help, with a number that does.
+
     Args:
         too_few: Says that n are too few, in the words of who counts them.
-
-    Raises:
-        BadScenario, BadInput, BudgetExceeded: As :func:`acceptable`; where more people help, with a number that does.
     """
 
     def holds(people: int) -> bool:
@@ -94,10 +91,8 @@ def check_parties(chosen: ResolvedScenario) -> None:
 def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T")) -> None:
     """Refuse tables that their parties could not read, by reading them as they do; nothing is kept.
 
-    Contributions are checked one by one as they come, and are in nobody's folder.
-
-    Raises:
-        BadScenario, BadData: The first that a run would raise.
+    Contributions are checked one by one as they come, and are in nobody's folder. Raises the first BadScenario
+    or BadData that a run would raise.
     """
     folder = data_folder(chosen) if sides else None
     wanted = {"S": (chosen.source, chosen.curator.n), "T": (chosen.target, chosen.agents.count)}

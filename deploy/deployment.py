@@ -54,7 +54,6 @@ class RunOutput:
         return cls(result, transcript, referee.participants(run), reports, kept, vouchers)
 
     def write(self, folder: Path, scenario: ResolvedScenario, **more: Any) -> None:
-        """Write the run folder of a scenario's run; ``more`` goes into its result document."""
         left = self.transcript, self.participants, self.reports, self.checkpoints, self.vouchers
         write_run(folder, public(scenario), {**self.result, **more}, *left)
 
@@ -86,11 +85,9 @@ class Embedded:
         self._charging = replace(charging, both=True)
 
     def check(self, scenario: ResolvedScenario) -> None:
-        """Refuse a sample that does not fit into this machine."""
         check_room(scenario, self._state / "curator")
 
     def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
-        """Carry a run to its end."""
         with ExitStack() as opened:
             key = Identity.load_or_create(self._state / "referee" / "identity.key").public
             curator = open_curator(

@@ -67,8 +67,7 @@ class PartyProcess:
     def wait_for(self, text: str) -> str:
         """Return the first line on its standard output that contains a text.
 
-        Raises:
-            PeerUnavailable: If it ended, or does not say it in time; with the last line of its standard error.
+        PeerUnavailable if it ended, or does not say it in time; with the last line of its standard error.
         """
         deadline = time.monotonic() + START
         with self._printed:
@@ -81,7 +80,6 @@ class PartyProcess:
                 self._printed.wait(0.5)
 
     def complaint(self) -> str:
-        """Return the last line of its standard error."""
         return (self.logged().strip().splitlines() or ["it printed nothing"])[-1]
 
     @property
@@ -104,7 +102,6 @@ class PartyProcess:
         return (self._folder / f"{self.name}.log").read_text("utf-8", errors="replace")
 
     def stop(self) -> None:
-        """End it: politely first, then for good."""
         with self._changing:  # no new process is on its way now, and none will be
             self._stopping = True
         self.process.terminate()
@@ -176,11 +173,9 @@ class Processes:
         self._charging = replace(charging, both=True)
 
     def check(self, scenario: ResolvedScenario) -> None:
-        """Refuse a sample that does not fit into this machine."""
         check_room(scenario, self._state / "curator")
 
     def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
-        """Start the parties, carry the run to its end, stop them."""
         if self._charging.charges(scenario, "source") and not self._state.exists():
             # A run that goes on was checked when it began.
             account = Account(self._charging, scenario, "source")
@@ -225,8 +220,7 @@ class Processes:
 def _check_alive(parties: dict[str, PartyProcess]) -> None:
     """Wait no longer once a party stays dead: the run would wait for it for ever.
 
-    Raises:
-        PeerUnavailable: With the last line of its standard error.
+    PeerUnavailable: with the last line of its standard error.
     """
     for name, party in parties.items():
         if party.dead:

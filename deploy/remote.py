@@ -43,11 +43,9 @@ class Operating:
 
     @property
     def url(self) -> str:
-        """Address of the referee."""
         return self._client.url
 
     def runs(self) -> list[dict[str, Any]]:
-        """Return all runs, oldest first."""
         found = json_of(self._client.request("GET", "/v1/runs", headers=self._headers))
         try:
             names = ("run", "scenario", "status", "waits_for", "verdict")
@@ -71,19 +69,13 @@ class Operating:
         return state
 
     def standing(self, run: str) -> dict[str, Any]:
-        """Return what a run waits for, and its agents so far."""
         return self._client.document("GET", f"/v1/runs/{run_name(run)}/standing", headers=self._headers)
 
     def configuration(self, run: str) -> Configuration:
-        """Return a run's configuration.
-
-        Raises:
-            NotFound: If it has not begun.
-        """
+        """Return a run's configuration; NotFound if it has not begun."""
         return Configuration.parse(self._client.signed("GET", f"/v1/runs/{run_name(run)}/configuration").message)
 
     def entries(self, run: str, after: int, most: int) -> list[SignedEntry]:
-        """Return so many entries of a run's transcript after the first ones."""
         path, wanted = f"/v1/runs/{run_name(run)}/transcript", {"after": after, "most": most}
         return _entries(self._client.request("GET", path, params=wanted, headers=self._headers, most=TRANSCRIPT).text)
 
@@ -94,8 +86,7 @@ class Operating:
     def cancel(self, run: str) -> dict[str, Any]:
         """Cancel a run; return its result, once it has ended.
 
-        Raises:
-            PeerMisbehaved: If it does not end, or what it ends with is no result.
+        PeerMisbehaved if it does not end, or what it ends with is no result.
         """
         self.ask_to_cancel(run)
         until = time.monotonic() + ENDING
@@ -152,7 +143,6 @@ class Remote(Operating):
         return self.follow(run, on_progress, look)
 
     def create(self, scenario: ResolvedScenario, seed: int | None, run: str) -> None:
-        """Create a run."""
         with closing(RefereeAt(self.url, patience=3.0)) as greeter:
             greeter.request("GET", "/v1/health")
         wanted = {"scenario": public(scenario), "seed": seed}
@@ -182,7 +172,6 @@ class Remote(Operating):
         return RunOutput(state["result"], transcript, participants, reports, checkpoints, vouchers)
 
     def close(self) -> None:
-        """Close all connections."""
         self._client.close()
 
     def _checkpoints(self, run: str, entries: list[SignedEntry]) -> tuple[StoredCheckpoint, ...]:

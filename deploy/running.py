@@ -53,6 +53,8 @@ def carry_out(
 ) -> dict[str, Any]:
     """Run a scenario to its result, and leave a run folder that can be audited; return the result document.
 
+    BadScenario, BadInput or BudgetExceeded if the scenario or the folder is refused, before anything starts.
+
     Args:
         asked: As it was written: numbers may be at ``plan``.
         deployment: ``embedded``, ``processes``, or a referee's URL, which needs the operator ``token``.
@@ -61,9 +63,6 @@ def carry_out(
         charging: Where the run is charged to the people of both sides, unless a referee's URL says that the parties are
             elsewhere.
         agree: Called before a run begins, once; what it raises is raised, and nothing was claimed or charged.
-
-    Raises:
-        BadScenario, BadInput, BudgetExceeded: If the scenario or the folder is refused, before anything starts.
     """
     chosen = acceptable(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -55,6 +55,8 @@ def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engi
 class SimulatedAgents:
     """People of T who answer in the referee's order: those of a hosted population for the same seed, and their answers.
 
+    BadScenario if a pool is asked for with a mechanism that protects its people, or if people drop out.
+
     Args:
         pool: None: everybody is asked at most once, and people run out after ``agents.count``. A number: so many people
             are drawn once, and every question begins with the first of them again. Only where the mechanism is
@@ -62,9 +64,6 @@ class SimulatedAgents:
             who test them: what a test says holds for the loss on the pool, and for the loss on T only as far as the
             pool is like T.
         people: The agents' records, where they are at hand; None: they are drawn from the scenario's distribution.
-
-    Raises:
-        BadScenario: If a pool is asked for with a mechanism that protects its people, or if people drop out.
     """
 
     def __init__(
@@ -129,6 +128,8 @@ def conduct(
 ) -> Outcome:
     """Run a scenario's protocol once.
 
+    BadScenario if the people are real, whom a service asks and never a simulation, or if the sample fits nowhere.
+
     Args:
         seed: Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
         hook: Called with each round's hypothesis.
@@ -136,10 +137,6 @@ def conduct(
         on_progress: Called with each progress message of the protocol.
         held: Records of the curator's people and of the agents, where they are at hand, in random order: public data.
             None: both are drawn from the scenario's distributions.
-
-    Raises:
-        BadScenario: If the people are real: they are asked by a service, never in a simulation. If the sample fits
-            nowhere.
     """
     if scenario.people == "real":
         raise BadScenario("people are real: a simulation enforces no budget, so it takes simulated people only")

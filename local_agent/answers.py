@@ -163,7 +163,6 @@ def _answer_each(
     slots: Indices,
     secret: RandomSource,
 ) -> AnyArray:
-    """Return the answers of real people, each with noise of their own."""
     parts = query.parts(slots).tolist()
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), MOST):

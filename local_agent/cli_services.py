@@ -103,9 +103,8 @@ def dial(referee: str, relay: str | None, key: str | None, patience: float) -> R
 def pin_key(state: Path, given: str | None, client: RefereeClient) -> str:
     """Return the referee's key: the given one, the one written before, or at first contact, with a warning, that met.
 
-    Raises:
-        BadInput: If the given one is no public key, or another one than was written before.
-        Forged: If the referee at the address has another key: nothing that it says would be accepted.
+    BadInput if the given one is no public key, or another one than was written before. Forged if the referee at the
+    address has another key: nothing that it says would be accepted.
     """
     from common.core.durable import claim
     from common.crypto.identity import check_public
@@ -141,9 +140,8 @@ def answer_until(
 ) -> None:
     """Poll and answer until all is finished; what may pass is tried again, and each problem shown to ``refused``.
 
-    Raises:
-        TandemError: A copy of this folder is at work, an individual has declined, or the referee is full.
-        OSError: An individual's answer cannot be stored.
+    TandemError: a copy of this folder is at work, an individual has declined, or the referee is full. OSError: an
+    individual's answer cannot be stored.
     """
     while not finished():
         try:

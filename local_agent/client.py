@@ -24,8 +24,7 @@ class RefereeClient(Client):
     def key(self) -> str:
         """Return the public key that the referee names (to be pinned): the first contact with it.
 
-        Raises:
-            VersionSkew: If it speaks another version of the protocol; names both.
+        VersionSkew if it speaks another version of the protocol; names both.
         """
         response = self.request("GET", "/v1/referee")
         document = self.document_of(response)

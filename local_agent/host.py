@@ -99,8 +99,7 @@ class Host:
     def step(self) -> bool:
         """Poll once and answer what is asked; tell whether there was a question.
 
-        Raises:
-            Refused, Forged, BadMessage: If the agents do not accept it: nothing was answered, and the referee told why.
+        Refused, Forged or BadMessage if the agents do not accept it: nothing was answered, and the referee told why.
         """
         self.declined = False
         if isinstance(self._answerer, Agent) and (report := self._answerer.unacknowledged) is not None:

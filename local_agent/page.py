@@ -208,13 +208,12 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
 def check_page(place: str, maker: str | None = None) -> tuple[Manifest, str]:
     """Compare a page with its manifest; return that, and the key that signed it.
 
+    BadData if a file differs, is missing, or is not listed. Forged if the signature does not verify, or is another
+    one's.
+
     Args:
         place: Its folder, or the address at which it is served. Only what is served to this process is seen there.
         maker: The key that must have signed it; None: any.
-
-    Raises:
-        BadData: If a file differs, is missing, or is not listed.
-        Forged: If the signature does not verify, or is another one's.
     """
     if "://" in place:
         server = PageServer(place, patience=10.0)

@@ -117,17 +117,15 @@ class PersonalPolicy:
     ) -> CheckedQuestion:
         """Check a question in full, before the record is touched.
 
+        Forged if the pinned referee did not sign both. ConfigurationMismatch if the assignment belongs to another
+        configuration. BadMessage if either is malformed: unknown kind or field, non-finite number, too large.
+        PolicyRefused if the kind of query or hypothesis or the mechanism's cost is not accepted, the record has other
+        columns, or too few, or the mechanism cannot randomize what the query says.
+
         Args:
             dimension: Number of features that this agent's record has (public).
             names: What these features are, where the record says it.
             left: What is left of the lifetime budget; None: all of it.
-
-        Raises:
-            Forged: If the pinned referee did not sign both.
-            ConfigurationMismatch: If the assignment belongs to another configuration.
-            BadMessage: If either is malformed: unknown kind or field, non-finite number, too large.
-            PolicyRefused: If the kind of query or hypothesis or the mechanism's cost is not accepted, the record has
-                other columns, or too few, or the mechanism cannot randomize what the query says.
         """
         verify(configuration, messages.Configuration.KIND, self.referee, PINNED)
         agreed = messages.Configuration.parse_signed(canonical.decode(configuration.payload))

@@ -75,7 +75,6 @@ class StateOptions:
 
     @property
     def folder(self) -> Path:
-        """The state directory."""
         from common.core.durable import user_state
 
         return (self.state or user_state() / "referee").absolute()
@@ -144,10 +143,7 @@ class WitnessOptions:
     ] = False
 
     def clients(self) -> list[WitnessClient]:
-        """Return a client of each witness.
-
-        BadInput if the beacon is asked for and no witness is named.
-        """
+        """Return a client of each witness; BadInput if the beacon is asked for and no witness is named."""
         from common.core.errors import BadInput
         from common.net.client import WITNESS_TOKEN, WitnessClient
 
@@ -242,7 +238,6 @@ def _tokens() -> dict[str, str]:
 def _referee(
     curator: CuratorOptions, place: StateOptions, enrolment: EnrolmentOptions, witnesses: WitnessOptions
 ) -> Referee:
-    """Open a referee whose curator is the one at this address, and can be used."""
     from common.crypto.vouching import read_issuer
     from referee.service.referee import CuratorClient, Referee, RefereeSettings
 
@@ -284,7 +279,6 @@ def key_command(state: State = None, key: KeyFile = None) -> None:
 
 
 def _state(given: Path | None) -> Path:
-    """Return the referee's state directory, which is made if there is none."""
     from common.core.durable import make_folder, user_state
 
     folder = (given or user_state() / "referee").absolute()

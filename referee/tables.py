@@ -209,7 +209,6 @@ class Tables:
             return connection.execute(query, given).all()
 
     def _value(self, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> Any:
-        """Return the first value of the first row, None if there is none."""
         with self._engine.connect() as connection:
             return connection.execute(query, given).scalar()
 

@@ -40,7 +40,6 @@ class Drawing:
         return self.svg
 
     def save(self, file: str | Path) -> Path:
-        """Write the chart to a file; return its path."""
         write_durably(Path(file), self.svg.encode())
         return Path(file)
 

@@ -54,23 +54,19 @@ class Connection(asyncio.Protocol):
     async def to(
         cls, host: str, port: int, source: tuple[str, int] | None = None, tls: ssl.SSLContext | None = None
     ) -> Connection:
-        """Connect, from an address of this machine's and with TLS if these are given."""
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(cls, host, port, local_addr=source, ssl=tls)
         return connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the request that is on its way."""
         self._transport = None
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(ConnectionResetError("the service closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        """Gather an answer, and hand it over when it is whole."""
         self.received += len(data)
         self._buffer += data
         end = self._buffer.find(_END)
@@ -86,11 +82,7 @@ class Connection(asyncio.Protocol):
                 self._waiting.set_result(answer._replace(body=body))
 
     async def request(self, raw: bytes) -> Answer:
-        """Send a whole request and return its answer.
-
-        Raises:
-            ConnectionError: If the connection is closed before.
-        """
+        """Send a whole request and return its answer; ConnectionError if the connection is closed before."""
         if self._transport is None:
             raise ConnectionResetError("the service closed the connection")
         self._waiting = asyncio.get_running_loop().create_future()
@@ -99,7 +91,6 @@ class Connection(asyncio.Protocol):
         return await self._waiting
 
     def close(self) -> None:
-        """Close it."""
         if self._transport is not None:
             self._transport.close()
 
@@ -139,22 +130,18 @@ class LightAgent:
 
     @classmethod
     def fresh(cls) -> LightAgent:
-        """Return an agent with a key of its own."""
         return cls(secrets.token_bytes(32))
 
     def enrolment(self) -> bytes:
-        """Return the body that enrols it."""
         return self._signed(messages.Enrolment.KIND, b'{"agents":1}')
 
     def poll(self) -> bytes:
-        """Return the body of its poll."""
         return self._signed(messages.Poll.KIND, b'{"participant":"%s"}' % self.key.encode())
 
     def answer(self, assignment: bytes) -> bytes:
         """Return the body of its report on an assignment (a signed one, as it came).
 
-        Raises:
-            BadMessage: If it is none to an individual.
+        BadMessage if it is none to an individual.
         """
         payload = assignment[assignment.index(b'"message":') + len(b'"message":') : assignment.rindex(b',"key":"')]
         asked = _ASSIGNMENT.fullmatch(payload)

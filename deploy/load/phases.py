@@ -130,7 +130,6 @@ class _Phase:
         return made
 
     async def ask_all(self, agents: Sequence[LightAgent]) -> None:
-        """Have the agents make their requests, by the schedule of the load."""
         if self._load.schedule == "poisson":
             await self._as_they_come(agents)
             return
@@ -211,11 +210,7 @@ def _reason(answer: Answer) -> str:
 
 
 def allow_descriptors(connections: int) -> None:
-    """Let this process have so many connections open.
-
-    Raises:
-        BadInput: If it may not.
-    """
+    """Let this process have so many connections open; BadInput if it may not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < connections + OTHERS:
         raise BadInput(
@@ -268,12 +263,11 @@ class Idle:
 async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: str) -> Idle:
     """Have agents poll for so many seconds, each when it was told to, and return what that took.
 
+    RunFailed if not one poll is answered.
+
     Args:
         agents: Enrolled, and asked nothing.
         name: The referee's host and port, for the requests' header.
-
-    Raises:
-        RunFailed: If not one poll is answered.
     """
     allow_descriptors(AT_ONCE)
     polling = _Polling(agents, load, name)
@@ -303,7 +297,6 @@ class _Polling:
         self.began = time.perf_counter()
 
     async def go_on(self, seconds: float) -> None:
-        """Poll for so many seconds."""
         while (now := time.perf_counter() - self.began) < seconds:
             while self._due and self._due[0][0] <= now and len(self.running) < AT_ONCE:
                 task = asyncio.ensure_future(self._poll(heapq.heappop(self._due)[1]))

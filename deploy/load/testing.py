@@ -55,7 +55,6 @@ class LoadTarget:
     database: str | None = None
 
     def host_population(self, people: int, number: int) -> PartyProcess:
-        """Start a host of so many simulated people beside the load."""
         if self.folder is None:
             raise BadInput("hosted people are started only beside a referee that is started here")
         name = f"agents-{number}"
@@ -68,11 +67,9 @@ class LoadTarget:
 
     @property
     def tokens(self) -> dict[str, str]:
-        """The environment of the parties."""
         return {"TANDEM_ENROLMENT_TOKEN": self.enrolment, "TANDEM_OPERATOR_TOKEN": self.operator}
 
     def database_bytes(self) -> int | None:
-        """Return the size of the referee's database."""
         return None if self.database is None else database_bytes(self.database)
 
     def peak_memory(self) -> int | None:
@@ -172,12 +169,11 @@ def load_test(
 ) -> dict[str, Any]:
     """Carry a load test out, on a referee that runs somewhere or one that is started here; return its document.
 
+    BadInput if this process may not have so many connections.
+
     Args:
         watch: Called with a phase, how many are done, and how many there are.
         keep: Where the run folder is left; by default nowhere.
-
-    Raises:
-        BadInput: If this process may not have so many connections.
     """
     allow_descriptors(options.connections)
     if target is None:
@@ -222,7 +218,6 @@ class _Test:
         self._agents: list[LightAgent] = []
 
     async def run(self, folder: Path) -> dict[str, Any]:
-        """Go through all phases, and return the document."""
         options = self._options
         self._agents = [LightAgent.fresh() for _ in range(options.individuals)]
         quiet = self._agents[: int(options.silent * options.individuals)]
@@ -283,7 +278,6 @@ class _Test:
         }
 
     async def _audit(self, folder: Path, stored: int) -> tuple[Audit, Measured]:
-        """Audit the run folder; return what was found, and what that took."""
         watch = self._load.on_progress
         watch("audit", 0, stored)
         began, own = time.perf_counter(), time.process_time()
@@ -302,7 +296,6 @@ class _Test:
         return await phase(name, self._load, agents, ask, _ignore)
 
     async def _idle(self) -> dict[str, Any]:
-        """Enrol agents whom nobody asks, and have them poll."""
         agents = [LightAgent.fresh() for _ in range(self._options.idle)]
         enrolled = await self._enrol("idle", agents)
         if enrolled.rejected:
@@ -310,7 +303,6 @@ class _Test:
         return (await poll_idly(agents, self._load, self._options.idle_seconds, self._name)).document()
 
     def _commits(self) -> int | None:
-        """Return how many transactions the referee has committed."""
         headers = {"Authorization": f"Bearer {self._target.operator}"}
         try:
             with closing(RefereeAt(self._target.url, patience=0.0)) as client:

@@ -58,8 +58,7 @@ def build_wheel(
 def stage(source: Path, target: Path) -> None:
     """Copy a checkout's packages below ``target / ROOT``, and what describes them beside it.
 
-    Raises:
-        ValueError: If a package of ``ROOT`` has the name of one that goes there, or an import cannot be rewritten.
+    ValueError if a package of ``ROOT`` has the name of one that goes there, or an import cannot be rewritten.
     """
     text = (source / "pyproject.toml").read_text("utf-8")
     described = tomllib.loads(text)
@@ -89,11 +88,8 @@ def rewritten(code: bytes, packages: Iterable[str]) -> bytes:
     """Return a module's source with the absolute imports of some top-level packages going through :data:`ROOT`.
 
     ``from common.x import y`` becomes ``from tandem.common.x import y``; ``import common`` becomes
-    ``import tandem.common as common``.
-
-    Raises:
-        ValueError: For ``import common.x``: it binds ``common``, which no single statement does for a package below
-            another.
+    ``import tandem.common as common``. ValueError for ``import common.x``: it binds ``common``, which no single
+    statement does for a package below another.
     """
     lines = code.split(b"\n")
     for line, column, old, new in sorted(_edits(ast.parse(code), lines, frozenset(packages)), reverse=True):

@@ -54,6 +54,10 @@ _COUNTED = 2  # bytes for each person: how often they answered, in all runs and 
 class Population:
     """Hosted agents 0..size-1.
 
+    BadInput if another process works on the same folder. BrokenLedger if a witness has seen another history: the folder
+    is a copy. BadData if what it says of who was asked was damaged. BudgetExceeded if the people have spent their
+    lifetime budget in other runs.
+
     Args:
         source: Randomness of all answers, derived anew for each question: a crash's work is repeated bit for bit.
         answers: How often each person may answer, in one run; in others it does not then.
@@ -61,12 +65,6 @@ class Population:
         values: How a question is evaluated on simulated people; by default here.
         account: Where the people are charged before the first of them answers; None where nobody is charged.
         witnesses: Who is shown each question before it is answered (:mod:`local_agent.hosted.questions`).
-
-    Raises:
-        BadInput: If another process works on the same folder.
-        BrokenLedger: If a witness has seen another history: the folder is a copy.
-        BadData: If what it says of who was asked was damaged.
-        BudgetExceeded: If the people have spent their lifetime budget in other runs.
     """
 
     def __init__(
@@ -137,12 +135,10 @@ class Population:
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
         """Answer for all people of an assignment, once, by a signed header and a packed body; idempotent.
 
-        Raises:
-            AlreadyAnswered: If one of the people was asked before.
-            BadScenario: If their answers do not fit into memory; nothing was charged.
-            BudgetExceeded, CannotWrite: If the people cannot be charged.
-            BrokenLedger: If a witness has seen another question instead: another copy of the folder is at work.
-            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: By the policy; no record is touched then.
+        AlreadyAnswered if one of the people was asked before. BadScenario if their answers do not fit into memory;
+        nothing was charged. BudgetExceeded or CannotWrite if the people cannot be charged. BrokenLedger if a witness
+        has seen another question instead: another copy of the folder is at work. Forged, BadMessage,
+        ConfigurationMismatch or PolicyRefused by the policy; no record is touched then.
         """
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
@@ -257,15 +253,14 @@ def open_population(
 ) -> Population:
     """Return the hosted population of a resolved scenario.
 
+    BadInput if workers are wanted for real people, or these would be asked without any privacy. BadScenario if the
+    people's counts do not fit into memory.
+
     Args:
         folder: State directory; bound to the people and the seed at the first start.
         seed: Of simulated people; None uses the one of the first start (0 then).
         agents: How many to host; by default agents.count.
         workers: Of a Ray cluster, which draw simulated people and evaluate questions on them; 0: this process does.
-
-    Raises:
-        BadInput: If workers are wanted for real people, or these would be asked without any privacy.
-        BadScenario: If the people's counts do not fit into memory.
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee

@@ -31,14 +31,13 @@ ASKED = "asked"  # the kind of entry that holds the digest of a question and of 
 class QuestionChain:
     """The journal of one host's questions.
 
+    BrokenLedger if a witness has seen another history of this host: the folder is a copy, or was put back.
+    PeerUnavailable if a witness does not answer.
+
     Args:
         state: The host's state directory, held by this process.
         witnesses: Where heads go: later starts must name them.
         account: The host's people in the ledger of people, which is a witness as well; None where nobody is charged.
-
-    Raises:
-        BrokenLedger: If a witness has seen another history of this host: the folder is a copy, or was put back.
-        PeerUnavailable: If a witness does not answer.
     """
 
     def __init__(self, state: Path, host: str, witnesses: Sequence[Witness], account: Account | None) -> None:
@@ -60,9 +59,8 @@ class QuestionChain:
     def note(self, fingerprint: str) -> None:
         """Have the witnesses see that a question is about to be answered; the same one again changes nothing.
 
-        Raises:
-            BrokenLedger: If a witness has seen another question instead: another copy of this folder is at work.
-            CannotWrite, PeerUnavailable: If it cannot be stored, or a witness does not answer: to be called again.
+        BrokenLedger if a witness has seen another question instead: another copy of this folder is at work. CannotWrite
+        or PeerUnavailable if it cannot be stored, or a witness does not answer: to be called again.
         """
         if fingerprint not in self._asked:
             self._journal.append(ASKED, {"question": fingerprint})

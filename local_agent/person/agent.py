@@ -42,10 +42,8 @@ class Agent:
     refused.
 
     ``names`` say what the record's features and label are, where its file does: a run about other columns is refused.
-
-    Raises:
-        BadData: If it is not exactly one acceptable record, or what was answered cannot be read.
-        BadInput: If another process works on the same folder.
+    BadData if it is not exactly one acceptable record, or what was answered cannot be read. BadInput if another process
+    works on the same folder.
     """
 
     def __init__(self, record: Records, policy: PersonalPolicy, folder: Path, names: Names | None = None) -> None:
@@ -77,7 +75,6 @@ class Agent:
 
     @property
     def answered(self) -> int:
-        """How many questions it has answered."""
         return len(self._answers)
 
     @property
@@ -110,7 +107,6 @@ class Agent:
         return self.left[0] <= 0.0 and self.unacknowledged is None
 
     def keep_receipt(self, receipt: Signed) -> None:
-        """Keep the referee's receipt of the newest report."""
         report = self.report
         if report is not None:
             body = self._answers[-1].get("body", "")  # up to 0.3.0 it was not stored, and no referee of today takes it
@@ -152,9 +148,8 @@ class Agent:
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
         """Answer a question; the same question again gets the same stored report, and costs nothing more.
 
-        Raises:
-            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: By the policy, or if too little of the lifetime
-                budget is left; nothing is touched or spent then.
+        Forged, BadMessage, ConfigurationMismatch or PolicyRefused by the policy, or if too little of the lifetime
+        budget is left; nothing is touched or spent then.
         """
         question = self.examine(assignment, configuration)
         asked, slots = question.assignment, np.array([own_slot(question.assignment)])

@@ -237,15 +237,14 @@ def check(
 ) -> ReportCheck:
     """Ask the witness once, then the referee at most twice, to prove that a report is in its transcript.
 
+    Forged if the receipt itself is none of this referee, or the witness shows what it has not signed. PeerError if
+    referee or witness do not answer.
+
     Args:
         witness: A service that stores checkpoints of the run: the proof's transcript must extend the newest.
         before: What the referee has shown of the run before: what it shows now must go on from there.
         within: Seconds after the report was sent in which it must be shown, and witnessed if there is a witness.
         clock: This device's, in seconds since 1970. One that is off by more than ``within`` ends the wait.
-
-    Raises:
-        Forged: If the receipt itself is none of this referee, or the witness shows what it has not signed.
-        PeerError: If referee or witness do not answer.
     """
     check_receipt(held.receipt, held.report, referee)
     newest = None if witness is None else _newest(held, witness, referee)
@@ -335,7 +334,6 @@ def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
 
 
 def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
-    """Return what stands for a report: of the bytes that this agent has sent."""
     own = bytes.fromhex(held.leaf)
     if held.report.kind == Report.KIND and leaf_of(held.report, bytes.fromhex(proof.body)) != own:
         raise Forged(
@@ -346,7 +344,6 @@ def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
 
 
 def _newest(held: HeldReceipt, witness: Remembered, referee: str) -> StoredCheckpoint | None:
-    """Return the newest checkpoint that a witness has seen of this report's run; None where it has seen none."""
     key, found = witness.key(), witness.kept(referee, held.run)
     newest = max(found, key=lambda kept: Checkpoint.parse(kept.checkpoint.message).entries, default=None)
     if newest is None:

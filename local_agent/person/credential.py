@@ -29,13 +29,11 @@ CREDENTIAL, ASKED, GRANT = "credential.json", "credential-request.json", "grant.
 def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, key: IssuerKey) -> Credential:
     """Get a credential for an agent's key, and keep it.
 
+    BadData if there is a credential already. Forged if the issuer at hand has other keys, or has not signed what it was
+    asked. Unauthorized or Conflict as the issuer says.
+
     Args:
         key: The issuer's, as known from elsewhere: one that it has for this person alone would tell who they are.
-
-    Raises:
-        BadData: If there is a credential already.
-        Forged: If the issuer at hand has other keys, or has not signed what it was asked.
-        Unauthorized, Conflict: As the issuer says.
     """
     if (folder / CREDENTIAL).exists():
         raise BadData(f"{folder / CREDENTIAL} is a credential already: one is enough for a lifetime")
@@ -52,7 +50,6 @@ def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, ke
 
 
 def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, blindrsa.Blinded]:
-    """Return the nonce and the blinded message of the request under way, or begin one."""
     path = folder / ASKED
     if path.exists():
         known = _read(path)

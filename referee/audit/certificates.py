@@ -103,7 +103,6 @@ def _recomputed(encoded: bytes) -> float:
 
 
 def _events(certificate: Any) -> Counter[bytes]:
-    """Return how often each event happens, each with values in range."""
     entries = _fields(certificate, "certificate", {"kind", "neighbours", "events", "accountant", "numbers", *CLAIM})[
         "events"
     ]
@@ -134,7 +133,6 @@ def _event(event: Any) -> dict[str, Any]:
 
 
 def _read(certificate: dict[str, Any]) -> _Read:
-    """Return a certificate whose events were read already."""
     if certificate["kind"] != "privacy-certificate":
         raise AuditFailed("this is no privacy certificate")
     if certificate["neighbours"] != NEIGHBOURS:

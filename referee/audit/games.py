@@ -287,7 +287,6 @@ class _Game:
         return _State(best[self._reach : -self._reach], lost, state.weight + self._most, state.done + 1)
 
     def _jump(self, state: _State, leader: int, over: float, steps: int) -> _State:
-        """Return what a leader makes of so many steps."""
         law, excess = self._laws[leader], state.excess
         mean, square = float(law @ self._away), float(law @ self._away**2)
         side = math.ceil((12.0 * math.sqrt(steps * square) + steps * abs(mean)) / self._width) + self._reach

@@ -47,10 +47,7 @@ class Range(NamedTuple):
     below: bool = False
 
     def read(self, name: str, value: Any) -> float:
-        """Return a value that is in range.
-
-        AuditFailed if it is none: no number, NaN, too small or too large.
-        """
+        """Return a value that is in range; AuditFailed if it is none: no number, NaN, too small or too large."""
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (number and self.low <= value <= self.high) or (self.integer and value != int(value)):
             found = f"{value:g}" if isinstance(value, float) else f"a value of type {type(value).__name__}"

@@ -74,7 +74,6 @@ class Replay:
     misbehaved = ""
 
     def __post_init__(self) -> None:
-        """Begin with nothing checked."""
         self.pending = [entry for entry in self.entries[2:-1] if entry.kind != "beacon"]
         self.events: list[Event] = []
         self.notes: list[Progress] = []
@@ -107,7 +106,6 @@ class Replay:
             self.notes.append(note)
 
     def _until_cut(self, number: int, step: AskCurator | AskAgents) -> Any:
-        """Exchange a message up to the last one; only an open question may be left."""
         if not self.pending:
             raise _Over
         if isinstance(step, AskAgents) and len(self.pending) == 1 and self.pending[0].kind == "question":
@@ -174,7 +172,6 @@ class Replay:
             yield report
 
     def _batch(self, entry: AnyEntry, number: int, step: AskAgents) -> AnyBatch:
-        """Check a question, and return the agents that it goes to."""
         body = entry.body
         if body["query"] != step.query.wire() or body["question"] != number:
             raise self.place.failed("the question is not the one that the protocol asks here")

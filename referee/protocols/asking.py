@@ -119,19 +119,10 @@ class LevelTestPlan(EstimatePlan):
         fixed = None
         if paper or agents.test == "fixed":
             if agents.liars:
-                raise BadScenario(
-                    "agents.liars: only a sequential test bears liars: set agents.test=sequential, bounds=tight"
-                )
+                what = "only a sequential test bears liars: set agents.test=sequential, bounds=tight"
+                raise BadScenario(f"agents.liars: {what}")
             fixed = int(plan(scenario, "paper").answers.value) if paper else 0
-        return cls(
-            agents.value_mechanism,
-            scenario.beta,
-            agents.liars,
-            low=low,
-            high=high,
-            batch=agents.batch,
-            fixed=fixed,
-        )
+        return cls(agents.value_mechanism, scenario.beta, agents.liars, low, high, agents.batch, fixed)
 
     def open(self, rounds: int) -> LossTest:
         """Return one of so many tests, each of which may be wrong with probability beta / rounds."""

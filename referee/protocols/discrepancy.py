@@ -105,7 +105,6 @@ class Discrepancy(Protocol):
 
 
 def _rivals(plan: PairsPlan) -> Generator[Any, Any, list[tuple[str, Hypothesis]]]:
-    """Have agents report averages; return what they learn alone, and both constants."""
     alone = plan.alone
     query = MomentQuery(dimension=alone.dimension, bound=alone.coordinate, norm=alone.norm)
     answers = yield AskAgents(query, at_once(int(ALONE * plan.count)))

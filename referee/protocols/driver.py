@@ -74,9 +74,8 @@ def _read(step: AskCurator | AskAgents, reply: Any) -> Any:
     try:
         return step.operation.read(reply)
     except BadMessage as error:
-        raise PeerMisbehaved(
-            f"the curator released nothing acceptable for {step.operation.kind!r}: {error.detail}"
-        ) from None
+        what = f"nothing acceptable for {step.operation.kind!r}"
+        raise PeerMisbehaved(f"the curator released {what}: {error.detail}") from None
 
 
 _SIGMAS = 5.0  # standard deviations by which fewer may answer than a scenario's dropout leaves on average
@@ -173,8 +172,6 @@ class _AnswerTally:
 
 
 def _unknown(outcome: Outcome, wrong: str) -> Outcome:
-    """Return an outcome of which nothing that agents were asked about is known."""
-
     def vague(estimate: Estimate) -> Estimate:
         return estimate.model_copy(update={"low": 0.0, "high": 1.0})
 

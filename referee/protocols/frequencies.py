@@ -49,41 +49,37 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
 
     def both_sides(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
         at_once(plan.count, alike=True)  # refused before the curator spends anything
-        counted = yield from curator_evidence(plan)
-        answered = yield from agents_evidence(plan)
-        return decided_by(counted, answered)
+        counted = yield from _curator_evidence(plan)
+        answered = yield from _agents_evidence(plan)
+        return _decided_by(counted, answered)
 
     def curator_alone(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
-        counted = yield from curator_evidence(plan)
+        counted = yield from _curator_evidence(plan)
         return _decided_alone(plan, public, counted, _simulated_agents, 0)
 
     def agents_alone(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
-        answered = yield from agents_evidence(plan)
+        answered = yield from _agents_evidence(plan)
         return _decided_alone(plan, public, answered, _simulated_curator, 1)
 
 
-def curator_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskCurator, Any, SideEvidence]:
-    """Return what the curator's noisy count says."""
+def _curator_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskCurator, Any, SideEvidence]:
     first, *more = plan.problem.telling
     counted = yield from ask(Count(feature=first, more=tuple(more), epsilon=plan.share))
     return plan.problem.counted(counted.count, plan.n, plan.share)
 
 
-def agents_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskAgents, Answers, SideEvidence]:
-    """Return what the agents' randomized bits say."""
+def _agents_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskAgents, Answers, SideEvidence]:
     first, *more = plan.problem.telling
     answers = yield AskAgents(CoordinateQuery(first=first, more=tuple(more)), plan.count)
     ones = int(answers.values.sum(dtype="int64"))
     return plan.problem.evidence_of_answers(ones, len(answers.values), plan.bits.truth)
 
 
-def decided_by(*sides: SideEvidence) -> Outcome:
-    """End with the likelier law."""
-    return decided(int(sum(side.score for side in sides) > 0.0), "by the likelihood ratio")
+def _decided_by(*sides: SideEvidence) -> Outcome:
+    return _decided(int(sum(side.score for side in sides) > 0.0), "by the likelihood ratio")
 
 
-def decided(world: int, reason: str) -> Outcome:
-    """End with D_0 or D_1."""
+def _decided(world: int, reason: str) -> Outcome:
     return Outcome("done", 1, Decision(world=world), None, reason)
 
 
@@ -96,11 +92,11 @@ def _decided_alone(
 ) -> Outcome:
     """End for one side; with the reduction the other side is simulated, or ``world`` is answered at once."""
     if not plan.problem.reduction:
-        return decided_by(seen)
+        return _decided_by(seen)
     coins = RandomSource.seeded(public, "reduction")
     if coins.derive("at once").uniforms(1)[0] < (0.5 - plan.beta) / 2.0:
-        return decided(world, "answered at once, as the reduction does")
-    return decided_by(seen, simulated(plan, coins))
+        return _decided(world, "answered at once, as the reduction does")
+    return _decided_by(seen, simulated(plan, coins))
 
 
 def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
@@ -143,16 +139,16 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
 
     def both_sides(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
         count = at_once(plan.count, alike=True)  # refused before the curator spends anything
-        feature = yield from select(plan)
+        feature = yield from _select(plan)
         answers = EstimatePlan(plan.bits, plan.beta)
         found = yield from estimate_mean(CoordinateQuery(first=feature), answers, count, 1, once=False)
-        return ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
+        return _ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
 
     def curator_alone(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
-        feature = yield from select(plan)
+        feature = yield from _select(plan)
         counted = yield from ask(Count(feature=feature, epsilon=plan.share))
         share = float(np.clip(counted.count / plan.n, 0.0, 1.0))
-        return ended(feature, share, None, "the curator counted what it had selected")
+        return _ended(feature, share, None, "the curator counted what it had selected")
 
     def agents_alone(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
         """Ask each agent, in one round, for the feature of its slot.
@@ -164,17 +160,16 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
         shares, _ = means_by_slot(answers, plan.bits, d, 0.0)
         feature = int(np.argmax(shares))
         share = float(np.clip(shares[feature], 0.0, 1.0))
-        return ended(feature, share, None, f"{answers.asked:,} agents were asked a feature each")
+        return _ended(feature, share, None, f"{answers.asked:,} agents were asked a feature each")
 
 
-def select(plan: ProblemPlan[SelectThenEstimate]) -> Generator[AskCurator | Progress, Any, int]:
-    """Have the curator select a feature."""
+def _select(plan: ProblemPlan[SelectThenEstimate]) -> Generator[AskCurator | Progress, Any, int]:
     selected = yield from ask(Select(count=plan.problem.d, epsilon=plan.share))
     yield Progress(f"the curator selects feature {selected.feature}", {})
     return selected.feature
 
 
-def ended(feature: int, share: float, estimate: Estimate | None, reason: str) -> Outcome:
+def _ended(feature: int, share: float, estimate: Estimate | None, reason: str) -> Outcome:
     """End with a feature, and its mean in [-1, 1] for the share of people who have it."""
     return Outcome("done", 1, Selected(feature=feature, mean=2.0 * share - 1.0), estimate, reason)
 
@@ -209,15 +204,15 @@ class BlenderProtocol(ProblemProtocol[Blender]):
 
     def both_sides(self, plan: ProblemPlan[Blender], public: int) -> Script:
         problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")
-        head = yield from list_head(plan)
-        estimates = [shares_by_curator(head, plan)]
+        head = yield from _list_head(plan)
+        estimates = [_shares_by_curator(head, plan)]
         if head.items:
-            estimates.append((yield from shares_by_agents(head.items, problem, oracle, plan.count, public)))
-        return combined(head.items, estimates)
+            estimates.append((yield from _shares_by_agents(head.items, problem, oracle, plan.count, public)))
+        return _combined(head.items, estimates)
 
     def curator_alone(self, plan: ProblemPlan[Blender], public: int) -> Script:
-        head = yield from list_head(plan)
-        return combined(head.items, [shares_by_curator(head, plan)])
+        head = yield from _list_head(plan)
+        return _combined(head.items, [_shares_by_curator(head, plan)])
 
     def agents_alone(self, plan: ProblemPlan[Blender], public: int) -> Script:
         """Have half of the agents find the items among all 2^bits, and the others estimate their shares.
@@ -231,18 +226,17 @@ class BlenderProtocol(ProblemProtocol[Blender]):
         items: list[int] = find(query, oracle, answers, plan.beta)[: problem.most].tolist()
         yield Progress(f"{len(items)} items are listed", {})
         if not items:
-            return combined([], [])
-        return combined(items, [(yield from shares_by_agents(items, problem, oracle, count - count // 2, public))])
+            return _combined([], [])
+        return _combined(items, [(yield from _shares_by_agents(items, problem, oracle, count - count // 2, public))])
 
 
-def list_head(plan: ProblemPlan[Blender]) -> Generator[AskCurator | Progress, Any, CountedHead]:
-    """Have the curator list the head."""
+def _list_head(plan: ProblemPlan[Blender]) -> Generator[AskCurator | Progress, Any, CountedHead]:
     head = yield from ask(HeadList(bits=plan.problem.bits, most=plan.problem.most, epsilon=plan.share))
     yield Progress(f"{len(head.items)} items are listed", {})
     return head
 
 
-def shares_by_curator(head: CountedHead, plan: ProblemPlan[Blender]) -> Shares:
+def _shares_by_curator(head: CountedHead, plan: ProblemPlan[Blender]) -> Shares:
     """Estimate the share of each listed item from the curator's noisy counts."""
     shares, ratio = np.array(head.counts, dtype=np.int64) / head.people, plan.problem.noise(plan.share).ratio
     within = np.clip(shares, 0.0, 1.0)
@@ -250,7 +244,7 @@ def shares_by_curator(head: CountedHead, plan: ProblemPlan[Blender]) -> Shares:
     return shares, np.asarray(within * (1.0 - within) / head.people + noise)
 
 
-def shares_by_agents(
+def _shares_by_agents(
     items: Sequence[int], problem: Blender, oracle: FrequencyOracle, count: int, public: int
 ) -> Generator[AskAgents, Answers, Shares]:
     """Estimate the share of each listed item from the reports of ``count`` fresh agents."""
@@ -262,7 +256,7 @@ def shares_by_agents(
     return shares, problem.agents_variance(np.clip(shares, 0.0, 1.0), max(1, len(reported)), oracle, query.domain)
 
 
-def combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:
+def _combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:
     """End with the items by decreasing share; estimates are weighed by their inverse variances."""
     head = HeadShares(items=(), shares=(), deviations=())
     if items:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -82,8 +82,8 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         problem = plan.problem
         if not problem.interactive:
             return (yield from _all_at_once(plan, public))
-        learned, (survey_answers,) = yield from ask_together(learn_one(problem), survey_threshold(plan))
-        return (yield from find_threshold(plan, parity_of(learned, problem.c), survey_answers))
+        learned, (survey_answers,) = yield from ask_together(_learn_one(problem), _survey_threshold(plan))
+        return (yield from _find_threshold(plan, parity_of(learned, problem.c), survey_answers))
 
     def curator_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
         """Have the curator learn the parity, for which it spends its privacy; the threshold is half of the range.
@@ -91,48 +91,47 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         Pure privacy takes of order b/(alpha epsilon) further people for a threshold of b bits.
         """
         problem = plan.problem
-        learned = yield from ask(learn_one(problem))
-        return end_with_both(parity_of(learned, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
+        learned = yield from ask(_learn_one(problem))
+        return _end_with_both(parity_of(learned, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
 
     def agents_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
         problem = plan.problem
         if not problem.interactive:
             raise BadScenario("without interaction: both sides are asked, leave out alone")
-        question = survey_threshold(plan)
-        parity = yield from search_parity(problem.c, plan.count // 2, public)
+        question = _survey_threshold(plan)
+        parity = yield from _search_parity(problem.c, plan.count // 2, public)
         survey_answers: Answers = yield question
-        return (yield from find_threshold(plan, parity, survey_answers))
+        return (yield from _find_threshold(plan, parity, survey_answers))
 
 
-def search_parity(c: int, count: int, public: int) -> Generator[AskAgents, Answers, Parity]:
-    """Search with ``count`` agents for the parity of x that is most often the label; of 63 features at most."""
+def _search_parity(
+    c: int, count: int, public: int, sign: int | Literal["label"] = "label"
+) -> Generator[AskAgents, Answers, Parity]:
+    """Search with ``count`` agents for the parity of x that is most often the sign; of 63 features at most."""
     width = min(c, 63)
-    search = yield from ask_coded(CodeQuery(first=0, bits=width, sign="label", public=public), count)
+    search = yield from ask_coded(CodeQuery(first=0, bits=width, sign=sign, public=public), count)
     found = likeliest_parity(search)
     return Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
 
 
-def learn_one(problem: ParityAndThreshold) -> Learn:
-    """Return the request for the parity."""
+def _learn_one(problem: ParityAndThreshold) -> Learn:
     return Learn(round=1, task=Task(features=problem.c))
 
 
-def survey_threshold(plan: ProblemPlan[ParityAndThreshold]) -> AskAgents:
-    """Return the question to the first batch: whether they are at the threshold or above."""
+def _survey_threshold(plan: ProblemPlan[ParityAndThreshold]) -> AskAgents:
     problem = plan.problem
     count = surveyed(plan.bits.truth, plan.alpha, plan.beta)
     return AskAgents(CoordinateQuery(first=problem.c + problem.b), count)
 
 
-def find_threshold(plan: ProblemPlan[ParityAndThreshold], parity: Parity | None, survey_answers: Answers) -> Script:
-    """Search for the quantile of y at the share that the first batch told, and end."""
-    quantile = yield from search_threshold(plan, plan.beta, survey_answers)
+def _find_threshold(plan: ProblemPlan[ParityAndThreshold], parity: Parity | None, survey_answers: Answers) -> Script:
+    quantile = yield from _search_threshold(plan, plan.beta, survey_answers)
     asked = survey_answers.asked + quantile.asked
     reason = f"{asked:,} agents were asked about {quantile.thresholds} thresholds"
-    return end_with_both(parity, quantile.first, reason)
+    return _end_with_both(parity, quantile.first, reason)
 
 
-def search_threshold(
+def _search_threshold(
     plan: ProblemPlan[ParityAndThreshold] | ProblemPlan[ParityXorThreshold], beta: float, survey_answers: Answers
 ) -> Generator[AskAgents | Progress, Any, Quantile]:
     """Return the quantile of y at the share of those who said that they are not at the threshold or above."""
@@ -145,8 +144,7 @@ def search_threshold(
     return (yield from find_quantile(mechanism, b, share, tolerance, beta / 4.0, feature=c))
 
 
-def end_with_both(parity: Parity | None, threshold: int, reason: str) -> Outcome:
-    """End with both concepts, or without a parity where no block of the curator answered."""
+def _end_with_both(parity: Parity | None, threshold: int, reason: str) -> Outcome:
     if parity is None:
         answer = Both(features=None, threshold=threshold)
         return Outcome("exhausted", 1, answer, None, "no block of the curator answered")
@@ -162,7 +160,7 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
     above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
     first = surveyed(oracle.truth, plan.alpha, plan.beta)
     learned, (survey_answers, ones) = yield from ask_together(
-        learn_one(problem), AskAgents(values, at_once(count - first)), AskAgents(above, first)
+        _learn_one(problem), AskAgents(values, at_once(count - first)), AskAgents(above, first)
     )
     cuts = problem.cuts(plan.alpha)
     found = estimate_cdf(values, oracle, survey_answers, cuts).cuts
@@ -171,7 +169,7 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
     below = float(oracle.shares(supports, len(reports_above), above.domain)[0])
     place = min(max(round(below * (cuts + 1)) - 1, 0), cuts - 1)
     reason = f"{survey_answers.asked + ones.asked:,} agents were asked at once"
-    return end_with_both(parity_of(learned, problem.c), int(found[place]), reason)
+    return _end_with_both(parity_of(learned, problem.c), int(found[place]), reason)
 
 
 Pieces = tuple[FeatureSet | None, ...]  # the parity of each block, None where nobody answered
@@ -211,31 +209,31 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
 
     def both_sides(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
         if plan.problem.interactive:
-            parities = [piece for piece in voted((yield from ask(learn_blocks(plan)))) if piece is not None]
-            return (yield from try_parities(plan, parities))
+            parities = [piece for piece in _voted((yield from ask(_learn_blocks(plan)))) if piece is not None]
+            return (yield from _try_parities(plan, parities))
         problem, oracle = plan.problem, plan.oracle("hadamard")
-        query = prefixes(problem, public)
+        query = _prefixes(problem, public)
         question = AskAgents(query, at_once(plan.count))
-        learned, (answers,) = yield from ask_together(learn_blocks(plan), question)
-        return pieced_together(problem, voted(learned), query, oracle, answers)
+        learned, (answers,) = yield from ask_together(_learn_blocks(plan), question)
+        return _pieced_together(problem, _voted(learned), query, oracle, answers)
 
     def curator_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
         problem = plan.problem
-        pieces = voted((yield from ask(learn_blocks(plan))))
+        pieces = _voted((yield from ask(_learn_blocks(plan))))
         cuts = tuple((number << problem.b) // problem.blocks for number in range(1, problem.blocks))
         return Outcome("done", 1, Piecewise(cuts=cuts, pieces=pieces), None, "the agents are left out")
 
     def agents_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
         if plan.problem.interactive:
-            parity = yield from search_parity(plan.problem.c, plan.count // 2, public)
-            return (yield from try_parities(plan, [parity.features]))
+            parity = yield from _search_parity(plan.problem.c, plan.count // 2, public)
+            return (yield from _try_parities(plan, [parity.features]))
         problem, oracle = plan.problem, plan.oracle("hadamard")
-        query = prefixes(problem, public)
+        query = _prefixes(problem, public)
         answers: Answers = yield AskAgents(query, at_once(plan.count))
-        return pieced_together(problem, ((problem.c,),) * problem.blocks, query, oracle, answers)
+        return _pieced_together(problem, ((problem.c,),) * problem.blocks, query, oracle, answers)
 
 
-def try_parities(plan: ProblemPlan[ParityXorThreshold], parities: list[FeatureSet]) -> Script:
+def _try_parities(plan: ProblemPlan[ParityXorThreshold], parities: list[FeatureSet]) -> Script:
     """End with the better of some parities of (x, 1), each of which flips at the threshold that a search finds for it.
 
     A survey says how many people's label is not the parity of x, the search where y has that quantile, and fresh agents
@@ -247,28 +245,22 @@ def try_parities(plan: ProblemPlan[ParityXorThreshold], parities: list[FeatureSe
     found: list[tuple[FlippedParity, Finding]] = []
     for features in different:
         answers: Answers = yield AskAgents(LossQuery(hypothesis=Parity(features=features)), count)
-        quantile = yield from search_threshold(plan, beta, answers)
+        quantile = yield from _search_threshold(plan, beta, answers)
         flipped = FlippedParity(features=features, first=problem.c, bits=problem.b, threshold=quantile.first)
-        loss = LossQuery(hypothesis=flipped)
-        found.append(
-            (flipped, (yield from estimate_mean(loss, EstimatePlan(plan.bits, plan.beta), count, len(different))))
-        )
-        yield Progress(f"a parity of {len(features)} features errs on {found[-1][1].estimate.value:.3f}", {})
+        loss, answering = LossQuery(hypothesis=flipped), EstimatePlan(plan.bits, plan.beta)
+        tested = yield from estimate_mean(loss, answering, count, len(different))
+        found.append((flipped, tested))
+        yield Progress(f"a parity of {len(features)} features errs on {tested.estimate.value:.3f}", {})
     if not found:
         return Outcome("exhausted", 1, Piecewise(cuts=(), pieces=(None,)), None, "no block of the curator answered")
     best, finding = min(found, key=lambda pair: pair[1].estimate.value)
-    return Outcome("done", 1, as_pieces(best), finding.estimate, f"parities of halves that were tried: {len(found)}")
+    # Below the threshold it is the parity, and from there on the parity and the constant.
+    answer = Piecewise(cuts=(best.threshold,), pieces=(best.features, (*best.features, best.first)))
+    return Outcome("done", 1, answer, finding.estimate, f"parities of halves that were tried: {len(found)}")
 
 
-def as_pieces(flipped: FlippedParity) -> Piecewise:
-    """Return a parity below the threshold, and it and the constant from there on."""
-    return Piecewise(cuts=(flipped.threshold,), pieces=(flipped.features, (*flipped.features, flipped.first)))
-
-
-def learn_blocks(plan: ProblemPlan[ParityXorThreshold]) -> LearnParities:
-    """Return the request for a parity in each block, from several parts of the people."""
-    problem = plan.problem
-    epsilon = plan.share
+def _learn_blocks(plan: ProblemPlan[ParityXorThreshold]) -> LearnParities:
+    problem, epsilon = plan.problem, plan.share
     parts, _ = shape(problem, epsilon, plan.beta / 2.0)
     return LearnParities(
         features=problem.c,
@@ -281,18 +273,17 @@ def learn_blocks(plan: ProblemPlan[ParityXorThreshold]) -> LearnParities:
     )
 
 
-def voted(learned: BlockParities) -> Pieces:
+def _voted(learned: BlockParities) -> Pieces:
     """Return the most frequent answer of each block, the earliest of several."""
     votes = [Counter(answer for answer in block if answer is not None) for block in zip(*learned.parities, strict=True)]
     return tuple(vote.most_common(1)[0][0] if vote else None for vote in votes)
 
 
-def prefixes(problem: ParityXorThreshold, public: int) -> ItemQuery:
-    """Return the query for prefixes of y."""
+def _prefixes(problem: ParityXorThreshold, public: int) -> ItemQuery:
     return ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
 
 
-def pieced_together(
+def _pieced_together(
     problem: ParityXorThreshold, pieces: Pieces, query: ItemQuery, oracle: FrequencyOracle, answers: Answers
 ) -> Outcome:
     """End with a parity between any two quantiles of y, which follow from the agents' reports of its prefixes."""
@@ -321,19 +312,19 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
     )
 
     def both_sides(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
-        which = yield from find_secret(plan.problem)
+        which = yield from _find_secret(plan.problem)
         if which is None:
-            return none_answered(public)
-        return (yield from release_secret(plan.problem, plan.bits, which, plan.count, public))
+            return _none_answered(public)
+        return (yield from _release_secret(plan.problem, plan.bits, which, plan.count, public))
 
     def curator_alone(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
         """Have the curator learn r, and guess the answer.
 
         It has fewer people than there are shares: it knows nothing about the secret, even without privacy.
         """
-        which = yield from find_secret(plan.problem)
+        which = yield from _find_secret(plan.problem)
         if which is None:
-            return none_answered(public)
+            return _none_answered(public)
         return Outcome("done", 1, Secret(which=which, bit=public & 1), None, "guessed: a share is missing")
 
     def agents_alone(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
@@ -345,11 +336,10 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
         search = yield from ask_coded(CodeQuery(first=0, bits=problem.c, sign="label", public=public), count // 2)
         which = likeliest_parity(search)
         yield Progress(f"secret {which} is wanted", {})
-        return (yield from release_secret(problem, plan.bits, which, count - count // 2, public))
+        return (yield from _release_secret(problem, plan.bits, which, count - count // 2, public))
 
 
-def find_secret(problem: ParityChoosesSecret) -> Generator[AskCurator | Progress, Any, int | None]:
-    """Have the curator learn which secret is wanted; None if no block of its people answered."""
+def _find_secret(problem: ParityChoosesSecret) -> Generator[AskCurator | Progress, Any, int | None]:
     parity = yield from learn_parity(Task(features=problem.c))
     if parity is None:
         return None
@@ -358,10 +348,9 @@ def find_secret(problem: ParityChoosesSecret) -> Generator[AskCurator | Progress
     return which
 
 
-def release_secret(
+def _release_secret(
     problem: ParityChoosesSecret, mechanism: BitMechanism, which: int, count: int, public: int
 ) -> Generator[AskAgents, Any, Outcome]:
-    """Ask ``count`` agents for their shares of the secret with a number, add them up, and end."""
     sign = problem.c + problem.share_bits + which
     asked = yield from ask_coded(CodeQuery(first=problem.c, bits=problem.share_bits, sign=sign, public=public), count)
     shares = signed_shares(asked, mechanism)[: problem.shares]
@@ -370,8 +359,7 @@ def release_secret(
     return Outcome("done", 1, Secret(which=which, bit=bit), None, reason)
 
 
-def none_answered(public: int) -> Outcome:
-    """End with a guess."""
+def _none_answered(public: int) -> Outcome:
     return Outcome("exhausted", 1, Secret(which=0, bit=public & 1), None, "no block of the curator answered")
 
 
@@ -396,7 +384,7 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
 
     def both_sides(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
         which = yield from find_wanted(plan, plan.count, public)
-        return (yield from learn_wanted(plan.problem, which))
+        return (yield from _learn_wanted(plan.problem, which))
 
     def curator_alone(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
         """Have the curator learn one parity at random.
@@ -404,18 +392,14 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
         It has fewer people than there are shares, so it knows nothing about which parity is wanted, even without
         privacy, and not enough privacy for all.
         """
-        return (yield from learn_wanted(plan.problem, public % (1 << plan.problem.d)))
+        return (yield from _learn_wanted(plan.problem, public % (1 << plan.problem.d)))
 
     def agents_alone(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
         problem, count = plan.problem, plan.count
         which = yield from find_wanted(plan, count // 2, public)
-        width = min(problem.c, 63)
-        search = yield from ask_coded(
-            CodeQuery(first=0, bits=width, sign=problem.c + which, public=public), count - count // 2
-        )
-        found = likeliest_parity(search)
-        features = tuple(i for i in range(problem.c) if (found << i) & (1 << (width - 1)))
-        return Outcome("done", 1, WantedParity(which=which, features=features), None, "searched by the agents")
+        found = yield from _search_parity(problem.c, count - count // 2, public, problem.c + which)
+        answer = WantedParity(which=which, features=found.features)
+        return Outcome("done", 1, answer, None, "searched by the agents")
 
 
 def find_wanted(
@@ -433,8 +417,7 @@ def find_wanted(
     return which
 
 
-def learn_wanted(problem: OneOfManyParities, which: int) -> Generator[AskCurator, Any, Outcome]:
-    """Have the curator learn the parity with a number, and end."""
+def _learn_wanted(problem: OneOfManyParities, which: int) -> Generator[AskCurator, Any, Outcome]:
     parity = yield from learn_parity(Task(features=problem.c, label=problem.c + which))
     answer = WantedParity(which=which, features=None if parity is None else parity.features)
     if parity is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from common.core.errors import BadMessage, BadScenario
@@ -77,17 +77,16 @@ class PortfolioClasses(PortfolioProtocol):
             odds = ClassOdds.of_sample(learned.scores, shares)
             own, others = odds.mistakes(), 1.0 - shares
             if plan.roles.testers:
-                own, variance = mean_answer(
-                    plan.mechanism, (yield AskAgents(LossQuery(hypothesis=model), plan.roles.testers))
-                )
+                tested = yield AskAgents(LossQuery(hypothesis=model), plan.roles.testers)
+                own, variance = mean_answer(plan.mechanism, tested)
                 odds = odds.given([odds.right(1.0 - own, variance)])
                 yield Progress(f"{plan.roles.testers:,} agents reported whether the model errs: {own:.3f} of them", {})
             best = int(others.argmin())
             rival = taught if own <= others[best] else constants[best]
             odds = yield from _teach(plan, model, odds)
             try:
-                taught = ("model, recalibrated", moved(model, odds))
-                calibrated = taught[1]
+                calibrated = moved(model, odds)
+                taught = ("model, recalibrated", calibrated)
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
                 rival = constants[best]
@@ -121,11 +120,7 @@ def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
     return replace(plan, roles=roles)
 
 
-@dataclass(frozen=True)
-class _Question:
-    chosen: tuple[int, ...]
-    spread: float | None
-    count: int
+_Question = tuple[tuple[int, ...], float | None, int]  # of which classes, at which spread, and to how many agents
 
 
 def _teach(plan: PortfolioPlan, model: Argmax, odds: ClassOdds) -> Generator[Any, Any, ClassOdds]:
@@ -133,10 +128,10 @@ def _teach(plan: PortfolioPlan, model: Argmax, odds: ClassOdds) -> Generator[Any
     sets = halves(len(model.hypotheses))
     for number in range(TEACHINGS):
         about, reports = moved(model, odds), []
-        for question in _questions(plan, sets, odds.spread):
-            query = ClassResidualQuery(hypothesis=about, chosen=question.chosen, spread=question.spread)
-            mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, question.count)))
-            reports.append(ClassReport(2.0 * mean - 1.0, 4.0 * variance, *odds.asked(question.chosen, question.spread)))
+        for chosen, spread, count in _questions(plan, sets, odds.spread):
+            query = ClassResidualQuery(hypothesis=about, chosen=chosen, spread=spread)
+            mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
+            reports.append(ClassReport(2.0 * mean - 1.0, 4.0 * variance, *odds.asked(chosen, spread)))
         odds = odds.given(reports)
         yield Progress(f"round {number + 1}: {plan.roles.teachers:,} agents teach the model", {})
     return odds
@@ -146,8 +141,8 @@ def _questions(plan: PortfolioPlan, sets: list[tuple[int, ...]], spread: float) 
     teachers = plan.roles.teachers
     along = teachers - max(len(sets), math.ceil(FIRST * teachers)) if plan.roles.both else 0
     each, more = divmod(teachers - along, len(sets))
-    found = [_Question(chosen, None, each + (number < more)) for number, chosen in enumerate(sets)]
-    return [*found, _Question((), spread, along)] if along else found
+    found: list[_Question] = [(chosen, None, each + (number < more)) for number, chosen in enumerate(sets)]
+    return [*found, ((), spread, along)] if along else found
 
 
 def moved(model: Argmax, odds: ClassOdds) -> Argmax:

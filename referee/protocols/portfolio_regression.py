@@ -64,9 +64,8 @@ class PortfolioRegression(PortfolioProtocol):
                 "portfolio-regression predicts a number: set agents.loss to squared, and take a learner of that loss, "
                 "such as least-squares"
             )
-        reports = yield AskAgents(
-            ResponseResidualQuery(hypothesis=_constant(0.5, response), reach=0.5), plan.roles.labels
-        )
+        query = ResponseResidualQuery(hypothesis=_constant(0.5, response), reach=0.5)
+        reports = yield AskAgents(query, plan.roles.labels)
         apart, _ = plain(*mean_answer(plan.mechanism, reports), 0.5)
         middle = min(1.0, max(0.0, 0.5 + apart))
         yield Progress(f"{reports.asked:,} agents reported their response: {middle:.3f} of its bounds on average", {})

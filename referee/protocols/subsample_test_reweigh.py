@@ -241,9 +241,8 @@ class LearnAndTest(Protocol):
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = SingleTest.of(scenario)
         learned = yield from ask(Learn(round=1))
-        tested = yield from plan.test(
-            learned.hypothesis, lambda asked: f"{asked:,} agents tested what the curator learned"
-        )
+        what = "agents tested what the curator learned"
+        tested = yield from plan.test(learned.hypothesis, lambda asked: f"{asked:,} {what}")
         return replace(tested, bound=learned.bound)
 
 
@@ -278,14 +277,8 @@ class ModelAgnosticProtocol(Protocol):
         points = "public points" if labelled.protects == "records" else "points of the sample's first half"
         only = "; the curator protects labels only, not features" if labelled.protects == "labels" else ""
         only += further(labelled, learner)
-        return (
-            yield from plan.test(
-                hypothesis,
-                lambda asked: (
-                    f"{answered:,} of {queries:,} {points} were labelled, {asked:,} agents tested the student{only}"
-                ),
-            )
-        )
+        counted = f"{answered:,} of {queries:,} {points} were labelled"
+        return (yield from plan.test(hypothesis, lambda asked: f"{counted}, {asked:,} agents tested the student{only}"))
 
 
 def further(labelled: Labelled, learner: ModelAgnosticSettings) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -78,7 +78,6 @@ class PortfolioPlan:
 
     @property
     def count(self) -> int:
-        """How many agents a run asks."""
         roles = self.roles
         return roles.labels + TEACHINGS * roles.teachers + roles.testers + roles.judges + roles.surveyed
 
@@ -198,7 +197,8 @@ def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -
     for number in range(_TURNS):
         about: dict[str, Any] = {"hypothesis": moved, "slope": 1.0, "intercept": 0.0}
         asked = [ResidualQuery(**about)]
-        asked += [ResidualQuery(**about, direction=row, center=b, spread=_WIDE) for row, b in _pairs(found)]
+        pairs = zip(found.rows, found.offsets, strict=True)
+        asked += [ResidualQuery(**about, direction=row, center=b, spread=_WIDE) for row, b in pairs]
         for j, query in enumerate(asked):
             reported, variance = mean_answer(plan.mechanism, (yield AskAgents(query, each)))
             units = 2.0 if j == 0 else 2.0 * _WIDE
@@ -206,12 +206,9 @@ def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -
             precision[j] += bend * bend / noise
             mean[j] += bend * slope / noise / precision[j]
         along = mean[1:]
-        moved = Linear.parse(
-            {
-                "weights": tuple((np.array(model.weights) + _together(along, rows)).tolist()),
-                "threshold": model.threshold + math.fsum((along * offsets).tolist()) - float(mean[0]),
-            }
-        )
+        weights = tuple((np.array(model.weights) + _together(along, rows)).tolist())
+        threshold = model.threshold + math.fsum((along * offsets).tolist()) - float(mean[0])
+        moved = Linear.parse({"weights": weights, "threshold": threshold})
         yield Progress(f"round {number + 1}: {each * size:,} agents teach {size - 1} directions", {})
     return moved
 
@@ -224,10 +221,6 @@ def suited(found: Directions | None, model: Hypothesis) -> Directions | None:
     if found is None or not isinstance(model, Linear) or len(found.rows[0]) != len(model.weights):
         return None
     return found
-
-
-def _pairs(found: Directions) -> Iterator[tuple[tuple[float, ...], float]]:
-    return zip(found.rows, found.offsets, strict=True)
 
 
 def _together(along: Floats, rows: Floats) -> Floats:

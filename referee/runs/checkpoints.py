@@ -85,7 +85,6 @@ class RunCheckpoints:
         self._links: dict[str, list[EntryHash]] = {}  # of each run's first entries, which never change
 
     def keys(self) -> list[str]:
-        """Return the witnesses' keys."""
         return [self._key(witness) for witness in self._witnesses]
 
     def make(self, run: str, configuration: str) -> StoredCheckpoint:

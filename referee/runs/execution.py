@@ -132,7 +132,6 @@ class Execution:
         return self._end(outcome, status, reason, terms, rounds_of(note.numbers for note in notes))
 
     def give_up(self, reason: str) -> dict[str, Any]:
-        """End the run as ``failed``, without answer."""
         self._on_progress = lambda note: None
         agreed = self._store.reply_entry(self._run, _TERMS)
         terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)

@@ -54,7 +54,6 @@ class Verdict:
         return " ".join(self.sentences) or f"{self.title}."
 
     def document(self) -> dict[str, Any]:
-        """Return the verdict as a result's JSON document has it."""
         question: dict[str, Any] = {"question": QUESTION, "answer": self.answer} if self.answer else {}
         if self.constant:
             question["constant"] = {"question": OF_CONSTANTS, "answer": self.constant}

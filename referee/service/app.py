@@ -238,7 +238,6 @@ def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
 
 
 def _add_batches(app: Service, referee: Referee) -> None:
-    """Add batches of reports, and proofs."""
     reports = {"type": "array", "maxItems": MAX_REPORTS, "items": {"$ref": "#/components/schemas/Signed"}}
 
     @app.post(
@@ -259,8 +258,6 @@ def _add_batches(app: Service, referee: Referee) -> None:
 
 
 def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
-    """Add what an operator asks of runs: create, list, look, cancel."""
-
     @operator.put("/v1/runs/{run}", summary="Create a run (operator)")
     def create(run: RunName, wanted: RunRequest) -> RunState:
         referee.create(run, wanted.scenario, wanted.seed)
@@ -300,8 +297,6 @@ def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
 
 
 def _add_folders(operator: APIRouter, referee: Referee) -> None:
-    """Add what a run folder holds: checkpoints, transcript, reports, participants, vouchers."""
-
     @operator.get(
         "/v1/runs/{run}/checkpoints",
         summary="How far the run's transcript went when, with the words of its witnesses; oldest first (operator)",

@@ -117,7 +117,6 @@ class Runner:
             self._again = time.monotonic() + PAUSE
 
     def _begin(self) -> None:
-        """Begin what can begin, oldest first."""
         runs = self._referee.store.unfinished()
         # Which agents are left for the next run is known once the one before has its configuration.
         settling = any(run.configuration is None and run.run in self._under_way for run in runs)

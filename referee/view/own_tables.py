@@ -40,7 +40,6 @@ Accept = Callable[[Callable[[int], Scenario], int, str], object]
 
 
 def _common_columns(source: Path, target: Path, layout: Layout) -> list[str]:
-    """Return the columns that both have, in the order of the first."""
     if source.resolve() == target.resolve():
         raise BadScenario(f"S and T are the same file, {source}: no person may be on both sides, so give two files")
     here, there = (columns_of(file, layout) for file in (source, target))
@@ -180,7 +179,6 @@ class _Dumper(yaml.SafeDumper):
     """Writes texts of tables in quotes, and no anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write everything out."""
         return True
 
 
@@ -367,7 +365,6 @@ _BOUNDS = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?:[+-]?[0-9.]+(?:[eE][+-]?
 
 
 def _read_yes(answer: str) -> tuple[str, str, str]:
-    """Return positive texts, what is to be above, bounds: one of the three."""
     if answer.startswith(">"):
         return "", answer[1:].strip(), ""
     return ("", "", answer) if _BOUNDS.fullmatch(answer) else (answer, "", "")

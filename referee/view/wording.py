@@ -222,7 +222,6 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
 
 
 def _than(result: Mapping[str, Any]) -> str:
-    """Return what the answer to the verdict's question compares the model with."""
     if result.get("comparison"):
         rival = next(of for of in result["candidates"] if of["name"] == result["comparison"]["with"])
         return CONSTANT if is_constant(rival["hypothesis"]) else f"the curator's model alone and {CONSTANT}"
@@ -378,7 +377,6 @@ def _rounds_note(scenario: ResolvedScenario) -> str:
 
 
 def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
-    """Go through the true losses that an experiment knows."""
     if "loss_on_target" in truth and "correct" not in truth:
         for name, key, note in (
             ("this run's answer", "loss_on_target", "true loss on the population"),
@@ -403,7 +401,6 @@ def _released(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Model | 
 
 
 def _model(model: Model | None) -> Iterator[str]:
-    """Go through a model by the names and units of its columns."""
     words = [] if model is None else model_lines(model)
     yield from (plain(line) for line in words[:MAX_MODEL_LINES])
     if len(words) > MAX_MODEL_LINES:
@@ -421,7 +418,6 @@ def _feature(term: Term) -> str:
 
 
 def _sides(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[ChartEntry]:
-    """Go through the errors of a calibrated score by class, where agents were surveyed."""
     found, table = quality_of(result), scenario.target.table
     if found is None:
         return

@@ -201,7 +201,6 @@ class Transcript:
         return rows
 
     def pretty(self, index: int) -> list[str]:
-        """Return an entry's JSON, line by line; if it is none, its characters."""
         self.entry(index)
         line = self.lines[index]
         try:

@@ -242,7 +242,6 @@ class RefereeWatch:
             return known
 
     def cancel(self, run: str) -> None:
-        """Cancel a run: it ends before its next message."""
         self._there.ask_to_cancel(run)
         with self._lock:
             self._runs.pop(run, None)

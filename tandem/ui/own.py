@@ -371,7 +371,6 @@ class OwnRuns:
         run.seconds, run.ended = self.now() - run.began, True
 
     def close(self) -> None:
-        """Remove the tables that were chosen for runs that never began."""
         for draft in self._chosen:
             if not (self.root / draft / "claim.json").exists():
                 shutil.rmtree(self.root / draft, ignore_errors=True)

@@ -54,7 +54,6 @@ _OF_A_COLUMN = ("kind:", "low:", "high:", "values:", "empty:")
 
 
 def _shown(step: str, fields: Fields, rules: Rules, **more: Any) -> str:
-    """Return a page of the form; what it does not ask itself travels with it."""
     here = {"files": _ON_FILES, "columns": _ON_COLUMNS, "forecast": ("spend",)}[step]
     own = _OF_A_COLUMN if step == "columns" else ()
     kept = [(key, value) for key, value in fields.items() if key not in here and not key.startswith(own or "\n")]
@@ -64,7 +63,6 @@ def _shown(step: str, fields: Fields, rules: Rules, **more: Any) -> str:
 
 
 def _with_draft(fields: Fields) -> dict[str, str]:
-    """Return the fields that the form knows, with the name of a folder for its run."""
     known = {key: text for key, text in fields.items() if key in (*_ON_FILES, *_ON_COLUMNS, "draft", "spend")}
     known |= {key: text for key, text in fields.items() if key.startswith(_OF_A_COLUMN)}
     return known if re.fullmatch(DRAFT, known.get("draft", "")) else {**known, "draft": new_draft()}
