@@ -6,11 +6,10 @@ queries, mechanisms and hypotheses of plug-ins as well, and loads nothing of the
 
 from __future__ import annotations
 
-import ast
-from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tandem import modules_of
 
 if TYPE_CHECKING:
     from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles, Words
@@ -69,15 +68,7 @@ __all__ += ["fill_words", "fixed", "follow", "many", "maybe", "parse", "sequence
 __all__ += ["ExactQuantile", "MostCommon", "OfChunks", "StableRelease", "together", "up", "within"]
 
 
-@cache
-def _modules() -> dict[str, str]:
-    """Return the module of each name, as the imports above say: there is no second list of them."""
-    [block] = (node for node in ast.parse(Path(__file__).read_bytes()).body if isinstance(node, ast.If))
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: node.module or "" for node in imports for alias in node.names}
-
-
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_modules()[name]), name)
+    return getattr(import_module(modules_of(__file__)[name]), name)

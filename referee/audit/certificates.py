@@ -103,9 +103,8 @@ def _recomputed(encoded: bytes) -> float:
 
 
 def _events(certificate: Any) -> Counter[bytes]:
-    entries = _fields(certificate, "certificate", {"kind", "neighbours", "events", "accountant", "numbers", *CLAIM})[
-        "events"
-    ]
+    wanted = {"kind", "neighbours", "events", "accountant", "numbers", *CLAIM}
+    entries = _fields(certificate, "certificate", wanted)["events"]
     if not isinstance(entries, list | tuple) or len(entries) > MOST_ROWS:
         raise AuditFailed(f"the privacy certificate's events are no list of at most {MOST_ROWS:,} kinds")
     stated: Counter[bytes] = Counter()

@@ -31,19 +31,15 @@ class CuratorPort(Protocol):
 
     def open_run(self, signed: Signed) -> Signed:
         """Agree to a run; the same configuration again gets the same answer."""
-        ...
 
     def open_share(self, signed: Signed) -> Signed:
         """Open the share of an order that has a beacon; the same beacon again gets the same answer."""
-        ...
 
     def perform(self, signed: Signed) -> Signed:
         """Carry out an operation; the same request again gets the stored release."""
-        ...
 
     def acknowledge(self, signed: Signed) -> None:
         """Take the countersignature of all that was released; whoever is away is not waited for."""
-        ...
 
 
 def operation_request(run: str, digest: str, number: int, operation: Operation[Any], seen: Head) -> messages.Perform:
@@ -76,9 +72,8 @@ def check_release(signed: Signed, request: messages.Perform, digest: str, key: s
     try:
         declared_event(release.result)
     except BadMessage as error:
-        raise PeerMisbehaved(
-            f"the curator's release of operation {request.operation_id} does not say what it costs: {error.detail}"
-        ) from None
+        what = f"the curator's release of operation {request.operation_id}"
+        raise PeerMisbehaved(f"{what} does not say what it costs: {error.detail}") from None
     return release
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from common.core import errors
@@ -296,9 +296,8 @@ class Execution:
         agreed = self._store.reply_entry(self._run, _TERMS)
         if agreed is None:
             asked = self._identity.sign(messages.Configuration.KIND, self._configuration.wire())
-            signed, terms = self._patiently(
-                self._curator.open_run, asked, lambda reported: check_terms(reported, self._configuration)
-            )
+            check = partial(check_terms, configuration=self._configuration)
+            signed, terms = self._patiently(self._curator.open_run, asked, check)
             for run, seen in self._store.heads(signed.key):
                 if not terms.ledger.extends(seen):  # it has forgotten what it showed in an earlier run
                     raise errors.PeerMisbehaved(
@@ -321,7 +320,6 @@ class Execution:
         if self._store.reply_entry(self._run, _BEACON) is not None:
             return
         words = self._until_witnessed(lambda: self._checkpoints.make(self._run, self._configuration.fingerprint()))
-
         body: dict[str, Any] = {"words": words.wire()}
         if terms.share_sha256 is not None:
             asked = RevealRequest(run=self._run, digest=self._configuration.fingerprint(), words=words)
@@ -418,10 +416,7 @@ class Execution:
             raise AssertionError("terms come before operations")
         request = operation_request(self._run, self._fingerprint, number, step.operation, self._seen)
         signed = self._identity.sign(request.KIND, request.wire())
-
-        def check(reported: Signed) -> messages.StoredRelease:
-            return check_release(reported, request, signed.digest, self._curator_key)
-
+        check = partial(check_release, request=request, digest=signed.digest, key=self._curator_key)
         stored = self._store.reply_entry(self._run, number)
         if stored is not None:
             release = check(Signed.parse(stored.body["release"]))

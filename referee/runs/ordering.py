@@ -44,9 +44,8 @@ def orders_of(cohorts: Sequence[Cohort], agents: int, seed: int | None, in_use: 
     sealed = sum(c.agents for c in cohorts)
     fresh = Cohort(sealed, agents - sealed, _secret(seed), 0) if agents > sealed else None
     left = [c for c in cohorts if c.used < c.agents]
-    seeds = {
-        c.first: order.add_layer(c.seed, c.used, _secret(None)) for c in left if seed is None and c.first not in in_use
-    }
+    open_ones = [c for c in left if seed is None and c.first not in in_use]
+    seeds = {c.first: order.add_layer(c.seed, c.used, _secret(None)) for c in open_ones}
     covered = [replace(c, seed=seeds.get(c.first, c.seed)) for c in left]
     usable = (*covered, *([fresh] if fresh else []))
     commitments = tuple(
@@ -117,13 +116,8 @@ BEFORE = "an earlier run"  # who chose an order, in words
 
 def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:
     """Return the beacon of the run with a configuration, as :func:`common.log.receipts.beacon_value` says."""
-    return beacon_value(
-        words,
-        referee=configuration.referee,
-        run=configuration.run,
-        digest=configuration.fingerprint(),
-        witnesses=configuration.beacon,
-    )
+    c = configuration
+    return beacon_value(words, referee=c.referee, run=c.run, digest=c.fingerprint(), witnesses=c.beacon)
 
 
 def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Terms, curator: str) -> OrderEntropy:

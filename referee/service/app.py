@@ -266,16 +266,11 @@ def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
 
     @operator.get("/v1/runs", summary="All runs, oldest first: how they stand, and what they wait for (operator)")
     def runs() -> list[RunLine]:
-        return [
-            RunLine(
-                run=run.run,
-                scenario=str(run.scenario.get("name")),
-                status=run.status,
-                waits_for=waits_for,
-                verdict=referee.verdict(run),
-            )
-            for run, waits_for in referee.standing()
-        ]
+        found = []
+        for run in referee.store.runs():
+            known = {"run": run.run, "scenario": str(run.scenario.get("name")), "status": run.status}
+            found.append(RunLine(**known, waits_for=referee.waits_for(run), verdict=referee.verdict(run)))
+        return found
 
     @operator.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
     def show(run: RunName, after: After = 0) -> RunState:
@@ -350,11 +345,10 @@ def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
         raise BadMessage(f"a batch is a list of at most {MAX_REPORTS} signed reports")
     reports = [Signed.parse(wire) for wire in wires]
     outcomes = list(enumerate(referee.accept([Sent(signed) for signed in reports])))
-    rejected = [
-        Rejected(position=i, reason=outcome.problem) for i, outcome in outcomes if isinstance(outcome, TandemError)
-    ]
+    problems = [(position, outcome.problem) for position, outcome in outcomes if isinstance(outcome, TandemError)]
+    rejected = tuple(Rejected(position=position, reason=problem) for position, problem in problems)
     receipts = tuple(Signed.model_validate_json(outcome) for _, outcome in outcomes if isinstance(outcome, bytes))
-    return BatchOutcome(accepted=len(receipts), receipts=receipts, rejected=tuple(rejected))
+    return BatchOutcome(accepted=len(receipts), receipts=receipts, rejected=rejected)
 
 
 STATES = ("waiting", "running", "cancelling", "done", "exhausted", "refused", "failed", "cancelled")

@@ -173,9 +173,8 @@ class Referee:
         accepted(chosen)
         check_beginning(chosen)
         wire = public(chosen)
-        return self.store.create_run(
-            run, canonical.digest({"scenario": wire, "seed": None if seed is None else str(seed)}), wire, seed
-        )
+        request = canonical.digest({"scenario": wire, "seed": None if seed is None else str(seed)})
+        return self.store.create_run(run, request, wire, seed)
 
     def configuration(self, run: str) -> Signed:
         """Return a run's signed configuration; ``NotFound`` if it has not begun."""
@@ -260,10 +259,6 @@ class Referee:
         self.store.run(run)
         self.store.cancel(run)
 
-    def standing(self) -> list[tuple[StoredRun, str]]:
-        """Return all runs, oldest first, each with whom or what it waits for (empty once it has ended)."""
-        return [(run, self.waits_for(run)) for run in self.store.runs()]
-
     def verdict(self, run: StoredRun) -> str:
         """Say what a run that has ended has shown, as its report does; empty before."""
         if run.result is None:
@@ -293,10 +288,9 @@ class Referee:
             if claimed is not None:
                 return f"agents that runs under way may ask: {claimed}"
             return "its turn" if lacking is None else lacking.removeprefix("waiting for ")
-        summary = self.collection.answer_summary(run.run)
-        return (
-            "the curator" if summary is None else f"agents: {summary[1]:,} of {summary[2]:,} on question {summary[0]}"
-        )
+        if (summary := self.collection.answer_summary(run.run)) is None:
+            return "the curator"
+        return f"agents: {summary[1]:,} of {summary[2]:,} on question {summary[0]}"
 
     def execute(
         self,
@@ -322,7 +316,7 @@ class Referee:
             self.store.check_driving()
         elif self.store.fence is None and not self.drive():
             raise Superseded("another process drives the runs of this referee")
-        notes = self._notes[run] = self._notes.get(run, [])
+        notes = self._notes.setdefault(run, [])
 
         def noticed(note: Progress) -> None:
             if isinstance(note, Testing):

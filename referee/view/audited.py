@@ -78,9 +78,8 @@ def vouching_lines(vouching: Vouching) -> Iterator[str]:
         yield f"issuer {fingerprint[:16]}...{known} vouches for {_people_of(found)}"
     alone = sum(vouching.hosts) + vouching.individuals
     if alone:
-        parts = []
-        if vouching.individuals:
-            parts.append(f"{_individuals(vouching.individuals)}, on the referee's word alone")
+        of_referee = f"{_individuals(vouching.individuals)}, on the referee's word alone"
+        parts = [of_referee] if vouching.individuals else []
         if vouching.hosts:
             several = f"{len(vouching.hosts):,} hosts" if len(vouching.hosts) > 1 else "a host"
             parts.append(f"{sum(vouching.hosts):,} people of {several}, on their host's word alone")
@@ -90,9 +89,7 @@ def vouching_lines(vouching: Vouching) -> Iterator[str]:
 
 
 def _people_of(found: ByIssuer) -> str:
-    parts = []
-    if found.individuals or not found.hosts:
-        parts.append(_individuals(found.individuals))
+    parts = [_individuals(found.individuals)] if found.individuals or not found.hosts else []
     parts += [f"{host.people:,} people of {plain(host.name)} (at most {host.most:,})" for host in found.hosts]
     return " and ".join(parts)
 
@@ -101,8 +98,7 @@ def _individuals(count: int) -> str:
     return f"{count:,} individual{'' if count == 1 else 's'}"
 
 
-def vouching_document(vouching: Vouching) -> dict[str, Any]:
-    """Return who vouches for whom as JSON: ``vouched_by`` is the referee alone where no issuer does."""
+def _vouched_by(vouching: Vouching) -> dict[str, Any]:
     if not vouching.issuers:
         return {"vouched_by": "referee"}
     return {
@@ -133,11 +129,7 @@ def audit_document(found: Audit) -> dict[str, Any]:
         "certificate": None if found.certificate is None else found.certificate.wire(),
         "other_runs": found.others,
         "pinned": dict(zip(("referee", "curator"), found.pinned, strict=True)),
-        "participants": {
-            "individuals": found.individuals,
-            "hosts": list(found.hosts),
-            **vouching_document(found.vouching),
-        },
+        "participants": {"individuals": found.individuals, "hosts": list(found.hosts), **_vouched_by(found.vouching)},
         "history": {
             "began": found.history.began,
             "ended": found.history.ended,
@@ -228,5 +220,4 @@ def audit_table(run: Path, found: Audit) -> None:
     _OUT.print(styled(("verified", "bold green"), (f" {run}: ended {found.status}", "")), soft_wrap=True)
     for line in audit_lines(found):
         _OUT.print(f"  {line}", soft_wrap=True)
-    unsigned = f"  not covered, since it is not signed: {', '.join(UNSIGNED)}"
-    _OUT.print(unsigned, style="dim", soft_wrap=True)
+    _OUT.print(f"  not covered, since it is not signed: {', '.join(UNSIGNED)}", style="dim", soft_wrap=True)

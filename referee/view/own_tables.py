@@ -189,10 +189,10 @@ _Dumper.add_representer(
 
 def scenario_text(tree: Mapping[str, Any], advice: Advice) -> str:
     """Return a scenario as commented YAML."""
-    head = [
+    what = (
         "A first scenario, written by `referee init` from public numbers: no record was looked at, rows were counted."
-    ]
-    head += ["All keys: docs/scenarios.md. What fits so many people (`referee plan` says it again):"]
+    )
+    head = [what, "All keys: docs/scenarios.md. What fits so many people (`referee plan` says it again):"]
     head += [f"  {sentence}." for sentence in advice.sentences]
     head += [f"  Warning: {warning}." for warning in advice.warnings]
     return "\n".join([*(line for text in head for line in _comment(text, 0)), *_mapping(tree, "", 0)]) + "\n"
@@ -221,10 +221,8 @@ def _entry(key: str, value: Any, here: str, depth: int) -> Iterator[str]:
 
 
 def _flow(value: Any, *, quote: bool) -> str:
-    marked = _marked(value) if quote else value
-    text = yaml.dump(
-        marked, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=float("inf"), sort_keys=False
-    )
+    how: dict[str, Any] = {"default_flow_style": True, "allow_unicode": True, "width": math.inf, "sort_keys": False}
+    text: str = yaml.dump(_marked(value) if quote else value, Dumper=_Dumper, **how)
     return text.removesuffix("...\n").strip("\n")  # other blanks may be the value's own, such as a no-break space
 
 
@@ -238,10 +236,8 @@ def _marked(value: Any) -> Any:
 
 def _comment(text: str, depth: int) -> Iterator[str]:
     lead = f"{_INDENT * depth}# {'  ' if text.startswith('  ') else ''}"
-    words = " ".join(text.split())
-    yield from textwrap.wrap(
-        words, 115, initial_indent=lead, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
-    )
+    whole = textwrap.TextWrapper(115, lead, lead, break_long_words=False, break_on_hyphens=False)
+    yield from whole.wrap(" ".join(text.split()))
 
 
 _Answer = TypeVar("_Answer", Label, Number, Category, Layout)
@@ -309,9 +305,8 @@ def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
         miss, false_alarm = (float(part) for part in text.split(":"))
         costs = Costs.parse({"miss": miss, "false_alarm": false_alarm})
     except ValueError:
-        raise BadScenario(
-            f"--costs must be two numbers with a colon between them, such as 10:1, found {text!r}"
-        ) from None
+        wanted = "two numbers with a colon between them, such as 10:1"
+        raise BadScenario(f"--costs must be {wanted}, found {text!r}") from None
     except BadMessage as error:
         raise BadScenario(f"--costs {text}: {error.detail}") from None
     return None if miss == false_alarm else costs
@@ -328,7 +323,12 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Labe
         raise BadScenario("give --positive and --negative, or --above, or --response: they exclude each other")
     if not (positive or above or response):
         answer = ask(_YES.format(column)).strip()
-        positive, above, response = _read_yes(answer)
+        if answer.startswith(">"):
+            above = answer[1:].strip()
+        elif _BOUNDS.fullmatch(answer):
+            response = answer
+        else:
+            positive = answer
     if above:
         return _parsed("--above", Label, column=column, above=_finite(above, "--above")), None
     if response:
@@ -362,12 +362,6 @@ _YES = (
     "(--above), or its public bounds LOW:HIGH, to predict the number itself (--response)"
 )
 _BOUNDS = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?:[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
-
-
-def _read_yes(answer: str) -> tuple[str, str, str]:
-    if answer.startswith(">"):
-        return "", answer[1:].strip(), ""
-    return ("", "", answer) if _BOUNDS.fullmatch(answer) else (answer, "", "")
 
 
 def _finite(text: str, option: str) -> float:

@@ -29,8 +29,7 @@ _FILES = resources.files(__name__.rpartition(".")[0])
 def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
     made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
-    made.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons}
-    made.globals |= {"weights": _weights}
+    made.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons, "weights": _weights}
     made.globals |= {"share": partial(percents.share, places=2), "estimate": _estimate}
     return made
 
@@ -69,23 +68,17 @@ def _by_round(view: RunView, name: str) -> Markup:
 
 
 def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str, in_per_cent: bool) -> Markup:
-    def drawn(name: str, narrow: bool) -> str:
-        return charts.compared(entries, level, measure, name=name, in_per_cent=in_per_cent, narrow=narrow)
-
-    return _of_both_widths(drawn, name)
+    return _of_both_widths(partial(charts.compared, entries, level, measure, in_per_cent=in_per_cent), name)
 
 
 def _weights(found: Sequence[tuple[str, float]], name: str) -> Markup:
-    def drawn(name: str, narrow: bool) -> str:
-        return charts.weights(found, "what a feature adds to the sum, at most", name=name, narrow=narrow)
-
-    return _of_both_widths(drawn, name)
+    return _of_both_widths(partial(charts.weights, found, "what a feature adds to the sum, at most"), name)
 
 
-def _of_both_widths(drawn: Callable[[str, bool], str], name: str) -> Markup:
+def _of_both_widths(drawn: Callable[..., str], name: str) -> Markup:
     """Return a drawing, and another one that a style sheet shows in its place where there is little room."""
     # A drawing escapes every text in it: charts._text and charts._svg.
-    wide, narrow = drawn(name, False), drawn(f"{name}-narrow", True)
+    wide, narrow = drawn(name=name), drawn(name=f"{name}-narrow", narrow=True)
     return Markup(f'<div class="roomy">{wide}</div><div class="narrow" hidden>{narrow}</div>')  # noqa: S704
 
 

@@ -34,8 +34,6 @@ from referee.view.units import in_own_units
 
 _OUT = console()
 _ERR = console(stderr=True)
-
-
 OnProgress = Callable[[str, dict[str, float]], None]
 
 
@@ -154,16 +152,14 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
     table.add_row("agents", wording.agents_in_words(document["agents"]))
     for words in wording.lost(document):
         table.add_row("  lost", words)
-    privacy = dict(document["privacy"])
-    privacy.pop("all_runs", None)
-    for who, promised in privacy.items():
-        table.add_row(wording.PROMISED[who], str(PrivacyGuarantee.parse(promised)))
+    for who, promised in document["privacy"].items():
+        if who != "all_runs":
+            table.add_row(wording.PROMISED[who], str(PrivacyGuarantee.parse(promised)))
     for who, words in wording.over_all_runs(document):
         table.add_row(f"OVER ALL RUNS, {who}", styled((words, "bold")))
     if scenario.people == "simulated":
         table.add_row("people", wording.SIMULATED)
-    seconds = ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items())
-    table.add_row("seconds", seconds)
+    table.add_row("seconds", ", ".join(f"{name} {value:.1f}" for name, value in document["seconds"].items()))
     table.add_row("peak memory", f"{document['peak_memory_bytes'] / 2**20:,.0f} MiB (largest process)")
     _OUT.print(table)
     _OUT.print(f"run folder: {document['run']}", soft_wrap=True)
@@ -203,10 +199,8 @@ def plans(scenario: Scenario) -> dict[str, Any]:
     fits: Advice | None = None
     expected: str | None = None
     if scenario.problem is not None:
-        paper, tight = (
-            {name: figure.wire() for name, figure in planned_values(scenario, scenario.problem, printed).items()}
-            for printed in (True, False)
-        )
+        both_plans = (planned_values(scenario, scenario.problem, printed) for printed in (True, False))
+        paper, tight = ({name: value.wire() for name, value in values.items()} for values in both_plans)
         beside = rows_of(scenario, scenario.problem)
     else:
         both = plan(scenario, "paper"), plan(scenario, "tight")
@@ -271,9 +265,8 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
     if document.get("refused"):
         _OUT.print(styled(("a run is refused", "bold red"), (f" {document['refused']}", "")), soft_wrap=True)
     elif not document["violations"]:
-        _OUT.print(
-            styled(("The scenario keeps every bound of its choice", "bold green"), (f" ({scenario.bounds}).", ""))
-        )
+        kept = ("The scenario keeps every bound of its choice", "bold green"), (f" ({scenario.bounds}).", "")
+        _OUT.print(styled(*kept))
     if document["forecast"] is not None:
         _OUT.print(document["forecast"], soft_wrap=True)
     if document["advice"] is not None:

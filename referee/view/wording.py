@@ -11,7 +11,7 @@ from typing import Any, Literal
 from common.core.errors import BadData, BadInput
 from common.core.plain import plain
 from common.local.hypotheses.hypothesis import HYPOTHESES
-from common.models.explain import Term, linear_terms
+from common.models.explain import linear_terms
 from common.models.explain import lines as model_lines
 from common.models.model import Model, label_classes, released
 from common.net.messages import Spent
@@ -292,9 +292,8 @@ def _interval(wire: Mapping[str, Any]) -> Interval:
 
 def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[Gauge]:
     agents, most = result["agents"], scenario.agents.answers
-    people = agents.get(
-        "people", min(agents["asked"], agents["enrolled"])
-    )  # as long as a run goes on, answers asked for
+    once = min(agents["asked"], agents["enrolled"])  # as long as a run goes on, answers asked for
+    people = agents.get("people", once)
     asked, enrolled, rounds = map(_number_of, (people, agents["enrolled"], result["iterations"]))
     times = "once" if most == 1 else f"at most {most} times"
     note = f"a run asks each agent {times}; an individual's agent that was not asked keeps its budget"
@@ -409,12 +408,11 @@ def _model(model: Model | None) -> Iterator[str]:
 
 def _weights(model: Model | None) -> tuple[tuple[str, float], ...]:
     total = None if model is None else linear_terms(model)
-    found = [] if total is None else [(_feature(term), term.weight) for term in total.terms]
+    found = [
+        (plain(term.column if term.value is None else f"{term.column} = {term.value}"), term.weight)
+        for term in (() if total is None else total.terms)
+    ]
     return tuple(sorted(found, key=lambda each: -abs(each[1]))[:MAX_WEIGHTS])
-
-
-def _feature(term: Term) -> str:
-    return plain(term.column if term.value is None else f"{term.column} = {term.value}")
 
 
 def _sides(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[ChartEntry]:

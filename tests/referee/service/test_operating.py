@@ -219,7 +219,7 @@ def test_a_run_that_waits_for_answers_blocks_no_other(tmp_path, curators):
         runner.start()
         ended(bench, "quick")
         assert (store.run("slow").status, len(store.questions("slow"))) == ("running", 1)
-        assert bench.referee.standing()[0][1].startswith("agents: ")
+        assert bench.referee.waits_for(bench.referee.store.runs()[0]).startswith("agents: ")
         until(lambda: speak() or store.run("slow").result is not None)
         runner.stop()
         slow, quick = positions(bench, "slow"), positions(bench, "quick")
@@ -246,7 +246,7 @@ def test_a_run_begins_only_beside_others_that_leave_it_enough(tmp_path, curators
         bench.referee.create("next", tiny("agents.count=1400", "agents.batch=400").wire(), 2)
         runner.start()
         until(lambda: len(store.questions("slow")) == 1)
-        assert bench.referee.standing()[1][1] == "agents that runs under way may ask: slow (1,800 agents)"
+        assert bench.referee.waits_for(bench.referee.store.runs()[1]) == "agents that runs under way may ask: slow (1,800 agents)"
         bench.referee.cancel("slow")
         ended(bench, "next")
         runner.stop()
