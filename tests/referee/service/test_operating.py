@@ -246,7 +246,8 @@ def test_a_run_begins_only_beside_others_that_leave_it_enough(tmp_path, curators
         bench.referee.create("next", tiny("agents.count=1400", "agents.batch=400").wire(), 2)
         runner.start()
         until(lambda: len(store.questions("slow")) == 1)
-        assert bench.referee.waits_for(bench.referee.store.runs()[1]) == "agents that runs under way may ask: slow (1,800 agents)"
+        waits_for = bench.referee.waits_for(bench.referee.store.runs()[1])
+        assert waits_for == "agents that runs under way may ask: slow (1,800 agents)"
         bench.referee.cancel("slow")
         ended(bench, "next")
         runner.stop()
