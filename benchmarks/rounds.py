@@ -160,7 +160,7 @@ def split() -> Iterator[Split]:
         (canonical, "encode", "JSON"),
         (canonical, "decode", "JSON"),
         (identity.Identity, "sign_bytes", "signatures"),
-        (identity, "verify_bytes", "signatures"),
+        (identity, "_verifies", "signatures"),
         (durable, "write_durably", "files"),
         (Connection, "execute", "SQL"),
         (DefaultDialect, "do_commit", "commits"),

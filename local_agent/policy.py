@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from common.core import canonical
@@ -128,10 +129,10 @@ class PersonalPolicy:
             left: What is left of the lifetime budget; None: all of it.
         """
         verify(configuration, messages.Configuration.KIND, self.referee, PINNED)
-        agreed = messages.Configuration.parse_signed(canonical.decode(configuration.payload))
+        agreed = _agreed(configuration.payload)
         form = messages.assignment_of(assignment.kind)
         verify(assignment, form.KIND, self.referee, PINNED)
-        message = canonical.decode(assignment.payload)  # what was signed, in which a number has one form
+        message = assignment.content()
         for hypothesis in sorted(hypothesis_kinds(message.get("query")) - self.hypotheses):
             # Before it is parsed: parsing is what this agent has not agreed to.
             raise PolicyRefused(
@@ -154,7 +155,7 @@ class PersonalPolicy:
                 "the run is about other columns than this record was made for: make the record for the scenario of "
                 "this run (local-agent record)"
             )
-        mechanism = _mechanism_in(agreed.scenario).affordable((self.epsilon, self.delta) if left is None else left)
+        mechanism = _mechanism_in(configuration.payload).affordable((self.epsilon, self.delta) if left is None else left)
         mechanism.answer_kind(query.domain)
         self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
         if not (self.simulated or mechanism.for_real_people) and math.isfinite(self.epsilon):
@@ -175,8 +176,14 @@ def own_slot(asked: messages.AnyAssignment) -> int:
     return int(slots[0])
 
 
-def _mechanism_in(scenario: dict[str, Any]) -> LocalRandomizer:
-    agents = scenario.get("agents")
+@lru_cache(maxsize=8)  # every question of a run is under the same one
+def _agreed(configuration: bytes) -> messages.Configuration:
+    return messages.Configuration.parse_signed(canonical.decode(configuration))
+
+
+@lru_cache(maxsize=8)
+def _mechanism_in(configuration: bytes) -> LocalRandomizer:
+    agents = _agreed(configuration).scenario.get("agents")
     wire = agents.get("mechanism") if isinstance(agents, dict) else None
     found = parse_mechanism(wire)
     found.check_types(wire)

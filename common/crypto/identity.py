@@ -46,14 +46,25 @@ class Signed(Value):
         """The SHA-256 of the message in canonical JSON, in hex."""
         return hashlib.sha256(self.payload).hexdigest()
 
+    @cached_property
+    def genuine(self) -> bool:
+        """Whether the signature verifies: looked at once."""
+        return _verifies(self.key, self.kind, self.payload, self.signature)
+
+    def content(self) -> dict[str, Any]:
+        """Return the message as it was signed: each number in its one form. Strings have one, and may be very long."""
+        others = {name: each for name, each in self.message.items() if not isinstance(each, str)}
+        return {**self.message, **canonical.decode(canonical.encode(others))}
+
     def raw(self) -> bytes:
         """Return it in JSON as it travels: the message in canonical form, which a reader need not make again."""
         return _raw(self.kind, self.payload, self.key, self.signature)
 
     def fingerprint(self) -> str:
-        form = b'{"key":"%s","kind":%s,"message":%s,"signature":"%s"}'
-        whole = form % (self.key.encode(), canonical.encode(self.kind), self.payload, self.signature.encode())
-        return hashlib.sha256(whole).hexdigest()
+        found = hashlib.sha256(b'{"key":"%s","kind":%s,"message":' % (self.key.encode(), canonical.encode(self.kind)))
+        found.update(self.payload)
+        found.update(b',"signature":"%s"}' % self.signature.encode())
+        return found.hexdigest()
 
 
 class Identity:
@@ -134,17 +145,28 @@ def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -
     if key is not None and signed.key != key:
         owner = f", {whose}" if whose else ""
         raise Forged(f"this {kind!r} is signed by {signed.key[:16]}..., expected {key[:16]}...{owner}")
-    verify_bytes(signed.key, kind, signed.payload, signed.signature)
+    if not signed.genuine:
+        raise _forged(kind, signed.key)
     return signed.message
 
 
 def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:
     """Check a signature over raw bytes: Forged, if it does not verify."""
+    if not _verifies(key, kind, payload, signature):
+        raise _forged(kind, key)
+
+
+def _verifies(key: str, kind: str, payload: bytes, signature: str) -> bool:
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
         public.verify(bytes.fromhex(signature), covered(kind, payload))
     except (InvalidSignature, ValueError):
-        raise Forged(f"the signature of this {kind!r} does not verify under key {key[:16]}...") from None
+        return False
+    return True
+
+
+def _forged(kind: str, key: str) -> Forged:
+    return Forged(f"the signature of this {kind!r} does not verify under key {key[:16]}...")
 
 
 PROOF_HEADER = "Tandem-Proof"

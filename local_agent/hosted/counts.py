@@ -1,4 +1,8 @@
-"""How often each hosted person has answered, a byte for each: looked at, and counted, in one pass over who is asked."""
+"""How often each hosted person has answered: looked at, and counted, in one pass over who is asked.
+
+Both counts of a person lie beside each other, where one look into memory finds them: of very many people most looks are
+into memory that no cache has.
+"""
 
 from __future__ import annotations
 
@@ -6,53 +10,63 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices
 from common.local.packing import Mask
-from common.numerics.kernels import njit
+from common.numerics.kernels import njit, njit_inlined
 
-Counts = Bits  # shape (size,)
+Counts = Bits  # shape (size, 2): in all runs, and in this one
 People = Indices | Mask
 """Who is asked: numbers, int64, shape (n,), or a bit for each person, uint8, shape (ceil(size / 8),)."""
 
 
-def count_spent(asked: People, most: int, in_all: Counts, here: Counts) -> int:
+def count_spent(asked: People, most: int, counts: Counts) -> int:
     """Return how many of the people asked may not answer again: ``most`` times in one run, and in no other."""
     look = _masked_spent if asked.dtype == np.uint8 else _listed_spent
-    return int(look(asked, most, in_all, here))
+    return int(look(asked, np.uint16(most), _together(counts)))
 
 
-def count_asked(asked: People, in_all: Counts, here: Counts) -> None:
+def count_asked(asked: People, counts: Counts) -> None:
     """Add one for each person asked."""
     add = _masked_added if asked.dtype == np.uint8 else _listed_added
-    add(asked, in_all, here)
+    add(asked, _together(counts))
+
+
+_ONE = np.uint16(0x0101)
+
+
+def _together(counts: Counts) -> AnyArray:
+    """Return both counts of each person as one number, in which neither grows beyond its byte."""
+    return counts.view(np.uint16).reshape(-1)
+
+
+@njit_inlined
+def _spent(both: AnyArray, most: AnyArray) -> bool:
+    """Tell whether two counts differ, or are equal and at least ``most``: the order of the bytes does not matter."""
+    lower = both & np.uint16(0xFF)
+    return (lower >= most) | (both != lower * _ONE)
 
 
 @njit
-def _listed_spent(asked: AnyArray, most: int, in_all: Counts, here: Counts) -> int:
+def _listed_spent(asked: AnyArray, most: AnyArray, counts: AnyArray) -> int:
     found = 0
     for k in range(len(asked)):
-        before = in_all[asked[k]]
-        found += (before >= most) | (before != here[asked[k]])
+        found += _spent(counts[np.uint64(asked[k])], most)
     return found
 
 
 @njit
-def _masked_spent(asked: AnyArray, most: int, in_all: Counts, here: Counts) -> int:
+def _masked_spent(asked: AnyArray, most: AnyArray, counts: AnyArray) -> int:
     found = 0
-    for person in range(len(in_all)):
-        before = in_all[person]
-        found += ((before >= most) | (before != here[person])) & (asked[person >> 3] >> (7 - (person & 7)))
+    for person in range(len(counts)):
+        found += _spent(counts[person], most) & (asked[person >> 3] >> (7 - (person & 7)))
     return found
 
 
 @njit
-def _listed_added(asked: AnyArray, in_all: Counts, here: Counts) -> None:
+def _listed_added(asked: AnyArray, counts: AnyArray) -> None:
     for k in range(len(asked)):
-        in_all[asked[k]] += 1
-        here[asked[k]] += 1
+        counts[np.uint64(asked[k])] += _ONE
 
 
 @njit
-def _masked_added(asked: AnyArray, in_all: Counts, here: Counts) -> None:
-    for person in range(len(in_all)):
-        one = (asked[person >> 3] >> (7 - (person & 7))) & 1
-        in_all[person] += one
-        here[person] += one
+def _masked_added(asked: AnyArray, counts: AnyArray) -> None:
+    for person in range(len(counts)):
+        counts[person] += _ONE * ((asked[person >> 3] >> (7 - (person & 7))) & 1)

@@ -91,8 +91,7 @@ class Population:
         self.spent: Spent | None = None  # what its people will have spent over all runs; None: not charged
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
-            self._answered = questions.everybody_asked(self._folder, len(population))
-            self._run, self._here = "", np.zeros(len(population), dtype=np.uint8)
+            self._run, self._counts = "", questions.everybody_asked(self._folder, len(population), "")
             self._room = np.zeros(packing.mask_bytes(len(population)), dtype=np.uint8)  # to see who is named twice
             if account is not None:
                 self.spent = account.check(self.identity.public)
@@ -124,7 +123,7 @@ class Population:
 
     @property
     def answered(self) -> int:
-        return int(np.count_nonzero(self._answered))
+        return int(np.count_nonzero(self._counts[:, 0]))
 
     def enrolment(self) -> Signed:
         epsilon, delta = repeated((self._policy.epsilon, self._policy.delta), self._most)
@@ -208,8 +207,8 @@ class Population:
         """
         run = question.assignment.run
         if self._run != run:
-            self._run, self._here = run, questions.everybody_asked(self._folder, len(self), run)
-        spent = counts.count_spent(people, self._most, self._answered, self._here)
+            self._run, self._counts = run, questions.everybody_asked(self._folder, len(self), run)
+        spent = counts.count_spent(people, self._most, self._counts)
         resumed = own.exists() and questions.asked(own) == recorded
         if spent and not resumed:
             raise AlreadyAnswered(f"{spent} of the people asked have answered before, as often as they may")
@@ -219,10 +218,9 @@ class Population:
 
     def _count(self, people: counts.People, resumed: bool) -> None:
         if resumed:  # whether they were counted before depends on where it was cut off: the disk knows
-            self._answered = questions.everybody_asked(self._folder, len(self))
-            self._here = questions.everybody_asked(self._folder, len(self), self._run)
+            self._counts = questions.everybody_asked(self._folder, len(self), self._run)
         else:
-            counts.count_asked(people, self._answered, self._here)
+            counts.count_asked(people, self._counts)
 
     def _speaks(self, people: Indices) -> NDArray[np.bool_]:
         if self._dropout == 0.0:

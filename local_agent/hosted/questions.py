@@ -6,7 +6,7 @@ Beside it lies what a question has left on disk: who was asked, and the report t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -96,28 +96,28 @@ def asked(path: Path) -> bytes:
     return content
 
 
-def everybody_asked(folder: Path, size: int, run: str | None = None) -> NDArray[np.uint8]:
-    """Return how often each person was asked, in one run or in all.
+def everybody_asked(folder: Path, size: int, run: str) -> NDArray[np.uint8]:
+    """Return how often each person was asked, in all runs and in one, shape (size, 2).
 
     BadData says that a file was damaged, or one of a report is gone.
     """
-    found = np.zeros(size, dtype=np.uint8)
+    found = np.zeros((size, 2), dtype=np.uint8)
 
-    def stored(kind: str) -> Iterator[Path]:
-        return (path for path in folder.glob(f"*{kind}") if run is None or path.stem.rsplit("-", 2)[0] == run)
+    def columns(path: Path) -> slice:
+        return slice(2 if path.stem.rsplit("-", 2)[0] == run else 1)
 
-    for path in stored(PEOPLE):
+    for path in folder.glob(f"*{PEOPLE}"):
         content = asked(path)
         people = np.frombuffer(content[: len(content) // 4 * 4], dtype="<u4").astype(np.int64)
         if len(content) % 4 or not people.size or people.max() >= size or not all_distinct(people, size):
             raise _damaged(path)
-        found[people] += 1
-    for path in stored(MASK):
+        found[people, columns(path)] += 1
+    for path in folder.glob(f"*{MASK}"):
         content = asked(path)
         if len(content) != -(-size // 8) or not any(content):
             raise _damaged(path)
-        found += np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=size)
-    for path in stored(REPORT):
+        found[:, columns(path)] += np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=size)[:, None]
+    for path in folder.glob(f"*{REPORT}"):
         if not path.with_suffix(PEOPLE).exists() and not path.with_suffix(MASK).exists():
             raise _damaged(path.with_suffix(PEOPLE))
     return found

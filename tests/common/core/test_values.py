@@ -130,6 +130,19 @@ def test_every_double_is_read_back_from_its_text(bits):
         assert canonical.decode(canonical.encode([number])) == [number]
 
 
+@given(st.dictionaries(st.text(max_size=3), st.text(max_size=8) | VALUES, max_size=4))
+def test_long_strings_are_written_as_short_ones(value):
+    """Beside the long one, which is written in another way, every string of the object is."""
+    long = "\\\x00\x1f\x7f\"/\u2028\U0001f600" * (canonical._LONG // 4)
+    head = canonical.encode([long])[1:-1]
+    expected = json.loads(canonical.encode({**value, "m": ""}))
+    members = b",".join(
+        canonical.encode(name) + b":" + (head if name == "m" else canonical.encode(each))
+        for name, each in expected.items()
+    )
+    assert canonical.encode({**value, "m": long}) == b"{" + members + b"}"
+
+
 def test_a_document_is_written_as_in_the_rfc():
     """RFC 8785, 3.2.2 and 3.2.3: literals, strings, numbers, and keys in the order of their UTF-16 code units."""
     value = {

@@ -263,16 +263,17 @@ def test_dropout_has_its_share_and_hosts_that_share_people_simulate_each_person_
 
 def test_people_are_counted_alike_by_their_numbers_and_by_a_mask():
     random = np.random.default_rng(1)
-    in_all, here = random.integers(0, 3, (2, 501)).astype(np.uint8)
+    before = random.integers(0, 3, (501, 2)).astype(np.uint8)
+    in_all, here = before.T
     asked = random.integers(0, 2, 501).astype(np.bool_)
     listed, mask = random.permutation(np.flatnonzero(asked)), np.packbits(asked)
     for most in (1, 2, 3):
         spent = np.count_nonzero(asked & ((in_all >= most) | (in_all != here)))
-        assert counts.count_spent(listed, most, in_all, here) == counts.count_spent(mask, most, in_all, here) == spent
+        assert counts.count_spent(listed, most, before) == counts.count_spent(mask, most, before) == spent
     for people in (listed, mask):
-        after = in_all.copy(), here.copy()
-        counts.count_asked(people, *after)
-        assert np.array_equal(after, (in_all + asked, here + asked))
+        after = before.copy()
+        counts.count_asked(people, after)
+        assert np.array_equal(after.T, (in_all + asked, here + asked))
 
 
 def test_the_state_is_bound_to_the_people_and_to_one_process(tmp_path):
