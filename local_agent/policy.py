@@ -155,7 +155,9 @@ class PersonalPolicy:
                 "the run is about other columns than this record was made for: make the record for the scenario of "
                 "this run (local-agent record)"
             )
-        mechanism = _mechanism_in(configuration.payload).affordable((self.epsilon, self.delta) if left is None else left)
+        mechanism = _mechanism_in(configuration.payload).affordable(
+            (self.epsilon, self.delta) if left is None else left
+        )
         mechanism.answer_kind(query.domain)
         self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
         if not (self.simulated or mechanism.for_real_people) and math.isfinite(self.epsilon):

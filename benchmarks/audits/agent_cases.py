@@ -65,7 +65,7 @@ class ResamplingAgent(Population):
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
         for path in self._folder.iterdir():
             path.unlink()
-        self._answered[:], self._run = 0, ""
+        self._counts[:], self._run = 0, ""
         self._source = self._source.derive("again")
         return super().answer(assignment, configuration)
 

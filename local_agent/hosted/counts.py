@@ -6,6 +6,8 @@ into memory that no cache has.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices
@@ -20,7 +22,7 @@ People = Indices | Mask
 def count_spent(asked: People, most: int, counts: Counts) -> int:
     """Return how many of the people asked may not answer again: ``most`` times in one run, and in no other."""
     look = _masked_spent if asked.dtype == np.uint8 else _listed_spent
-    return int(look(asked, np.uint16(most), _together(counts)))
+    return int(look(asked, most, _together(counts)))
 
 
 def count_asked(asked: People, counts: Counts) -> None:
@@ -38,14 +40,14 @@ def _together(counts: Counts) -> AnyArray:
 
 
 @njit_inlined
-def _spent(both: AnyArray, most: AnyArray) -> bool:
+def _spent(both: Any, most: int) -> Any:
     """Tell whether two counts differ, or are equal and at least ``most``: the order of the bytes does not matter."""
     lower = both & np.uint16(0xFF)
     return (lower >= most) | (both != lower * _ONE)
 
 
 @njit
-def _listed_spent(asked: AnyArray, most: AnyArray, counts: AnyArray) -> int:
+def _listed_spent(asked: AnyArray, most: int, counts: AnyArray) -> int:
     found = 0
     for k in range(len(asked)):
         found += _spent(counts[np.uint64(asked[k])], most)
@@ -53,7 +55,7 @@ def _listed_spent(asked: AnyArray, most: AnyArray, counts: AnyArray) -> int:
 
 
 @njit
-def _masked_spent(asked: AnyArray, most: AnyArray, counts: AnyArray) -> int:
+def _masked_spent(asked: AnyArray, most: int, counts: AnyArray) -> int:
     found = 0
     for person in range(len(counts)):
         found += _spent(counts[person], most) & (asked[person >> 3] >> (7 - (person & 7)))

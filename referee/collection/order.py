@@ -25,6 +25,7 @@ import numpy as np
 
 from common.core import canonical
 from common.core.arrays import AnyArray, Indices, Words
+from common.core.machine import on_all_cores
 from common.local.packing import PIECE, Mask, count_ones, cut_mask, encode_mask, fill_mask
 from common.local.queries.query import Query
 from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, OrderCommitment, pack_indices
@@ -47,7 +48,12 @@ class _Network:
         self.keys = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
 
     def apply(self, values: Words) -> Words:
-        return self._walk(values, self._permute)
+        if len(values) < _MANY:
+            return self._walk(values, self._permute)
+        found = np.empty_like(values)
+        parts = [slice(at, at + _PIECE) for at in range(0, len(values), _PIECE)]
+        on_all_cores(lambda part: _permuted(values[part], self.keys, self.half, self.size, found[part]), parts)
+        return found
 
     def invert(self, values: Words) -> Words:
         return self._walk(values, self._undo)
@@ -61,10 +67,6 @@ class _Network:
         return values
 
     def _permute(self, values: Words) -> Words:
-        if len(values) >= _MANY:
-            found = np.empty_like(values)
-            _permuted(values, self.keys, self.half, found)
-            return found
         left, right = values >> self.half, values & self._mask
         for key in self.keys:
             left, right = right, left ^ (_mix(right ^ key) & self._mask)
@@ -96,9 +98,12 @@ class Order:
         """Return the agents at positions start..start+count-1 of the order, int64."""
         values = np.arange(start, min(start + count, self.size), dtype=np.uint64)
         for begin, network in reversed(self._layers):
+            if begin == 0:
+                values = network.apply(values)
+                continue
             inside = values >= np.uint64(begin)
             values[inside] = np.uint64(begin) + network.apply(values[inside] - np.uint64(begin))
-        return values.astype(np.int64)
+        return values.view(np.int64)
 
     def position(self, agent: int) -> int:
         """Return the position of an agent: the inverse of :meth:`slice`."""
@@ -135,26 +140,38 @@ def _mix(values: Words) -> Words:
     return values ^ (values >> np.uint64(31))
 
 
-_MANY, _PART = 1 << 12, 1 << 10
-"""Agents of an order that are worth a compiled loop, and how many of them it works on at a time, in the cache."""
+_MANY, _PART, _PIECE = 1 << 12, 1 << 10, 1 << 18
+"""Agents of an order that are worth a compiled loop, how many of them it works on at a time, in the cache, and how many
+one core works out while others are at the next ones."""
 
 
 @njit
-def _permuted(values: Words, keys: Words, half: np.uint64, found: Words) -> None:
-    """Do what :meth:`_Network._permute` does, a part after the other; each inner loop is vectorized."""
+def _permuted(values: Words, keys: Words, half: np.uint64, size: int, found: Words) -> None:
+    """Do what :meth:`_Network._walk` does with ``_permute``, a part after the other; inner loops are vectorized."""
     mask = (np.uint64(1) << half) - np.uint64(1)
     lefts, rights = np.empty(_PART, dtype=np.uint64), np.empty(_PART, dtype=np.uint64)
+    places = np.empty(_PART, dtype=np.uint32)  # of those in a part that are still to be permuted
     for first in range(0, len(values), _PART):
-        some, out = values[first : first + _PART], found[first : first + _PART]
-        for k in range(len(some)):
-            lefts[k], rights[k] = some[k] >> half, some[k] & mask
-        for key in keys:
-            for k in range(len(some)):
-                right = rights[k]
-                rights[k] = lefts[k] ^ (mix(right ^ key) & mask)
-                lefts[k] = right
-        for k in range(len(some)):
-            out[k] = (lefts[k] << half) | rights[k]
+        out = found[first : first + _PART]
+        out[:] = values[first : first + _PART]
+        left = len(out)
+        for k in range(left):
+            places[k] = k
+        while left:
+            for k in range(left):
+                lefts[k], rights[k] = out[places[k]] >> half, out[places[k]] & mask
+            for key in keys:
+                for k in range(left):
+                    right = rights[k]
+                    rights[k] = lefts[k] ^ (mix(right ^ key) & mask)
+                    lefts[k] = right
+            outside = 0
+            for k in range(left):
+                value = (lefts[k] << half) | rights[k]
+                out[places[k]] = value
+                places[outside] = places[k]
+                outside += value >= np.uint64(size)
+            left = outside
 
 
 _LAYER = re.compile(r"(?:([0-9]{1,10}):)?([^/:]*)", re.DOTALL)
@@ -198,7 +215,7 @@ def join_share(seed: str, share: str | None) -> str:
     return seed if share is None else f"{seed}+{share}"
 
 
-_PIECE = 1 << 20  # agents of an order that are worked out at a time
+_MARKED = 1 << 20  # agents of an order that are put into a mask at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,8 +284,8 @@ def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Ro
 
 def _mark(mask: Mask, first: int, order: Order, start: int, stop: int, *, put: bool) -> None:
     """Put the agents at some positions of an order into a mask, or take them out."""
-    for begin in range(start, stop, _PIECE):
-        agents = first + order.slice(begin, min(_PIECE, stop - begin))
+    for begin in range(start, stop, _MARKED):
+        agents = first + order.slice(begin, min(_MARKED, stop - begin))
         bits = np.left_shift(1, 7 - (agents & 7)).astype(np.uint8)
         if put:
             np.bitwise_or.at(mask, agents >> 3, bits)

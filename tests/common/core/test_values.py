@@ -133,7 +133,7 @@ def test_every_double_is_read_back_from_its_text(bits):
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=8) | VALUES, max_size=4))
 def test_long_strings_are_written_as_short_ones(value):
     """Beside the long one, which is written in another way, every string of the object is."""
-    long = "\\\x00\x1f\x7f\"/\u2028\U0001f600" * (canonical._LONG // 4)
+    long = '\\\x00\x1f\x7f"/\u2028\U0001f600' * (canonical._LONG // 4)
     head = canonical.encode([long])[1:-1]
     expected = json.loads(canonical.encode({**value, "m": ""}))
     members = b",".join(
