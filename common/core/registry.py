@@ -88,7 +88,6 @@ class Registry(Generic[T]):
         return [name for name, entry in self.items() if _origin(entry).startswith(f"{self._package}.")]
 
     def names(self) -> list[str]:
-        """Return all names, sorted."""
         self._load()
         return sorted(self._entries)
 
@@ -151,7 +150,6 @@ class RegisteredValue(Value):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return the instances of :attr:`examples`."""
         return tuple(cls.parse(form) for form in cls.examples)
 
 

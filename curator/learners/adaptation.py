@@ -445,13 +445,14 @@ class ResponseOrLabel(LinearAdaptation):
         )
 
 
+_EXAMPLE = {"alpha": 0.3, "mu": 2.0, "iterations": 300, "features": 3, "norm": 1.8, "radius": 3.0}
+
+
 @LEARNERS.register("cnvx-adap")
 class CnvxAdap(CnvxAdapSettings, ResponseOrLabel):
     """Regression on the curator's sample and a public one of another domain."""
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(alpha=0.3, mu=2.0, iterations=300, features=3, norm=1.8, radius=3.0),)
+    examples: ClassVar = (_EXAMPLE,)
 
     def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
         return self.released(access, public, ConvexSettings, regression=self.response is not None)
@@ -461,9 +462,7 @@ class CnvxAdap(CnvxAdapSettings, ResponseOrLabel):
 class NcnvxAdap(NcnvxAdapSettings, LinearAdaptation):
     """Labels by the curator's sample and a public one of another domain."""
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(alpha=0.3, mu=2.0, iterations=300, output="average", features=3, norm=1.8, radius=3.0),)
+    examples: ClassVar = ({**_EXAMPLE, "output": "average"},)
 
     def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
         return self.released(access, public, NonconvexSettings)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from common.core.errors import BadMessage, BadScenario
-from common.core.registry import TypeRegistry
+from common.core.registry import RegisteredValue, TypeRegistry
 from common.learners.base import LearnerSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
@@ -34,20 +34,15 @@ class CallSizes(NamedTuple):
         return self.dimension * self.itemsize + 1
 
 
-class Learner(LearnerSettings):
+class Learner(LearnerSettings, RegisteredValue):
     """A learner: its public settings, and how it learns with them. Its class derives from that of the settings.
 
     A learner never holds the sample. It works through an :class:`~curator.mechanisms.access.Access`, which pays for
     what the event of its settings declares, and stops it where it asks for more.
+
+    With each example the contract suite learns a threshold of one of three features from 4000 people: from 0/1 features
+    or with a public sample where the checks want that.
     """
-
-    @classmethod
-    @abstractmethod
-    def example(cls) -> tuple[Self, ...]:
-        """Return settings, at least one, with which it learns a threshold of one of three features from 4000 people.
-
-        So the contract suite does, from 0/1 features or with a public sample where the checks want that.
-        """
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Refuse features that it cannot learn from, before anything is charged; as what follows, by BadScenario."""

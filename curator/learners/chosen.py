@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,11 +34,14 @@ class ChosenLearner(ChosenSettings, Learner):
     numbers of iterations out of the grid where somebody else can read the clock.
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        learner = {"name": "cnvx-adap", "iterations": 300, "features": 3, "norm": 1.8, "radius": 3.0}
-        law = {"name": "negative-binomial", "gamma": 0.5, "most": 4}
-        return (cls.parse({"learner": learner, "grid": {"alpha": [0.3, 0.4]}, "law": law, "mu": 2.0}),)
+    examples: ClassVar = (
+        {
+            "learner": {"name": "cnvx-adap", "iterations": 300, "features": 3, "norm": 1.8, "radius": 3.0},
+            "grid": {"alpha": [0.3, 0.4]},
+            "law": {"name": "negative-binomial", "gamma": 0.5, "most": 4},
+            "mu": 2.0,
+        },
+    )
 
     def _candidates(self) -> list[Learner]:
         return [parse_learner(settings) for settings in self.candidates]

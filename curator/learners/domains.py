@@ -42,7 +42,6 @@ class DomainSide:
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return int(self.features.shape[1])
 
     def bounded(self, norm: float) -> DomainSide:
@@ -80,17 +79,14 @@ class Domains:
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return self.source.dimension
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """M and n."""
         return len(self.source), len(self.target)
 
     @property
     def people(self) -> int:
-        """Size of the private side."""
         return self.sizes[self.private == "target"]
 
     @property
@@ -122,7 +118,6 @@ class Domains:
         return Domains(self.source, target, self.private)
 
     def bounded(self, norm: float) -> Domains:
-        """Return the same within public bounds."""
         return Domains(self.source.bounded(norm), self.target.bounded(norm), self.private)
 
 

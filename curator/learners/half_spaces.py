@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,9 +41,7 @@ class Sgd(SgdSettings, Learner):
     precision: :class:`curator.mechanisms.gradient_steps.ClippedSteps`.
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(steps=20_000, noise=1.0, diameter=20.0),)
+    examples: ClassVar = ({"steps": 20_000, "noise": 1.0, "diameter": 20.0},)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         width = self.width(access.dimension)
@@ -91,9 +89,7 @@ class Discriminant(DiscriminantSettings, Learner):
     With columns of classes it is the same for all of them (:mod:`curator.learners.class_scores`).
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(mu=2.0, norm=2.0),)
+    examples: ClassVar = ({"mu": 2.0, "norm": 2.0},)
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         first, count = self.class_columns
@@ -157,9 +153,7 @@ class FullBatch(FullBatchSettings, Learner):
     the discriminant divides by a covariance that it has to release. Noise enters d + 1 numbers a step, not d^2/2.
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(mu=2.0, norm=2.0),)
+    examples: ClassVar = ({"mu": 2.0, "norm": 2.0},)
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         return 2 * sizes.dimension + self.count(sizes.people) * (sizes.dimension + 1)

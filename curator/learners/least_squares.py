@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,9 +32,7 @@ class LeastSquares(LeastSquaresSettings, Learner):
     the same release has them, by which agents are asked for its slope; both are post-processing.
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(mu=2.0, norm=2.0, predicts="label"),)
+    examples: ClassVar = ({"mu": 2.0, "norm": 2.0, "predicts": "label"},)
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         if self.predicts == "response" and dimension < 2:

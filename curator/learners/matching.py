@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -156,9 +156,7 @@ class MatchedSource(Adaptation):
 class Matching(PublicSettings, ResponseOrLabel):
     """A linear model of a public source that is weighed to be like the curator's people, by the squared loss."""
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(mu=2.0, iterations=5, smoothing=0.2, features=3, norm=1.8, radius=3.0),)
+    examples: ClassVar = ({"mu": 2.0, "iterations": 5, "smoothing": 0.2, "features": 3, "norm": 1.8, "radius": 3.0},)
 
     def check_people(self, people: int) -> None:
         super().check_people(people)

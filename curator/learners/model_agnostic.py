@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,12 +51,10 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     teacher: Trainable
     student: Trainable
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        tree = {"classifier": "DecisionTreeClassifier"}
-        aggregation = {"name": "gnmax", "noise": 8.0}
-        numbers = {"chunks": 50, "queries": 1000, "protects": "labels"}
-        return (cls.parse({"teacher": tree, "student": tree, "aggregation": aggregation, **numbers}),)
+    examples: ClassVar = (
+        {key: {"classifier": "DecisionTreeClassifier"} for key in ("teacher", "student")}
+        | {"aggregation": {"name": "gnmax", "noise": 8.0}, "chunks": 50, "queries": 1000, "protects": "labels"},
+    )
 
     @property
     def _classes(self) -> LabelClasses | ColumnClasses:

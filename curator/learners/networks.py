@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -123,7 +123,6 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
         return NetworkBounds(self.loss, self.radius, self.norm, hidden=self.hidden, outputs=self.outputs, **clips)
 
     def shape(self, features: int) -> Shape:
-        """Return the network's sizes for so many features."""
         return Shape(features, self.hidden, self.outputs)
 
     def pass_over(self, rows: list[Rows], weights: Floats, forces: list[Forces]) -> Floats:
@@ -160,7 +159,6 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
         return weights * min(1.0, self.radius / max(float(np.linalg.norm(weights)), self.radius))
 
     def mean_loss(self, weights: Floats, side: DomainSide) -> float:
-        """Return the mean of a side's losses, each clipped to B."""
         scores = self.shape(side.dimension).forward(weights, side.features).scores
         return float(np.minimum(_losses(scores, side.responses), self.bounds.greatest).mean())
 
@@ -302,10 +300,11 @@ def move_network_rows(
 class NetworkAdap(NetworkAdapSettings, AdaptationLearner):
     """Classes by the curator's sample and a public one of another domain, with a softmax or a small network."""
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        common = {"alpha": 0.3, "mu": 2.0, "iterations": 300, "output": "last", "features": 3, "norm": 1.8}
-        return tuple(cls(**common, radius=20.0, hidden=hidden) for hidden in (4, 0))
+    examples: ClassVar = tuple(
+        {"alpha": 0.3, "mu": 2.0, "iterations": 300, "output": "last", "features": 3, "norm": 1.8}
+        | {"radius": 20.0, "hidden": hidden}
+        for hidden in (4, 0)
+    )
 
     @property
     def wanted(self) -> int:

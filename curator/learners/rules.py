@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,9 +30,7 @@ class Exponential(ExponentialSettings, Learner):
     See :class:`curator.mechanisms.selection.FewestMistakes`.
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(hypotheses="stumps", draws=2000, epsilon=1.0),)
+    examples: ClassVar = ({"hypotheses": "stumps", "draws": 2000, "epsilon": 1.0},)
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         if self.hypotheses == "conjunctions" and (dtype != np.uint8 or dimension < self.literals):
@@ -71,9 +69,7 @@ class ParityLearner(ParitySettings, Learner):
     candidates on agents.
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(epsilon=20.0),)
+    examples: ClassVar = ({"epsilon": 20.0},)
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         if dtype != np.uint8 or dimension > MAX_FEATURES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import ValidationError, model_validator
@@ -152,9 +152,7 @@ class Scikit(settings.ScikitSettings, Trainable, Learner):
     graph has at most 1 MiB, that is about 130000 numbers.
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(classifier="LogisticRegression", draws=2000),)
+    examples: ClassVar = ({"classifier": "LogisticRegression", "draws": 2000},)
 
     def room(self, sizes: CallSizes) -> int:
         """Return the bytes of the draws, twice, and of a copy in doubles: models of kernels take more."""

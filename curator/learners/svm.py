@@ -6,7 +6,7 @@ which those of BLAS and LAPACK are not.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -299,7 +299,6 @@ class ActiveSet:
 
 @njit
 def _copy(draws: Any, intercept: float, features: Singles, last: Floats) -> None:
-    """Copy l_i y_i of all draws."""
     matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
     line = line_of(matrix)
     for k in range(how_many(matrix, rows)):
@@ -358,9 +357,7 @@ class Svm(SvmSettings, Learner):
     that of scikit-learn's ``LinearSVC``, which needs minutes for what takes a few Newton steps here.
     """
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(draws=2000),)
+    examples: ClassVar = ({"draws": 2000},)
 
     def room(self, sizes: CallSizes) -> int:
         distinct = min(self.draws, sizes.people)

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.arrays import Indices
-from common.core.registry import TypeRegistry
-from common.core.values import Value
+from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.records import Records
 
 SIDES: tuple[Literal["source", "target"], ...] = ("source", "target")
 """Of distributions that come in pairs: S, which ``side: source`` draws from, and T."""
 
 
-class Distribution(Value):
+class Distribution(RegisteredValue):
     """A distribution over labelled records from which simulated people are drawn, as a frozen value.
 
     Record ``i`` depends on ``(seed, i)`` only, so that a million people need no memory and any of them can be asked
-    in any order, on any machine, with the same answer.
+    in any order, on any machine, with the same answer. Where S and T differ, S stands before T in the examples.
     """
 
     name: str
-
-    @classmethod
-    @abstractmethod
-    def example(cls) -> tuple[Self, ...]:
-        """Return small valid instances for the contract suite, at least one; where S and T differ, S before T."""
 
     @property
     @abstractmethod
@@ -61,6 +55,11 @@ class UnitDistribution(Distribution):
     @property
     def coordinate_bound(self) -> float:
         return 1.0
+
+
+def of_both_sides(**fields: Any) -> tuple[dict[str, Any], ...]:
+    """Return the examples of a distribution with these fields on either side, S before T."""
+    return tuple({"side": side, **fields} for side in SIDES)
 
 
 DISTRIBUTIONS: TypeRegistry[Distribution] = TypeRegistry("distribution", __name__, "name")

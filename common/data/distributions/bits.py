@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import prod
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Value, Word
-from common.data.distributions.base import DISTRIBUTIONS, SIDES, UnitDistribution
+from common.data.distributions.base import DISTRIBUTIONS, UnitDistribution, of_both_sides
 from common.local.hypotheses.rules import FeatureSet
 from common.local.records import Records
 from common.numerics import counter
@@ -42,9 +42,7 @@ class BiasedCoins(UnitDistribution):
     biased: FeatureSet
     rates: tuple[float, ...] = ()
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(d=70, biased=(0, 66), rates=(0.2, 1.0)),)
+    examples: ClassVar = ({"d": 70, "biased": [0, 66], "rates": [0.2, 1.0]},)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -75,9 +73,7 @@ class Categories(UnitDistribution):
     name: Literal["categories"] = "categories"
     shares: Shares
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(shares=(0.2, 0.5, 0.3)),)
+    examples: ClassVar = ({"shares": [0.2, 0.5, 0.3]},)
 
     @property
     def dimension(self) -> int:
@@ -120,10 +116,11 @@ class SparseConjunction(UnitDistribution):
     truth: tuple[int, int]
     rates: tuple[Rate, ...] = ()
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        rates = (Rate(features=(66,), source=0.8, target=0.5), Rate(features=(1,), source=0.5, target=0.6))
-        return tuple(cls(side=side, d=70, truth=(3, 66), rates=rates) for side in SIDES)
+    examples: ClassVar = of_both_sides(
+        d=70,
+        truth=[3, 66],
+        rates=[{"features": [66], "source": 0.8, "target": 0.5}, {"features": [1], "source": 0.5, "target": 0.6}],
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -179,9 +176,7 @@ class ZipfItems(UnitDistribution):
     seed: Word = Field(default=0, ge=0, lt=1 << 62)
     pairs: tuple[int, int] | None = Field(default=None, exclude_if=lambda pairs: pairs is None)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return cls(b=64, items=50), cls(b=40, items=20, pairs=(16, 4))
+    examples: ClassVar = ({"b": 64, "items": 50}, {"b": 40, "items": 20, "pairs": [16, 4]})
 
     @model_validator(mode="after")
     def _whole_queries(self) -> Self:

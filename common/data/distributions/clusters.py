@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Labels, Singles
-from common.data.distributions.base import DISTRIBUTIONS, SIDES, UnitDistribution
+from common.data.distributions.base import DISTRIBUTIONS, UnitDistribution, of_both_sides
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.elementary import cosine
@@ -37,9 +37,7 @@ class ClassClusters(UnitDistribution):
     spread: float = Field(default=0.1, gt=0, le=1)
     skew: float = Field(default=1.0, ge=1, le=10)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return tuple(cls(side=side, d=5, classes=3, skew=1.5) for side in SIDES)
+    examples: ClassVar = of_both_sides(d=5, classes=3, skew=1.5)
 
     @property
     def dimension(self) -> int:
@@ -124,9 +122,7 @@ class DriftingLine(UnitDistribution):
     skew: float = Field(default=2.0, gt=0, le=100)
     survey: Literal["own", "other"] = Field(default="own", exclude_if=lambda survey: survey == "own")
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return tuple(cls(side=side, d=5) for side in SIDES)
+    examples: ClassVar = of_both_sides(d=5)
 
     @property
     def dimension(self) -> int:
@@ -201,9 +197,7 @@ class ClassRings(UnitDistribution):
     shift: float = Field(default=0.1, ge=-0.5, le=0.5)
     skew: float = Field(default=1.5, gt=0, le=100)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return tuple(cls(side=side, d=3) for side in SIDES)
+    examples: ClassVar = of_both_sides(d=3)
 
     @property
     def dimension(self) -> int:

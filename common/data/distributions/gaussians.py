@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 from scipy.special import gammaincinv, ndtri
 
 from common.core.arrays import Floats, Indices, Labels, Singles
-from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.data.distributions.base import DISTRIBUTIONS, Distribution, of_both_sides
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.kernels import njit
@@ -86,9 +86,7 @@ class GaussianHalfSpace(CloseGaussians):
     name: Literal["gaussian-half-space"] = "gaussian-half-space"
     share: float = Field(default=0.01, gt=0, lt=1)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return tuple(cls(side=side, d=5, close=2, sigma_source=1.0, sigma_target=0.7, share=0.3) for side in SIDES)
+    examples: ClassVar = of_both_sides(d=5, close=2, sigma_source=1.0, sigma_target=0.7, share=0.3)
 
     @property
     def threshold(self) -> float:
@@ -131,7 +129,6 @@ def _draw_half_space(
 
 @njit
 def _shorten(points: Floats, norm: float, features: Singles) -> None:
-    """Write rows of L2 norm ``norm`` at most, in single precision."""
     # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
     limit = norm * (1.0 - 2.0**-23)
     for i in range(len(points)):
@@ -161,9 +158,7 @@ class GaussianBall(CloseGaussians):
     center: float = 0.0
     scale: float = Field(default=1.0, gt=0)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return tuple(cls(side=side, d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05) for side in SIDES)
+    examples: ClassVar = of_both_sides(d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05)
 
     @cached_property
     def radius_squared(self) -> float:
@@ -218,11 +213,7 @@ class GaussianBalls(GaussianBall):
     name: Literal["gaussian-balls"] = "gaussian-balls"  # type: ignore[assignment]  # a Literal names one kind, and this is another
     second: float = Field(gt=0, lt=1)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return tuple(
-            cls(side=side, d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05, second=0.7) for side in SIDES
-        )
+    examples: ClassVar = of_both_sides(d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05, second=0.7)
 
     @property
     def dimension(self) -> int:

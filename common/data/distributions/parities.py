@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from common.core.arrays import Bits, Indices, Words
 from common.core.values import Word
-from common.data.distributions.base import DISTRIBUTIONS, SIDES, UnitDistribution
+from common.data.distributions.base import DISTRIBUTIONS, UnitDistribution, of_both_sides
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.frequency import parity
 from common.local.records import Records
@@ -44,9 +44,7 @@ class BiasedParity(UnitDistribution):
     biased: int = Field(default=0, ge=0)
     rate: float = Field(default=0.5, gt=0, lt=1)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return tuple(cls(side=side, d=70, secret=(0, 3, 66), biased=2, rate=0.2) for side in SIDES)
+    examples: ClassVar = of_both_sides(d=70, secret=[0, 3, 66], biased=2, rate=0.2)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -87,9 +85,7 @@ class _ParityThreshold(UnitDistribution):
     threshold: Word = Field(ge=0)
     power: float = Field(default=1.0, gt=0, le=8)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls.parse({"c": 70, "b": 9, "secret": (0, 66), "threshold": 300, "power": 2.0}),)
+    examples: ClassVar = ({"c": 70, "b": 9, "secret": [0, 66], "threshold": 300, "power": 2.0},)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -157,7 +153,6 @@ class _Shared(UnitDistribution):
         return self.draw_columns(seed, people, None)
 
     def _numbers(self, words: Words) -> tuple[Indices, Bits]:
-        """Return t, uniform in 0..shares-1, and its bits."""
         t = ((words >> np.uint64(32)) * np.uint64(self.shares)) >> np.uint64(32)
         return t.astype(np.int64), bits_of(t << np.uint64(64 - self.share_bits), self.share_bits)
 
@@ -175,9 +170,7 @@ class ParityChoosesSecretPeople(_Shared):
     c: int = Field(ge=1, le=16)
     secret: FeatureSet
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(c=5, shares=9, secret=(0, 3)),)
+    examples: ClassVar = ({"c": 5, "shares": 9, "secret": [0, 3]},)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -234,9 +227,7 @@ class OneOfManyParitiesPeople(_Shared):
     c: int = Field(ge=1, le=128)
     d: int = Field(ge=1, le=12)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(c=70, d=3, shares=9),)
+    examples: ClassVar = ({"c": 70, "d": 3, "shares": 9},)
 
     @property
     def dimension(self) -> int:
