@@ -58,11 +58,9 @@ class Meter:
 
     @property
     def free(self) -> bool:
-        """Whether the event pays for everything, as it promises nothing."""
         return isinstance(self.event, NonPrivate)
 
     def refuse(self, what: str) -> Overdrawn:
-        """Return the error to raise, and remember that there was one."""
         self.spoilt = True
         return Overdrawn(f"the event {self.event.wire()} does not pay for {what}")
 
@@ -164,17 +162,14 @@ class Access:
 
     @property
     def people(self) -> int:
-        """Number of records, n."""
         return len(self._sampler)
 
     @property
     def dimension(self) -> int:
-        """Number of features, d."""
         return self._sampler.dimension
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the features, float32 or uint8."""
         return self._sampler.dtype
 
     def coins(self, stream: Stream) -> RandomSource:
@@ -293,7 +288,6 @@ class Access:
 
     @property
     def source(self) -> RandomSource:
-        """All randomness of the operation."""
         self._promise_nothing()
         return self._source
 

@@ -21,7 +21,7 @@ import numpy as np
 from common.core.arrays import Indices
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Event
+from common.privacy.events import Event, Gaussian, Release
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -55,12 +55,31 @@ class CentralMechanism(ABC, Generic[T, A]):
 
     @property
     def neutral(self) -> T:
-        """The value of a person who counts as nothing, of length 1."""
         raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
     def together(self, people: list[T]) -> T:
         """Return the values of several people, one after the other; at least one."""
         return np.concatenate(people)  # type: ignore[arg-type, return-value]
+
+
+class PureCentral(CentralMechanism[T, A]):
+    """A central mechanism that is ``epsilon``-DP."""
+
+    epsilon: float
+
+    @property
+    def price(self) -> Release:
+        return Release(epsilon=self.epsilon)
+
+
+class GaussianCentral(CentralMechanism[T, A]):
+    """A central mechanism that is ``mu``-GDP."""
+
+    mu: float
+
+    @property
+    def price(self) -> Gaussian:
+        return Gaussian(mu=self.mu)
 
 
 CENTRAL: set[type[CentralMechanism[Any, Any]]] = set()  # the mechanisms that are trusted

@@ -25,7 +25,7 @@ from common.operations.operation import LEAST_EPSILON
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.protocols.frequencies import threshold
-from curator.mechanisms.base import CentralMechanism, central
+from curator.mechanisms.base import PureCentral, central
 from curator.mechanisms.selection import random_bits
 
 L = TypeVar("L", bound=Laplace)
@@ -73,7 +73,7 @@ class FineNoise(Laplace):
 
 @central
 @dataclass(frozen=True)
-class NoisyCount(CentralMechanism[AnyArray, int]):
+class NoisyCount(PureCentral[AnyArray, int]):
     """How many people have a property, with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009).
 
     Values are one truth value a person, shape (k,). The count changes by at most 1 when a record is replaced, so this
@@ -81,10 +81,6 @@ class NoisyCount(CentralMechanism[AnyArray, int]):
     """
 
     epsilon: float
-
-    @property
-    def price(self) -> Release:
-        return Release(epsilon=self.epsilon)
 
     def person(self, value: Any) -> AnyArray:
         return np.asarray(_one(value) != 0)
@@ -100,7 +96,7 @@ class NoisyCount(CentralMechanism[AnyArray, int]):
 
 @central
 @dataclass(frozen=True)
-class NoisyHistogram(CentralMechanism[tuple[Indices, AnyArray], Indices]):
+class NoisyHistogram(PureCentral[tuple[Indices, AnyArray], Indices]):
     """Sums of whole numbers by cell, with two-sided geometric noise in every cell.
 
     Values are a cell and a number a person, both of shape (k,). Cells outside 0..cells-1 count for nobody, numbers are
@@ -110,10 +106,6 @@ class NoisyHistogram(CentralMechanism[tuple[Indices, AnyArray], Indices]):
 
     epsilon: float
     cells: int
-
-    @property
-    def price(self) -> Release:
-        return Release(epsilon=self.epsilon)
 
     def person(self, value: Any) -> tuple[Indices, AnyArray]:
         cell, number = (_one(part) for part in value)
@@ -252,7 +244,7 @@ def _halves(weights: Floats) -> tuple[AnyArray, AnyArray]:
 
 @central
 @dataclass(frozen=True)
-class NoisyHead(CentralMechanism[Words, tuple[Words, Indices, int]]):
+class NoisyHead(PureCentral[Words, tuple[Words, Indices, int]]):
     """Two noisy histograms, of the people at even places (which values?) and at odd ones (how many hold them?).
 
     Values are one item a person, shape (k,), uint64. *The list* is a function of the histogram of the whole domain with
@@ -269,10 +261,6 @@ class NoisyHead(CentralMechanism[Words, tuple[Words, Indices, int]]):
     bits: int
     most: int
     epsilon: float
-
-    @property
-    def price(self) -> Release:
-        return Release(epsilon=self.epsilon)
 
     def apply(self, values: Iterator[Words], source: RandomSource) -> tuple[Words, Indices, int]:
         held = np.concatenate(list(values)).astype(np.uint64) & np.uint64((1 << self.bits) - 1)

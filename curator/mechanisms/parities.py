@@ -14,10 +14,9 @@ from common.local.hypotheses.rules import FeatureSet
 from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.privacy.theorems.randomized_response import Rates, Rule, rates
-from curator.mechanisms.base import CentralMechanism, central
+from curator.mechanisms.base import PureCentral, central
 
 _ROWS = 1 << 10  # equations taken in at a time: with the echelon form they fit in the cache
 _ONE = np.uint64(1)
@@ -58,7 +57,6 @@ class Equations:
 
     @property
     def rank(self) -> int:
-        """Rank of the coefficients, at most d."""
         return len(self._pivots) - (not self.consistent)
 
     @property
@@ -154,7 +152,7 @@ Answers = tuple[FeatureSet | None, ...]
 
 @central
 @dataclass(frozen=True)
-class PlaceParities(CentralMechanism[Records, list[FeatureSet | None]]):
+class PlaceParities(PureCentral[Records, list[FeatureSet | None]]):
     """Solve the records' equations <x, a> = [label is +1] in disjoint blocks; each answers, or says bottom (None).
 
     Each block (``Algorithm A`` of Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, Section 4.2) says bottom
@@ -168,10 +166,6 @@ class PlaceParities(CentralMechanism[Records, list[FeatureSet | None]]):
     rule: Rule
     epsilon: float
     blocks: int
-
-    @property
-    def price(self) -> Release:
-        return Release(epsilon=self.epsilon)
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> list[FeatureSet | None]:
         kept, answers = rates(self.rule, self.epsilon)
@@ -194,7 +188,7 @@ class PlaceParities(CentralMechanism[Records, list[FeatureSet | None]]):
 
 @central
 @dataclass(frozen=True)
-class RankParities(CentralMechanism[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
+class RankParities(PureCentral[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
     """The curator of Lemma 3.3, "The power of synergy": sort, divide into blocks of ranks, learn a parity in each.
 
     Values are, for each person, a number to sort by, the equation's coefficients (k, width) and its right side.
@@ -209,10 +203,6 @@ class RankParities(CentralMechanism[tuple[Words, Bits, Bits], tuple[Answers, ...
     epsilon: float
     parts: int
     blocks: int
-
-    @property
-    def price(self) -> Release:
-        return Release(epsilon=self.epsilon)
 
     @property
     def law(self) -> Rates:

@@ -19,10 +19,9 @@ from common.local.hypotheses.rules import Conjunction, Stump
 from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.privacy.theorems.selection import AnyLaw, weights
-from curator.mechanisms.base import CentralMechanism, central
+from curator.mechanisms.base import PureCentral, central
 
 
 def below(bound: int, source: RandomSource) -> int:
@@ -115,7 +114,7 @@ def _exponential(exponent: float) -> int:
 
 @central
 @dataclass(frozen=True)
-class MostFrequent(CentralMechanism[AnyArray, int]):
+class MostFrequent(PureCentral[AnyArray, int]):
     """The exponential mechanism (McSherry and Talwar 2007): column i with chance proportional to e^{epsilon C_i/2}.
 
     Values are rows of truth values, one a person, shape (k, columns). C_i, the number of people who have property i,
@@ -125,10 +124,6 @@ class MostFrequent(CentralMechanism[AnyArray, int]):
 
     epsilon: float
     columns: int
-
-    @property
-    def price(self) -> Release:
-        return Release(epsilon=self.epsilon)
 
     def person(self, value: Any) -> AnyArray:
         found = np.asarray(value)
@@ -156,7 +151,7 @@ _ONE = np.uint64(1)
 
 @central
 @dataclass(frozen=True)
-class FewestMistakes(CentralMechanism[Records, Hypothesis]):
+class FewestMistakes(PureCentral[Records, Hypothesis]):
     """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on the records.
 
     Replacing one record changes every count by at most 1, so this is epsilon-DP (McSherry & Talwar); with probability
@@ -172,10 +167,6 @@ class FewestMistakes(CentralMechanism[Records, Hypothesis]):
     low: float
     high: float
     cells: int
-
-    @property
-    def price(self) -> Release:
-        return Release(epsilon=self.epsilon)
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Hypothesis:
         records = Records.joined(list(values))

@@ -13,16 +13,15 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.privacy.events import Gaussian
 from common.privacy.rounding import down, up
 from common.privacy.theorems.votes import MAX_NOISE, MIN_NOISE
-from curator.mechanisms.base import CentralMechanism, central
+from curator.mechanisms.base import GaussianCentral, central
 from curator.mechanisms.gaussian_noise import FINE_GRID, fine_normals, whole_normals
 
 
 @central
 @dataclass(frozen=True)
-class ClippedSum(CentralMechanism[AnyArray, Floats]):
+class ClippedSum(GaussianCentral[AnyArray, Floats]):
     """The sum of one vector a person, each clipped to an L2 norm, with Gaussian noise: mu-GDP.
 
     Values are rows, shape (k, width). Row and noise are whole multiples of one unit, so the sum is exact and no
@@ -35,10 +34,6 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
     norm: float
     width: int
     mu: float
-
-    @property
-    def price(self) -> Gaussian:
-        return Gaussian(mu=self.mu)
 
     def person(self, value: Any) -> AnyArray:
         rows = np.asarray(value, dtype=np.float64)
@@ -66,15 +61,11 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
 
 @central
 @dataclass(frozen=True)
-class LossSum(CentralMechanism[AnyArray, int]):
+class LossSum(GaussianCentral[AnyArray, int]):
     """The sum of one loss a person, whole numbers, each cut to 0..parts, with Gaussian noise (:func:`noisy_sum`)."""
 
     parts: int
     mu: float
-
-    @property
-    def price(self) -> Gaussian:
-        return Gaussian(mu=self.mu)
 
     def person(self, value: Any) -> AnyArray:
         found = np.asarray(value, dtype=np.float64)
@@ -161,7 +152,7 @@ class Moments(NamedTuple):
 
 @central
 @dataclass(frozen=True)
-class ClassMoments(CentralMechanism[Records, Moments]):
+class ClassMoments(GaussianCentral[Records, Moments]):
     """The sums of 1 and x over the people of each class, of x x^T over all: mu-GDP, replace one; x in units of norm r.
 
     A record adds (c, a x) to the block of its class, nothing to the others', and b x x^T for all, a^2 = 1/2 and b^2 =
@@ -187,10 +178,6 @@ class ClassMoments(CentralMechanism[Records, Moments]):
     width: int
     mu: float
     classes: int = 2
-
-    @property
-    def price(self) -> Gaussian:
-        return Gaussian(mu=self.mu)
 
     squares: ClassVar[tuple[float, float, float]] = (0.25, 0.5, 0.25)
     """c^2, a^2 and b^2."""
@@ -231,7 +218,7 @@ class ClassMoments(CentralMechanism[Records, Moments]):
 
 @central
 @dataclass(frozen=True)
-class CoordinateMoments(CentralMechanism[Records, tuple[Floats, Floats]]):
+class CoordinateMoments(GaussianCentral[Records, tuple[Floats, Floats]]):
     """The sums of u and of its squares, coordinate by coordinate, over all people: mu-GDP, replace one.
 
     *A ball.* With a ``norm`` r, u = x/r for features clipped to r. **Theorem.** Replacing a record moves v = (u, u * u)
@@ -248,10 +235,6 @@ class CoordinateMoments(CentralMechanism[Records, tuple[Floats, Floats]]):
     norm: float | None
     width: int
     mu: float
-
-    @property
-    def price(self) -> Gaussian:
-        return Gaussian(mu=self.mu)
 
     @property
     def sensitivity(self) -> float:
