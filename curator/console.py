@@ -256,7 +256,6 @@ def _facts(weights: Mapping[str, Any], people: int) -> list[tuple[str, str]]:
 
 
 def _bars(bins: list[list[float]]) -> list[dict[str, Any]]:
-    """Return the histogram's bars: records by their mean losses, with their shares of people and of weight."""
     everybody = sum(count for _, _, count, _ in bins)
     tallest = max(max(count / everybody, share) for _, _, count, share in bins)
     step = WIDTH / len(bins)

@@ -258,7 +258,6 @@ class Workspace:
 
     @property
     def standing(self) -> Standing:
-        """Where the curator stands: what is public."""
         return Standing(
             people=len(self.sample),
             dimension=self.sample.dimension,
@@ -279,12 +278,10 @@ class Workspace:
                 raise PolicyRefused(full.detail) from None
 
     def event(self, operation: Operation[Any]) -> Event:
-        """Return what an operation costs now."""
         event: Event = HANDLERS[operation.kind]().event(operation, self.standing)
         return event
 
     def check(self, operation: Operation[Any]) -> None:
-        """Refuse what could not be carried out."""
         HANDLERS[operation.kind]().check(operation, self.standing)
 
     def run(self, operation: Operation[R], event: Event, source: RandomSource) -> R:
@@ -299,7 +296,6 @@ class Workspace:
         return result
 
     def access(self, event: Event, source: RandomSource) -> Access:
-        """Return what an event pays for."""
         sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
         return Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
 

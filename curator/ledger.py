@@ -109,7 +109,6 @@ class Ledger:
         return last if last is not None and last.result is None else None
 
     def open_run(self, holder: Holder) -> None:
-        """Give the budget to a run, durably first."""
         body = holder.wire()
         if holder.people is None:
             del body["people"]  # as it was before there was any: a seeded run stays the same

@@ -78,7 +78,6 @@ class RunStream:
         return self._enter(point, label)
 
     def reply(self, run: str, question: PointQuestion, place: StreamPlace) -> PointAnswer:
-        """Return what leaves for a question."""
         return PointAnswer(
             run=run,
             question=question.fingerprint(),
@@ -90,7 +89,6 @@ class RunStream:
         )
 
     def known(self, question: PointQuestion) -> bool:
-        """Tell whether a question's answer is stored."""
         return self.point(question.point).tobytes() in self._known
 
     def _check_left(self) -> None:

@@ -113,7 +113,6 @@ class InvitationCodes:
                 )
 
     def counts(self) -> tuple[int, int]:
-        """Return how many codes there are, and how many of them were used."""
         with self._engine.connect() as connection:
             row = connection.execute(select(func.count(), func.count(CODES.c.request))).one()
         return int(row[0]), int(row[1])

@@ -75,7 +75,6 @@ class Examined:
     def add(
         self, kind: str, severity: Severity, file: str | None, column: str | None, count: int, what: str, remedy: str
     ) -> None:
-        """Add a finding of which no line is named."""
         self.findings.append(TableFinding(kind, severity, file, column, count, (), what, remedy))
 
 
@@ -226,7 +225,6 @@ class _Tallies:
             values.update(texts.unique().head(2).to_list())
 
     def alike(self) -> list[str]:
-        """Return the columns of which all values were the same."""
         return [column for column, values in self._values.items() if len(values) == 1]
 
     def findings(self) -> Iterator[TableFinding]:
@@ -348,7 +346,6 @@ class Notes:
         self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in ("clipped", "unlisted", "missing")}
 
     def add(self, piece: Piece, schema: Schema | TableSource, columns: Collection[str]) -> None:
-        """Count the rows of a piece, in these columns."""
         self.rows += len(piece.frame)
         tallies = _Tallies(schema)
         for column in columns:

@@ -167,7 +167,6 @@ class Category(Value):
         return tuple((value,) if isinstance(value, str) else value for value in self.values)
 
     def texts(self, layout: Layout) -> tuple[Tokens, ...]:
-        """Return the canonical texts that mean each value."""
         return layout.meanings(self.groups)
 
     @property
@@ -187,7 +186,6 @@ class Missing(Value):
         return (("missing",),)
 
     def texts(self, layout: Layout) -> tuple[Tokens, ...]:
-        """Return the canonical texts that mean it."""
         return (layout.missing_texts,)
 
     @property
@@ -387,7 +385,6 @@ class TableSource(Value):
 
     @property
     def coordinate_bound(self) -> float:
-        """Public bound on one feature; all lie in [0, 1]."""
         return min(1.0, self.norm_bound)
 
     @property

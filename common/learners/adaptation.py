@@ -333,7 +333,6 @@ class OpenNetworkAdap(NetworkFields, OpenAdaptation):
 
     @property
     def outputs(self) -> int:
-        """C, how many classes there are."""
         return 2 if self.classes is None else self.classes.count
 
     @property

@@ -99,7 +99,6 @@ class PlanTask(PlanRequest):
         return epsilon, self.delta, self.kappa
 
     def calls(self, n: int) -> Calls:
-        """Return the calls of a learner on n people."""
         return Calls(n, self.kappa, self.eta, self.rounds, self.before)
 
     def any_people(self, source: str, formula: str = "n of the statistics; any n is as private") -> PlannedValue:

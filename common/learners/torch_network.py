@@ -28,7 +28,6 @@ class TorchNetworkSettings(Value):
     rate: float = Field(default=0.01, gt=0, le=1)
 
     def weights(self, dimension: int, classes: int) -> int:
-        """Return how many weights it has, for so many features and classes."""
         return self.hidden * (dimension + 1) + classes * (self.hidden + 1)
 
     def check(self, dimension: int, classes: int) -> None:

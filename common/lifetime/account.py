@@ -61,7 +61,6 @@ class Account:
         return self._ledger.witness(party)
 
     def charge(self, party: str, digest: str) -> tuple[Spent, Head]:
-        """Charge the run to its people, once."""
         charge = replace(self._charge(self._side), party=party, digest=digest)
         beside = [(replace(other, digest=digest), who) for other, who in self._beside]
         return self._ledger.charge(charge, self._met(), beside)

@@ -101,7 +101,6 @@ class PeopleLedger:
         self._recognised: dict[tuple[People, People], AnyArray] = {}
 
     def digester(self) -> Digester:
-        """Return what makes digests of people under this ledger's key."""
         with self._opened():
             return Digester(durable_secret(self._key_file).words(4).tobytes())
 

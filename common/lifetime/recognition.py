@@ -282,7 +282,6 @@ def _named(known: People, people: People) -> Iterator[tuple[Words, Words, bool]]
 
 
 def _without_one(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
-    """Compare without one column of the table that has one more, or without the same one of both."""
     d, e = one.shape[1], other.shape[1]
     if abs(d - e) > 1 or max(d, e) < 2:
         return

@@ -190,7 +190,6 @@ class ScoreCells(Value):
 
     @property
     def count(self) -> int:
-        """Number of cells."""
         return self.bins * number_of(self.groups)
 
     @property

@@ -49,7 +49,6 @@ class Records:
         return hashlib.sha256(features.tobytes() + self.labels.tobytes()).hexdigest()
 
     def take(self, rows: AnyArray) -> Records:
-        """Return the given rows, in the given order (a copy)."""
         return Records(np.ascontiguousarray(self.features[rows]), np.ascontiguousarray(self.labels[rows]))
 
     def only(self, columns: Indices | None) -> Records:

@@ -81,7 +81,6 @@ class RowsWriter(GraphBuilder):
             self.nodes.append(copy)
 
     def give(self, name: str, column: str, kind: int) -> None:
-        """Make a column an output of this name, shape (rows,)."""
         flat = self("Reshape", column, np.array([-1], dtype=np.int64))
         self.nodes.append(self.helper.make_node("Identity", [flat], [name]))
         self.outputs.append((name, kind, ["rows"]))

@@ -128,7 +128,6 @@ class _Authority:
         now: datetime.datetime,
         ends: datetime.datetime,
     ) -> Made:
-        """Make a party's certificate, unless the one that is there still has these names and a month to go."""
         wanted = x509.SubjectAlternativeName([_general(name) for name in names])
         if self._still_good(path, wanted, now):
             return Made(path, False, read(path).not_valid_after_utc)

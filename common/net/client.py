@@ -128,7 +128,6 @@ class Client:
     def _attempt(
         self, method: str, path: str, seconds: float, most: int, parts: Mapping[str, Any]
     ) -> tuple[httpx.Response | None, str]:
-        """Send a request once; return the response, or why there is none."""
         try:
             request = self._client.build_request(method, path, **parts)
             response = send(self._carrier.handle_request, request, seconds=seconds, most=most, peer=self._peer)
@@ -195,7 +194,6 @@ class Client:
         return document
 
     def signed(self, method: str, path: str, message: Signed | None = None, **parts: Any) -> Signed:
-        """Send a signed message (or nothing) and return the signed reply."""
         if message is not None:
             parts["content"] = message.raw()
         return read_signed_reply(self.request(method, path, **parts))

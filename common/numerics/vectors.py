@@ -36,7 +36,6 @@ class _Model(_primitive):  # type: ignore[misc]  # the library has no types
 
 
 def _call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
-    """Call an intrinsic function of the compiler's; its name's ending says the type."""
     scalar = result.element if isinstance(result, ir.VectorType) else result
     ending = {"float": "f32", "double": "f64"}[str(scalar)]
     if isinstance(result, ir.VectorType):
@@ -64,8 +63,6 @@ def _common(arguments: Any) -> Any:
 
 
 def _support(operation: Callable[[Any, Any], Any], of_floats: str, of_integers: str) -> None:
-    """Let vectors have an operator."""
-
     def result(a: Any, b: Any) -> Any:
         return _common((a, b))
 
@@ -90,8 +87,6 @@ _support(operator.and_, "", "and_")
 
 
 def _elementwise(arity: int, emit: Callable[..., Any]) -> Any:
-    """Make a function of vectors or scalars of floating-point numbers, whose code ``emit(builder, *values)`` writes."""
-
     def work(context: Any, *given: Any) -> Any:
         wanted = _common(given) or given[0]
         if not isinstance(getattr(wanted, "item", wanted), types.Float):

@@ -66,7 +66,6 @@ class Accountant(ABC):
     patient: ClassVar[bool] = False
 
     def covers(self, event: Event) -> bool:
-        """Tell whether this accountant knows what such an event costs."""
         known = isinstance(event, (NoEvent, *self.kinds))
         return known and not (self.pure and isinstance(event, SubsampledRelease | Release) and event.delta > 0.0)
 

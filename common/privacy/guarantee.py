@@ -48,7 +48,6 @@ class PrivacyGuarantee(Value):
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised."""
         return self.epsilon is not None
 
     @property

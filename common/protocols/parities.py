@@ -159,7 +159,6 @@ class OneOfManyParities(Problem):
 
     @property
     def share_bits(self) -> int:
-        """Length of t."""
         return (self.shares - 1).bit_length()
 
     @property

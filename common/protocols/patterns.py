@@ -54,7 +54,6 @@ class Pattern(ABC):
         return rest
 
     def end(self) -> None:
-        """End the protocol here; a violation if more messages must come."""
         if not self.may_end:
             raise PatternViolation(f"the protocol may not end here; expected: {', '.join(sorted(self.expected()))}")
 

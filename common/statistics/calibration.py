@@ -265,7 +265,6 @@ class Belief:
         return slope, best if bend == 0.0 else best + 0.5 * (left - right) / bend / _FINE
 
     def moments(self) -> Prior:
-        """Return means and standard deviations of ln(slope) and the intercept."""
         weights = self._weights()
         step, steep = _moments([math.fsum(row) for row in weights.tolist()], _STEPS.astype(np.float64))
         intercept, far = _moments([math.fsum(column) for column in weights.T.tolist()], _WIDE)

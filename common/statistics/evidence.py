@@ -66,7 +66,6 @@ class EProcess:
         return log_sum(terms) - self.slack(abs(total), count)
 
     def slack(self, total: float, count: float) -> float:
-        """Return the bound on rounding errors of ``log_value``."""
         steepest = max(map(abs, self.slopes))
         return _ROUNDING * (steepest * total + (max(map(abs, self.offsets)) + self.condition) * count) + 1e-12
 
@@ -347,7 +346,6 @@ class LossTest(ABC):
             self.verdict = self._decide()
 
     def reached(self) -> Reached:
-        """Return how far it is."""
         return Reached(self.count, self.worst_case)
 
     @abstractmethod

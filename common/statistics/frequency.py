@@ -32,7 +32,6 @@ class Reports:
         return len(self.answers)
 
     def supports(self, oracle: FrequencyOracle, items: Words) -> Indices:
-        """Return how many answers support each item."""
         return oracle.supports(self.answers, self.domain, self.publics, items)
 
 

@@ -413,7 +413,6 @@ class Contributions:
         return Numbered(found.records, numbers[found.rows])
 
     def fix(self, journal: Journal) -> None:
-        """Let the run begin with what was read, durably; to be called while the directory is held."""
         with closing(Store(self._folder)) as store:
             now = store.digest()
         before = fixed(journal)

@@ -87,7 +87,6 @@ class Store:
             return connection.execute(sa.select(INVITED).filter_by(code=code)).first() is not None
 
     def invitations(self) -> tuple[int, int]:
-        """Return how many invitation codes there are, and how many have nothing kept."""
         given = sa.select(KEPT.c.code).where(KEPT.c.code != SHARED)
         with self._reading() as connection:
             made = connection.execute(sa.select(sa.func.count()).select_from(INVITED)).scalar_one()

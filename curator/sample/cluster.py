@@ -86,7 +86,6 @@ class Cluster(Sample):
             ray.kill(self._workers.pop())
 
     def processes(self) -> list[int]:
-        """Return the process id of each worker; waits until all have their people."""
         pids: list[int] = ray.get([worker.process.remote() for worker in self._workers])
         return pids
 

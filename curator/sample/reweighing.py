@@ -100,7 +100,6 @@ class Distinct:
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return self.sample.dimension if self.task is None else self.task.features
 
     def take(self, places: Indices | slice) -> Records:
@@ -161,12 +160,10 @@ class Sampler:
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return self._sample.dimension if self._task is None else self._task.features
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the features, float32 or uint8."""
         return self._sample.dtype
 
     def indices(self, count: int, source: RandomSource) -> Indices:
@@ -323,7 +320,6 @@ class Reweighing:
         return widened(self.updates * self._parts, (self.updates + 1) * parts)
 
     def density(self) -> Density:
-        """Return mu as it stands."""
         return Density(self._histogram, self.eta / self._parts, self._cut())
 
     def _cut(self) -> float:

@@ -76,7 +76,6 @@ class ShardRows(ABC):
         return GatheredRows.of(self.take(rows))
 
     def signed_margins(self, plane: Linear, rows: Indices) -> Singles | None:
-        """Return l_i (<w, x_i> - b) of the given rows as :meth:`Linear.gaps`; None if they must be copied for that."""
         return None
 
     @abstractmethod

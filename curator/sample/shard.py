@@ -104,11 +104,9 @@ class Shard:
         return self._rows.block(begin, end)
 
     def scored_block(self, begin: int, end: int) -> tuple[Records, AnyArray]:
-        """Return the same, and the records' scores (a copy; private)."""
         return self.block(begin, end), self._cumulative_losses[begin:end].copy()
 
     def take(self, rows: Indices) -> Records:
-        """Return the records with the given numbers in the whole sample (a copy)."""
         return self._rows.take(rows - self._first)
 
     def reweigh(self, weighing: Weighing, parts: int, most: int) -> ScoreHistogram:

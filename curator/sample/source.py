@@ -229,7 +229,6 @@ class RecordLayout:
         return max(1, _CELLS // max(1, self.dimension))
 
     def encode(self, records: Records) -> list[AnyArray]:
-        """Return the columns of some records, each of shape (n, width)."""
         if self.grid is not None:
             return [self.grid.encode(records)]
         return [records.features, records.labels.reshape(-1, 1)]

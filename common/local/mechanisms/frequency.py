@@ -231,7 +231,6 @@ def _hash(items: Words, publics: Words, buckets: int, out: Words) -> None:
 def _count(
     answers: AnyArray, publics: Words, buckets: int, highs: Words, lows: Words, long: bool, counts: Indices
 ) -> None:
-    """Add up, for each candidate, the answers that support it."""
     g = np.uint64(buckets)
     for i in range(len(answers)):
         a, b, c = word(publics[i], 0), word(publics[i], 1), word(publics[i], 2)

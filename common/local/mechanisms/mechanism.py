@@ -294,7 +294,6 @@ class Laplace(Mechanism, PureMechanism):
 
     @property
     def flat_chance(self) -> Fraction:
-        """Probability that a draw is flat."""
         return Fraction(1, _WORD**self.flat_words)
 
     @cached_property
@@ -393,7 +392,6 @@ class LocalGaussian(Mechanism):
 
     @cached_property
     def sigma(self) -> float:
-        """Standard deviation of the noise."""
         if self.calibration == "analytic":
             return analytic_gaussian_sigma(self.epsilon, self.delta, 1.0)
         return up(math.sqrt(2.0 * math.log(2.0 / self.delta)) / self.epsilon)

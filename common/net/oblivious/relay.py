@@ -57,7 +57,6 @@ class Relay:
         return await self._asked("POST", GATEWAY, call.body, RESPONSE_TYPE)
 
     async def keys(self, call: Call) -> Reply:
-        """Return the service's signed keys, which it gives to the relay without knowing for whom."""
         return await self._asked("GET", SIGNED_KEYS, b"", _JSON)
 
     async def close(self) -> None:

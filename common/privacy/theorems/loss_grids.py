@@ -262,7 +262,6 @@ class _Cumulants:
         self._losses = width * np.arange(1, len(grid.rising) + 1, dtype=np.float64)
 
     def value(self, tilt: float) -> float:
-        """Return K(theta); infinite where it overflows."""
         exponents = tilt * self._losses
         if exponents[-1] > 600.0:
             return math.inf
