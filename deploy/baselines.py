@@ -174,9 +174,8 @@ def _local(asked: Scenario, result: dict[str, Any], seed: int, place: _Place, pr
 def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
     if asked.target.table is not None:
         population = evaluation_source(asked, seed)
-        return cross_validated(population.records(np.arange(len(population)))), (
-            "logistic regression on T itself, no privacy, 5-fold cross-validated"
-        )
+        words = "logistic regression on T itself, no privacy, 5-fold cross-validated"
+        return cross_validated(population.records(np.arange(len(population)))), words
     sample = open_records(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
     records = sample.records(np.arange(_OPTIMUM_PEOPLE))
     found: Hypothesis

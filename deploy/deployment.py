@@ -67,9 +67,8 @@ def spent_over_all_runs(transcript: str, scenario: ResolvedScenario, charging: C
     if scenario.people == "simulated" or charging.ephemeral:
         return None
     first = SignedEntry.parse(canonical.decode(transcript.partition("\n")[0].encode("utf-8")))
-    spent = PeopleLedger(charging.folder, charging.witnesses).spent(
-        Configuration.parse(first.body["configuration"]).fingerprint()
-    )
+    digest = Configuration.parse(first.body["configuration"]).fingerprint()
+    spent = PeopleLedger(charging.folder, charging.witnesses).spent(digest)
     sides = {"source": "curator", "target": "agent"}
     return {sides[side]: total.wire() for side, total in spent.items()}
 
@@ -102,7 +101,7 @@ class Embedded:
             hosts: list[Host] = []
             referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts), clock=lambda: 0.0)
             opened.callback(referee.close)
-            referee.allow("enrolment", _TOKEN)
+            referee.registrar.allow("enrolment", _TOKEN)
             population = open_population(scenario, self._state / "agents", seed, key, None, charging=self._charging)
             opened.callback(population.close)
             hosts.append(Host(population, referee, key))

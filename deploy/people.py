@@ -90,9 +90,8 @@ def main(output: Path, *, once: bool) -> None:
         party.wait_for("listens on")
         runs = party.wait_for("open http").removeprefix("open ")
         people = ["--set", f"agents.count={INVENTED}"]
-        start(
-            "agents", f"{local_agent.__name__}.cli", "host", *scenario, *own, str(work / "agents"), *at, *people
-        ).wait_for("hosts")
+        agents = ["host", *scenario, *own, str(work / "agents"), *at, *people]
+        start("agents", f"{local_agent.__name__}.cli", *agents).wait_for("hosts")
         made = ["--texts", str(HERE / "texts.json"), "--epsilon", "2", "--key", str(work / "page.key")]
         run(f"{local_agent.__name__}.cli", "page", *scenario, *at, *made, "--output", str(work / "page"))
         inviting = ["invite", "--page", f"{page}/", *at[:2], "--state", str(work / "referee")]

@@ -106,9 +106,8 @@ def answer_command(
     check_terminal(consent.yes or (state / ANSWERED).exists())
 
     asked = asking.referee if relay is None else f"{relay} (a relay stands there)"
-    with closing(
-        shared.dial(asking.referee, relay, asking.referee_key or shared.pinned_key(state), patience)
-    ) as client:
+    key = asking.referee_key or shared.pinned_key(state)
+    with closing(shared.dial(asking.referee, relay, key, patience)) as client:
         policy = PersonalPolicy(shared.pin_key(state, asking.referee_key, client), consent.epsilon, queries=queries)
         agent, journal = Agent(person, policy, state, names), ActivityLog(state)
         asking_person = Consent(asked, policy, journal, say_lines, consent.agreed)
@@ -399,9 +398,8 @@ def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[Rep
             found = checking.check(each, identity, client, key, seen, known, within=within)
             other = found.status == checking.OTHER
             path = None if found.shown is None else store_seen(state, each.run, found.shown, other=other)
-            return (
-                replace(found, why=f"{found.why}; both are kept, the other one in {path}") if path and other else found
-            )
+            why = f"{found.why}; both are kept, the other one in {path}"
+            return replace(found, why=why) if path and other else found
 
         try:
             with time_limit(most):

@@ -54,9 +54,8 @@ def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None
     try:
         server = ThreadingHTTPServer((LOOPBACK, port), Handler)
     except (OSError, OverflowError) as error:
-        raise BadInput(
-            f"metrics cannot be shown on {LOOPBACK}:{port}: {error}; choose another --metrics-port"
-        ) from None
+        why = f"metrics cannot be shown on {LOOPBACK}:{port}: {error}"
+        raise BadInput(f"{why}; choose another --metrics-port") from None
     server.daemon_threads = True
     Supervised("metrics").start(server.serve_forever)
     try:

@@ -26,7 +26,7 @@ from common.core.plain import html as escape
 from common.core.values import Value
 from common.core.version import PROTOCOL
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
-from common.data.tables import Number, TableSource
+from common.data.tables import Feature, Number, TableSource
 from common.local.naming import Names
 from common.net.client import Client
 from common.net.tls import base_address
@@ -69,16 +69,14 @@ def public_schema(table: TableSource) -> dict[str, Any]:
     ``values`` are texts as they are listed, ``texts`` the canonical ones that mean them.
     """
     layout = table.layout
-    features: list[dict[str, Any]] = []
-    for each in table.features:
+
+    def feature(each: Feature) -> dict[str, Any]:
         if isinstance(each, Number):
-            features.append({**each.wire(), "fill": each.default})
-        else:
-            features.append(
-                {"kind": each.kind, "column": each.column, "values": each.groups, "texts": each.texts(layout)}
-            )
+            return {**each.wire(), "fill": each.default}
+        return {"kind": each.kind, "column": each.column, "values": each.groups, "texts": each.texts(layout)}
+
     return {
-        "features": features,
+        "features": list(map(feature, table.features)),
         "label": {**table.label.wire(), "texts": table.label.texts(layout)},
         "where": {
             column: {"values": values, "texts": table.where_texts(column)} for column, values in table.where.items()

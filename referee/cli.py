@@ -96,7 +96,7 @@ def run_command(
     from deploy.running import Charging, carry_out
     from referee.audit.audit import reweighs_of
     from referee.view import show
-    from referee.view.spending import check_spending
+    from referee.view.asking import check_spending
 
     asked = loading.load(scenario, sets)
     if after is not None:
@@ -175,10 +175,7 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
     chosen = loading.load(scenario, sets)
     refused = refusal(checked(chosen))
     document = {**show.plans(chosen), "refused": refused and refused.detail}
-    if as_json:
-        deliver_json(document)
-    else:
-        show.plan_table(chosen, document)
+    deliver_json(document) if as_json else show.plan_table(chosen, document)
 
 
 @dataclass(frozen=True)
@@ -270,10 +267,8 @@ def init_command(
     skip = tuple(own_tables.texts(columns.skip))
     given = own_tables.ColumnAnswers(bounds=bounds, categories=categories, skip=skip, **known)
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
-    f = files
-    layout = own_tables.layout_of(
-        f.separator, f.decimal, f.thousands, f.encoding, tuple(own_tables.texts(f.missing_texts))
-    )
+    missing = tuple(own_tables.texts(files.missing_texts))
+    layout = own_tables.layout_of(files.separator, files.decimal, files.thousands, files.encoding, missing)
     start = described(source, target, given, epsilons, layout, name, _refuse if yes else Wizard(ask))
     written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
     say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
@@ -405,14 +400,12 @@ def budget_command(ledger: Ledger = None, ledger_witness: LedgerWitness = None, 
 
     Example: referee budget --json
     """
-    from deploy.running import spent_by_people
+    from common.lifetime.ledger import PeopleLedger
     from referee.view import show
 
-    folder, runs = spent_by_people(ledger, tuple(ledger_witness or ()))
-    if as_json:
-        deliver_json(runs)
-    else:
-        show.budget_table(folder, runs)
+    found = PeopleLedger(ledger, tuple(ledger_witness or ()))
+    runs = found.table() if found.folder.exists() else []
+    deliver_json(runs) if as_json else show.budget_table(str(found.folder), runs)
 
 
 @dataclass(frozen=True)
@@ -483,10 +476,7 @@ def load_test_command(
     target = None if there.url is None else LoadTarget(there.url, there.token, there.enrolment)
     with show.live(quiet=as_json) as watch:
         document = load_test(options, watch, target)
-    if as_json:
-        deliver_json(document)
-    else:
-        show.result(document)
+    deliver_json(document) if as_json else show.result(document)
     if not document["agree"]:
         raise typer.Exit(1)
 

@@ -228,10 +228,7 @@ def audit_command(
     evidence: dict[str, Any] = {"receipts": receipts, "seen": seen, "shown": shown, "issuers": issuers}
     found = audit(run, keys.referee_key, keys.curator_key, strict=strict, large=large, **evidence)
     found = replace(found, history=replace(found.history, others=other_runs))
-    if as_json:
-        deliver_json(audited.audit_document(found))
-    else:
-        audited.audit_table(run, found)
+    deliver_json(audited.audit_document(found)) if as_json else audited.audit_table(run, found)
     if strict and found.depends_on_silent:
         warn(
             f"Verified, but it depends on the silent: up to {found.missing:.1%} of those asked did not answer. "

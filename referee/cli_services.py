@@ -198,7 +198,7 @@ def serve_command(
         referee = _referee(curator, place, enrolment, witnesses)
         unless_it_starts.callback(referee.close)
         for purpose, value in tokens.items():
-            referee.allow(purpose, value)
+            referee.registrar.allow(purpose, value)
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
     say(f"curators and agents give --referee-key {referee.identity.public}")
@@ -293,14 +293,16 @@ def _public_key(state: Path, key: Path | None) -> str:
 
 
 @contextmanager
-def _stored(state: Path, database: str | None, public: str) -> Iterator[RefereeStore]:
-    """Open the database of the referee with a public key, which may serve at the same time."""
+def _stored(given: Path | None, database: str | None, key: Path | None) -> Iterator[tuple[RefereeStore, str]]:
+    """Open the database of a referee, which may serve at the same time; gives it with the referee's public key."""
     from common.core.database import sqlite_url
     from referee.store import DATABASE, RefereeStore
 
+    state = _state(given)
+    public = _public_key(state, key)
     with closing(RefereeStore(database or sqlite_url(state / DATABASE))) as store:
         store.check_owner(public)
-        yield store
+        yield store, public
 
 
 @fail_clearly
@@ -334,8 +336,7 @@ def invite_command(
     if page is None or referee is None:
         if page or referee or output:
             raise typer.BadParameter("links need --page and --referee, and --output is for links")
-        place = _state(state)
-        with _stored(place, database, _public_key(place, key)) as store:
+        with _stored(state, database, key) as (store, _):
             for code in invited(store, count):
                 say(code)
         return
@@ -344,9 +345,7 @@ def invite_command(
     page, address = check_page(page, referee)
     if output is not None:
         check_output(output)
-    place = _state(state)
-    public = _public_key(place, key)
-    with _stored(place, database, public) as store:
+    with _stored(state, database, key) as (store, public):
         codes = invited(store, count)
     links = [link(page, address, public, code) for code in codes]
     if output is not None:
@@ -366,8 +365,7 @@ def invitations_command(state: State = None, database: Database = None, key: Key
 
     Example: referee invitations --state /srv/referee
     """
-    place = _state(state)
-    with _stored(place, database, _public_key(place, key)) as store:
+    with _stored(state, database, key) as (store, _):
         made, used = store.count_invitations()
     say(f"{made:,} invitation codes, {used:,} used")
 

@@ -158,7 +158,7 @@ class Bench:
             ways: dict[str, Any] = {"settings": settings, "wait": self.wait, "clock": self.clock, "issuers": issuers}
             self.referee = Referee(folder / "referee", self._gate, witnesses=watching, beacon=beacon, **ways)
             opened.callback(self.referee.close)
-            self.referee.allow("enrolment", TOKEN)
+            self.referee.registrar.allow("enrolment", TOKEN)
             key = self.referee.identity.public
             hosted = self.chosen.agents.count - individuals if individuals else None
             self.population = open_population(self.chosen, folder / "agents", seed, key, hosted)
@@ -275,8 +275,8 @@ def operated(folder: Path, curator: Curator, *origins: str) -> Iterator[tuple[Re
     """
     with ExitStack() as opened:
         referee = opened.enter_context(closing(Referee(folder / "referee", curator)))
-        referee.allow("enrolment", TOKEN)
-        referee.allow("operator", TOKEN)
+        referee.registrar.allow("enrolment", TOKEN)
+        referee.registrar.allow("operator", TOKEN)
         runner = Runner(referee)
         runner.start()
         opened.callback(runner.stop)

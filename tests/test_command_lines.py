@@ -159,8 +159,8 @@ def test_an_agent_without_a_referee_or_a_record(tmp_path):
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     with Bench(tmp_path_factory.mktemp("bench"), tiny("agents.count=600", "agents.batch=600")) as bench:
-        bench.referee.allow("operator", "first-token")
-        bench.referee.allow("operator", TOKEN)
+        bench.referee.registrar.allow("operator", "first-token")
+        bench.referee.registrar.allow("operator", TOKEN)
         with served(referee_app(bench.referee, Runner(bench.referee))) as found:
             yield found
 

@@ -65,7 +65,7 @@ class Parties:
         ways: dict[str, Any] = {"wait": self._wait, "clock": lambda: self._now, "witnesses": [self.witness]}
         self.referee = Referee(folder / "referee", curator(own), **ways)
         self._opened.callback(self.referee.close)
-        self.referee.allow("enrolment", TOKEN)
+        self.referee.registrar.allow("enrolment", TOKEN)
         self.keys = ("--referee-key", self.referee.identity.public, "--curator-key", own.key)
         self.hosts: list[Host] = []
         self.populations: list[Population] = []

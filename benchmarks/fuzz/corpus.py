@@ -127,7 +127,7 @@ def collected(folder: Path) -> Iterator[Corpus]:
         referee = Referee(folder / "referee", _Heard(curator, holder), wait=wait, clock=lambda: 0.0)
         opened.callback(referee.close)
         for purpose in ("enrolment", "operator", "metrics"):
-            referee.allow(purpose, f"{TOKEN}-{purpose}")
+            referee.registrar.allow(purpose, f"{TOKEN}-{purpose}")
         key = referee.identity.public
         people = open_population(chosen, folder / "agents", 1, key, 2 * chosen.agents.count)
         opened.callback(people.close)

@@ -141,7 +141,7 @@ class World:
             witnesses=self.witnesses(),
         )
         try:
-            referee.allow("enrolment", TOKEN)
+            referee.registrar.allow("enrolment", TOKEN)
         except BaseException:
             referee.close()
             raise

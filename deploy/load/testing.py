@@ -69,9 +69,6 @@ class LoadTarget:
     def tokens(self) -> dict[str, str]:
         return {"TANDEM_ENROLMENT_TOKEN": self.enrolment, "TANDEM_OPERATOR_TOKEN": self.operator}
 
-    def database_bytes(self) -> int | None:
-        return None if self.database is None else database_bytes(self.database)
-
     def peak_memory(self) -> int | None:
         """Return the most memory that the referee has had, in bytes."""
         if self.process is None:
@@ -230,7 +227,7 @@ class _Test:
         found, phases["audit"] = await self._audit(folder, stored)
         idle = await self._idle() if options.idle else None
         acknowledged = phases["report"].taken + options.hosted
-        size = self._target.database_bytes()
+        size = None if self._target.database is None else database_bytes(self._target.database)
         return {
             "phases": {name: measured.document() for name, measured in phases.items()},
             **timing,

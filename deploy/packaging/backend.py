@@ -119,14 +119,15 @@ def _edits(tree: ast.Module, lines: list[bytes], packages: frozenset[str]) -> It
 
 def _entry_points(text: str, project: dict[str, Any], packages: set[str]) -> str:
     """Return ``pyproject.toml`` with the modules of its commands and plug-ins below :data:`ROOT`."""
-    groups = [project.get("scripts", {}), *project.get("entry-points", {}).values()]
-    for reference in {reference for group in groups for reference in group.values()}:
-        if reference.partition(":")[0].partition(".")[0] in packages:
-            text = text.replace(f'"{reference}"', f'"{ROOT}.{reference}"')
-    found = tomllib.loads(text)["project"]
-    references = [
-        r for group in (found.get("scripts", {}), *found.get("entry-points", {}).values()) for r in group.values()
-    ]
-    if any(reference.partition(":")[0].partition(".")[0] in packages for reference in references):
+
+    def references(project: dict[str, Any]) -> set[str]:
+        groups = (project.get("scripts", {}), *project.get("entry-points", {}).values())
+        return {
+            ref for group in groups for ref in group.values() if ref.partition(":")[0].partition(".")[0] in packages
+        }
+
+    for reference in references(project):
+        text = text.replace(f'"{reference}"', f'"{ROOT}.{reference}"')
+    if references(tomllib.loads(text)["project"]):
         raise ValueError("pyproject.toml: write entry points as plain strings in double quotes")
     return text

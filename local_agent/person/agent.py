@@ -68,9 +68,8 @@ class Agent:
     def enrolment(self, *, again: bool = False) -> Signed:
         """Return what it enrols with; ``again``: it was asked, and would be asked once more."""
         policy = replace(self._policy, epsilon=self.left[0], delta=self.left[1]).announced(self._record.dimension)
-        message = messages.Enrolment(
-            agents=1, credential=held_credential(self._folder), policy=policy, again=again and self.left[0] > 0.0
-        )
+        credential, again = held_credential(self._folder), again and self.left[0] > 0.0
+        message = messages.Enrolment(agents=1, credential=credential, policy=policy, again=again)
         return self.identity.sign(message.KIND, message.wire())
 
     @property

@@ -52,7 +52,7 @@ class Consent:
             lifetime_epsilon=self.policy.epsilon,
             lifetime_left=left,
         )
-        self.show(described(question, self.address, self.policy, left))
+        self.show(in_columns(sections(question, self.address, self.policy, left)))
         agreed = self.agree()
         self.journal.write("agreed" if agreed else "declined", run=asked.run, question=asked.question)
         if not agreed:
@@ -70,11 +70,6 @@ def _origin(question: CheckedQuestion) -> str:
     if question.names.features:
         return "The columns are named as the referee names them: see that your record was made for this scenario."
     return "The scenario of the run names no columns."
-
-
-def described(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> str:
-    """Return :func:`sections` for a terminal."""
-    return in_columns(sections(question, address, policy, left))
 
 
 def sections(question: CheckedQuestion, address: str, policy: PersonalPolicy, left: float) -> dict[str, str]:

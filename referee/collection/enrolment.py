@@ -65,12 +65,14 @@ class Registrar:
         self.roster = Roster(store.participants())
 
     def allow(self, purpose: str, token: str) -> None:
-        """Accept this token, and no other, for a purpose; only its hash is kept."""
+        """Accept this token, and no other, for a purpose; only its hash is kept.
+
+        ``enrolment`` admits hosts and individuals, ``individual`` only individuals, ``operator`` creates runs.
+        """
         self._store.allow_token(purpose, token_hash(token))
         self._tokens = self._store.tokens()
 
     def authorize(self, purpose: str, token: str) -> None:
-        """Check a token for a purpose."""
         if (purpose, token_hash(token)) not in self._tokens:
             raise errors.Unauthorized(
                 f"this needs a valid {purpose} token (Authorization: Bearer ...): it is missing, wrong, or was "

@@ -23,13 +23,12 @@ from referee.tables import Cohort
 
 
 class Orders(NamedTuple):
-    """What a run begins with: orders with agents that were never asked, oldest first, and a commitment to each.
+    """What a run begins with: commitments to the orders with agents that were never asked, oldest first.
 
     ``fresh`` is the one of those who enrolled since the last run began; ``seeds`` are the new ones of orders that were
     there, by their first agents.
     """
 
-    usable: tuple[Cohort, ...]
     fresh: Cohort | None
     seeds: dict[int, str]
     commitments: tuple[OrderCommitment, ...]
@@ -47,12 +46,11 @@ def orders_of(cohorts: Sequence[Cohort], agents: int, seed: int | None, in_use: 
     open_ones = [c for c in left if seed is None and c.first not in in_use]
     seeds = {c.first: order.add_layer(c.seed, c.used, _secret(None)) for c in open_ones}
     covered = [replace(c, seed=seeds.get(c.first, c.seed)) for c in left]
-    usable = (*covered, *([fresh] if fresh else []))
     commitments = tuple(
         OrderCommitment(first=c.first, agents=c.agents, used=c.used, sha256=commitment(c.seed), shared=c in left)
-        for c in usable
+        for c in (*covered, *([fresh] if fresh else []))
     )
-    return Orders(usable, fresh, seeds, commitments)
+    return Orders(fresh, seeds, commitments)
 
 
 def _secret(seed: int | None) -> str:

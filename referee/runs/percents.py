@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
-from common.statistics.intervals import VAGUE
+from common.data.tables import Number
+from common.scenario.scenario import Scenario
+from common.statistics.intervals import VAGUE, certainty
 
 FEW, MANY = 0.01, 0.1
 """Intervals narrower than the one have two decimals, those wider than the other none."""
@@ -69,3 +72,26 @@ def about(count: float) -> str:
     """Return a number of people in two digits, rounded up."""
     unit = 10 ** max(0, math.floor(math.log10(max(count, 1.0))) - 1)
     return f"{math.ceil(count / unit) * unit:,}"
+
+
+def in_own_units(scenario: Scenario, result: Mapping[str, Any]) -> str:
+    """Return the mean squared error of a regression and its root, with interval, in the response's units.
+
+    Empty where no table says what its response is.
+    """
+    found, table, answer = result["estimate"], scenario.target.table, result["answer"] or {}
+    number = table.features[-1] if table is not None else None
+    if scenario.agents.loss != "squared" or not found or not isinstance(number, Number):
+        return ""
+    if answer.get("response") != scenario.target.dimension - 1:
+        return ""
+    width, bound = number.high - number.low, min(1.0, scenario.agents.bound)
+    squares = [width * width * bound * found[part] for part in ("value", "low", "high")]
+    value, low, high = (f"{square:.4g}" for square in squares)
+    roots = [f"{math.sqrt(max(square, 0.0)):.4g}" for square in squares]
+    cut = "" if bound == 1.0 else f"; errors of {width * math.sqrt(bound):.4g} and more count alike"
+    return (
+        f"mean squared error {value}, in {low} to {high}, in the square of the units of {number.column!r}; its root "
+        f"{roots[0]}, in {roots[1]} to {roots[2]}, with {certainty(found['confidence'])} confidence; it is clipped to "
+        f"{number.low:g} .. {number.high:g}{cut}"
+    )

@@ -152,7 +152,7 @@ def referee_app(
     groups = (*agents.groups, gateway.group)
 
     async def operators_body(opening: Opening) -> Admitted:
-        referee.authorize("operator", opening.token)
+        referee.registrar.authorize("operator", opening.token)
         return Admitted(MAX_RUN)
 
     app = create_app(
@@ -180,7 +180,7 @@ def referee_app(
         return referee.configuration(run)
 
     def check_operator(token: Token) -> None:
-        referee.authorize("operator", token.credentials if token else "")
+        referee.registrar.authorize("operator", token.credentials if token else "")
 
     operator = APIRouter(dependencies=[Depends(check_operator)])
     _add_handled(app, agents, gateway)

@@ -119,16 +119,6 @@ class Referee:
     def close(self) -> None:
         self._opened.close()
 
-    def allow(self, purpose: str, token: str) -> None:
-        """Accept this token, and no other, for a purpose; only its hash is kept.
-
-        ``enrolment`` admits hosts and individuals, ``individual`` only individuals, ``operator`` creates runs.
-        """
-        self.registrar.allow(purpose, token)
-
-    def authorize(self, purpose: str, token: str) -> None:
-        self.registrar.authorize(purpose, token)
-
     def enrol(self, signed: Signed, token: str) -> Signed:
         return Signed.model_validate_json(_or_raise(self.registrar.enrol([(signed, token)])[0]))
 

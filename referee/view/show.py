@@ -30,7 +30,6 @@ from referee.runs.verdict import ENDED, about_a_loss, per_cent, silent_in_words,
 from referee.view import wording
 from referee.view.assumptions import contradictions
 from referee.view.audited import IF_NONE_LEFT_OUT
-from referee.view.units import in_own_units
 
 _OUT = console()
 _ERR = console(stderr=True)
@@ -135,7 +134,7 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
         words = percents.estimate_or_vague(e, per_cent=of_a_loss and per_cent(scenario))
         name = "loss on T, estimated" if of_a_loss else "estimate of the agents"
         table.add_row(name, f"{words}, at {certainty(e['confidence'])}{among}")
-    if words := in_own_units(scenario, document):
+    if words := percents.in_own_units(scenario, document):
         table.add_row("  in units of the response", words)
     if document.get("bound"):
         table.add_row(wording.BOUND, TargetBound.parse(document["bound"]).in_words())

@@ -25,7 +25,6 @@ from referee.protocols.base import halts, level_of, shown_by, tested_loss
 from referee.runs import percents
 from referee.runs.verdict import CONSTANT, ENDED, LOSSES, Verdict, about_a_loss, is_constant, per_cent, verdict
 from referee.view.assumptions import contradictions
-from referee.view.units import in_own_units
 
 
 @dataclass(frozen=True)
@@ -344,7 +343,7 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
         yield f"task {number}", f"true loss {loss} after {result['tasks'][number - 1]['iterations']} rounds"
     if quality := quality_of(result):
         yield from rates_in_words(quality)
-    if words := in_own_units(scenario, result):
+    if words := percents.in_own_units(scenario, result):
         yield "in units of the response", words
     if "gap" in result:
         sure = f"with {certainty(result['estimate']['confidence'])} confidence"

@@ -58,23 +58,7 @@ NAMES = {
     "name": "Name",
 }
 """What the form calls its fields."""
-_OPTIONS = {
-    "--label": "label",
-    "--positive": "positive",
-    "--negative": "negative",
-    "--above": "above",
-    "--response": "response_low",
-    "--costs": "times",
-    "--id": "id",
-    "--separator": "separator",
-    "--decimal": "decimal",
-    "--thousands": "thousands",
-    "--encoding": "encoding",
-    "--missing-texts": "missing_texts",
-    "--epsilon": "epsilon",
-    "--delta": "delta",
-    "--agent-epsilon": "agent_epsilon",
-}
+_OPTIONS = {f"--{name.replace('_', '-')}": name for name in NAMES} | {"--response": "response_low", "--costs": "times"}
 """The field of the form for an option of the command."""
 
 

@@ -111,8 +111,8 @@ def test_an_agent_answers_a_real_question_without_loading_more_than_it_needs(tmp
     (tmp_path / "me.json").write_text(json.dumps({"features": [0.1] * 8, "label": 1}))
     with Bench(tmp_path / "bench", chosen) as bench:  # for its curator alone: the referee below is the one that serves
         referee = Referee(tmp_path / "referee", bench.curator)
-        referee.allow("enrolment", TOKEN)
-        referee.allow("operator", TOKEN)
+        referee.registrar.allow("enrolment", TOKEN)
+        referee.registrar.allow("operator", TOKEN)
         runner = Runner(referee)
         runner.start()
         with served(referee_app(referee, runner)) as address:

@@ -52,7 +52,7 @@ def texts(tmp_path_factory) -> dict[str, str]:
     """What each party shows in the middle of a run, and behind it."""
     found: dict[str, str] = {}
     with Bench(tmp_path_factory.mktemp("parties")) as bench:
-        bench.referee.allow("metrics", WATCHING)
+        bench.referee.registrar.allow("metrics", WATCHING)
         with (
             served(referee_app(bench.referee, Runner(bench.referee))) as referee,
             served(curator_app(bench.curator, WATCHING)) as curator,
@@ -134,8 +134,8 @@ def test_a_run_is_seen(texts):
 
 def test_each_token_opens_its_own(tmp_path):
     with Bench(tmp_path) as bench:
-        bench.referee.allow("operator", TOKEN)
-        bench.referee.allow("metrics", WATCHING)
+        bench.referee.registrar.allow("operator", TOKEN)
+        bench.referee.registrar.allow("metrics", WATCHING)
         with (
             served(referee_app(bench.referee, Runner(bench.referee))) as referee,
             served(curator_app(bench.curator, WATCHING)) as curator,

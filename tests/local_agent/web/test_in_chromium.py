@@ -90,7 +90,7 @@ def people(folder: Path) -> Iterator[World]:
         address = opened.enter_context(serving(folder / "page"))
         curator = opened.enter_context(closing(open_curator(chosen, folder / "curator", 1, None)))
         referee, url, remote = opened.enter_context(operated(folder, curator, address))
-        referee.allow("individual", TOKEN)
+        referee.registrar.allow("individual", TOKEN)
         status, output = page_of(folder, url, key=referee.identity.public)
         assert status == 0, output
         key = referee.identity.public

@@ -74,7 +74,7 @@ class Watched:
     @contextmanager
     def serving(self) -> Iterator[tuple[Bench, str]]:
         with self.bench() as bench, served(referee_app(bench.referee, Runner(bench.referee))) as address:
-            bench.referee.allow("operator", TOKEN)
+            bench.referee.registrar.allow("operator", TOKEN)
             yield bench, address
 
     def check(self, run: Path, receipts: Sequence[Signed], entries: Sequence[SignedEntry] = (), seen: Any = ()) -> Any:

@@ -223,11 +223,11 @@ def test_enrolment_needs_the_token_and_is_idempotent(bench):
 def test_tokens_are_kept_as_hashes_only_and_an_old_one_ends(tmp_path):
     with Bench(tmp_path) as bench:
         for token in ("an-operator-token", "its-successor"):
-            bench.referee.allow("operator", token)
+            bench.referee.registrar.allow("operator", token)
         for purpose, token in (("operator", "an-operator-token"), ("enrolment", "its-successor")):
             with pytest.raises(Unauthorized):
-                bench.referee.authorize(purpose, token)
-        bench.referee.authorize("operator", "its-successor")
+                bench.referee.registrar.authorize(purpose, token)
+        bench.referee.registrar.authorize("operator", "its-successor")
     for path in filter(Path.is_file, Path(tmp_path).rglob("*")):
         assert not any(token in path.read_bytes() for token in (TOKEN.encode(), b"its-successor", b"an-operator-token"))
 

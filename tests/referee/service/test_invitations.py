@@ -202,7 +202,7 @@ def test_what_is_not_stored_or_does_not_fit_uses_no_code(bench, monkeypatch, tmp
 
 def test_a_token_for_all_that_looks_like_a_code_admits_as_before(bench):
     token = "ABCDEF-ABCDEF-ABCDEF-ABCDEF"
-    bench.referee.allow("enrolment", token)
+    bench.referee.registrar.allow("enrolment", token)
     enrol(bench, Identity.create(), token)
     enrol(bench, Identity.create(), token, agents=7)
     assert individuals(bench) == 1

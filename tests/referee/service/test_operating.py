@@ -35,7 +35,7 @@ from tests.tiers import for_each
 
 @contextmanager
 def running(bench: Bench) -> Iterator[str]:
-    bench.referee.allow("operator", TOKEN)
+    bench.referee.registrar.allow("operator", TOKEN)
     runner = Runner(bench.referee)
     with served(referee_app(bench.referee, runner)) as address:
         runner.start()

@@ -146,7 +146,7 @@ INDIVIDUAL = "for-individuals-only"
 
 @pytest.mark.usefixtures("each_store")
 def test_a_token_admits_whom_it_is_for(bench):
-    bench.referee.allow("individual", INDIVIDUAL)
+    bench.referee.registrar.allow("individual", INDIVIDUAL)
     for agents, token, admitted in (
         *((1, INDIVIDUAL, True), (1, TOKEN, True), (2, TOKEN, True)),
         *((2, INDIVIDUAL, False), (1, "", False), (2, "", False)),
@@ -154,14 +154,14 @@ def test_a_token_admits_whom_it_is_for(bench):
         with nullcontext() if admitted else pytest.raises(Unauthorized, match="enrolment token" if token else None):
             enrol(bench, agents, token)
     with pytest.raises(Unauthorized):
-        bench.referee.authorize("operator", INDIVIDUAL)
+        bench.referee.registrar.authorize("operator", INDIVIDUAL)
     assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 4
 
 
 def test_lists_are_asked_from_places_that_they_do_not_have(tmp_path):
     said = Checkpoint(run="run", configuration="0" * 64, entries=1, hash="0" * 64, root="0" * 64, time=1)
     with Bench(tmp_path / "bench") as bench:
-        bench.referee.allow("operator", TOKEN)
+        bench.referee.registrar.allow("operator", TOKEN)
         bench.run()
         app, referee = referee_app(bench.referee, Runner(bench.referee)), Identity.create()
         with asking(witness_app(tmp_path, TOKEN)) as witness, asking(app) as run:
@@ -259,7 +259,7 @@ def test_while_the_server_is_away_everybody_is_told_to_come_again_and_nothing_is
     agents = [LightAgent.fresh() for _ in range(30)]
     enrolment = seal(Identity.create(), messages.Enrolment(agents=1)).raw()
     with Bench(tmp_path / "state", ONE_QUESTION, individuals=30) as bench:
-        bench.referee.allow("operator", TOKEN)
+        bench.referee.registrar.allow("operator", TOKEN)
         for agent in agents:
             bench.referee.enrol(Signed.model_validate_json(agent.enrolment()), TOKEN)
 
@@ -353,17 +353,17 @@ def test_a_referee_starts_from_a_copy_that_was_made_while_it_served(tmp_path):
     """The copy is of one moment: of what is in the write-ahead log, and of nothing that is under way or comes later."""
     state, copy = tmp_path / "referee", tmp_path / "copy"
     with closing(Referee(state, NO_CURATOR)) as live, closing(sqlite3.connect(state / "referee.sqlite")) as other:
-        live.allow("enrolment", TOKEN)
+        live.registrar.allow("enrolment", TOKEN)
         before = live.identity.public
         other.execute("BEGIN IMMEDIATE")
         other.execute("DELETE FROM tokens")  # under way, not committed
         backup(state, copy)
         other.rollback()
-        live.allow("operator", "a-later-operator")
+        live.registrar.allow("operator", "a-later-operator")
     assert not any(path.stat().st_mode & 0o077 for path in (copy, copy / "identity.key"))
     with closing(Referee(copy, NO_CURATOR)) as again:
         assert again.identity.public == before
-        again.authorize("enrolment", TOKEN)
+        again.registrar.authorize("enrolment", TOKEN)
         assert {purpose for purpose, _ in again.store.tokens()} == {"enrolment"}
 
 

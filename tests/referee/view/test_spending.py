@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from common.scenario.fitting import noise_alone
 from common.scenario.loading import load
 from referee.cli import app
-from referee.view import spending
+from referee.view import asking
 from tests.tiers import for_each
 
 LABEL = ["--label", "sick", "--positive", "yes", "--negative", "no", "--bounds", "age=18:90", "--yes"]
@@ -36,7 +36,7 @@ def test_real_people_are_spent_by_nobody_who_was_not_asked(mine, monkeypatch):
     assert (done.exit_code, "agree beforehand, with --yes; nothing was charged" in done.stderr) == (1, True), (
         done.output
     )
-    monkeypatch.setattr(spending, "has_terminal", lambda: True)
+    monkeypatch.setattr(asking, "has_terminal", lambda: True)
     done = run(typed="n\n")
     assert (done.exit_code, "not confirmed: nothing was charged" in done.stderr) == (1, True), done.output
     for words in (
@@ -52,7 +52,7 @@ def test_real_people_are_spent_by_nobody_who_was_not_asked(mine, monkeypatch):
 def test_what_noise_alone_would_decide_is_not_spent_with_yes_but_with_anyway(mine, monkeypatch):
     done = run("--yes", "--set", "agents.count=30")
     assert (done.exit_code, "noise alone would decide" in done.stderr, "--anyway" in done.stderr) == (1, True, True)
-    monkeypatch.setattr(spending, "has_terminal", lambda: True)
+    monkeypatch.setattr(asking, "has_terminal", lambda: True)
     done = run("--anyway", "--set", "agents.count=30", typed="n\n")
     assert "Spend this?" in done.stderr
     assert nothing_is_left(mine)

@@ -9,7 +9,7 @@ import tandem
 from common.core.errors import BadFit
 from common.scenario.scenario import parse
 from referee.audit.audit import audit
-from referee.view.units import in_own_units
+from referee.runs.percents import in_own_units
 from tandem.estimators import TransferRegressor, regression
 from tests.tandem.estimators.people import made
 from tests.tiers import for_each
