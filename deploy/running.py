@@ -17,6 +17,7 @@ from common.core.plain import command
 from common.core.version import PROTOCOL
 from common.lifetime.charging import USERS_OWN
 from common.lifetime.charging import Charging as Charging
+from common.lifetime.ledger import PeopleLedger
 from common.net.tls import is_address
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
 from deploy.baselines import complete
@@ -142,6 +143,12 @@ def _shielded(watching: AbstractContextManager[OnProgress]) -> Iterator[OnProgre
             watching.__exit__(*sys.exc_info())
         except Exception as error:  # noqa: BLE001 - as above
             failed(error)
+
+
+def spent_by_people(ledger: Path | None, witnesses: tuple[str, ...] = ()) -> tuple[str, list[dict[str, Any]]]:
+    """Return the place of the people's ledger (None: this user's own), and its runs with what they cost together."""
+    found = PeopleLedger(ledger, witnesses)
+    return str(found.folder), found.table() if found.folder.exists() else []
 
 
 def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[str, Any]:

@@ -400,12 +400,11 @@ def budget_command(ledger: Ledger = None, ledger_witness: LedgerWitness = None, 
 
     Example: referee budget --json
     """
-    from common.lifetime.ledger import PeopleLedger
+    from deploy.running import spent_by_people
     from referee.view import show
 
-    found = PeopleLedger(ledger, tuple(ledger_witness or ()))
-    runs = found.table() if found.folder.exists() else []
-    deliver_json(runs) if as_json else show.budget_table(str(found.folder), runs)
+    folder, runs = spent_by_people(ledger, tuple(ledger_witness or ()))
+    deliver_json(runs) if as_json else show.budget_table(folder, runs)
 
 
 @dataclass(frozen=True)
