@@ -43,9 +43,7 @@ class Case:
     """What is claimed of a subject on a pair of neighbouring inputs, and which twins must be caught.
 
     Attributes:
-        name: For people.
         epsilon, delta: The claim, as the accountant or the mechanism states it.
-        inputs: Two neighbouring inputs.
         honest: The code that is shipped.
         twins: The same with one safeguard taken out, by what was taken out.
         runs: Runs on each input, for the search and again for the bound.

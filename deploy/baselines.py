@@ -280,11 +280,7 @@ NOTICEABLE = 0.005  # A difference in loss below this is called none
 def reading(
     asked: Scenario, result: dict[str, Any], hybrid: float, baselines: dict[str, dict[str, float | str]]
 ) -> str:
-    """Say in a sentence how the run's loss compares with those of its baselines; nothing about why.
-
-    Args:
-        hybrid: The true loss of the run's answer.
-    """
+    """Say in a sentence how the run's true loss, ``hybrid``, compares with its baselines' losses; nothing about why."""
     losses = {name: float(found["loss_on_target"]) for name, found in baselines.items()}
     alone, best = losses.get("curator-only"), losses.get("optimum")
     if alone is None:
@@ -317,8 +313,6 @@ def complete(
 
     Args:
         asked: The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
-        folder: The run's folder, in which baselines work.
-        charging: Where baselines are charged to the people whose records they use.
     """
     truth: dict[str, Any] | None = None
     attempts, problem, people = Attempts(on_progress), asked.problem, asked.target.distribution

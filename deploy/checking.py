@@ -58,9 +58,7 @@ def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) 
     """Return the resolved scenario of n people of the curator; if they are too few, say how many would do.
 
     BadScenario, BadInput or BudgetExceeded as :func:`acceptable`; where more people help, with a number that does.
-
-    Args:
-        too_few: Says that n are too few, in the words of who counts them.
+    ``too_few`` says that n are too few, in the words of who counts them.
     """
 
     def holds(people: int) -> bool:
@@ -108,8 +106,7 @@ def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T"))
 def refusal(chosen: ResolvedScenario, tables: Collection[Side] = ()) -> TandemError | None:
     """Return the error with which a run of a resolved scenario would end before anything is charged; None if none.
 
-    Args:
-        tables: Whose tables are read; of T's keeper alone, nothing is asked about the curator.
+    ``tables``: whose tables are read; of T's keeper alone, nothing is asked about the curator.
     """
     try:
         if "S" in tables or not tables:

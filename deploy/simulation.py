@@ -132,9 +132,7 @@ def conduct(
 
     Args:
         seed: Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
-        hook: Called with each round's hypothesis.
         pool: See :class:`SimulatedAgents`.
-        on_progress: Called with each progress message of the protocol.
         held: Records of the curator's people and of the agents, where they are at hand, in random order: public data.
             None: both are drawn from the scenario's distributions.
     """

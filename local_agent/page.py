@@ -101,13 +101,8 @@ def settings(
 ) -> dict[str, Any]:
     """Return what a page knows of its scenario, referee and policy: all of it is public.
 
-    Args:
-        title: Title of the scenario.
-        table: Its people.
-        referee, key: Address and public key of the referee.
-        relay: Address of the relay through which alone it is asked, if one is.
-        epsilon, queries: The policy: a lifetime budget, and the kinds of questions that are accepted.
-        texts: What the page says in place of its own texts.
+    ``referee`` and ``relay`` are addresses; where there is a relay, the referee is asked through it alone. ``epsilon``
+    is a lifetime budget, ``queries`` are the kinds of questions that are accepted, ``texts`` those of the page.
     """
     return {
         "protocol": PROTOCOL,
@@ -137,12 +132,9 @@ def read_texts(path: Path | None) -> dict[str, Any]:
 
 
 def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Signed:
-    """Write a page into a folder, which must be new or empty (BadInput), and return its signed manifest.
+    """Write a page that knows :func:`settings`; return the list of its files, which ``identity`` has signed.
 
-    Args:
-        folder: Where its files go.
-        known: What it knows (:func:`settings`).
-        identity: Who makes it, and signs the list of its files.
+    BadInput if the folder is neither new nor empty.
     """
     if folder.exists() and (not folder.is_dir() or names(folder)):
         raise BadInput(f"{folder} is there already: give --output a new folder, or empty that one")
@@ -204,14 +196,11 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
 
 
 def check_page(place: str, maker: str | None = None) -> tuple[Manifest, str]:
-    """Compare a page with its manifest; return that, and the key that signed it.
+    """Compare a page with its manifest; return that, and the key that signed it, which must be ``maker`` if given.
 
+    ``place`` is its folder, or the address at which it is served: only what is served to this process is seen there.
     BadData if a file differs, is missing, or is not listed. Forged if the signature does not verify, or is another
     one's.
-
-    Args:
-        place: Its folder, or the address at which it is served. Only what is served to this process is seen there.
-        maker: The key that must have signed it; None: any.
     """
     if "://" in place:
         server = PageServer(place, patience=10.0)

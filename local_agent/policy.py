@@ -75,7 +75,6 @@ class PersonalPolicy:
     """What an agent agrees to, fixed before any message arrives.
 
     Attributes:
-        referee: The referee's public key.
         epsilon, delta: Lifetime budget, of all answers together. Infinite epsilon: simulated people.
         queries: Query kinds that are accepted: by default all that come with Tandem.
         hypotheses: Kinds of hypotheses that are accepted: by default all but those that a foreign library would read.

@@ -38,11 +38,7 @@ class Answer(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One kept-alive connection to a service.
-
-    Attributes:
-        sent, received: Bytes so far.
-    """
+    """One kept-alive connection to a service; ``sent`` and ``received`` are its bytes so far."""
 
     def __init__(self) -> None:
         self.sent = self.received = 0

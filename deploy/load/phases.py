@@ -36,10 +36,8 @@ class Load:
 
     Attributes:
         schedule, rate: When they come; the rate (a second) is for ``poisson`` only.
-        connections: How many are open, at most.
         pid: The referee's process on this machine, if it is known.
         commits: Returns how many transactions the referee has committed so far, if it says so.
-        on_progress: Called with the phase, how many are done, and how many there are.
         tls: How the referee is dialled; None: in the clear.
     """
 
@@ -263,11 +261,8 @@ class Idle:
 async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: str) -> Idle:
     """Have agents poll for so many seconds, each when it was told to, and return what that took.
 
-    RunFailed if not one poll is answered.
-
-    Args:
-        agents: Enrolled, and asked nothing.
-        name: The referee's host and port, for the requests' header.
+    They are enrolled, and asked nothing. ``name`` is the referee's host and port, for the requests' header. RunFailed
+    if not one poll is answered.
     """
     allow_descriptors(AT_ONCE)
     polling = _Polling(agents, load, name)

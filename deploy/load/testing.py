@@ -166,11 +166,8 @@ def load_test(
 ) -> dict[str, Any]:
     """Carry a load test out, on a referee that runs somewhere or one that is started here; return its document.
 
-    BadInput if this process may not have so many connections.
-
-    Args:
-        watch: Called with a phase, how many are done, and how many there are.
-        keep: Where the run folder is left; by default nowhere.
+    ``watch`` is called with a phase, how many are done, and how many there are; ``keep`` is where the run folder is
+    left, by default nowhere. BadInput if this process may not have so many connections.
     """
     allow_descriptors(options.connections)
     if target is None:

@@ -29,11 +29,9 @@ CREDENTIAL, ASKED, GRANT = "credential.json", "credential-request.json", "grant.
 def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, key: IssuerKey) -> Credential:
     """Get a credential for an agent's key, and keep it.
 
+    ``key`` is the issuer's, as known from elsewhere: one that it has for this person alone would tell who they are.
     BadData if there is a credential already. Forged if the issuer at hand has other keys, or has not signed what it was
     asked. Unauthorized or Conflict as the issuer says.
-
-    Args:
-        key: The issuer's, as known from elsewhere: one that it has for this person alone would tell who they are.
     """
     if (folder / CREDENTIAL).exists():
         raise BadData(f"{folder / CREDENTIAL} is a credential already: one is enough for a lifetime")

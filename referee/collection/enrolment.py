@@ -100,17 +100,12 @@ class Registrar:
         What a participant says of its policy is kept; what it says later takes the place of that. An individual may
         have an invitation code in the place of a token: its key is the only one that ever enrols with that.
 
-        Returns:
-            For each the signed answer, in JSON, or the problem
-            Forged, BadMessage: If it is no signed enrolment.
-            Unauthorized: If the token admits no such participant (:meth:`admits`), and is no invitation code.
-            InvitationUsed: If it is the invitation code of another key.
-            NotVouched: If there are issuers and none vouches for it; whoever is enrolled already need not show it
-                again.
-            Conflict: If the key is enrolled with another number of agents.
-            Refused: If there would be more agents than numbers, or more participants or agents of one than the caps
-                allow.
-            CannotWrite: If nothing can be stored at present; for all of them, then.
+        Returns for each the signed answer, in JSON, or the problem: Forged or BadMessage if it is no signed enrolment.
+        Unauthorized if the token admits no such participant (:meth:`admits`), and is no invitation code. InvitationUsed
+        if it is the invitation code of another key. NotVouched if there are issuers and none vouches for it; whoever is
+        enrolled already need not show it again. Conflict if the key is enrolled with another number of agents. Refused
+        if there would be more agents than numbers, or more participants or agents of one than the caps allow.
+        CannotWrite, for all of them, if nothing can be stored at present.
         """
         outcomes: list[messages.Enrolment | errors.TandemError] = []
         vouchers: dict[str, bytes] = {}

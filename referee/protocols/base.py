@@ -201,7 +201,6 @@ class Silent:
     """What those who did not answer could change about an outcome, were they to differ from those who did.
 
     Attributes:
-        silence: How many they are.
         estimate, gap: What is known of all people in the place of the outcome's own, if silence depends on their
             records alone; None where it has none.
         left_out: What is known of all people if it may depend on the answers as well: somebody has seen them, and left

@@ -37,7 +37,6 @@ class PortfolioPlan:
     Attributes:
         alpha, beta: The gap that is aimed at, and the chance that something that is stated is wrong.
         roles: How many agents tell their label, teach in each round, and judge.
-        n: The curator's people.
         margins: Epsilon of the curator's count of its people; 0 if there is none.
     """
 

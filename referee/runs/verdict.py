@@ -34,12 +34,10 @@ class Verdict:
     """What a run has shown.
 
     Attributes:
-        title: A headline.
         detail: How the run came to its end.
         answer: To :data:`QUESTION`; None where the run's answer is no model, or there is none. What either side has
             alone are also constants: it is "yes" only if ``constant`` is.
         constant: To :data:`OF_CONSTANTS`; None where ``answer`` is.
-        sentences: What is shown, in plain sentences.
     """
 
     title: str

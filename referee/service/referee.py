@@ -70,7 +70,6 @@ class Referee:
     BadInput if another process works on the state directory, or the database cannot be opened or is another referee's.
 
     Args:
-        folder: State directory: key and database.
         wait: How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work
             here.
         clock: What deadlines are read from, in seconds.
@@ -361,8 +360,7 @@ _ONCE = 5.0  # seconds for a message that a run does not wait for
 class CuratorClient(Client):
     """:class:`referee.runs.curator.CuratorPort` over HTTP.
 
-    Attributes:
-        identity: The referee's: it announces each request, so that the curator reads more than 4 KiB of its body.
+    ``identity``, the referee's, announces each request, so that the curator reads more than 4 KiB of its body.
     """
 
     party = "curator"

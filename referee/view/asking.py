@@ -90,9 +90,7 @@ def looks_like(column: str) -> str | None:
 def check_spending(chosen: ResolvedScenario, *, yes: bool, anyway: bool) -> None:
     """Ask whether to spend real people's budgets; BadInput where they are not to be spent. Experiments are not asked.
 
-    Args:
-        yes: It was agreed to beforehand.
-        anyway: Spend also where the forecast says that noise alone would decide.
+    ``yes``: it was agreed to beforehand; ``anyway``: spend also where the forecast says that noise alone would decide.
     """
     if chosen.people == "simulated" or chosen.experiment:
         return

@@ -24,10 +24,7 @@ def open_model(place: str | Path, task: int | None = None) -> Model:
 
     What a run folder holds is taken as it stands: ``referee audit`` verifies it. NotFound if it is neither. BadData if
     the file is no model, or the folder's files are damaged. BadInput if the run has no answer, or one with which
-    nothing can be predicted.
-
-    Args:
-        task: Of a run that learned several things, which one, from 1.
+    nothing can be predicted. ``task``: of a run that learned several things, which one, from 1.
     """
     place = Path(place)
     if place.is_file():

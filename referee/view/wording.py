@@ -48,11 +48,9 @@ class Promise:
 
 @dataclass(frozen=True)
 class Round:
-    """A round's estimate of the loss on the population.
+    """A round's estimate of the loss on the population; ``chosen``: the answer of the run is this round's.
 
-    Attributes:
-        against: What the interval says about the level at which the run halts; empty where there is no level.
-        chosen: Whether the answer of the run is this round's.
+    ``against`` is what the interval says about the level at which the run halts; empty where there is no level.
     """
 
     number: int
