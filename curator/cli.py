@@ -25,8 +25,6 @@ from common.net.cli import (
     application,
     begin,
     end_with_stdin,
-    fail_clearly,
-    grouped,
     has_terminal,
     serving,
 )
@@ -118,8 +116,6 @@ class CuratorTlsOptions(ServiceTlsOptions):
 
 
 @app.command("serve")
-@fail_clearly
-@grouped
 def serve_command(
     *,
     scenario: Annotated[str, typer.Argument(help="Shipped scenario or YAML file; its curator section is the policy.")],
@@ -187,7 +183,6 @@ TOKEN = "TANDEM_CONTRIBUTION_TOKEN"  # noqa: S105 - the name of a variable
 
 
 @app.command("collect")
-@fail_clearly
 def collect_command(
     scenario: Annotated[str, typer.Argument(help="YAML file whose source table has contributed: true.")],
     state: Annotated[Path, typer.Option(help="The curator's state directory; curator serve takes the same.")],
@@ -234,7 +229,6 @@ def collect_command(
 
 
 @app.command("invite")
-@fail_clearly
 def invite_command(
     state: Annotated[Path, typer.Option(help="The curator's state directory; curator collect takes the same.")],
     count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=1_000_000)] = 1,
@@ -268,8 +262,6 @@ class CollectingCuratorOptions:
 
 
 @app.command("contribute")
-@fail_clearly
-@grouped
 def contribute_command(
     *,
     record: Annotated[
@@ -346,7 +338,6 @@ def _fields(record: Path | None, given: list[str]) -> dict[str, Any]:
 
 
 @app.command("console")
-@fail_clearly
 def console_command(
     state: State,
     host: Annotated[str, typer.Option(help="Address of this machine to listen on: 127.0.0.1 or ::1.")] = "127.0.0.1",
@@ -365,7 +356,6 @@ def console_command(
 
 
 @app.command("backup")
-@fail_clearly
 def backup_command(copy: Annotated[Path, typer.Argument(help="A new directory for the copy.")], state: State) -> None:
     """Copy the ledger and the keys, also while the curator serves. The copy holds its secrets: guard it as well.
 
@@ -378,7 +368,6 @@ def backup_command(copy: Annotated[Path, typer.Argument(help="A new directory fo
 
 
 @app.command("restore")
-@fail_clearly
 def restore_command(
     copy: Annotated[Path, typer.Argument(help="A directory that curator backup has made.")],
     state: Annotated[
@@ -409,7 +398,6 @@ app.add_typer(looking, name="ledger")
 
 
 @looking.command("verify")
-@fail_clearly
 def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = False, tls_ca: TlsCa = None) -> None:
     """Check the ledger's chain, its head, and what witnesses have seen.
 
@@ -428,7 +416,6 @@ def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = Fa
 
 
 @looking.command("show")
-@fail_clearly
 def show_command(state: State, as_json: AsJson = False) -> None:
     """List what was charged and released, oldest first, without what was released.
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from common.core.terminal import deliver_json, say
-from common.net.cli import AllowOrigin, TlsCert, TlsKey, application, begin, end_with_stdin, fail_clearly, serving
+from common.net.cli import AllowOrigin, TlsCert, TlsKey, application, begin, end_with_stdin, serving
 
 app = application(
     "The issuer: vouches that agents are people, without learning which agent is whose. It is none of the others."
@@ -19,7 +19,6 @@ State = Annotated[Path, typer.Option(help="The issuer's state directory: keys, a
 
 
 @app.command("serve")
-@fail_clearly
 def serve_command(
     state: State,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -46,7 +45,6 @@ def serve_command(
 
 
 @app.command("invite")
-@fail_clearly
 def invite_command(
     state: State, count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=1_000_000)] = 1
 ) -> None:
@@ -64,7 +62,6 @@ def invite_command(
 
 
 @app.command("grant")
-@fail_clearly
 def grant_command(
     key: Annotated[str, typer.Argument(help="The host's public key, as local-agent key prints it.")],
     state: State,
@@ -83,7 +80,6 @@ def grant_command(
 
 
 @app.command("show")
-@fail_clearly
 def show_command(state: State) -> None:
     """Print the issuer's fingerprint, how many codes it has given out, and how many were used.
 

@@ -18,7 +18,7 @@ import typer
 
 from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, PeerUnavailable, TandemError
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
-from common.net.cli import TlsCa, application, begin, fail_clearly, grouped
+from common.net.cli import TlsCa, application, begin
 from local_agent import cli_page
 from local_agent import cli_services as shared
 
@@ -63,8 +63,6 @@ class ConsentOptions:
 
 
 @app.command("answer")
-@fail_clearly
-@grouped
 def answer_command(
     *,
     record: Annotated[
@@ -137,7 +135,6 @@ def _answer_until_spent(host: Host, client: RefereeClient, agent: Agent, journal
 
 
 @app.command("credential")
-@fail_clearly
 def credential_command(
     issuer: Annotated[str, typer.Option(help="Address of the issuer.")],
     code: Annotated[
@@ -172,7 +169,6 @@ def credential_command(
 
 
 @app.command("key")
-@fail_clearly
 def key_command(state: shared.State = None) -> None:
     """Print the public key of an agent or host, which is its name; one is made if there is none yet.
 
@@ -188,7 +184,6 @@ def key_command(state: shared.State = None) -> None:
 
 
 @app.command("log")
-@fail_clearly
 def log_command(
     state: shared.State = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, as they are stored.")] = False,
@@ -204,7 +199,6 @@ def log_command(
 
 
 @app.command("record")
-@fail_clearly
 def record_command(
     scenario: Annotated[
         str, typer.Argument(help="Shipped scenario or YAML file; its target table says how fields become features.")
@@ -332,8 +326,6 @@ class CheckOptions:
 
 
 @app.command("check")
-@fail_clearly
-@grouped
 def check_command(
     *,
     asked: CheckOptions,

@@ -12,7 +12,7 @@ import typer
 
 from common.core.errors import BadInput
 from common.core.terminal import say, warn
-from common.net.cli import TlsCa, fail_clearly, grouped
+from common.net.cli import TlsCa
 from local_agent import cli_services as shared
 
 
@@ -40,8 +40,6 @@ class PageOptions:
     ] = None
 
 
-@fail_clearly
-@grouped
 def page_command(
     *,
     scenario: Annotated[str, typer.Argument(help="Shipped scenario or YAML file, whose people are rows of a table.")],
@@ -95,7 +93,6 @@ def page_command(
     say("Serve the folder by https, or on localhost; people open it with their invitation behind a #")
 
 
-@fail_clearly
 def check_page_command(
     place: Annotated[str, typer.Argument(help="The folder of a page, or the address at which it is served.")],
     maker: Annotated[

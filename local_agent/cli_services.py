@@ -22,8 +22,6 @@ from common.net.cli import (
     TlsCert,
     TlsKey,
     end_with_stdin,
-    fail_clearly,
-    grouped,
     serving,
 )
 
@@ -209,8 +207,6 @@ class HostStateOptions:
     ] = None
 
 
-@fail_clearly
-@grouped
 def host_command(
     *,
     people: PeopleOptions,
@@ -263,7 +259,6 @@ def host_command(
                 answer_until(connection, client, lambda: False)
 
 
-@fail_clearly
 def relay_command(
     referee: Annotated[
         str, typer.Option(help="Address of the one referee that it leads to.")

@@ -23,8 +23,6 @@ from common.net.cli import (
     TlsCa,
     application,
     begin,
-    fail_clearly,
-    grouped,
 )
 from referee import cli_results, cli_services
 
@@ -61,8 +59,6 @@ class SpendingOptions:
 
 
 @app.command("run")
-@fail_clearly
-@grouped
 def run_command(
     *,
     scenario: ScenarioArgument,
@@ -122,7 +118,6 @@ def run_command(
 
 
 @app.command("list")
-@fail_clearly
 def list_command(
     kind: Annotated[
         str,
@@ -160,7 +155,6 @@ def list_command(
 
 
 @app.command("plan")
-@fail_clearly
 def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson = False) -> None:
     """Print how many people a scenario needs, by the paper's and by the tight bounds, and what it violates.
 
@@ -236,8 +230,6 @@ class FileOptions:
 
 
 @app.command("init")
-@fail_clearly
-@grouped
 def init_command(
     *,
     source: Annotated[Path, typer.Argument(metavar="S", help="Table of the curator's people: .csv, .parquet, .npz.")],
@@ -286,7 +278,6 @@ def _refuse(question: str, default: str | None = None) -> str:
 
 
 @app.command("check")
-@fail_clearly
 def check_command(
     scenario: Annotated[str, typer.Argument(help="A YAML file, or a shipped scenario with --set data=DIRECTORY.")],
     sets: Sets = None,
@@ -332,7 +323,6 @@ RunArgument = Annotated[str, typer.Argument(help="Name of a run, as referee runs
 
 
 @app.command("runs")
-@fail_clearly
 def runs_command(
     token: OperatorToken, url: Url = "http://127.0.0.1:8000", as_json: AsJson = False, tls_ca: TlsCa = None
 ) -> None:
@@ -349,7 +339,6 @@ def runs_command(
 
 
 @app.command("cancel")
-@fail_clearly
 def cancel_command(
     run: RunArgument,
     token: OperatorToken,
@@ -372,7 +361,6 @@ def cancel_command(
 
 
 @app.command("logs")
-@fail_clearly
 def logs_command(
     run: RunArgument,
     token: OperatorToken,
@@ -394,7 +382,6 @@ def logs_command(
 
 
 @app.command("budget")
-@fail_clearly
 def budget_command(ledger: Ledger = None, ledger_witness: LedgerWitness = None, as_json: AsJson = False) -> None:
     """Show what runs from here have cost the people of their curators, over all runs of the same people.
 
@@ -438,8 +425,6 @@ class TargetOptions:
 
 
 @app.command("load-test")
-@fail_clearly
-@grouped
 def load_test_command(
     *,
     load: LoadOptions,
@@ -481,7 +466,6 @@ def load_test_command(
 
 
 @app.command("audit-privacy")
-@fail_clearly
 def audit_privacy_command(
     scale: Annotated[
         float, typer.Option(help="Multiplies the trials of every case: more find smaller leaks.", min=0.01, max=1e4)

@@ -10,7 +10,7 @@ import typer
 
 from common.core.errors import BadInput
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
-from common.net.cli import AsJson, Large, TlsCa, fail_clearly, grouped, read_within_limits
+from common.net.cli import AsJson, Large, TlsCa, read_within_limits
 
 if TYPE_CHECKING:
     from common.local.losses import Costs
@@ -19,7 +19,6 @@ RunOrModel = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, o
 Task = Annotated[int | None, typer.Option(help="Of a run that learned several things, which one, from 1.", min=1)]
 
 
-@fail_clearly
 def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False, large: Large = False) -> None:
     """Show the model of a finished run by the names and units of the table's columns.
 
@@ -45,8 +44,6 @@ class CostOptions:
     cost_of_false_alarm: Annotated[float | None, typer.Option(help="... and a negative taken for one so much.")] = None
 
 
-@fail_clearly
-@grouped
 def predict_command(
     *,
     run: RunOrModel,
@@ -97,7 +94,6 @@ def _costs(given: CostOptions) -> Costs | None:
     return Costs.parse({"miss": miss, "false_alarm": false_alarm})
 
 
-@fail_clearly
 def export_command(
     run: RunOrModel,
     file: Annotated[
@@ -120,7 +116,6 @@ def export_command(
     say(f"{export(model, file)}: the model of {model.scenario}")
 
 
-@fail_clearly
 def report_command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
     output: Annotated[
@@ -184,8 +179,6 @@ class HistoryOptions:
     ] = None
 
 
-@fail_clearly
-@grouped
 def audit_command(
     *,
     run: Annotated[Path, typer.Argument(help="A run folder.")],

@@ -25,8 +25,6 @@ from common.net.cli import (
     TlsCert,
     TlsKey,
     end_with_stdin,
-    fail_clearly,
-    grouped,
     serving,
 )
 
@@ -152,8 +150,6 @@ class WitnessOptions:
         return [WitnessClient(url, os.environ.get(WITNESS_TOKEN, "")) for url in self.witness or ()]
 
 
-@fail_clearly
-@grouped
 def serve_command(
     *,
     curator: CuratorOptions,
@@ -266,7 +262,6 @@ Database = Annotated[
 ]
 
 
-@fail_clearly
 def key_command(state: State = None, key: KeyFile = None) -> None:
     """Print the referee's public key, which curators and agents are given; one is made if there is none yet.
 
@@ -305,7 +300,6 @@ def _stored(given: Path | None, database: str | None, key: Path | None) -> Itera
         yield store, public
 
 
-@fail_clearly
 def invite_command(
     count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=100_000)] = 1,
     page: Annotated[
@@ -359,7 +353,6 @@ def invite_command(
     say(f"the referee must be started with --allow-origin {origin_of(page)}", error=True)
 
 
-@fail_clearly
 def invitations_command(state: State = None, database: Database = None, key: KeyFile = None) -> None:
     """Print how many invitation codes there are, and how many are used.
 
@@ -370,7 +363,6 @@ def invitations_command(state: State = None, database: Database = None, key: Key
     say(f"{made:,} invitation codes, {used:,} used")
 
 
-@fail_clearly
 def witness_command(
     state: Annotated[Path, typer.Option(help="Directory of what it keeps, on another machine than theirs.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -399,7 +391,6 @@ def witness_command(
         serve(witness_app(state, token), listener, "witness", tls)
 
 
-@fail_clearly
 def certificates_command(
     folder: Annotated[Path, typer.Argument(help="Directory of the authority and of all parties' certificates.")],
     hosts: Annotated[
@@ -428,7 +419,6 @@ def certificates_command(
     say(f"hand each party its directory of {folder}; {folder / 'authority'} stays here, with its key")
 
 
-@fail_clearly
 def backup_command(
     copy: Annotated[Path, typer.Argument(help="A new directory for the copy.")],
     state: Annotated[Path, typer.Option(help="The referee's state directory.", exists=True, file_okay=False)],

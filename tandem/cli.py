@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from common.core.terminal import deliver_json, say
-from common.net.cli import AsJson, TlsCa, application, begin, end_with_stdin, fail_clearly
+from common.net.cli import AsJson, TlsCa, application, begin, end_with_stdin
 
 app = application(
     "Look at runs in a browser: what ran, what it cost in privacy, whether to trust the number; ask a curator's stream."
@@ -21,7 +21,6 @@ app = application(
 
 
 @app.command("ui")
-@fail_clearly
 def ui_command(
     runs: Annotated[Path, typer.Option(help="Directory of run folders, or one run folder.")] = Path("runs"),
     referee: Annotated[str, typer.Option(metavar="URL", help="A referee that runs: its runs are shown live.")] = "",
@@ -57,7 +56,6 @@ ConsumerKeyFile = Annotated[
 
 
 @app.command("consumer-key")
-@fail_clearly
 def consumer_key_command(key: ConsumerKeyFile = None) -> None:
     """Print the public key with which you ask a curator's stream; its operator names it (curator serve --consumer-key).
 
@@ -69,7 +67,6 @@ def consumer_key_command(key: ConsumerKeyFile = None) -> None:
 
 
 @app.command("ask")
-@fail_clearly
 def ask_command(
     points: Annotated[
         Path,

@@ -87,9 +87,20 @@ def _print_version(context: typer.Context, asked: bool) -> None:
         raise typer.Exit
 
 
-def application(summary: str) -> typer.Typer:
+class Application(typer.Typer):
+    """A command of commands, each of which may have groups of options, and ends clearly whatever goes wrong."""
+
+    def command(  # type: ignore[override]  # the settings are those of typer.Typer.command
+        self, name: str | None = None, **settings: Any
+    ) -> Callable[[Callable[..., R]], Callable[..., R]]:
+        """Return the decorator of a command's function (:func:`grouped`, :func:`fail_clearly`)."""
+        register = super().command(name, **settings)
+        return lambda command: register(fail_clearly(grouped(command)))
+
+
+def application(summary: str) -> Application:
     """Return a command with the common options: ``--version``, completion, plain help, "did you mean"."""
-    app = typer.Typer(
+    app = Application(
         cls=_Teaching,
         help=summary,
         epilog=EXIT_HELP,
