@@ -23,7 +23,6 @@ from common.net.cli import (
     TlsClientCa,
     TlsKey,
     application,
-    begin,
     end_with_stdin,
     has_terminal,
     serving,
@@ -438,10 +437,7 @@ def _witnesses(places: list[str] | None) -> list[Witness]:
     return [witness_at(place) for place in places or []]
 
 
-def main() -> None:
-    """Run the command."""
-    begin()
-    app()
+main = app  # of the entry point
 
 
 if __name__ == "__main__":

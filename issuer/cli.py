@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from common.core.terminal import deliver_json, say
-from common.net.cli import AllowOrigin, TlsCert, TlsKey, application, begin, end_with_stdin, serving
+from common.net.cli import AllowOrigin, TlsCert, TlsKey, application, end_with_stdin, serving
 
 app = application(
     "The issuer: vouches that agents are people, without learning which agent is whose. It is none of the others."
@@ -95,10 +95,7 @@ def show_command(state: State) -> None:
     say(f"issuer {keys.public.fingerprint()}: {made:,} invitation codes, {used:,} credentials issued")
 
 
-def main() -> None:
-    """Run the command."""
-    begin()
-    app()
+main = app  # of the entry point
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import typer
 
 from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, PeerUnavailable, TandemError
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
-from common.net.cli import TlsCa, application, begin
+from common.net.cli import TlsCa, application
 from local_agent import cli_page
 from local_agent import cli_services as shared
 
@@ -409,10 +409,7 @@ app.command("page")(cli_page.page_command)
 app.command("check-page")(cli_page.check_page_command)
 
 
-def main() -> None:
-    """Run the command."""
-    begin()
-    app()
+main = app  # of the entry point
 
 
 if __name__ == "__main__":

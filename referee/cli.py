@@ -22,7 +22,6 @@ from common.net.cli import (
     LedgerWitness,
     TlsCa,
     application,
-    begin,
 )
 from referee import cli_results, cli_services
 
@@ -497,10 +496,7 @@ for further in (*cli_results.COMMANDS, *cli_services.COMMANDS):
     app.command(further.__name__.removesuffix("_command"))(further)
 
 
-def main() -> None:
-    """Run the command."""
-    begin()
-    app()
+main = app  # of the entry point
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from common.core.terminal import deliver_json, say
-from common.net.cli import AsJson, TlsCa, application, begin, end_with_stdin
+from common.net.cli import AsJson, TlsCa, application, end_with_stdin
 
 app = application(
     "Look at runs in a browser: what ran, what it cost in privacy, whether to trust the number; ask a curator's stream."
@@ -101,10 +101,7 @@ def ask_command(
                 say(f"{label}  ({found.unstable_left} unstable answers and {found.questions_left} questions are left)")
 
 
-def main() -> None:
-    """Run the command."""
-    begin()
-    app()
+main = app  # of the entry point
 
 
 if __name__ == "__main__":

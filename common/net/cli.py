@@ -97,6 +97,10 @@ class Application(typer.Typer):
         register = super().command(name, **settings)
         return lambda command: register(fail_clearly(grouped(command)))
 
+    def __call__(self, *given: Any, **further: Any) -> Any:
+        begin()
+        return super().__call__(*given, **further)
+
 
 def application(summary: str) -> Application:
     """Return a command with the common options: ``--version``, completion, plain help, "did you mean"."""
