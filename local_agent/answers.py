@@ -85,7 +85,8 @@ def evaluate_people(query: Query, population: RecordSource, people: Indices, slo
 
     Each core reads and evaluates a few people after the other: no more records than these are in memory.
     """
-    most = max(1, CELLS // max(1, population.dimension))
+    read = population.dimension if query.columns is None else len(query.columns)
+    most = max(1, CELLS // max(1, read))
     parts = [slice(at, at + most) for at in range(0, max(1, len(people)), most)]
     found = on_all_cores(lambda part: _evaluate_some(query, population, people[part], slots[part]), parts)
     return found[0] if len(found) == 1 else np.concatenate(found)

@@ -193,7 +193,7 @@ class TableRecordSource(RecordSource):
         return self._records.dimension
 
     def records(self, people: Indices, columns: Indices | None = None) -> Records:
-        return self._records.take(self._check(people)).only(columns)
+        return self._records.take(self._check(people), columns)
 
     def fingerprint(self) -> str | None:
         return self._records.fingerprint()

@@ -48,8 +48,10 @@ class Records:
         features = np.ascontiguousarray(self.features)
         return hashlib.sha256(features.tobytes() + self.labels.tobytes()).hexdigest()
 
-    def take(self, rows: AnyArray) -> Records:
-        return Records(np.ascontiguousarray(self.features[rows]), np.ascontiguousarray(self.labels[rows]))
+    def take(self, rows: AnyArray, columns: Indices | None = None) -> Records:
+        """Return the given rows, in the given order, with these features only; None: with all (a copy)."""
+        found = self.features[rows] if columns is None else self.features[rows[:, None], columns]
+        return Records(np.ascontiguousarray(found), np.ascontiguousarray(self.labels[rows]))
 
     def only(self, columns: Indices | None) -> Records:
         """Return the same people with these features only, in this order (a copy); None: as they are."""

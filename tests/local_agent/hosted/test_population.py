@@ -32,7 +32,7 @@ from common.local import packing
 from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import MECHANISMS, Mechanism
 from common.local.packing import unpack_answers
-from common.local.queries.features import ItemQuery
+from common.local.queries.features import CoordinateQuery, ItemQuery
 from common.local.queries.query import LossQuery
 from common.local.records import Records
 from common.log.witness import FileWitness
@@ -230,6 +230,22 @@ def test_wide_records_are_drawn_in_smaller_blocks_before_anything_is_refused(tmp
             bodies.append(people.answer(assignment(AGREED, range(50), range(50)), ITS)[1])
     assert sorted(drawn, reverse=True) == [50, *[7] * 7, 1, *[1] * 50]  # two cores take turns
     assert len(set(bodies)) == 1
+
+
+def test_of_wide_records_only_what_is_asked_about_counts(monkeypatch):
+    read: list[int] = []
+
+    class Wide(TableRecordSource):
+        def records(self, people: Indices, columns: Indices | None = None) -> Records:
+            read.append(len(people))
+            return super().records(people, columns)
+
+    monkeypatch.setattr(asking, "CELLS", 128)
+    wide = np.random.default_rng(1).random((150, 32), dtype=np.float32) - 0.5
+    rows, everybody = Wide(Records(wide, np.ones(150, dtype=np.int8))), np.arange(149, -1, -1)
+    found = asking.evaluate_people(CoordinateQuery(first=3, count=2), rows, everybody, everybody)
+    assert found.tolist() == [float(wide[who, 3 + who % 2] > 0) for who in everybody]
+    assert sorted(read) == [22, 64, 64]
 
 
 def test_a_population_that_does_not_fit_is_refused_with_the_memory_it_needs(tmp_path, monkeypatch):
