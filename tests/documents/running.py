@@ -17,7 +17,17 @@ import pytest
 
 from tests.documents.reading import ROOT, tokens
 
-_LEFT_BEHIND = (".git", ".venv", "*-state", ".mypy_cache", ".ruff_cache", ".hypothesis", ".coverage*", "*.egg-info")
+_LEFT_BEHIND = (
+    ".git",
+    ".venv",
+    "build",
+    "*-state",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    ".coverage*",
+    "*.egg-info",
+)
 
 
 @dataclass(frozen=True)

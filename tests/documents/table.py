@@ -75,7 +75,11 @@ SLOW: tuple[Job, ...] = (
         Step("ls $folder", ("reports result.json scenario.yaml state transcript.jsonl",), {"$folder": newest}),
         Step(".venv/bin/referee list", ("referee run NAME",)),
         Step(".venv/bin/referee plan ball", ("Where they come from",)),
-        Step(".venv/bin/referee run ball --set agents.mechanism.epsilon=1", ("each agent has epsilon = 1, delta = 0",)),
+    ),
+    finished(
+        ".venv/bin/referee run ball --set agents.mechanism.epsilon=1",
+        "each agent has epsilon = 1, delta = 0",
+        thorough=True,
     ),
     sequence(
         Step("curator invite --count 2 --state members > codes"),

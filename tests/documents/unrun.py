@@ -15,7 +15,7 @@ VALUES = {
 """What is put where a usage says what may stand there."""
 
 IN_CI = ("make install", "make check", "make test COVERAGE=1", "make test-slow")
-"""What ``.ci/run`` itself runs, line by line: an installation, and each tier of tests once."""
+"""What ``.ci/run`` itself runs: an installation, and then the checks beside each tier of tests once."""
 
 SITE = ("make docs",)
 """Run by ``tests/documents/test_site.py``."""

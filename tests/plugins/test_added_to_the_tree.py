@@ -295,27 +295,30 @@ ADDING = {
     "learners: .*two-averages": add_a_learner,
 }
 AUDITS = "tests/audit/test_audit_parties.py::"
+LEARNERS = "tests/curator/learners/test_learner_contract.py::"
 SUITES = (
-    "tests/common/local/queries",
-    "tests/common/local/mechanisms",
-    "tests/common/local/test_local.py",
+    "tests/common/local/queries/test_queries.py::TestEveryQuery",
+    "tests/common/local/queries/test_queries.py::test_every_kind_says_in_plain_words_what_it_asks",
+    "tests/common/local/mechanisms/test_mechanism_contract.py",
+    "tests/common/local/mechanisms/test_two_coins.py",
+    "tests/common/local/mechanisms/test_known_mechanisms.py::test_every_registered_mechanism_is_known",
     "tests/common/operations",
-    "tests/common/scenario/test_resolved.py",
+    "tests/common/scenario/test_resolved.py::test_what_protocols_ask_for_is_asked_of_their_scenarios",
     "tests/curator/learners/test_two_averages.py",
-    "tests/curator/learners/test_learner_contract.py::test_a_twin_that_asks_for_more_releases_nothing",
-    "tests/curator/learners/test_learner_contract.py::TestContract",
-    "tests/curator/learners/test_learner_contract.py::test_draws_as_often_as_its_event_pays_for",
+    f"{LEARNERS}test_a_twin_that_asks_for_more_releases_nothing",
+    f"{LEARNERS}TestContract",
+    f"{LEARNERS}test_draws_as_often_as_its_event_pays_for",
     "tests/curator/operations/test_operation_contract.py",
-    "tests/curator/operations/test_operation_contract.py",
-    "tests/local_agent/test_policy.py",
-    "tests/local_agent/hosted/test_population.py",
+    "tests/local_agent/test_policy.py::test_every_shipped_kind_is_accepted_unless_the_person_narrows_it",
+    "tests/local_agent/hosted/test_population.py::test_together_people_answer_as_each_would_alone",
     "tests/referee/protocols/test_protocol_contract.py",
-    "tests/referee/view/test_show.py",
+    "tests/referee/view/test_show.py::test_every_part_of_a_pattern_is_drawn_and_the_page_has_every_protocol",
     f"{AUDITS}test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin",
     f"{AUDITS}test_every_operation_and_every_way_to_use_people_is_audited",
     f"{AUDITS}test_a_learner_uses_people_in_audited_ways_alone",
     f"{AUDITS}test_whatever_is_audited_has_a_case_with_a_twin",
 )
+"""The suites of each kind, and what else goes over all that is registered."""
 
 
 @pytest.mark.slow

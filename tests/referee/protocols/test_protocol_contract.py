@@ -27,6 +27,7 @@ from deploy.simulation import local_curator
 from local_agent.answers import randomize
 from referee.protocols.base import PROTOCOLS, Ablation, Outcome, Protocol, Step, protocol_of
 from referee.protocols.driver import drive
+from tests.contracts import entries
 from tests.support import Bench, audited, small, tiny
 from tests.tiers import for_each
 
@@ -147,18 +148,19 @@ def protocol_named(name: str, alone: str | None) -> Protocol:
     return PROTOCOLS[name]() if alone is None else Ablation(name, alone)
 
 
-NAMES = [name for name in PROTOCOLS.names() if PROTOCOLS[name].problem is None]
+HELD = [name for name, _ in entries(PROTOCOLS)]
+NAMES = [name for name in HELD if PROTOCOLS[name].problem is None]
 """Protocols that look for a hypothesis with a small loss."""
-ABOUT = [name for name in PROTOCOLS.names() if PROTOCOLS[name].problem is not None]
+ABOUT = [name for name in HELD if PROTOCOLS[name].problem is not None]
 """Protocols about a problem."""
 ALONE = [(name, side) for name in ABOUT for side in demands_of(name).alone]
-RUNS = [*((name, None) for name in PROTOCOLS.names()), *ALONE]
+RUNS = [*((name, None) for name in HELD), *ALONE]
 RATES = [0.0, 0.1, 0.24, 0.5, 1.0]
 ENDS_EARLY = ("discrepancy", "hand-over", "parity-and-threshold", "subsample-test-reweigh")
 """Those that test or search until something is clear; others ask every agent that the scenario has."""
 
 
-@for_each("name", PROTOCOLS.names())
+@for_each("name", HELD)
 def test_its_examples_are_scenarios_of_it_and_its_pattern_is_the_one_that_a_curator_reads(name):
     """What a curator that agreed to it takes is what the referee's protocol may ask it for: one declaration."""
     protocol = PROTOCOLS[name]

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -66,14 +67,18 @@ PRODUCT = sorted(
     path for party in ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
     for path in (Path(common.__file__).parents[1] / party).rglob("*")
 )  # fmt: skip
-NODES = [
-    (str(path.relative_to(Path(common.__file__).parents[1])), node)
-    for path in PRODUCT
-    if path.suffix == ".py"
-    for node in ast.walk(ast.parse(path.read_text("utf-8")))
-    if isinstance(node, ast.Call | ast.ImportFrom)
-]
-"""The calls and the imports of the product, each with its file."""
+
+
+@cache
+def nodes() -> list[tuple[str, ast.Call | ast.ImportFrom]]:
+    """Return the calls and the imports of the product, each with its file."""
+    return [
+        (str(path.relative_to(Path(common.__file__).parents[1])), node)
+        for path in PRODUCT
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call | ast.ImportFrom)
+    ]
 
 
 def tables(folder: Path, label: str, feature: str) -> tuple[Path, Path]:
@@ -210,7 +215,7 @@ def test_there_is_one_way_to_a_terminal() -> None:
     }
     assert [
         (name, node.lineno)
-        for name, node in NODES
+        for name, node in nodes()
         if name not in excepted
         and (
             ast.unparse(node.func) in prints
@@ -228,7 +233,7 @@ def test_there_is_one_way_into_a_page() -> None:
     }
     assert [
         (name, node.lineno)
-        for name, node in NODES
+        for name, node in nodes()
         if (
             ast.unparse(node.func).endswith("Environment") and name != "common/net/pages.py"
             if isinstance(node, ast.Call)
