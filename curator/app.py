@@ -46,24 +46,20 @@ class CuratorInfo(Value):
     guarantee: PrivacyGuarantee
 
 
-async def _announced(curator: Curator, opening: Opening) -> Admitted:
-    """Take more than 4 KiB only from the referee that the curator obeys; 64 KiB from anybody until it obeys one."""
+async def _announced(curator: Curator, opening: Opening, *, consumer: bool = False) -> Admitted:
+    """Take more than 4 KiB only from a consumer, or from the referee that the curator obeys.
+
+    Until it obeys one, it takes 64 KiB from anybody.
+    """
     header = opening.headers.get(PROOF_HEADER.lower().encode())
     if header is None:
         return Admitted(TINY)
-    claimed, asked = header.decode("latin-1"), (opening.method, opening.path, opening.length)
-    sha256 = await asyncio.to_thread(check_announcement, claimed, *asked, curator.referee)
-    return Admitted(SMALL if curator.referee is None else LARGE, sha256)
-
-
-async def _asked(curator: Curator, opening: Opening) -> Admitted:
-    """Take more than 4 KiB only from a consumer."""
-    header = opening.headers.get(PROOF_HEADER.lower().encode())
-    if header is None:
-        return Admitted(TINY)
-    claimed, asked = header.decode("latin-1"), (opening.method, opening.path, opening.length)
-    curator.check_consumer(claimed[:64])
-    return Admitted(SMALL, await asyncio.to_thread(check_announcement, claimed, *asked, claimed[:64]))
+    claimed, key = header.decode("latin-1"), curator.referee
+    if consumer:
+        key = claimed[:64]
+        curator.check_consumer(key)
+    sha256 = await asyncio.to_thread(check_announcement, claimed, opening.method, opening.path, opening.length, key)
+    return Admitted(SMALL if consumer or key is None else LARGE, sha256)
 
 
 def curator_app(curator: Curator, metrics_token: str = "", contributions: Collection | None = None) -> web.Service:
@@ -74,7 +70,7 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         "Holds a private sample; answers a fixed set of operations within a fixed budget.",
         limits={
             "/v1/runs/": Guarded(LARGE, partial(_announced, curator)),
-            "/v1/answer": Guarded(SMALL, partial(_asked, curator)),
+            "/v1/answer": Guarded(SMALL, partial(_announced, curator, consumer=True)),
         },
         checks=curator.readiness_checks(),
         threads=[worker.threads, *curator.threads],
@@ -235,9 +231,9 @@ class CountedCurator:
         curator, outcomes = self._curator, sorted(self._outcomes.items())
         share, charges = curator.charges()
         epsilon, delta = curator.guarantee.pair
-        failed = sum(count for (_, outcome), count in outcomes if outcome in LEDGER_PROBLEMS)
+        failed = [MetricSample(sum(count for (_, outcome), count in outcomes if outcome in LEDGER_PROBLEMS))]
         counted = [MetricSample(count, {"operation": kind, "outcome": outcome}) for (kind, outcome), count in outcomes]
-        ledger = curator.folder / LEDGER
+        ledger, seconds = curator.folder / LEDGER, self._seconds.samples()
         return [
             gauge("tandem_curator_epsilon_cap", "What the ledger's run costs its people, by the policy.", epsilon),
             gauge("tandem_curator_delta_cap", "The delta of that.", delta),
@@ -245,14 +241,9 @@ class CountedCurator:
             gauge("tandem_curator_charges", "Operations that the ledger holds.", charges),
             Family("tandem_curator_operations_total", "counter", "Operations, by kind and outcome.", counted),
             Family(
-                "tandem_curator_operation_seconds",
-                "histogram",
-                "Seconds until an operation's release left.",
-                self._seconds.samples(),
+                "tandem_curator_operation_seconds", "histogram", "Seconds until an operation's release left.", seconds
             ),
-            Family(
-                "tandem_curator_ledger_failures_total", "counter", "Ledger or witness failed.", [MetricSample(failed)]
-            ),
+            Family("tandem_curator_ledger_failures_total", "counter", "Ledger or witness failed.", failed),
             gauge("tandem_disk_free_bytes", "Bytes left for the state directory.", free_bytes(curator.folder)),
             gauge("tandem_database_bytes", "Bytes of the ledger.", ledger.stat().st_size if ledger.exists() else None),
         ]

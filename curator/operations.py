@@ -176,17 +176,13 @@ class LearnHandler(OperationHandler[ops.Learn, ops.Learned]):
     def run(self, operation: ops.Learn, access: Access, standing: Standing) -> ops.Learned:
         seen = access if operation.task is None else access.through(operation.task)
         found = _learner_of(standing).learned(seen, standing.previous, standing.public)
-        return found.model_copy(update={"directions": first_of(found.directions, operation.directions)})
+        known, count = found.directions, operation.directions
+        if known is not None:
+            known = ops.Directions(rows=known.rows[:count], offsets=known.offsets[:count]) if count else None
+        return found.model_copy(update={"directions": known})
 
     def learned(self, result: ops.Learned) -> Hypothesis:
         return result.hypothesis
-
-
-def first_of(directions: ops.Directions | None, count: int) -> ops.Directions | None:
-    """Return so many of the directions, as far as there are; None of none."""
-    if directions is None or count == 0:
-        return None
-    return ops.Directions(rows=directions.rows[:count], offsets=directions.offsets[:count])
 
 
 def _learner_of(standing: Standing) -> Learner:

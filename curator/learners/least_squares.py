@@ -14,7 +14,7 @@ from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Reg
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.preconditioning import Preconditioner, precondition, room
-from curator.mechanisms.access import Access
+from curator.mechanisms.access import Access, as_it_is
 from curator.mechanisms.sums import ClassMoments, Moments
 
 _LEAST = 1e-3  # of the spread of a regression's predictions, in units of the response's bounds
@@ -48,7 +48,7 @@ class LeastSquares(LeastSquaresSettings, Learner):
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         labelled = self.predicts == "label"
-        of = _with_label if labelled else _as_they_are
+        of = _with_label if labelled else as_it_is
         width = access.dimension + int(labelled)
         seen = precondition(access, self, of, width)
         mechanism = ClassMoments(seen.radius, width, self.shares[1], classes=1)
@@ -100,10 +100,6 @@ def _variance(weights: Floats, seen: Preconditioner, covariance: Floats) -> floa
     apart = max(float(np.square(own) @ np.diagonal(covariance)), 1e-300)
     together = float(np.clip(own @ covariance @ own / apart, 1.0 / len(own), len(own)))
     return together * float(np.square(weights) @ seen.variances[:-1])
-
-
-def _as_they_are(records: Records) -> Records:
-    return records
 
 
 def _with_label(records: Records) -> Records:

@@ -48,11 +48,8 @@ class Exponential(ExponentialSettings, Learner):
         return self.draws * (2 * sizes.width + 32) + 40 * cells
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        return access.release(self._mechanism, draws=self.draws)
-
-    @property
-    def _mechanism(self) -> FewestMistakes:
-        return FewestMistakes(self.hypotheses, self.epsilon, self.literals, self.low, self.high, self.cells)
+        mechanism = FewestMistakes(self.hypotheses, self.epsilon, self.literals, self.low, self.high, self.cells)
+        return access.release(mechanism, draws=self.draws)
 
 
 BOTTOM = Constant(label=-1)  # what is released when no block has an answer

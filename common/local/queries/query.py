@@ -15,17 +15,7 @@ from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Word
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
 from common.local.hypotheses.rules import Constant
-from common.local.losses import (
-    PARTS,
-    UNIT,
-    Bound,
-    Costs,
-    Loss,
-    PairLoss,
-    evaluate,
-    no_bound,
-    no_costs,
-)
+from common.local.losses import PARTS, UNIT, Bound, Costs, Loss, PairLoss, evaluate, no_bound, no_costs
 from common.local.naming import Names
 from common.local.records import Records
 
