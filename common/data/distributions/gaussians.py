@@ -70,6 +70,16 @@ class CloseGaussians(Distribution):
     def _key(self, seed: int) -> np.uint64:
         return counter.stream(seed, 0 if self.side == "source" else 1)
 
+    def _drawn(
+        self, seed: int, people: Indices, most: float, chart: tuple[bool, float, float] = (False, 0.0, 1.0)
+    ) -> Records:
+        """Return people, labelled -1 where the first k coordinates add up to at most ``most``; they may be squared."""
+        features = np.empty((len(people), self.d), dtype=np.float32)
+        labels = np.empty(len(people), dtype=np.int8)
+        norm = np.inf if self.norm is None else self.norm
+        _draw(self._key(seed), people, self._spread, (self.close, most), (*chart, norm), features, labels)
+        return Records(features, labels)
+
 
 @DISTRIBUTIONS.register("gaussian-half-space")
 class GaussianHalfSpace(CloseGaussians):
@@ -93,24 +103,21 @@ class GaussianHalfSpace(CloseGaussians):
         return float(self.sigma_target * math.sqrt(self.close) * ndtri(self.share))
 
     def draw(self, seed: int, people: Indices) -> Records:
-        features = np.empty((len(people), self.d), dtype=np.float32)
-        labels = np.empty(len(people), dtype=np.int8)
-        norm = np.inf if self.norm is None else self.norm
-        _draw_half_space(self._key(seed), people, self._spread, self.close, self.threshold, norm, features, labels)
-        return Records(features, labels)
+        return self._drawn(seed, people, self.threshold)
 
 
 @njit
-def _draw_half_space(
+def _draw(
     key: np.uint64,
     people: Indices,
     spread: Floats,
-    close: int,
-    threshold: float,
-    norm: float,
+    border: tuple[int, float],
+    chart: tuple[bool, float, float, float],
     features: Singles,
     labels: Labels,
 ) -> None:
+    close, most = border
+    squared, center, scale, norm = chart
     rows = max(1, counter.CELLS // len(spread))
     held = np.empty((min(rows, len(people)), len(spread)))
     for first in range(0, len(people), rows):
@@ -120,10 +127,15 @@ def _draw_half_space(
         for i in range(len(some)):
             for j in range(len(spread)):
                 points[i, j] *= spread[j]
+                if squared:
+                    points[i, j] *= points[i, j]
             inner = 0.0
             for j in range(close):
                 inner += points[i, j]
-            labels[first + i] = -1 if inner <= threshold else 1
+            labels[first + i] = -1 if inner <= most else 1
+            if squared:
+                for j in range(len(spread)):
+                    points[i, j] = (points[i, j] - center) * scale
         _shorten(points, norm, features[first : first + rows])
 
 
@@ -165,42 +177,7 @@ class GaussianBall(CloseGaussians):
         return float(self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.inside)))
 
     def draw(self, seed: int, people: Indices) -> Records:
-        features = np.empty((len(people), self.d), dtype=np.float32)
-        labels = np.empty(len(people), dtype=np.int8)
-        norm = np.inf if self.norm is None else self.norm
-        ball = (self.close, self.radius_squared)
-        _draw(self._key(seed), people, self._spread, ball, (self.center, self.scale, norm), features, labels)
-        return Records(features, labels)
-
-
-@njit
-def _draw(
-    key: np.uint64,
-    people: Indices,
-    spread: Floats,
-    ball: tuple[int, float],
-    chart: tuple[float, float, float],
-    features: Singles,
-    labels: Labels,
-) -> None:
-    close, radius_squared = ball
-    center, scale, norm = chart
-    rows = max(1, counter.CELLS // len(spread))
-    held = np.empty((min(rows, len(people)), len(spread)))
-    for first in range(0, len(people), rows):
-        some = people[first : first + rows]
-        points = held[: len(some)]
-        counter.fill_normals(key, some, points)
-        for i in range(len(some)):
-            for j in range(len(spread)):
-                points[i, j] = (spread[j] * points[i, j]) ** 2
-            inner = 0.0
-            for j in range(close):
-                inner += points[i, j]
-            labels[first + i] = -1 if inner <= radius_squared else 1
-            for j in range(len(spread)):
-                points[i, j] = (points[i, j] - center) * scale
-        _shorten(points, norm, features[first : first + rows])
+        return self._drawn(seed, people, self.radius_squared, (True, self.center, self.scale))
 
 
 @DISTRIBUTIONS.register("gaussian-balls")
