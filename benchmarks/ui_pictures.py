@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import shutil
 import sys
 import tempfile
 import threading
@@ -23,7 +22,9 @@ from typing import Any
 import curator
 import local_agent
 import referee
+from benchmarks import browsers
 from benchmarks.recording import printed
+from common.core.errors import NotFound
 from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.net.app import Service
@@ -168,21 +169,14 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "pictures" / "ui")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        print("the pictures need Playwright: pip install 'tandem-hybrid[dev]'", file=sys.stderr)
-        return 1
-    found = shutil.which("chromium")
-    if found is None:
-        print("the pictures need Chromium: apt-get install chromium", file=sys.stderr)
-        return 1
     output = options.output.absolute()
     output.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        wrong = take_all(browser, output, options.seed)
-        browser.close()
+    try:
+        with browsers.started("chromium") as browser:
+            wrong = take_all(browser, output, options.seed)
+    except NotFound as error:
+        print(f"the pictures cannot be taken: {error.detail}", file=sys.stderr)
+        return 1
     for words in wrong:
         print(words, file=sys.stderr)
     for file in sorted(output.glob("*.png")):

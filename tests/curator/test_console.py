@@ -19,7 +19,7 @@ from curator.state import BINS, OWNERS, weights_of
 from tests.common.data.test_people import CSV, own
 from tests.curator.given import edited
 from tests.support import Bench
-from tests.tandem.ui.asking import KEY, RULES, Browser, Tab, chromium, outside, rules, serving
+from tests.tandem.ui.asking import KEY, RULES, Browser, Tab, browser_of, outside, rules, serving
 
 EVIL = "<script>alert(1)</script>"
 
@@ -214,7 +214,7 @@ LOOKS = {
 @pytest.mark.xdist_group("chromium")
 def test_the_console_is_accessible_fits_asks_nobody_else_and_follows_the_curator(tmp_path):
     with (
-        chromium() as browser,
+        browser_of() as browser,
         Bench(tmp_path) as bench,
         serving(lambda port: console_app(tmp_path / "curator", rules(port))) as port,
     ):

@@ -21,7 +21,7 @@ SITE = ("make docs",)
 """Run by ``tests/documents/test_site.py``."""
 
 IN_A_BROWSER = ("make people",)
-"""Run by ``tests/local_agent/web/test_in_chromium.py``, in the place of a person."""
+"""Run by ``tests/local_agent/web/test_in_browsers.py``, in the place of a person."""
 
 CORRECTIONS = tuple(
     f"python -m benchmarks.corrections.{path.stem}"

@@ -217,13 +217,14 @@ function agreed(_question, words) {
 
 /** Wait for a question, and let the agent answer it. */
 async function goOn() {
-  const kept = await navigator.storage.persist().catch(() => false);
+  const keeps = paragraph(texts.forgets, "quiet"); // until the browser says that it keeps it: Firefox asks the person
+  const kept = (/** @type {boolean} */ yes) => yes && (keeps.textContent = texts.remembers);
+  navigator.storage.persist().then(kept, () => {});
   const ended = new AbortController();
   const trouble = element("div", { role: "status" });
   const wait = () => {
     const heading = agent.unacknowledged ? texts.sending : texts.waiting;
     const words = agent.unacknowledged ? [] : [paragraph(texts.waiting_words)];
-    const keeps = paragraph(kept ? texts.remembers : texts.forgets, "quiet");
     show(heading, element("progress", { "aria-label": heading }), ...words, trouble, keeps, ...keeping());
   };
   /** @type {State} */
@@ -248,28 +249,36 @@ async function goOn() {
 
 /** @param {State} state the last one */
 function after(state) {
+  const late = state.state === "failed" && agent.answers.length > 0 && !agent.unacknowledged && !receipt();
   if (state.state === "declined") show(texts.declined, notice(texts.declined_words, ""), ...further(), ...keeping());
   else if (state.state === "refused")
     show(texts.refused, notice(state.detail ?? "", "bad", paragraph(remedy(state))), ...further(), ...keeping());
-  else if (state.state === "answered" || state.state === "finished") answered();
+  else if (late || state.state === "answered" || state.state === "finished") answered(state);
   else stop(state);
 }
 
 const further = () => (agent.left[0] > 0 ? [element("div", { className: "buttons" }, button(texts.next, ask))] : []);
 
-/** Show what left this device, what it cost, and the receipt. */
-function answered() {
+/** The receipt of the newest answer; undefined: it has not arrived, or was not taken. */
+const receipt = () => {
+  const { run, question } = agent.answers[agent.answers.length - 1].report.message;
+  return agent.receipts[`${run}-${question}`]?.receipt;
+};
+
+/** Show what left this device, what it cost, and the receipt or why there is none. @param {{detail?: string}} state */
+function answered({ detail = "" } = {}) {
   const { epsilon, report } = agent.answers[agent.answers.length - 1];
   const { run, question, answer } = report.message;
-  const receipt = agent.receipts[`${run}-${question}`]?.receipt;
+  const signed = receipt();
   const checked = element("div", { role: "status" });
   show(
-    texts.answered,
+    signed ? texts.answered : texts.not_taken,
+    ...(signed ? [] : [notice(detail, "bad", paragraph(texts.not_taken_words))]),
     listed({
       [texts.left_device]: filled(texts.left_device_words, { answer }),
       [texts.cost]: filled(texts.cost_words, { epsilon, left: agent.left[0], budget: agent.options.rules.epsilon }),
-      ...(receipt && {
-        [texts.receipt]: element("span", {}, filled(texts.receipt_words, { referee: referee.url, run, question }), " ", element("code", {}, receipt.signature)),
+      ...(signed && {
+        [texts.receipt]: element("span", {}, filled(texts.receipt_words, { referee: referee.url, run, question }), " ", element("code", {}, signed.signature)),
       }),
     }),
     checked,
@@ -336,7 +345,8 @@ async function erase() {
 /** Show what there is: an answer that was given, or the form. */
 async function begin() {
   if (agent.answers.length === 0) return ask();
-  if (agent.unacknowledged) await agent.step(); // the same answer again, if it has not arrived
+  if (!receipt()) return goOn(); // the same answer again
+  agent.settle();
   answered();
 }
 

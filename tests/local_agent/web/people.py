@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from typer.testing import CliRunner
 
 from local_agent.cli import app
 
+GO_ON = "Go on: see what is asked"
 KEY = "47bb4e3fff2a54f40609fab136fe9c4f17bffab53587642941e0dab34480173c"
 TABLE = {
     "label": {"column": "sport", "positive": ["yes"], "negative": ["no"]},
@@ -44,3 +46,46 @@ def page_of(folder: Path, referee: str, *more: str, key: str = KEY) -> tuple[int
     own = [str(scenario_file(folder)), "--output", str(folder / "page"), "--key", str(folder / "page.key")]
     found = CliRunner().invoke(app, ["page", *own, "--referee", referee, "--referee-key", key, *more])
     return found.exit_code, found.output
+
+
+class Person:
+    """One person's browser: what they do on the page, and what must not happen there."""
+
+    def __init__(self, context: Any, link: str, *, script: str = "") -> None:
+        context.set_default_timeout(30_000)
+        self.wrong: list[str] = []
+        self.sent: list[Any] = []
+        self.page = context.new_page()
+        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda asked: self.sent.append(asked))
+        if script:
+            self.page.add_init_script(script)
+        self.page.goto(link)
+
+    @property
+    def heading(self) -> str:
+        return str(self.page.inner_text("h2"))
+
+    @property
+    def stage(self) -> str:
+        return " ".join(self.page.inner_text("section").split())
+
+    def wait(self, heading: str) -> None:
+        self.page.wait_for_selector(f"h2:text-is('{heading}')")
+
+    def enter(self, age: str = "41", travels: str = "bicycle", sport: str = "yes", budget: str = "1") -> None:
+        self.wait("About you")
+        self.page.fill("#field-0", age)
+        self.page.select_option("#field-1", label=travels)
+        self.page.select_option("#field-2", label=sport)
+        self.page.press("#budget", "Control+a")  # Playwright's fill appends to a number in Firefox
+        self.page.keyboard.type(budget)
+        self.press(GO_ON)
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).click()
+
+    def reports(self) -> list[str]:
+        """Return the bodies of all reports that this browser has tried to send."""
+        return [each.post_data for each in self.sent if each.method == "PUT"]

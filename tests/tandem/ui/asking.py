@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks import browsers
+from common.core.errors import NotFound
 from common.net.app import Service
 from common.net.connection import Limits
 from common.net.pages import Rules
@@ -88,22 +89,18 @@ def outside(page: str) -> list[str]:
 
 
 log = logging.getLogger("tests.axe")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
-    """Start the browser; skips where there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)")
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium is installed here: apt-get install chromium")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        try:
-            yield browser
-        finally:
-            browser.close()
+def browser_of(name: str = "chromium", **options: Any) -> Iterator[Any]:
+    """Start a browser; skips where there is none."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)")
+    try:
+        browsers.launching(name)
+    except NotFound as error:
+        pytest.skip(error.detail)
+    with browsers.started(name, **options) as browser:
+        yield browser
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tandem.ui.live import RefereeWatch
 from tests.clocks import Clock
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench
-from tests.tandem.ui.asking import Tab, chromium, rules, serving
+from tests.tandem.ui.asking import Tab, browser_of, rules, serving
 from tests.tandem.ui.test_live import Said, numbered, under_way
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)")
@@ -40,7 +40,7 @@ LOOKS = {
 
 @pytest.fixture(scope="module")
 def browser():
-    with chromium() as found:
+    with browser_of() as found:
         yield found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.browsers import launching
 from benchmarks.house import ROOT
 from common.core.canonical import decode
 from common.scenario import loading
@@ -29,15 +30,16 @@ from local_agent.hosted.population import open_population
 from referee.audit.audit import audit
 from referee.collection.enrolment import invited
 from referee.service.referee import Referee
-from tests.local_agent.web.people import page_of, scenario_file
+from tests.local_agent.web.people import GO_ON, Person, page_of, scenario_file
 from tests.support import TOKEN, leave_folder, operated
-from tests.tandem.ui.asking import chromium, scrolls_sideways, violations
+from tests.tandem.ui.asking import browser_of, scrolls_sideways, violations
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chromium")]
+pytestmark = pytest.mark.slow
+BROWSERS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("chromium", "firefox")]
+CHROMIUM = pytest.mark.parametrize("browser", BROWSERS[:1], indirect=True)  # what no browser does differently
 PHONE = {"viewport": {"width": 360, "height": 720}, "color_scheme": "light"}
 LOOKS = (PHONE, {"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"})
-GO_ON = "Go on: see what is asked"
 FILE = {"name": "me.json", "mimeType": "application/json"}
 OTHERS = 35  # the fewest with whom the protocol promises something
 FIELDS = {"age": 41, "travels": "bicycle", "sport": "yes"}
@@ -67,6 +69,11 @@ class World:
 
         self.running.append(Thread(target=run))
         self.running[0].start()
+
+    def cancel(self) -> None:
+        """End the run before its time."""
+        self.remote.ask_to_cancel("run")
+        self.running[0].join(120)
 
     def end(self) -> RunOutput:
         """Wait for the run's end, and audit it."""
@@ -116,57 +123,20 @@ def world(tmp_path) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
+def downloads(tmp_path_factory):
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="module", params=BROWSERS)
+def browser(request, downloads):
+    with browser_of(request.param, downloads_path=str(downloads)) as found:
         yield found
-
-
-class Person:
-    """One person's browser: what they do on the page, and what must not happen there."""
-
-    def __init__(self, context: Any, world: World, *, script: str = "") -> None:
-        context.set_default_timeout(30_000)
-        self.wrong: list[str] = []
-        self.sent: list[Any] = []
-        self.page = context.new_page()
-        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("request", lambda asked: self.sent.append(asked))
-        if script:
-            self.page.add_init_script(script)
-        self.page.goto(world.link)
-
-    @property
-    def heading(self) -> str:
-        return str(self.page.inner_text("h2"))
-
-    @property
-    def stage(self) -> str:
-        return " ".join(self.page.inner_text("section").split())
-
-    def wait(self, heading: str) -> None:
-        self.page.wait_for_selector(f"h2:text-is('{heading}')")
-
-    def enter(self, age: str = "41", travels: str = "bicycle", sport: str = "yes", budget: str = "1") -> None:
-        self.wait("About you")
-        self.page.fill("#field-0", age)
-        self.page.select_option("#field-1", label=travels)
-        self.page.select_option("#field-2", label=sport)
-        self.page.fill("#budget", budget)
-        self.press(GO_ON)
-
-    def press(self, name: str) -> None:
-        self.page.get_by_role("button", name=name, exact=True).click()
-
-    def reports(self) -> list[str]:
-        """Return the bodies of all reports that this browser has tried to send."""
-        return [each.post_data for each in self.sent if each.method == "PUT"]
 
 
 @pytest.fixture
 def person(browser, world) -> Callable[..., Person]:
     def made(*, script: str = "", **options: Any) -> Person:
-        return Person(browser.new_context(**{**PHONE, **options}), world, script=script)
+        return Person(browser.new_context(**{**PHONE, **options}), world.link, script=script)
 
     return made
 
@@ -239,6 +209,7 @@ def test_who_does_not_agree_answers_nothing_and_spends_nothing(world, person):
     assert (" declined. " in me.stage, " answered. " in me.stage) == (True, False)
 
 
+@CHROMIUM
 def test_a_record_from_a_file_is_the_same_and_what_does_not_fit_is_said(world, person):
     me = person()
     me.wait("About you")
@@ -269,9 +240,9 @@ def test_a_record_from_a_file_is_the_same_and_what_does_not_fit_is_said(world, p
 
 def test_a_browser_that_is_killed_between_storing_and_sending_sends_the_same_answer(world, browser, tmp_path):
     playwright = browser.browser_type
-    own = {"user_data_dir": str(tmp_path / "profile"), "executable_path": EXECUTABLE, "args": ["--no-sandbox"], **PHONE}
+    own = {"user_data_dir": str(tmp_path / "profile"), **launching(playwright.name), **PHONE}
     context = playwright.launch_persistent_context(**own)
-    me = Person(context, world)
+    me = Person(context, world.link)
     me.page.route("**/v1/reports/**", lambda route: None)  # the network takes it, and nothing comes back
     world.start()
     me.enter()
@@ -279,24 +250,19 @@ def test_a_browser_that_is_killed_between_storing_and_sending_sends_the_same_ans
     with me.page.expect_request("**/v1/reports/**") as asked:
         me.press("Answer")
     first = asked.value.post_data
-    pids = subprocess.run(
-        ["pgrep", "-f", f"user-data-dir={tmp_path}/profile"], capture_output=True, text=True, check=True
-    )
+    pids = subprocess.run(["pgrep", "-f", f"{tmp_path}/profile"], capture_output=True, text=True, check=True)
     for pid in pids.stdout.split():
         os.kill(int(pid), signal.SIGKILL)
     assert world.finished == []
     (tmp_path / "profile" / "SingletonLock").unlink(missing_ok=True)
     context = playwright.launch_persistent_context(**own)
     try:
-        again = Person(context, world)
+        again = Person(context, world.link)
         again.wait("You have answered")
         assert again.reports() == [first]
         assert world.end().result["agents"]["answered"] == OTHERS + 1
     finally:
         context.close()
-
-
-EXECUTABLE = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), "")
 
 
 def test_a_reload_while_the_question_is_open_asks_again_and_one_after_the_answer_does_not(world, person):
@@ -315,6 +281,64 @@ def test_a_reload_while_the_question_is_open_asks_again_and_one_after_the_answer
     assert len({*me.reports()}) == 1
 
 
+@CHROMIUM
+def test_an_answer_that_is_lost_on_its_way_is_sent_again_as_it_was_and_counted_once(world, person):
+    me, ways = person(), ["no way there", "no way back"]
+
+    def lose(route: Any) -> None:
+        if not ways:
+            return route.continue_()
+        if ways.pop(0) == "no way back":
+            assert route.fetch().status == 200
+        return route.abort()
+
+    me.page.route("**/v1/reports/**", lose)
+    world.start()
+    me.enter()
+    me.wait("Your question")
+    me.press("Answer")
+    me.wait("You have answered")
+    assert world.end().result["agents"]["answered"] == OTHERS + 1
+    assert ways == []
+    assert len(me.reports()) == 3
+    assert len({*me.reports()}) == 1
+
+
+def test_a_run_that_ends_while_the_person_reads_gets_no_answer(world, person):
+    me = person()
+    world.start()
+    me.enter()
+    me.wait("Your question")
+    world.cancel()
+    me.press("Answer")
+    me.page.wait_for_selector("text=the question was closed meanwhile")
+    check_looks(me.page)
+    assert me.reports() == []
+    me.page.click("summary:has-text('Show my log')")
+    me.page.wait_for_selector(".log li")
+    assert " answered. " not in me.stage
+
+
+def test_an_answer_that_comes_after_the_run_is_not_counted_and_no_other_one_leaves(world, person):
+    me = person()
+    me.page.route("**/v1/reports/**", lambda route: route.abort())
+    world.start()
+    me.enter()
+    me.wait("Your question")
+    with me.page.expect_request("**/v1/reports/**"):
+        me.press("Answer")
+    world.cancel()
+    me.page.unroute("**/v1/reports/**")
+    for _ in range(2):
+        me.wait("Your answer was not taken")
+        assert "question 0 is closed" in me.stage
+        assert "nothing is spent" not in me.stage
+        assert "0 is left" in me.stage
+        check_looks(me.page)
+        me.page.reload()
+    assert len({*me.reports()}) == 1
+
+
 def test_a_second_tab_says_that_another_one_is_open(world, person):
     me = person()
     me.wait("About you")
@@ -328,7 +352,7 @@ def test_a_second_tab_says_that_another_one_is_open(world, person):
     other.wait_for_selector("h2:text-is('About you')")
 
 
-def test_the_state_moves_by_a_file_and_is_gone_once_it_is_deleted(world, person):
+def test_the_state_moves_by_a_file_and_is_gone_once_it_is_deleted(world, person, downloads):
     me = person()
     world.start()
     me.enter()
@@ -336,9 +360,11 @@ def test_the_state_moves_by_a_file_and_is_gone_once_it_is_deleted(world, person)
     me.press("Answer")
     me.wait("You have answered")
     world.end()
-    with me.page.expect_download() as download:
-        me.press("Save my state as a file")
-    saved = Path(download.value.path()).read_bytes()
+    saved, before = b"", {*downloads.iterdir()}
+    me.press("Save my state as a file")
+    while not saved.endswith(b"}"):
+        me.page.wait_for_timeout(100)
+        saved = b"".join(path.read_bytes() for path in {*downloads.iterdir()} - before)  # Firefox announces no download
     other = person()
     other.wait("About you")
     other.page.set_input_files("#state", {**FILE, "buffer": b"{}"})
@@ -390,10 +416,10 @@ def test_a_store_that_is_full_lets_nothing_leave(world, person):
     me.press("Answer")
     me.page.wait_for_selector("text=its storage is full or forbidden")
     assert me.reports() == []
-    world.remote.ask_to_cancel("run")
-    world.running[0].join(60)
+    world.cancel()
 
 
+@CHROMIUM
 def test_a_question_that_costs_too_much_is_refused(world, person):
     me = person()
     world.start()
@@ -404,12 +430,13 @@ def test_a_question_that_costs_too_much_is_refused(world, person):
     assert me.reports() == []
 
 
+@CHROMIUM
 def test_a_page_or_link_of_another_referee_and_a_wrong_token_are_refused(world, browser):
     context = browser.new_context(**PHONE)
     page = context.new_page()
     page.goto(world.link.replace(world.referee.identity.public, "0" * 64))
     page.wait_for_selector("text=The link is for another referee")
-    me = Person(browser.new_context(**PHONE), World(**{**vars(world), "page": world.page}))
+    me = Person(browser.new_context(**PHONE), world.link)
     me.page.goto(f"{world.page}/?#invitation=wrong-token-1234")
     me.enter()
     me.page.wait_for_selector("text=Open the whole link that you were given")
@@ -419,7 +446,7 @@ def test_a_page_or_link_of_another_referee_and_a_wrong_token_are_refused(world, 
 
 def test_an_invitation_that_was_used_and_a_store_that_is_empty_say_what_was_lost(world, browser):
     [code] = invited(world.referee.store, 1)
-    first, other = (Person(browser.new_context(**PHONE), world) for _ in range(2))
+    first, other = (Person(browser.new_context(**PHONE), world.link) for _ in range(2))
     for each in (first, other):
         each.page.goto(f"{world.page}/?#invitation={code}")
     with first.page.expect_response("**/v1/polls"):
@@ -454,6 +481,7 @@ def test_a_referee_that_is_away_is_waited_for(world, person):
     world.end()
 
 
+@CHROMIUM
 def test_make_people_shows_how_the_own_answer_is_counted(browser, tmp_path):
     command = [sys.executable, "-m", "deploy.people", str(tmp_path / "run"), "--once"]
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONUNBUFFERED": "1"}

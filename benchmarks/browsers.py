@@ -1,0 +1,54 @@
+"""Debian's browsers without a screen, driven by Playwright (extra ``dev``): Chromium, and Firefox ESR by BiDi."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from common.core.errors import NotFound
+
+COMMANDS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
+"""Of each browser: what it may be called."""
+OPTIONS: dict[str, dict[str, Any]] = {"chromium": {"args": ["--no-sandbox"]}, "firefox": {"channel": "moz-firefox"}}
+COLOURS = Path(__file__).with_name("colours.cjs")
+
+
+def launching(name: str) -> dict[str, Any]:
+    """Return the options with which Playwright launches a browser of this machine; NotFound if it has none."""
+    found = next((path for command in COMMANDS[name] if (path := shutil.which(command))), None)
+    if found is None:
+        raise NotFound(f"no {name} is installed here: apt-get install {COMMANDS[name][0]}")
+    return {**OPTIONS[name], "executable_path": found}
+
+
+@contextmanager
+def driver() -> Iterator[Any]:
+    """Start Playwright; NotFound if it is not installed."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        raise NotFound("Playwright is not installed: pip install 'tandem-hybrid[dev]'") from None
+    running = sync_playwright()
+    with patch.dict(os.environ, {"NODE_OPTIONS": f"--require {COLOURS}"}):
+        started = running.start()
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+@contextmanager
+def started(name: str, **more: Any) -> Iterator[Any]:
+    """Start a browser by its name, with more options of Playwright's; NotFound if this machine has none."""
+    options = {**launching(name), **more}
+    with driver() as playwright:
+        browser = getattr(playwright, name).launch(**options)
+        try:
+            yield browser
+        finally:
+            browser.close()
