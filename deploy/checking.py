@@ -6,12 +6,15 @@ Each party refuses by functions of its own what it would not take; here all are 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded, TandemError
 from common.data.population import open_records
 from common.learners.base import LearnerSettings
+from common.lifetime.account import Account
+from common.lifetime.charging import Charging
 from common.numerics.bisection import narrowed
 from common.scenario.accepting import accepted, in_range
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, public_sample
@@ -101,6 +104,14 @@ def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T"))
     if "S" in sides and chosen.public is not None and chosen.public.table is not None:
         with in_range():
             check_policy(chosen, check_beginning(chosen), public_sample(chosen, 0))
+
+
+def check_lifetimes(chosen: ResolvedScenario, charging: Charging) -> None:
+    """Refuse a run whose people, all of them at hand, have spent too much (BudgetExceeded); nothing is charged."""
+    if charging.charges(chosen, "source"):
+        account = Account(replace(charging, both=True), chosen, "source")
+        account.identify()
+        account.check("")
 
 
 def refusal(chosen: ResolvedScenario, tables: Collection[Side] = ()) -> TandemError | None:

@@ -23,7 +23,6 @@ from common.core.errors import PeerUnavailable
 from common.core.machine import python_environment, python_module
 from common.core.threads import Supervised
 from common.crypto.identity import Identity
-from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
 from common.net.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.net.tls import OF_SERVICES
@@ -176,11 +175,6 @@ class Processes:
         check_room(scenario, self._state / "curator")
 
     def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
-        if self._charging.charges(scenario, "source") and not self._state.exists():
-            # A run that goes on was checked when it began.
-            account = Account(self._charging, scenario, "source")
-            account.identify()
-            account.check("")
         self._state.mkdir(parents=True, exist_ok=True)
         chosen = self._state / "scenario.yaml"
         write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())

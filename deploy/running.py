@@ -21,7 +21,7 @@ from common.lifetime.ledger import PeopleLedger
 from common.net.tls import is_address
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
 from deploy.baselines import complete
-from deploy.checking import acceptable, check_people
+from deploy.checking import acceptable, check_lifetimes, check_people
 from deploy.deployment import Embedded, OnProgress
 from referee.runfolder import write_result
 from referee.runs.verdict import verdict
@@ -74,7 +74,8 @@ def carry_out(
     deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
     if not (folder / "claim.json").exists():
         if not is_address(deployment):
-            check_people(chosen)  # tables that are refused leave no folder that could be taken up
+            check_people(chosen)  # tables and people that are refused leave no folder that could be taken up
+            check_lifetimes(chosen, charging)
         if agree is not None:
             agree(chosen)
     facts = _claimed(folder, chosen, seed)

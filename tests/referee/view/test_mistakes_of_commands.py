@@ -18,6 +18,7 @@ RUN = ("run", "mine.yaml", "--output", "runs/next", "--yes")
 CHECK = ("check", "mine.yaml")
 PLAN = ("plan", "mine.yaml")
 SET = "--set"
+AGREED = "curator.lifetime={epsilon: 8.0, delta: 0.0002}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ MISTAKES = {
         "no such column, which is the people's id", CHECK
     ),
     "no word that their budget may be spent": Wrong(
-        ("run", "mine.yaml", "--output", "runs/next"), "agree beforehand, with --yes; nothing was charged"
+        ("run", "mine.yaml", "--output", "runs/next", SET, AGREED), "agree beforehand, with --yes; nothing was charged"
     ),
     "people whose budget is used up": Wrong(RUN, "curator.lifetime: {epsilon: 8.0"),
     "a folder that is full of other things": Wrong(
@@ -153,8 +154,8 @@ def test_a_message_about_a_command_is_followed_and_then_it_works(tmp_path, monke
         if one.then and (found := words(*one.then))[0] != 0:
             failed.append(f"{name}, followed: {found[1][-300:]}")
     assert not failed, "\n".join(failed)
-    agreed = "curator.lifetime={epsilon: 8.0, delta: 0.0002}"
-    status, printed = words("run", "mine.yaml", "--output", "runs/agreed", "--yes", SET, agreed)
+    assert not (tmp_path / "runs/next").exists(), "a run that was refused has left a folder"
+    status, printed = words("run", "mine.yaml", "--output", "runs/agreed", "--yes", SET, AGREED)
     assert status == 0, printed
 
 
