@@ -68,9 +68,14 @@ TWINS = [
 ]
 
 
+LONG = {"CnvxAdap", "Theorem B.1's bound", "a choice", "a head list", "a stable value", "chosen"}
+"""Seconds each, and a third of the runs reaches what the honest subject must reach; ``benchmarks.audits`` does all."""
+
+
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=tier(case)) for case in CASES])
 def test_what_is_shipped_keeps_its_claim(case: Case) -> None:
-    assert case.least <= case.measure(case.honest).epsilon <= case.epsilon
+    found = case.measure(case.honest, scale=1 / 3 if case.name in LONG else 1.0)
+    assert case.least <= found.epsilon <= case.epsilon
 
 
 @pytest.mark.parametrize(("case", "twin"), TWINS)

@@ -111,7 +111,8 @@ SMALL: dict[str, tuple[str, ...]] = {
 """What makes each shipped scenario small."""
 VARIANTS = {
     *("adult-biased", "ball-few-agents", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
-    *("domain-adaptation", "flights", "model-agnostic-transfer"),
+    *("ball-lasso", "blender-pairs", "convex-squared", "domain-adaptation", "domain-adaptation-nonconvex"),
+    *("flights", "model-agnostic-stream", "model-agnostic-transfer"),
     *("parity-and-threshold", "parity-xor-threshold-rounds", "two-laws"),
 }
 """Of protocols, learners and kinds of people that CI runs otherwise, too; one has 1,870 agents: five minutes."""

@@ -370,8 +370,8 @@ SLOW: tuple[Job, ...] = (
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=around.adapting_helps),
     finished("referee run hand-over", check=around.both_labels, thorough=True),
     finished("referee run portfolio", "is shown with 95% confidence to be"),
-    finished("referee run portfolio-classes", "is shown with 95% confidence to be"),
-    finished("referee run portfolio-regression", "is shown with 95% confidence to be"),
+    finished("referee run portfolio-classes", "is shown with 95% confidence to be", thorough=True),
+    finished("referee run portfolio-regression", "is shown with 95% confidence to be", thorough=True),
     finished(
         "referee run flights --set data=DIRECTORY",
         "is shown with 95% confidence to be",
