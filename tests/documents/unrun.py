@@ -72,7 +72,7 @@ NO_CODE = {
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
     "docs/index.md": ("1,627 agents reported", "verified runs/mine"),
-    "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)", "delta(epsilon) = int_0^1 max_x"),
+    "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)",),
     "docs/running.md": ("refused: no enrolled agent",),
     "docs/security.md": ("1/16 s + 1e-6 s c",),
     "docs/models.md": ("name,plan,visits",),
