@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.core.durable import write_durably
+from common.core.durable import write_whole
 from common.core.threads import Worker
 from common.privacy.accountants import grouped
 from common.privacy.events import Event
@@ -140,7 +140,7 @@ BINS = 40  # bars of the weights' histogram, at most
 
 
 class OwnersFile:
-    """The file in a state directory; written anew after each operation."""
+    """The file in a state directory; written anew after each operation. Nothing but the console depends on it."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class OwnersFile:
             self._updates = reweighing.updates
             self._document["weights"] = weights_of(reweighing)
         try:
-            write_durably(self._path, json.dumps(self._document).encode(), mode=0o600)
+            write_whole(self._path, json.dumps(self._document).encode(), mode=0o600)
         except OSError as error:
             log.warning("what the owner's console shows could not be written: %s", error)
 

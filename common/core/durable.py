@@ -27,6 +27,12 @@ _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST
 
 def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Write a file so that after a crash it holds either what it held before or all of ``content``."""
+    write_whole(path, content, mode=mode, durably=True)
+    sync_folder(path.parent)
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o644, durably: bool = False) -> None:
+    """Write a file that readers see whole, as it was before or as it is now; a power cut may take it."""
     temporary = path.with_name(path.name + ".part")
     if not path.parent.is_dir():
         raise NotFound(f"there is no directory {path.parent}, in which {path.name} is to be written: make it first")
@@ -34,9 +40,9 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        if durably:
+            os.fsync(file.fileno())
     os.replace(temporary, path)
-    sync_folder(path.parent)
 
 
 def file_name(name: str) -> str:

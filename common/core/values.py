@@ -84,12 +84,17 @@ def _unlike(given: Any, own: Any, value: Any, path: str = "") -> tuple[str, Any]
     if isinstance(given, dict) and isinstance(own, dict):
         parts = [(f"{path}.{name}".lstrip("."), each, *_inner(own, value, name)) for name, each in given.items()]
     elif isinstance(given, list | tuple) and isinstance(own, list) and len(given) == len(own):
+        if _SCALARS.issuperset(map(type, own)) and given == own and list(map(type, given)) == list(map(type, own)):
+            return None  # the numbers of a model
         parts = [(f"{path}.{place}", each, own[place], value[place]) for place, each in enumerate(given)]
     else:
         # The text of a double beyond 2^53 need not be all of its digits: numbers are compared as doubles.
         given, own = (float(each) if type(each) is int else each for each in (given, own))
         return None if type(given) is type(own) and given == own else (path, given)
     return next(filter(None, (_unlike(each, its, inner, where) for where, each, its, inner in parts)), None)
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def _inner(own: dict[str, Any], value: Any, name: str) -> tuple[Any, Any]:

@@ -102,7 +102,7 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
             f"{tally.answered:,} of {tally.asked:,} agents answered, and the guarantee takes {least:,}: enrol more "
             "agents, or give them a longer agents.deadline",
         )
-    return _with_silent(outcome, [(asked, answered) for _, asked, answered in tally.about], scenario)
+    return _with_silent(outcome, list(tally.about.values()), scenario)
 
 
 def _but(outcome: Outcome, why: str) -> Outcome:
@@ -135,13 +135,13 @@ def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
 
 
 class _AnswerTally:
-    """What was heard of the agents so far; ``about`` has for each query how many were asked, and how many answered."""
+    """What was heard of the agents so far; ``about`` has by each query's digest how many were asked, and answered."""
 
     def __init__(self, mechanism: LocalRandomizer, liars: float) -> None:
         self._liars = liars
         self._mechanism = mechanism if isinstance(mechanism, BitMechanism) else None
         self._questions = self._ones = self._bits = 0
-        self.about: list[tuple[Query, int, int]] = []
+        self.about: dict[str, tuple[int, int]] = {}
         self.asked = self.answered = 0
         self.wrong: str | None = None
 
@@ -149,9 +149,9 @@ class _AnswerTally:
         """Count answers, and keep what is wrong with the first ones that no honest agents gave."""
         self.asked += answers.asked
         self.answered += len(answers.values)
-        place = next((k for k, (about, _, _) in enumerate(self.about) if about == query), len(self.about))
-        _, asked, answered = self.about[place] if place < len(self.about) else (query, 0, 0)
-        self.about[place : place + 1] = [(query, asked + answers.asked, answered + len(answers.values))]
+        digest = query.fingerprint()
+        asked, answered = self.about.get(digest, (0, 0))
+        self.about[digest] = asked + answers.asked, answered + len(answers.values)
         self._questions += 1
         if self._mechanism is None or answers.values.dtype != np.uint8:
             return
