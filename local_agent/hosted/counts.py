@@ -27,8 +27,10 @@ def count_spent(asked: People, most: int, counts: Counts) -> int:
 
 def count_asked(asked: People, counts: Counts) -> None:
     """Add one for each person asked."""
-    add = _masked_added if asked.dtype == np.uint8 else _listed_added
-    add(asked, _together(counts))
+    if asked.dtype == np.uint8:
+        _masked_added(asked, counts)
+    else:
+        _listed_added(asked, _together(counts))
 
 
 _ONE = np.uint16(0x0101)
@@ -69,6 +71,8 @@ def _listed_added(asked: AnyArray, counts: AnyArray) -> None:
 
 
 @njit
-def _masked_added(asked: AnyArray, counts: AnyArray) -> None:
-    for person in range(len(counts)):
-        counts[person] += _ONE * ((asked[person >> 3] >> (7 - (person & 7))) & 1)
+def _masked_added(asked: AnyArray, counts: Counts) -> None:
+    for person in range(len(counts)):  # byte by byte, which the compiler does for many together
+        one = (asked[person >> 3] >> (7 - (person & 7))) & 1
+        counts[person, 0] += one
+        counts[person, 1] += one

@@ -164,7 +164,10 @@ class Population:
             self._charged = True
         resumed = self._check_fresh(question, people, file, recorded)
         answers = draw(self._source, self._values)
-        signed, body = self._packed(question, np.concatenate([*map(self._speaks, groups)]), answers)
+        speaks = (
+            np.concatenate([*map(self._speaks, groups)]) if self._dropout else np.ones(len(answers), dtype=np.bool_)
+        )
+        signed, body = self._packed(question, speaks, answers)
         # The people first: once their answers exist anywhere, they count.
         questions.keep_asked(file, recorded)
         self._count(people, resumed)
@@ -223,8 +226,6 @@ class Population:
             counts.count_asked(people, self._counts)
 
     def _speaks(self, people: Indices) -> NDArray[np.bool_]:
-        if self._dropout == 0.0:
-            return np.ones(len(people), dtype=np.bool_)
         words = np.empty((len(people), 1), dtype=np.uint64)
         fill_words(stream(self._seed, 0), self._first + people, words)
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))

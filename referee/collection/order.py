@@ -285,12 +285,16 @@ def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Ro
 def _mark(mask: Mask, first: int, order: Order, start: int, stop: int, *, put: bool) -> None:
     """Put the agents at some positions of an order into a mask, or take them out."""
     for begin in range(start, stop, _MARKED):
-        agents = first + order.slice(begin, min(_MARKED, stop - begin))
-        bits = np.left_shift(1, 7 - (agents & 7)).astype(np.uint8)
-        if put:
-            np.bitwise_or.at(mask, agents >> 3, bits)
-        else:
-            np.bitwise_and.at(mask, agents >> 3, ~bits)
+        _put(mask, first + order.slice(begin, min(_MARKED, stop - begin)), put)
+
+
+@njit
+def _put(mask: Mask, agents: Indices, put: bool) -> None:
+    for k in range(len(agents)):
+        agent = np.uint64(agents[k])
+        bit = np.uint8(128) >> np.uint8(agent & np.uint64(7))
+        place = agent >> np.uint64(3)
+        mask[place] = (mask[place] | bit) if put else (mask[place] & ~bit)
 
 
 def _ranks(mask: Mask, bounds: Indices) -> Indices:
