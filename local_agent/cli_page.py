@@ -61,9 +61,10 @@ def page_command(
     """
     from common.core.durable import make_folder, user_state
     from common.crypto.identity import Identity, check_public
+    from common.protocols.base import pattern_of
     from common.scenario import loading
     from local_agent import page as pages
-    from local_agent.policy import chosen_queries
+    from local_agent.policy import chosen_queries, shipped_queries
 
     if not 0.0 < page.epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {page.epsilon}")
@@ -75,15 +76,17 @@ def page_command(
             f"trusted at first contact: the referee at {asking.referee} has the key {key}, which the page pins. "
             "Compare it with the key that the referee's operator prints (referee key), or give that with --referee-key"
         )
-    title, table = loading.described_people(scenario, sets)
+    people = loading.described_people(scenario, sets)
+    asked = pattern_of(people.protocol).kinds("agents") & shipped_queries()
     known = pages.settings(
-        title,
-        table,
+        people.title,
+        people.table,
         referee=asking.referee,
         key=key,
         relay=relay,
         epsilon=page.epsilon,
-        queries=chosen_queries(kinds.accept or (), kinds.refuse or ()),
+        queries=chosen_queries(kinds.accept or (), kinds.refuse or (), asked),
+        mechanism=people.mechanism,
         texts=pages.read_texts(page.texts),
     )
     place = (page.key or user_state() / "page.key").absolute()

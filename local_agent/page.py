@@ -33,15 +33,18 @@ from common.net.tls import base_address
 
 WEB = resources.files(__name__.rpartition(".")[0]) / "web"
 FRAME, MANIFEST, STYLE = "index.html", "manifest.json", "page/style.css"
-FIRST, RELAY = "page/page.js", "relay.js"  # what the page begins with, and what is loaded if there is a relay
+FIRST, RELAY, KINDS = "page/page.js", "relay.js", "kinds.js"  # what a page begins with; what a relay needs; families
 _FILE = Kind("file of a page", 1 << 20)
 _TEXTS = Kind("file of texts", 1 << 20)
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"]*?\bfrom "(\.{1,2}/[a-z/]+\.js)";""", re.MULTILINE)
-
-
-_COMMENT = re.compile(
-    r"^[ \t]*/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*$|^[ \t]*//.*$|/\*\* @(?:[^*]|\*(?!/))*\*/ ?", re.MULTILINE
-)
+_TABLES = re.compile(r"^  modules: \{(.*?)\},$", re.MULTILINE | re.DOTALL)  # of kinds.js: queries, then mechanisms
+_FAMILY = re.compile(r"(\w+): (\[[^\]]*\])")
+_PIECE = r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)"  # of a template, up to its end, or to what is put into it
+_SKIPPED = re.compile(r"(?:\s|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+")
+_TOKEN = re.compile(rf"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`{_PIECE}|[\w$]+|.", re.DOTALL)
+_REST = re.compile("}" + _PIECE, re.DOTALL)
+_PATTERN = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/")
+_BEFORE_PATTERN = {*"(,=:[!&|?{};>", "return"}  # what no division follows
 
 
 class Manifest(Value):
@@ -97,12 +100,14 @@ def settings(
     relay: str | None,
     epsilon: float,
     queries: Collection[str],
+    mechanism: str | None,
     texts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what a page knows of its scenario, referee and policy: all of it is public.
 
     ``referee`` and ``relay`` are addresses; where there is a relay, the referee is asked through it alone. ``epsilon``
-    is a lifetime budget, ``queries`` are the kinds of questions that are accepted, ``texts`` those of the page.
+    is a lifetime budget, ``queries`` are the kinds of questions that are accepted, ``mechanism`` is the one that alone
+    is (None: each), ``texts`` those of the page.
     """
     return {
         "protocol": PROTOCOL,
@@ -111,7 +116,11 @@ def settings(
         "names": Names.of_table(table.wire()).wire(),
         "referee": {"url": base_address(referee), "key": key},
         "relay": None if relay is None else base_address(relay),
-        "policy": {"epsilon": epsilon, "queries": sorted(queries)},
+        "policy": {
+            "epsilon": epsilon,
+            "queries": sorted(queries),
+            **({} if mechanism is None else {"mechanisms": [mechanism]}),
+        },
         "texts": texts,
     }
 
@@ -138,7 +147,7 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
     """
     if folder.exists() and (not folder.is_dir() or names(folder)):
         raise BadInput(f"{folder} is there already: give --output a new folder, or empty that one")
-    modules = _modules(FIRST, *([] if known["relay"] is None else [RELAY]))
+    modules = _modules(FIRST, *([] if known["relay"] is None else [RELAY]), *_families(known["policy"]))
     files = {name: plain_module((WEB / name).read_text("utf-8")) for name in modules}
     files[STYLE] = (WEB / STYLE).read_bytes()
     files[FRAME] = _frame(files, known)
@@ -157,8 +166,40 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
 
 
 def plain_module(text: str) -> bytes:
-    """Return a module without its comments and indentation: what is left is what runs."""
-    return re.sub(r"^\s+", "", _COMMENT.sub("", text), flags=re.MULTILINE).encode()
+    """Return a module without comments, and without the spaces that separate nothing: what is left is what runs."""
+    kept, opened, at = [""], [""], 0
+    while at < len(text):
+        skipped = _SKIPPED.match(text, at)
+        at = skipped.end() if skipped else at
+        form = _TOKEN
+        if text[at : at + 1] == "/" and kept[-1] in _BEFORE_PATTERN:
+            form = _PATTERN
+        elif text[at : at + 1] == "}" and opened.pop() == "${":
+            form = _REST
+        token = form.match(text, at)
+        if token is None:
+            break
+        at, last, found = token.end(), kept[-1][-1:], token[0]
+        if found.endswith(("${", "{")):
+            opened.append(found[-2:])
+        if skipped and last in ("}", ";"):
+            kept.append("\n" if "\n" in skipped[0] else "")
+        elif skipped and re.fullmatch(r"[\w$]{2}|\+\+|--", last + found[0]):
+            kept.append(" ")
+        kept.append(found)
+    return "".join(kept).encode()
+
+
+def _families(policy: Mapping[str, Any]) -> list[str]:
+    """Return the modules of the kinds that a policy accepts: those that kinds.js then loads."""
+    found = []
+    for table, accepted in zip(
+        _TABLES.findall((WEB / KINDS).read_text("utf-8")), ("queries", "mechanisms"), strict=True
+    ):
+        for module, kinds in _FAMILY.findall(table):
+            if accepted not in policy or set(json.loads(kinds)) & set(policy[accepted]):
+                found.append(f"{module}.js")
+    return found
 
 
 def _modules(*first: str) -> list[str]:

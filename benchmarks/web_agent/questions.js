@@ -3,12 +3,13 @@
 import { createInterface } from "node:readline";
 
 const web = new URL("../../local_agent/web/", import.meta.url);
-const { hypothesisKinds, ORDINARY } = await import(new URL("hypotheses.js", web).href);
+const { hypothesisKinds, load, ORDINARY } = await import(new URL("kinds.js", web).href);
 const { parseQuery, valueOf } = await import(new URL("queries.js", web).href);
 const { parseMechanism, publicWord } = await import(new URL("mechanisms.js", web).href);
 const { described, Names, namesIn } = await import(new URL("words.js", web).href);
 const { Refusal } = await import(new URL("errors.js", web).href);
 const { encode } = await import(new URL("canonical.js", web).href);
+await load();
 
 /** Words that both agents draw from. */
 class GivenWords {

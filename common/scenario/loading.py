@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from common.data.schema import described
 from common.data.tables import TableSource
 from common.net.cli import version
 from common.operations.operation import Reweigh
+from common.protocols.base import USUAL
 from common.scenario.scenario import Scenario, parse
 
 _KINDS_OF_PEOPLE = {"distribution", "table"}  # people have one: a tree with it replaces another, whole
@@ -35,11 +37,21 @@ def target_table(name_or_path: str, overrides: list[str] | None = None) -> Table
 
     Nothing else of the scenario is read, so that an individual's device needs nothing of what it is made of.
     """
-    return described_people(name_or_path, overrides)[1]
+    return described_people(name_or_path, overrides).table
 
 
-def described_people(name_or_path: str, overrides: list[str] | None = None) -> tuple[str, TableSource]:
-    """Return a scenario's title, and what :func:`target_table` returns."""
+@dataclass(frozen=True)
+class DescribedPeople:
+    """What a scenario says to the people whom it asks: of its people, their table, and how it asks them."""
+
+    title: str
+    table: TableSource
+    protocol: str
+    mechanism: str | None
+
+
+def described_people(name_or_path: str, overrides: list[str] | None = None) -> DescribedPeople:
+    """Return what a scenario says to its people; only the table (:func:`target_table`) is checked."""
     tree = _tree(name_or_path, overrides)
     target = tree.get("target")
     table = target.get("table") if isinstance(target, dict) else None
@@ -48,9 +60,13 @@ def described_people(name_or_path: str, overrides: list[str] | None = None) -> t
             "target.table: the people of this scenario are simulated, so no table says how fields become features"
         )
     try:
-        return str(tree.get("title", "")), TableSource.parse(table)
+        parsed = TableSource.parse(table)
     except BadMessage as error:
         raise BadScenario(f"target.table: {error.detail}") from None
+    agents = tree.get("agents")
+    mechanism = agents.get("mechanism") if isinstance(agents, dict) else None
+    name = mechanism.get("name") if isinstance(mechanism, dict) else None
+    return DescribedPeople(str(tree.get("title", "")), parsed, str(tree.get("protocol", USUAL)), name)
 
 
 def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:

@@ -80,6 +80,15 @@ export const sum = (numbers) => numbers.reduce((total, number) => total + number
 /** Return the sum of products, from the first on. @param {number[]} chances @param {number[]} numbers */
 export const weighted = (chances, numbers) => chances.reduce((total, chance, at) => total + chance * numbers[at], 0);
 
+/** @param {number} count @param {number} [first] */
+export const range = (count, first = 0) => Array.from({ length: count }, (_, at) => first + at);
+
+/** @param {Iterable<number>} numbers */
+export const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
+
+/** Return the whole number of which features are the bits; those above 0 are ones. @param {import("./values.js").Features} features */
+export const pack = (features) => BigInt("0b0" + Array.from(features, (feature) => (feature > 0 ? "1" : "0")).join(""));
+
 const EXP_BITS = 256n;
 const HALVINGS = 10n;
 

@@ -2,8 +2,8 @@
  * Hypotheses: classifiers of one record as data, of all kinds that every party accepts (common/local/hypotheses). A
  * kind is a row of a table; `f` are a hypothesis's fields, `x` the features of one record.
  *
- * @typedef {Float32Array | Uint8Array} Features
- * @typedef {{features: Features, label: number}} Record one person: features, and a label of -1 or +1
+ * @typedef {import("./values.js").Features} Features
+ * @typedef {import("./values.js").Record} Record
  * @typedef {import("./words.js").Names} Names
  *
  * @typedef {object} Kind `positive`, `margin` or both are given; see Hypothesis for what the others are
@@ -22,33 +22,18 @@
  * @property {(f: any, x: Features) => number} [label]
  */
 
-import { clip, known, weighted } from "./elementary.js";
+import { clip, known, pack, range, sorted } from "./elementary.js";
 import { Refusal, isObject } from "./errors.js";
-import { ascending, kindOf, list, oneOf, optional, read, real, refuse, whole, word, write } from "./values.js";
+import { FOREIGN } from "./kinds.js";
+import { GREATEST, MAX_WEIGHTS, ascending, featureSet, kindOf, list, oneOf, optional, place, read, real, refuse, weight, whole, word, write } from "./values.js"; // prettier-ignore
 
-const MAX_WEIGHTS = 1 << 16;
 const MAX_NODES = 1 << 18;
 const MAX_DEPTH = 256;
 const MAX_UNITS = 1 << 10;
 const LEAF = -1;
 export const MAX_CLASSES = 64;
-export const GREATEST = 1e30;
-export const weight = real(-GREATEST, GREATEST);
 const weights = list(weight, 1, MAX_WEIGHTS);
-const place = whole(0, MAX_WEIGHTS - 1);
 const single = Math.fround;
-
-/** Feature numbers, strictly increasing. @type {(least: number, most: number) => import("./values.js").Form} */
-export const featureSet = (least, most) => (value, where) => {
-  const found = list(place, least, most)(value, where);
-  return ascending(found) ? found : refuse(where, "features must be strictly increasing");
-};
-
-/** @param {number} count @param {number} [first] */
-export const range = (count, first = 0) => Array.from({ length: count }, (_, at) => first + at);
-
-/** @param {Iterable<number>} numbers */
-export const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
 
 /** Features: group g is of those whose feature groups[g] is above 1/2, the first of several; the last has none. */
 export const groupsForm = list(place, 0, 31);
@@ -59,9 +44,6 @@ export function groupOf(x, groups) {
   const found = groups.findIndex((feature) => x[feature] > 0.5);
   return found < 0 ? groups.length : found;
 }
-
-/** Return the whole number of which features are the bits; those above 0 are ones. @param {Features} features */
-export const pack = (features) => BigInt("0b0" + Array.from(features, (feature) => (feature > 0 ? "1" : "0")).join(""));
 
 /**
  * Return <w, x> in float32: eight sums at once, in this order, and every product rounded.
@@ -260,7 +242,7 @@ const recalibrated = {
 };
 
 /** @type {{[kind: string]: Kind}} */
-const kinds = {
+export const kinds = {
   argmax,
   conjunction: {
     fields: { features: featureSet(1, 64) },
@@ -295,8 +277,6 @@ const kinds = {
   },
   trees,
 };
-export const ORDINARY = Object.keys(kinds); // the kinds that every agent accepts
-const FOREIGN = "onnx"; // a kind that only a foreign library reads
 
 /** A classifier h: features -> {-1, +1}. It is total: for any features it predicts one of both. */
 export class Hypothesis {
@@ -368,20 +348,6 @@ export class Hypothesis {
   }
 }
 
-/**
- * Return the kinds of all hypotheses in a query's JSON form, under any name, but none within a hypothesis.
- * @param {any} wire
- * @returns {Set<string>}
- */
-export function hypothesisKinds(wire) {
-  /** @type {string[]} */
-  const found = (isObject(wire) ? Object.values(wire) : []).flatMap((value) => {
-    const kind = isObject(value) ? value.kind : null;
-    return ORDINARY.includes(kind) || kind === FOREIGN ? [kind] : [...hypothesisKinds(value)];
-  });
-  return new Set(found);
-}
-
 /** @param {any} wire @param {string} [where] @returns {Hypothesis} or a Refusal: `bad-message`, `policy` */
 export function parseHypothesis(wire, where = "hypothesis") {
   if (isObject(wire) && wire.kind === FOREIGN)
@@ -394,7 +360,7 @@ export function parseHypothesis(wire, where = "hypothesis") {
 
 /** A hypothesis that can be part of another. @param {any} wire @param {string} where @returns {Hypothesis} */
 export function plainHypothesis(wire, where) {
-  const fits = isObject(wire) && ORDINARY.includes(wire.kind) && !kinds[wire.kind].nests;
+  const fits = isObject(wire) && Object.hasOwn(kinds, wire.kind) && !kinds[wire.kind].nests;
   return fits ? parseHypothesis(wire, where) : refuse(where, "no hypothesis of a kind that can be part of another");
 }
 

@@ -1,13 +1,13 @@
 /**
  * Public functions of one record: losses of a hypothesis, and cells of its score (common/local/losses.py).
  *
- * @typedef {import("./hypotheses.js").Record} Record
+ * @typedef {import("./values.js").Record} Record
  * @typedef {import("./hypotheses.js").Hypothesis} Hypothesis
  */
 
 import { clip, known, softplus } from "./elementary.js";
-import { GREATEST, groupCount, groupOf, groupsForm, plainHypothesis } from "./hypotheses.js";
-import { ascending, list, object, oneOf, read, real, refuse } from "./values.js";
+import { groupCount, groupOf, groupsForm, plainHypothesis } from "./hypotheses.js";
+import { GREATEST, ascending, list, object, oneOf, read, real, refuse } from "./values.js";
 
 export const lossForm = oneOf("zero-one", "hinge", "perceptron", "logistic", "squared");
 export const boundForm = real(2 ** -20, 1e6);

@@ -9,6 +9,7 @@
  * @property {number} epsilon lifetime budget, of all answers together; Infinity for simulated people
  * @property {number} [delta]
  * @property {string[]} [queries] kinds of queries that are accepted: by default all that come with Tandem
+ * @property {string[]} [mechanisms] that are accepted: by default all
  * @property {string[]} [hypotheses] kinds of hypotheses that are accepted: by default all that are plain data
  *
  * @typedef {object} Question one that passed every check: safe to evaluate on the record
@@ -25,10 +26,10 @@
 import { sha256hex, unbase64 } from "./bytes.js";
 import { PROTOCOL } from "./client.js";
 import { Refusal, demand, demandFields, isBoolean, isDigest, isNumber, isObject, isRun, isText, listOf, whole } from "./errors.js"; // prettier-ignore
-import { ORDINARY, hypothesisKinds } from "./hypotheses.js";
 import { fingerprint, verify } from "./identity.js";
+import { KINDS, ORDINARY, hypothesisKinds, load } from "./kinds.js";
 import { parseMechanism } from "./mechanisms.js";
-import { KINDS, parseQuery } from "./queries.js";
+import { parseQuery } from "./queries.js";
 import { namesIn, sameNames } from "./words.js";
 
 const MOST_AGENTS = 2 ** 32;
@@ -80,6 +81,7 @@ export async function check(rules, assignment, configuration, dimension, names, 
   for (const found of [...hypothesisKinds(asked.query)].sort()) // before anything of it is parsed
     if (!(rules.hypotheses ?? ORDINARY).includes(found)) throw refused(`hypothesis kind '${found}' is not accepted`);
   demandFields(asked, FORMS[kind], "Assignment");
+  await load(rules.queries, rules.mechanisms);
   const query = parseQuery(asked.query);
   if (asked.digest !== published || asked.run !== run)
     throw new Refusal("configuration-mismatch", "the question names another configuration than this run published");

@@ -1,6 +1,8 @@
 /**
  * Reading values of JSON: every field of a message has a form, which returns the value or refuses it (`bad-message`).
  *
+ * @typedef {Float32Array | Uint8Array} Features
+ * @typedef {{features: Features, label: number}} Record one person: features, and a label of -1 or +1
  * @typedef {(value: any, where: string) => any} Form
  * @typedef {Form | [form: Form, usual: any, omitted?: "omitted"]} Field required; or with what it is if it is not
  *   given, and whether the JSON form leaves it out then
@@ -53,6 +55,17 @@ export const list = (form, least, most) => (value, where) =>
   Array.isArray(value) && least <= value.length && value.length <= most
     ? value.map((each, place) => form(each, `${where}.${place}`))
     : refuse(where, `not a list of ${least} to ${most}`);
+
+export const GREATEST = 1e30;
+export const weight = real(-GREATEST, GREATEST);
+export const MAX_WEIGHTS = 1 << 16;
+export const place = whole(0, MAX_WEIGHTS - 1);
+
+/** Feature numbers, strictly increasing. @type {(least: number, most: number) => Form} */
+export const featureSet = (least, most) => (value, where) => {
+  const found = list(place, least, most)(value, where);
+  return ascending(found) ? found : refuse(where, "features must be strictly increasing");
+};
 
 /** A value or null. @type {(form: Form) => Form} */
 export const optional = (form) => (value, where) => (value === null ? null : form(value, where));

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
-const web = new URL("../../../local_agent/web/", import.meta.url);
+const web = new URL(process.argv[2] ?? "../../../local_agent/web/", import.meta.url);
 const load = (name) => import(new URL(`${name}.js`, web).href);
 const { base64, hex, sha256hex, unbase64, unhex } = await load("bytes");
 const { decode, digest, encode } = await load("canonical");
@@ -10,6 +10,8 @@ const { obtain } = await load("credential");
 const { Refusal } = await load("errors");
 const { MemoryStore } = await load("folder");
 const { fingerprint, Identity, keyOfJson, signedOf, verify } = await load("identity");
+const kinds = await load("kinds");
+const hypotheses = await load("hypotheses");
 const { parseMechanism, publicWord } = await load("mechanisms");
 const { check, checkCost, slotOf } = await load("policy");
 const { parseQuery, valueOf } = await load("queries");
@@ -17,6 +19,7 @@ const { recordOf } = await load("record");
 const { checkReceipt, checkReport, goesOn, leafOf, packOne, rootOf } = await load("receipts");
 const { described } = await load("words");
 
+await kinds.load();
 const read = (name) => JSON.parse(readFileSync(new URL(`../../vectors/${name}.json`, import.meta.url), "utf-8"));
 const text = (value) => (value === undefined ? "nothing" : new TextDecoder().decode(encode(value)));
 const unlimited = (value) => value ?? Infinity;
@@ -99,6 +102,7 @@ const files = {
   },
 
   async queries({ slots, people, cases, refused }) {
+    await hold("the kinds of hypotheses", Object.keys(hypotheses.kinds), () => kinds.ORDINARY);
     for (const { query: wire, normal = wire, features, needs, columns, domain, parts, values } of cases) {
       const first = slots.filter((_, place) => parts.indexOf(parts[place]) === place);
       const records = people[features].map((each) => ({
