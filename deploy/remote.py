@@ -128,7 +128,9 @@ class Remote(Operating):
         self._agents = MANY
 
     def check(self, scenario: ResolvedScenario) -> None:
-        """Leave it to the parties there, who know their machines."""
+        """Ask whether the referee is there and takes the token; the scenario is for the parties there to check."""
+        with closing(RefereeAt(self.url, patience=3.0)) as greeter:
+            greeter.request("GET", "/v1/runs", headers=self._headers)
 
     def run(
         self,
@@ -143,8 +145,6 @@ class Remote(Operating):
         return self.follow(run, on_progress, look)
 
     def create(self, scenario: ResolvedScenario, seed: int | None, run: str) -> None:
-        with closing(RefereeAt(self.url, patience=3.0)) as greeter:
-            greeter.request("GET", "/v1/health")
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
         self._agents = scenario.agents.count

@@ -171,6 +171,7 @@ def test_a_wrong_token_or_key_ends_a_command_at_once_and_is_named_with_what_to_t
     named, state = f"the referee at {address}", ["--state", str(tmp_path / "s")]
     run = ["run", "ball", "--token", "wrong", "--output", str(tmp_path / "run"), "--deployment", address]
     fails(referee_command, run, 1, named)
+    assert not (tmp_path / "run").exists(), "a run that was refused has left a folder"
     replaced = ["runs", "--url", address, "--token", "first-token"]
     fails(referee_command, replaced, 1, named, "valid operator token", "was replaced", "TANDEM_OPERATOR_TOKEN")
     answer, host = ["answer", str(me), "--yes", "--referee", address, *state], ["host", "ball", "--referee", address]

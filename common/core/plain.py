@@ -77,6 +77,11 @@ def html(text: str) -> str:
     return escape(plain(text))
 
 
+def clock(seconds: int) -> str:
+    """Return a time as text, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def nearest(name: object, known: Iterable[str]) -> str:
     """Return `` (did you mean 'sgd'?)`` where a known name is close, to be put behind the wrong one; else nothing."""
     if not isinstance(name, str) or len(name) > LONGEST_NAME:

@@ -140,7 +140,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, at = min(found, key=lambda each: each[0] != socket.AF_INET)
         listener = socket.socket(family)
     except (OSError, UnicodeError) as error:
-        raise BadInput(f"{cannot}: {error}; choose another with --host") from None
+        raise BadInput(f"{cannot}: {getattr(error, 'strerror', None) or error}; choose another with --host") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
@@ -153,7 +153,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(4096)
     except OSError as error:
         listener.close()
-        raise BadInput(f"{cannot}: {error}; choose another with --port") from None
+        raise BadInput(f"{cannot}: {error.strerror or error}; choose another with --port") from None
     return listener
 
 

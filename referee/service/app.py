@@ -404,7 +404,7 @@ def _of_runs(referee: Referee) -> list[Family]:
         declined = sum(found["declined"].values())
         counts = {"asked": found["asked"], "answered": found["answered"], "declined": declined}
         agents += [MetricSample(count, {"run": run.run, "state": state}) for state, count in counts.items()]
-        if run.run in referee.progressed:
+        if run.configuration is not None and run.run in referee.progressed:
             silent.append(MetricSample(now - referee.progressed[run.run], {"run": run.run}))
     waits = "Seconds since a run under way last made progress: how old what it waits for is."
     asked = "Agents of closed questions of runs under way; asked ones of all."

@@ -14,7 +14,7 @@ from common.core import canonical
 from common.core.database import sqlite_url
 from common.core.durable import durable_key, hold
 from common.core.errors import Forged, NotFound, PeerUnavailable, PeerUntrusted, Superseded, TandemError
-from common.core.plain import about_run
+from common.core.plain import about_run, clock
 from common.crypto.identity import PROOF_HEADER, Identity, Signed, announce_body, verify
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint
@@ -224,6 +224,7 @@ class Referee:
         notes = self._notes.setdefault(state.run, [])
         if found is not None and (not notes or notes[-1].text != found):
             notes.append(Progress(found, {}))
+            self.progressed[state.run] = time.monotonic()
         return found
 
     def claimed(self, state: StoredRun) -> str | None:
@@ -266,9 +267,17 @@ class Referee:
         }
 
     def waits_for(self, run: StoredRun) -> str:
-        """Say for whom or what a run waits; empty once it has ended."""
+        """Say for whom or what a run waits, and since when nothing is new, if that is known; empty once it has ended.
+
+        What this process has seen counts: the time of its start after a restart.
+        """
         if run.result is not None:
             return ""
+        last = self.progressed.get(run.run)
+        since = "" if last is None else f"; nothing new since {clock(int(time.time() - time.monotonic() + last))}"
+        return self._waits_for(run) + since
+
+    def _waits_for(self, run: StoredRun) -> str:
         if run.status == "cancelling":
             return "the end of what it is at"
         if run.configuration is None:

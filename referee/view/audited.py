@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from common.core.plain import plain
+from common.core.plain import clock, plain
 from common.core.terminal import console, styled
 from common.log.receipts import StoredCheckpoint
 from common.net.client import WitnessClient
@@ -62,11 +61,6 @@ def history_lines(history: History) -> Iterator[str]:
     if history.receipts:
         what = "receipt: its report is" if history.receipts == 1 else "receipts: their reports are all"
         yield f"compared with {history.receipts:,} {what} there"
-
-
-def clock(seconds: int) -> str:
-    """Return a time as text, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def vouching_lines(vouching: Vouching) -> Iterator[str]:

@@ -23,7 +23,7 @@ from fastapi.responses import HTMLResponse
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage, NotFound, TandemError
 from common.core.folder import names, present
-from common.core.plain import plain
+from common.core.plain import clock, plain
 from common.crypto.identity import Signed
 from common.local.mechanisms.mechanism import Warner
 from common.local.queries.query import AlikeQuery, parse_query
@@ -40,7 +40,7 @@ from referee.audit.history import check_history, kept_in
 from referee.audit.replay import Place
 from referee.runfolder import read_file
 from referee.runs.verdict import Tone
-from referee.view.audited import UNSIGNED, audit_lines, clock, history_lines
+from referee.view.audited import UNSIGNED, audit_lines, history_lines
 from referee.view.listing import in_words
 from referee.view.pages import view_of
 from referee.view.wording import PROMISED, SIMULATED, RunView, promise

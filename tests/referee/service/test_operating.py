@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,10 @@ def test_a_running_run_is_cancelled_and_what_was_released_stays(tmp_path):
         with running(bench) as address, operating(address, TOKEN) as operator:
             assert asked.wait(600)
             (line,) = operator.runs()
-            assert (line["status"], line["waits_for"]) == ("running", "agents: 0 of 400 on question 1")
+            waits_for, _, since = line["waits_for"].partition("; nothing new since ")
+            assert (line["status"], waits_for) == ("running", "agents: 0 of 400 on question 1")
+            then = datetime.strptime(since, "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
+            assert abs((datetime.now(UTC) - then).total_seconds()) < 600.0
             result = operator.cancel("run")
             assert operator.cancel("run") == result
         assert (result["status"], result["answer"]) == ("cancelled", None)
