@@ -122,7 +122,7 @@ def described(
         id_column=found.id_column or None,
         response=found.response,
         left_out=tuple(name for name in names if name not in used),
-        classes=tuple(texts(given.classes)),
+        classes=found.classes,
     )
 
 
@@ -267,13 +267,17 @@ class ColumnAnswers:
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of two tables are; ``response``: public bounds of the label's, if its number is predicted."""
+    """What the columns of two tables are; ``response``: public bounds of the label's, if its number is predicted.
+
+    ``classes`` are all texts of a label of several classes, else empty.
+    """
 
     label: Label
     response: tuple[float, float] | None
     costs: Costs | None
     id_column: str
     features: tuple[Feature, ...]
+    classes: tuple[str, ...] = ()
 
 
 def columns_from(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Columns:
@@ -282,6 +286,12 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Column
     if given.costs:
         costs_of(given, ask)
     label, response = label_of(given, names, ask)
+    listed = (*label.positive, *label.negative)
+    if not (given.classes or given.negative or given.costs) and 3 <= len(listed) <= MOST_CLASSES:
+        question = f"Are these {len(listed)} texts of {label.column!r} classes, to be told apart (--classes; y or n)?"
+        if ask(question, "n").strip().lower().startswith("y"):
+            given = replace(given, classes=",".join(listed), positive="")
+            label = _of_classes(given, label.column)
     if given.id_column == label.column:
         raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
     if label.column in {feature.column for feature in stated}:
@@ -290,7 +300,7 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Column
         raise BadScenario("--costs are of mistakes about yes and no: a number that is predicted (--response) has none")
     costs = None if response is not None else costs_of(given, ask)
     id_column, features = features_of(given, names, label.column, stated, ask)
-    return Columns(label, response, costs, id_column, features)
+    return Columns(label, response, costs, id_column, features, tuple(texts(given.classes)))
 
 
 def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:

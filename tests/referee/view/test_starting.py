@@ -87,6 +87,10 @@ def test_several_classes_become_columns_of_their_own_and_a_scenario_that_a_run_a
     for table in (written.source.table, written.target.table):
         assert table.features == (*FEATURES, Category(column="town", values=("Bern", "Thun", "Biel")))
         assert table.label == Label(column="town", positive=("Bern",), negative=("Thun", "Biel"))
+    answered = init("ward.csv", "city.csv", *flags[:-1], "--output", "asked.yaml", answers="Bern\nThun,Biel\ny\n")
+    assert answered.exit_code == 0, answered.output
+    assert "Are these 3 texts of 'town' classes, to be told apart" in answered.output
+    assert load("asked.yaml") == written
     for wrong, message in (
         (["--classes", "Bern,Thun"], "--classes wants 3 to 10 different texts"),
         (["--classes", "a,b,a"], "--classes wants 3 to 10 different texts"),
