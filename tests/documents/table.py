@@ -49,7 +49,7 @@ QUICK: tuple[Job, ...] = (
 SLOW: tuple[Job, ...] = (
     job("python -m benchmarks.private_choice --repetitions 0", "geometric, 30 +27.9 +120 +1.690 +2.419"),
     job("referee audit-privacy", "mechanism warner .* holds", "warner twice the epsilon .* caught"),
-    job("python -m benchmarks.histories --seed 17", "all that must hold holds"),
+    job("python -m benchmarks.histories --seed 17", "all that must hold holds", thorough=True),  # a test plays seed 2
     job("python -m benchmarks.model --without charged_before_release", "a charge comes before its release", status=1),
     sequence(
         Step("referee run ball --seed 2", (DONE,), check=around.as_on_the_front_page),
@@ -294,7 +294,7 @@ SLOW: tuple[Job, ...] = (
         status="(done|exhausted)",
         thorough=True,
     ),
-    finished("referee run domain-adaptation", "squared loss on T, true 0.0"),
+    finished("referee run domain-adaptation", "squared loss on T, true 0.0", thorough=True),
     finished(
         "referee run domain-adaptation --set curator.learner.bound_share=0.1", "squared loss on T is at", thorough=True
     ),
