@@ -284,6 +284,12 @@ fit(0)
 """
 
 
+FORKED = """
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    print(pool.map(fit, [0]) == [fit(0)])
+"""
+
+
 def executed(client: BlockingKernelClient, code: str) -> str:
     """Run a cell; return what it prints, or the name of the error that ends it."""
     content: list[dict[str, str]] = []
@@ -296,7 +302,7 @@ def test_in_a_notebook(tmp_path: Path) -> None:
     """The stop button in a first fit, the same cell again, then a forked pool."""
     manager, client = start_new_kernel(cwd=str(tmp_path))
     try:
-        assert executed(client, PEOPLE + POOL) == ""
+        assert executed(client, PEOPLE) == ""
         for module in ("polars.series", "curator.learners.half_spaces", "numba.core.types"):
             assert executed(client, STOPPED_AT.format(module=module)) == "KeyboardInterrupt", module
         identity = client.execute("print('begun', flush=True)\nwhile True: fit(0)")
@@ -307,7 +313,7 @@ def test_in_a_notebook(tmp_path: Path) -> None:
         manager.interrupt_kernel()
         assert client.get_shell_msg(timeout=600)["content"]["ename"] == "KeyboardInterrupt"
         assert executed(client, "print(len(fit(0)))") == "2"
-        assert executed(client, "checked()") == "the same"
+        assert executed(client, FORKED) == "True"
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
