@@ -29,6 +29,12 @@ class PageOptions:
             metavar="FILE", help="JSON file of texts in place of the page's own, also of columns.", dir_okay=False
         ),
     ] = None
+    issuer: Annotated[
+        str | None, typer.Option(metavar="URL", help="Issuer that vouches for people, of whom each has a code of it.")
+    ] = None
+    issuer_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The issuer's public keys (its issuer.json).", dir_okay=False)
+    ] = None
     key: Annotated[
         Path | None,
         typer.Option(
@@ -61,6 +67,7 @@ def page_command(
     """
     from common.core.durable import make_folder, user_state
     from common.crypto.identity import Identity, check_public
+    from common.crypto.vouching import read_issuer
     from common.protocols.base import pattern_of
     from common.scenario import loading
     from local_agent import page as pages
@@ -68,6 +75,9 @@ def page_command(
 
     if not 0.0 < page.epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {page.epsilon}")
+    if (page.issuer is None) != (page.issuer_key is None):
+        raise BadInput("an issuer is known by its keys: give both --issuer and --issuer-key, or none")
+    issuer = page.issuer and page.issuer_key and (page.issuer, read_issuer(page.issuer_key))
     key = asking.referee_key and check_public(asking.referee_key, "--referee-key")
     if key is None:
         with closing(shared.dial(asking.referee, relay, key, 10.0)) as client:
@@ -84,6 +94,7 @@ def page_command(
         referee=asking.referee,
         key=key,
         relay=relay,
+        issuer=issuer or None,
         epsilon=page.epsilon,
         queries=chosen_queries(kinds.accept or (), kinds.refuse or (), asked),
         mechanism=people.mechanism,

@@ -26,6 +26,7 @@ from common.core.plain import html as escape
 from common.core.values import Value
 from common.core.version import PROTOCOL
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
+from common.crypto.vouching import IssuerKey
 from common.data.tables import Feature, Number, TableSource
 from common.local.naming import Names
 from common.net.client import Client
@@ -33,7 +34,8 @@ from common.net.tls import base_address
 
 WEB = resources.files(__name__.rpartition(".")[0]) / "web"
 FRAME, MANIFEST, STYLE = "index.html", "manifest.json", "page/style.css"
-FIRST, RELAY, KINDS = "page/page.js", "relay.js", "kinds.js"  # what a page begins with; what a relay needs; families
+FIRST, KINDS = "page/page.js", "kinds.js"  # what a page begins with, and where families of kinds are listed
+LATER = {"relay": "relay.js", "issuer": "credential.js"}  # what is loaded if there is one
 _FILE = Kind("file of a page", 1 << 20)
 _TEXTS = Kind("file of texts", 1 << 20)
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"]*?\bfrom "(\.{1,2}/[a-z/]+\.js)";""", re.MULTILINE)
@@ -56,6 +58,7 @@ class Manifest(Value):
     referee: str
     referee_key: str = Field(pattern=KEY_PATTERN)
     relay: str | None = None
+    issuer: str | None = None
     files: dict[str, str] = Field(min_length=1, max_length=100)
 
 
@@ -98,6 +101,7 @@ def settings(
     referee: str,
     key: str,
     relay: str | None,
+    issuer: tuple[str, IssuerKey] | None = None,
     epsilon: float,
     queries: Collection[str],
     mechanism: str | None,
@@ -105,7 +109,8 @@ def settings(
 ) -> dict[str, Any]:
     """Return what a page knows of its scenario, referee and policy: all of it is public.
 
-    ``referee`` and ``relay`` are addresses; where there is a relay, the referee is asked through it alone. ``epsilon``
+    ``referee`` and ``relay`` are addresses; where there is a relay, the referee is asked through it alone.
+    ``issuer`` is who vouches for people, an address and its public keys. ``epsilon``
     is a lifetime budget, ``queries`` are the kinds of questions that are accepted, ``mechanism`` is the one that alone
     is (None: each), ``texts`` those of the page.
     """
@@ -116,6 +121,7 @@ def settings(
         "names": Names.of_table(table.wire()).wire(),
         "referee": {"url": base_address(referee), "key": key},
         "relay": None if relay is None else base_address(relay),
+        "issuer": None if issuer is None else {"address": base_address(issuer[0]), "key": issuer[1].wire()},
         "policy": {
             "epsilon": epsilon,
             "queries": sorted(queries),
@@ -147,7 +153,7 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
     """
     if folder.exists() and (not folder.is_dir() or names(folder)):
         raise BadInput(f"{folder} is there already: give --output a new folder, or empty that one")
-    modules = _modules(FIRST, *([] if known["relay"] is None else [RELAY]), *_families(known["policy"]))
+    modules = _modules(FIRST, *(path for party, path in LATER.items() if known[party]), *_families(known["policy"]))
     files = {name: plain_module((WEB / name).read_text("utf-8")) for name in modules}
     files[STYLE] = (WEB / STYLE).read_bytes()
     files[FRAME] = _frame(files, known)
@@ -156,6 +162,7 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
         referee=known["referee"]["url"],
         referee_key=known["referee"]["key"],
         relay=known["relay"],
+        issuer=known["issuer"] and known["issuer"]["address"],
         files={name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     )
     signed = identity.sign(Manifest.KIND, manifest.wire())
@@ -215,7 +222,7 @@ def _modules(*first: str) -> list[str]:
 
 def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
     """Return the HTML: policy, hashes of the files, and what the page knows, as data that no browser runs."""
-    dialled = urlsplit(known["relay"] or known["referee"]["url"])
+    dialled = [known["relay"] or known["referee"]["url"], *([known["issuer"]["address"]] if known["issuer"] else [])]
     pinned = {
         name: f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}" for name, content in files.items()
     }
@@ -225,7 +232,7 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
     parts = {
         "language": escape(known["texts"]["language"]),
         "title": escape(known["title"]),
-        "connect": escape(f"{dialled.scheme}://{dialled.netloc}"),
+        "connect": escape(" ".join(f"{each.scheme}://{each.netloc}" for each in map(urlsplit, dialled))),
         "style": pinned[STYLE],
         "first": pinned[FIRST],
         "modules": "\n".join(preloads),

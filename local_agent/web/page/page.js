@@ -174,6 +174,8 @@ async function ask() {
   const token = asked("invitation", texts.invitation, texts.invitation_note, { type: "password", required: true });
   const budget = asked("budget", texts.budget, texts.budget_note, { type: "number", step: "any", min: "0.000001", required: true });
   budget.input.value = agent.options.rules.epsilon;
+  const { issuer } = agent.options;
+  const code = asked("code", texts.code, texts.code_note, { type: "password", required: true });
   const wrong = element("div", { role: "alert" });
 
   const submit = async (/** @type {Event} */ event) => {
@@ -186,7 +188,9 @@ async function ask() {
       agent.know(recordOf(found, schema));
       agent.options.rules.epsilon = budget.input.valueAsNumber;
       agent.options.token ||= token.input.value.trim();
-      await agent.options.store.write("page", { token: agent.options.token, epsilon: agent.options.rules.epsilon });
+      if (issuer) issuer.code ||= code.input.value.trim();
+      const { token: invitation, rules, store } = agent.options;
+      await store.write("page", { token: invitation, epsilon: rules.epsilon, code: issuer?.code });
     } catch (error) {
       const { problem, detail } = described(error);
       wrong.replaceChildren(notice(detail, "bad", paragraph(remedy({ problem }))));
@@ -195,7 +199,7 @@ async function ask() {
     await goOn();
   };
   const more = element("details", {}, element("summary", {}, texts.file), file.node);
-  const parts = [entered, more, budget.node, ...(agent.options.token ? [] : [token.node]), wrong];
+  const parts = [entered, more, budget.node, ...(agent.options.token ? [] : [token.node]), ...(issuer && !issuer.code ? [code.node] : []), wrong];
   const form = element("form", { onsubmit: submit }, ...parts, element("div", { className: "buttons" }, element("button", { className: "main" }, texts.go_on)));
   show(texts.about_you, form, ...keeping());
 }
@@ -241,6 +245,7 @@ async function goOn() {
   wait();
   try {
     await agent.run({ signal: ended.signal, onState });
+    if (last.problem === "unauthorized") await agent.options.store.write("page", null); // it is entered again
     after(last);
   } catch (error) {
     stop(described(error));
@@ -360,9 +365,11 @@ async function start() {
     const store = new BrowserStore(`tandem ${referee.key}`);
     const rules = { ...known.policy, referee: referee.key };
     const own = { store, rules, consent: agreed, names: new Names(known.names), dimension: dimension(schema) };
-    agent = await Agent.open({ ...own, address: referee.url, relay: known.relay ?? undefined, token: link.get("invitation") ?? "" });
+    const issuer = known.issuer && { ...known.issuer, code: link.get("code") ?? "" };
+    agent = await Agent.open({ ...own, issuer, address: referee.url, relay: known.relay ?? undefined, token: link.get("invitation") ?? "" });
     const before = await store.read("page");
     agent.options.token ||= before?.token ?? "";
+    if (issuer) issuer.code ||= before?.code ?? "";
     rules.epsilon = before?.epsilon ?? rules.epsilon;
     await begin();
   } catch (error) {
@@ -370,7 +377,12 @@ async function start() {
   }
 }
 
-const who = () =>
-  element("details", {}, element("summary", {}, texts.who), paragraph(filled(texts.who_words, { referee: referee.url, key: referee.key })));
+/** Who is trusted, and whom the page talks to. */
+function who() {
+  const { relay, issuer } = known;
+  const others = [relay && filled(texts.who_relay, { relay }), issuer && filled(texts.who_issuer, { issuer: issuer.address })];
+  const words = [texts.who_words, ...others.filter(Boolean)].map((each) => paragraph(filled(each, { referee: referee.url, key: referee.key })));
+  return element("details", {}, element("summary", {}, texts.who), ...words);
+}
 
 start();

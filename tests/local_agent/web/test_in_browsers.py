@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from benchmarks.browsers import launching
 from benchmarks.house import ROOT
 from common.core.canonical import decode
+from common.net.oblivious.relay import relay_app
 from common.scenario import loading
 from common.scenario.plan import resolve
 from common.scenario.scenario import ResolvedScenario
@@ -25,14 +27,16 @@ from curator.startup import open_curator
 from deploy.deployment import RunOutput
 from deploy.people import serving
 from deploy.remote import Remote
+from issuer.issuer import issuer_app
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.audit.audit import audit
 from referee.collection.enrolment import invited
 from referee.service.referee import Referee
 from tests.local_agent.web.people import GO_ON, Person, page_of, scenario_file
-from tests.support import TOKEN, leave_folder, operated
+from tests.support import TOKEN, leave_folder, operated, served
 from tests.tandem.ui.asking import browser_of, scrolls_sideways, violations
+from tests.vouched import an_issuer, codes
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)")
 pytestmark = pytest.mark.slow
@@ -479,6 +483,45 @@ def test_a_referee_that_is_away_is_waited_for(world, person):
     me.press("Answer")
     me.wait("You have answered")
     world.end()
+
+
+def test_a_code_of_the_issuer_vouches_and_a_relay_hides_from_where(world, browser):
+    """The referee is dialled by the relay alone; the issuer signs what it cannot see."""
+    folder, referee = world.folder, world.referee
+    with an_issuer(folder / "issuer") as issuer, ExitStack() as opened:
+        vouching = opened.enter_context(served(issuer_app(issuer, folder / "issuer", [world.page])))
+        relay = opened.enter_context(served(relay_app(world.remote.url, origins=[world.page])))
+        [code] = codes(folder / "issuer", 1)
+        shutil.rmtree(folder / "page")
+        more = ("--relay", relay, "--issuer", vouching, "--issuer-key", str(folder / "issuer" / "issuer.json"))
+        status, output = page_of(folder, world.remote.url, *more, key=referee.identity.public)
+        assert status == 0, output
+        referee.registrar.issuers = (issuer.public,)
+        me = Person(browser.new_context(**PHONE), world.link)
+        me.wait("About you")
+        check_looks(me.page)
+        me.page.fill("#code", "not-a-code")
+        me.enter()
+        me.wait("This page cannot go on")
+        assert "or enter the invitation again" in me.stage
+        me.page.reload()
+        me.page.fill("#invitation", TOKEN)
+        me.page.fill("#code", code)
+        me.enter()
+        me.wait("Waiting for your question")
+        world.start()
+        me.wait("Your question")
+        me.press("Answer")
+        me.wait("You have answered")
+        world.end()
+        me.press("Check that it is counted")
+        me.page.wait_for_selector("text=Your answer is counted as it was sent.")
+        dialled = {each.url.split("/v1/")[0] for each in me.sent if "/v1/" in each.url}
+        assert dialled == {relay, vouching}
+        assert not [each.url for each in me.sent if code in each.url or TOKEN in each.url]
+        asked = [each for each in me.sent if each.url == f"{vouching}/v1/token-requests" and each.method == "POST"]
+        assert len(asked) == 2  # a wrong code, and the right one
+        assert me.wrong == [] or all("401" in each for each in me.wrong), me.wrong
 
 
 @CHROMIUM
