@@ -23,6 +23,7 @@ from common.net.cli import (
     TlsCa,
     application,
 )
+from deploy.load.options import Options
 from referee import cli_results, cli_services
 
 app = application(
@@ -394,25 +395,6 @@ def budget_command(ledger: Ledger = None, ledger_witness: LedgerWitness = None, 
 
 
 @dataclass(frozen=True)
-class LoadOptions:
-    """How many agents there are, and how they come; as :class:`deploy.load.testing.Options`."""
-
-    individuals: Annotated[int, typer.Option(help="Agents with a key and requests of their own.", min=1)] = 10_000
-    hosted: Annotated[int, typer.Option(help="People of hosted populations, beside them.", min=0)] = 0
-    hosts: Annotated[int, typer.Option(help="How many processes host them.", min=1)] = 1
-    schedule: Annotated[
-        str, typer.Option(help="closed (next request when one is answered), poisson (at --rate), at-once.")
-    ] = "closed"
-    rate: Annotated[float, typer.Option(help="Requests a second, for --schedule poisson.", min=0.0)] = 0.0
-    connections: Annotated[int, typer.Option(help="Connections that are open, at most.", min=1)] = 128
-    silent: Annotated[float, typer.Option(help="Share of the individuals that never report.", min=0.0, max=0.99)] = 0.0
-    seconds: Annotated[float, typer.Option(help="How long the question waits for the silent.", min=1.0)] = 3600.0
-    database: Annotated[str | None, typer.Option(help="Of the referee that is started (SQLAlchemy URL).")] = None
-    idle: Annotated[int, typer.Option(help="Agents that poll after the run, with nothing to be asked.", min=0)] = 0
-    idle_seconds: Annotated[float, typer.Option(help="How long they poll.", min=1.0)] = 30.0
-
-
-@dataclass(frozen=True)
 class TargetOptions:
     """A referee that runs, and the tokens that it takes."""
 
@@ -426,7 +408,7 @@ class TargetOptions:
 @app.command("load-test")
 def load_test_command(
     *,
-    load: LoadOptions,
+    load: Options,
     there: TargetOptions,
     print_scenario: Annotated[
         bool,
@@ -448,17 +430,16 @@ def load_test_command(
     Example: referee load-test --individuals 100000
     """
     from deploy.load import show
-    from deploy.load.testing import LoadTarget, Options, load_test, scenario_file
+    from deploy.load.testing import LoadTarget, load_test, scenario_file
 
-    options = Options(**asdict(load))
     if load.schedule == "at-once":
-        options = replace(options, connections=load.individuals)
+        load = replace(load, connections=load.individuals)
     if print_scenario:
-        deliver(scenario_file(options), end=False)
+        deliver(scenario_file(load), end=False)
         return
     target = None if there.url is None else LoadTarget(there.url, there.token, there.enrolment)
     with show.live(quiet=as_json) as watch:
-        document = load_test(options, watch, target)
+        document = load_test(load, watch, target)
     deliver_json(document) if as_json else show.result(document)
     if not document["agree"]:
         raise typer.Exit(1)

@@ -22,8 +22,6 @@ from deploy.load.client import Answer, Connection, LightAgent, request
 from referee.collection.roster import usual_pause
 from referee.service.agents_edge import HOLD
 
-SCHEDULES = ("closed", "poisson", "at-once")
-"""Closed: a request follows an answer, on each connection. Poisson: as they come, at a rate. At once: all of them."""
 TRIES = 100  # how often an agent asks that is told to come again later, or whose connection is lost
 OTHERS = 256  # descriptors of a generator beside its connections
 Ask = Callable[[LightAgent], bytes]

@@ -23,23 +23,18 @@ from common.core.durable import write_durably
 from common.core.errors import BadInput, RunFailed, TandemError
 from common.crypto.identity import Identity
 from common.net.tls import context_for, read_address
-from common.scenario import loading
 from common.scenario.scenario import ResolvedScenario
-from deploy.checking import checked
 from deploy.deployment import RunOutput
 from deploy.load.client import Answer, Connection, LightAgent, faster, request
 from deploy.load.machine import limits
-from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase, poll_idly
+from deploy.load.options import Options as Options
+from deploy.load.phases import Load, Measured, allow_descriptors, cpu_of, phase, poll_idly
 from deploy.processes import PartyProcess, free_port
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
 from referee.audit.audit import Audit, audit
 from referee.runfolder import unpack_reports
 
-_LEARN_ONCE = (
-    *("protocol=learn-and-test", "curator.n=1200", "curator.kappa=0.2", "curator.eta=0.2", "curator.epsilon=60"),
-    *("curator.rounds=1", "curator.learner.steps=300", "agents.mechanism.epsilon=1"),
-)
 _ALL = ("--max-individuals", "1000000000")  # A load test enrols as many as it wants, with its own token
 
 
@@ -111,49 +106,6 @@ def started(
 PATIENCE = 600.0  # seconds to wait for the first question, and for the result after the last report
 AGAIN = 0.02  # seconds between two polls of an agent that waits for the first question
 Watch = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What is asked of a load test.
-
-    Attributes:
-        individuals, hosted, hosts: Agents with a key and requests of their own; people of hosted populations, and of
-            how many.
-        schedule, rate, connections: As in :class:`~deploy.load.phases.Load`.
-        silent: Share of the individuals that never report, in [0, 1).
-        seconds: The question's deadline: how long it waits for those who are silent.
-        database: SQLAlchemy URL of the referee's database; by default SQLite in a temporary directory.
-        idle, idle_seconds: Agents that are enrolled once the run has ended, so that nothing is asked of them, and that
-            poll for so long.
-    """
-
-    individuals: int
-    hosted: int = 0
-    hosts: int = 1
-    schedule: str = "closed"
-    rate: float = 0.0
-    connections: int = 128
-    silent: float = 0.0
-    seconds: float = 3600.0
-    database: str | None = None
-    idle: int = 0
-    idle_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        if self.schedule not in SCHEDULES:
-            raise BadInput(f"the schedule must be {', '.join(SCHEDULES)}, found {self.schedule!r}")
-        if self.individuals < 1:
-            raise BadInput("a load test needs at least one individual")
-        if not 0.0 <= self.silent < 1.0:
-            raise BadInput(f"the silent share must be in [0, 1), found {self.silent}")
-        if (self.schedule == "poisson") != (self.rate > 0.0):
-            raise BadInput("a rate is for the schedule poisson, and that needs one")
-
-    def scenario(self) -> ResolvedScenario:
-        """Return the scenario: a curator of 1,200 people learns once, and everybody answers one question."""
-        sizes = [f"agents.count={self.individuals + self.hosted}", f"agents.deadline={self.seconds:g}"]
-        return checked(loading.load("ball", [*_LEARN_ONCE, *sizes]))
 
 
 def scenario_file(options: Options) -> str:
