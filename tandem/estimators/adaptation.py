@@ -16,7 +16,7 @@ from tandem.estimators import frames
 from tandem.estimators.base import HybridEstimator
 from tandem.estimators.classes import HybridClassifier
 from tandem.estimators.fitting import PUBLIC, plain
-from tandem.estimators.responses import BoundedRegressor
+from tandem.estimators.regression import BoundedRegressor
 
 CHOICE = {"law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.25, "most": 16}, "validation": 0.2}
 """How a grid is searched where nothing else is said: four runs on the average, sixteen carried out."""

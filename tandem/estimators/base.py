@@ -32,6 +32,7 @@ from common.privacy.guarantee import Protected
 from common.scenario.fitting import usual_delta
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
+from referee.protocols.base import JudgedCandidate
 from referee.runfolder import write_run
 from referee.runs.verdict import Verdict, verdict
 from referee.service.referee import public
@@ -340,6 +341,20 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _released(self) -> None:
         """Settle what else an estimator has after a fit."""
+
+    def _in_units(self, estimate: Estimate) -> Estimate:
+        return estimate
+
+    def _judged(self) -> tuple[JudgedCandidate, ...]:
+        return tuple(
+            JudgedCandidate(
+                name=of["name"],
+                hypothesis=parse_hypothesis(of["hypothesis"]),
+                estimate=self._in_units(Estimate.parse(of["estimate"])),
+                asked=of["asked"],
+            )
+            for of in self.result_.get("candidates", ())
+        )
 
     def _assumptions(self) -> tuple[str, ...]:
         return ("the numbers of people, and every parameter of the estimator",)

@@ -11,10 +11,7 @@ import polars
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
-from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.scenario.fitting import Advice, diameter, learner_of_classes, of_classes, usual_learner
-from common.statistics.intervals import Estimate
-from referee.protocols.base import JudgedCandidate
 from tandem.estimators import fitting
 from tandem.estimators.base import Sides
 from tandem.estimators.classes import MOST_CLASSES, HybridClassifier, SeveralNames
@@ -174,10 +171,7 @@ class TransferClassifier(HybridClassifier):
             warnings.warn(words, fitting.CannotHelpWarning, stacklevel=3)
         self._carry_out(tree, sides, seed, points)
         self.advice_ = found
-        self.candidates_ = tuple(
-            JudgedCandidate(of["name"], parse_hypothesis(of["hypothesis"]), Estimate.parse(of["estimate"]), of["asked"])
-            for of in self.result_.get("candidates", ())
-        )
+        self.candidates_ = self._judged()
         self.comparison_: dict[str, Any] | None = self.result_.get("comparison")
         self.gap_: float | None = self.result_.get("gap")
         return self
@@ -197,9 +191,8 @@ class TransferClassifier(HybridClassifier):
         }
         for what, given in wrong.items():
             if given:
-                raise BadFit(
-                    f"y has {len(names)} classes: {what} for two classes only; leave it out, or put classes together"
-                )
+                only = "for two classes only; leave it out, or put classes together"
+                raise BadFit(f"y has {len(names)} classes: {what} {only}")
 
     def _several(self, sides: Sides, count: int) -> tuple[dict[str, Any], Advice]:
         """Return the scenario for so many classes, and what fits."""
@@ -224,9 +217,8 @@ class TransferClassifier(HybridClassifier):
         if first.get("name") == "model-agnostic" and first.get("protects", "records") == "records" and not public:
             raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
         found = fitting.advised(self._scenario_of(sides, public, first, fitting.UNDECIDED))
-        choice = fitting.chosen(
-            self.protocol, self._value("mode"), given, found, counted=first.get("name") != "model-agnostic"
-        )
+        counted = first.get("name") != "model-agnostic"
+        choice = fitting.chosen(self.protocol, self._value("mode"), given, found, counted=counted)
         learner = fitting.learner_settings(named, people, public, choice.rounds, ball)
         tree = self._scenario_of(sides, public, learner, choice)
         if fitting.leaves_votes_open(named):

@@ -1,21 +1,70 @@
-"""The local page over HTTP, and its server, with a connection to a referee where one is named."""
+"""The local page over HTTP: the list of run folders, one run, several beside each other, and its server."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Annotated, Any
 
-from common.core.errors import BadInput
+from fastapi import Query, Response
+from fastapi.responses import HTMLResponse
+
+from common.core.errors import BadInput, TandemError
 from common.net.app import Service
 from common.net.pages import Rules, check_loopback, page_app, serve_page
 from deploy.remote import operating
-from tandem.ui.folders import RunFolders, add_histories, add_transcripts
-from tandem.ui.lists import add_lists
+from tandem.ui.folders import ListedRun, Name, RunFolders, add_histories, add_transcripts
 from tandem.ui.live import RefereeWatch, add_live, standing
 from tandem.ui.own import OwnRuns
-from tandem.ui.pages import pages
+from tandem.ui.pages import page, pages
 from tandem.ui.planning import Planner, add_plans
 from tandem.ui.starting import add_own
+
+ANSWERS = ("yes", "probably", "cannot be told", "no")
+MOST_COMPARED = 6
+Text = Annotated[str, Query(max_length=200)]
+
+
+def matching(runs: Sequence[ListedRun], words: str, answer: str) -> list[ListedRun]:
+    """Return the runs in whose name, scenario or sentence all words occur, and that have this answer (any if empty)."""
+    wanted = words.casefold().split()
+    return [
+        run
+        for run in runs
+        if all(word in f"{run.name} {run.scenario} {run.text} {run.status}".casefold() for word in wanted)
+        and (not answer or (run.answer or "none") == answer)
+    ]
+
+
+def add_lists(app: Service, folders: RunFolders, own: OwnRuns, standing: Callable[[], dict[str, Any]]) -> None:
+    """Give the page's service the list of runs, each run's page, and comparisons; ``standing`` is a referee's."""
+
+    def listed(words: str, answer: str, problem: str = "") -> Response:
+        found = folders.listed()
+        shown = matching(found, words, answer)
+        values = {"folders": shown, "count": len(found), "root": str(folders.root), "words": words, "answer": answer}
+        values |= {"answers": ANSWERS, "problem": problem, "under_way": own.under_way, **standing()}
+        return HTMLResponse(page("runs.html", here="runs", **values))
+
+    @app.get("/")
+    def runs(words: Text = "", answer: Text = "") -> Response:
+        return listed(words, answer)
+
+    @app.get("/compare")
+    def compare(run: Annotated[list[str], Query(max_length=255)] = []) -> Response:  # noqa: B006 - read by FastAPI
+        names = list(dict.fromkeys(run))
+        if not 2 <= len(names) <= MOST_COMPARED:
+            return listed("", "", f"tick two runs to compare, or up to {MOST_COMPARED}; {len(names)} are ticked")
+        try:
+            views = [folders.view(name) for name in names]
+        except TandemError as error:
+            return listed("", "", error.detail)
+        return HTMLResponse(page("compare.html", here="runs", names=names, views=views))
+
+    @app.get("/run/{name}")
+    def one(name: Name) -> Response:
+        return HTMLResponse(page("run.html", here="runs", part="result", name=name, view=folders.view(name)))
 
 
 def ui_app(
@@ -23,7 +72,6 @@ def ui_app(
 ) -> Service:
     """Return the page's service: run folders, new runs (``own``), and those of a running referee if there is one."""
     app = page_app("Tandem", pages(), rules)
-
     new = own or OwnRuns(folders.root)
     add_lists(app, folders, new, lambda: {} if referee is None else standing(referee))
     add_plans(app, Planner())

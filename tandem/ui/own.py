@@ -237,11 +237,7 @@ class Forecast:
 
 
 def forecast_from(fields: Fields) -> Forecast:
-    """Return the forecast of a form.
-
-    Raises:
-        FieldProblem: If something of it is wrong; what the command would say, in the form's words.
-    """
+    """Return the forecast of a form; FieldProblem if something of it is wrong, in the form's words."""
     try:
         names = columns_from(fields)
         source, target = files_from(fields)
