@@ -288,7 +288,7 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Column
     label, response = label_of(given, names, ask)
     listed = (*label.positive, *label.negative)
     if not (given.classes or given.negative or given.costs) and 3 <= len(listed) <= MOST_CLASSES:
-        question = f"Are these {len(listed)} texts of {label.column!r} classes, to be told apart (--classes; y or n)?"
+        question = f"Are these {len(listed)} texts of {label.column!r} classes of their own (--classes; y or n)?"
         if ask(question, "n").strip().lower().startswith("y"):
             given = replace(given, classes=",".join(listed), positive="")
             label = _of_classes(given, label.column)

@@ -89,7 +89,7 @@ def test_several_classes_become_columns_of_their_own_and_a_scenario_that_a_run_a
         assert table.label == Label(column="town", positive=("Bern",), negative=("Thun", "Biel"))
     answered = init("ward.csv", "city.csv", *flags[:-1], "--output", "asked.yaml", answers="Bern\nThun,Biel\ny\n")
     assert answered.exit_code == 0, answered.output
-    assert "Are these 3 texts of 'town' classes, to be told apart" in answered.output
+    assert "Are these 3 texts of 'town' classes of their own" in answered.output
     assert load("asked.yaml") == written
     for wrong, message in (
         (["--classes", "Bern,Thun"], "--classes wants 3 to 10 different texts"),
