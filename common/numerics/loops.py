@@ -69,7 +69,8 @@ def all_distinct(numbers: Indices, size: int, room: Bits | None = None) -> bool:
 @njit
 def _all_distinct(numbers: Indices, seen: Bits) -> bool:
     for k in range(len(numbers)):
-        place, bit = numbers[k] >> 3, np.uint8(1) << np.uint8(numbers[k] & 7)
+        number = np.uint64(numbers[k])  # no index from the end has to be looked for
+        place, bit = number >> np.uint64(3), np.uint8(1) << np.uint8(number & np.uint64(7))
         if seen[place] & bit:
             return False
         seen[place] |= bit
