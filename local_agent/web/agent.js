@@ -24,6 +24,8 @@
  * @property {string} [relay] address of a relay (RFC 9458), through which the referee is asked, and in no other way
  * @property {{address: string, code: string, key: import("./credential.js").IssuerKey}} [issuer] who vouches for the
  *   person, to whom it gave the code
+ * @property {string} [witness] address of a witness, which must have seen the history in which a report is counted; it
+ *   would be asked past a relay, so it is given with none
  * @property {import("./client.js").Fetch} [fetch] what carries requests
  * @property {number} [patience] seconds to keep trying while nobody answers
  *
@@ -312,11 +314,14 @@ export class Agent {
 
   /** Ask the referee about each receipt: is the report counted as it was sent? */
   async check() {
+    const { witness: place, relay } = this.options;
+    if (place && relay) throw new Refusal("bad-input", "a witness would be asked past the relay: give one of the two");
+    const witness = place ? new (await import("./witness.js")).Witness(place, this.options) : undefined;
     const findings = [];
     for (const held of Object.values(this.receipts)) {
       const name = `seen-${held.report.message.run}`;
       const before = await this.options.store.read(name);
-      const found = await checkReport(held, this.client, this.me, this.options.rules.referee, before);
+      const found = await checkReport(held, this.client, this.me, this.options.rules.referee, before, witness);
       const other = found.status === "another history" ? "-other" : ""; // both are kept
       if (found.shown) await this.options.store.write(name + other, found.shown);
       findings.push(found);

@@ -16,7 +16,7 @@ const HEADER = "Tandem-Protocol";
 const URN = "urn:tandem:problem:";
 const PAUSES = [0.1, 0.2, 0.5, 1, 2]; // seconds between attempts; the last repeats
 const ATTEMPT = 60; // seconds of one attempt
-const ANSWER = 16 << 20; // bytes of the longest answer: a question, with its hypothesis
+export const ANSWER = 16 << 20; // bytes of the longest answer: a question, with its hypothesis
 const LONGEST_PAUSE = 600; // seconds that a referee may let an agent wait before its next poll
 
 /** Wait so many seconds, or until the signal is given. @param {number} seconds @param {AbortSignal} [signal] */
@@ -108,8 +108,8 @@ export class Client {
   }
 }
 
-/** @param {Reply} reply @returns {any} undefined of what is no acceptable JSON */
-function jsonOf(reply) {
+/** @param {Pick<Reply, "body">} reply @returns {any} undefined of what is no acceptable JSON */
+export function jsonOf(reply) {
   try {
     return decode(reply.body);
   } catch {

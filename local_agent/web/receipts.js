@@ -7,8 +7,9 @@
  *   the report under its question's root (hex), and when it was sent by this device's clock (seconds since 1970)
  * @typedef {{kept: any, questions: number[]}} Seen the newest checkpoint of a run that was shown, and the questions
  *   on which a report was proven
- * @typedef {"included" | "not shown yet" | "left out" | "another history"} Status
- * @typedef {{run: string, question: number, status: Status, why: string, shown?: Seen}} Finding
+ * @typedef {"included" | "not shown yet" | "not witnessed" | "left out" | "another history"} Status
+ * @typedef {{run: string, question: number, status: Status, why: string, shown?: Seen, witnesses: string[]}} Finding
+ * @typedef {{newest: (held: Held, referee: string) => Promise<any>}} Witness tells the newest checkpoint of a report's run
  */
 
 import { concat, hex, sha256, sha256hex, unhex, utf8 } from "./bytes.js";
@@ -22,11 +23,12 @@ const isPath = listOf(isText, 64);
 const atLeastOne = whole(1, 2 ** 53 - 1);
 const RECEIPT = { run: isRun, question: isNumber, report: isSignature, time: isTime };
 const CHECKPOINT = { run: isRun, configuration: isDigest, entries: atLeastOne, hash: isDigest, root: isDigest, time: isTime, "closed?": isCount }; // prettier-ignore
+const WITNESSED = { checkpoint: isDigest, position: isCount, previous: isDigest, time: isTime };
 const ENTRY = { index: isCount, previous: isDigest, kind: isText, body: isObject, hash: isDigest, signature: isSignature };
 const PROOF = { entry: isObject, index: isCount, reports: atLeastOne, body: isText, path: isPath, kept: isObject, entry_path: isPath, "consistency?": isPath }; // prettier-ignore
 
 /** @param {string} detail */
-const forged = (detail) => new Refusal("forged", detail);
+export const forged = (detail) => new Refusal("forged", detail);
 
 /** Check that the referee has signed this receipt, for this report. @param {Signed} signed @param {Signed} report @param {string} referee */
 export async function checkReceipt(signed, report, referee) {
@@ -101,12 +103,25 @@ export async function goesOn(older, first, newer, count, path) {
 }
 
 /** @param {any} kept a stored checkpoint @param {string} referee */
-async function checkpointOf(kept, referee) {
+export async function checkpointOf(kept, referee) {
   demandFields(kept, { checkpoint: isObject, "witnessed?": listOf(isObject) }, "StoredCheckpoint");
   const signed = signedOf(kept.checkpoint);
   await verify(signed, "checkpoint", referee);
   demandFields(signed.message, CHECKPOINT, "Checkpoint");
   return signed.message;
+}
+
+/** Return who has signed that they have seen a checkpoint; Refusal `forged`. @param {any} kept @returns {Promise<string[]>} */
+export async function witnessesOf(kept) {
+  const digest = await digestOf(kept.checkpoint.message);
+  const found = [];
+  for (const signed of (kept.witnessed ?? []).map(signedOf)) {
+    await verify(signed, "witnessed");
+    demandFields(signed.message, WITNESSED, "Witnessed");
+    if (signed.message.checkpoint !== digest) throw forged("a witness has signed another checkpoint");
+    found.push(signed.key);
+  }
+  return found;
 }
 
 /**
@@ -136,39 +151,72 @@ export async function checkProof(held, proof, referee) {
 }
 
 /**
- * Ask the referee to prove that a report is in the transcript of its run, which has to go on from what was shown before.
- * Refusal `forged`: the receipt itself is none; others: the referee does not answer.
+ * Return why a proof's checkpoint does not go on from an older one; nothing if it does.
+ * @param {any} old @param {any} proof @param {string} referee @param {string} who
+ */
+async function breaks(old, proof, referee, who) {
+  const [before, now] = [await checkpointOf(old, referee), await checkpointOf(proof.kept, referee)];
+  const good = await goesOn(before.root, before.entries, now.root, now.entries, proof.consistency ?? []);
+  return good ? "" : `it does not begin with the ${before.entries} entries that ${who}`;
+}
+
+/**
+ * Ask the referee to prove that a report is in the transcript of its run, which has to go on from what was shown before,
+ * and from what a witness has seen. Refusal `forged`: the receipt itself is none, or the witness shows what it has not
+ * signed; others: referee or witness do not answer.
  * @param {Held} held
  * @param {import("./client.js").RefereeClient} client
  * @param {import("./identity.js").Identity} identity
  * @param {string} referee
  * @param {Seen} [before]
+ * @param {Witness} [witness]
  * @returns {Promise<Finding>}
  */
-export async function checkReport(held, client, identity, referee, before) {
+export async function checkReport(held, client, identity, referee, before, witness) {
   await checkReceipt(held.receipt, held.report, referee);
   const { run, question } = held.report.message;
-  const old = before && (await checkpointOf(before.kept, referee));
-  /** @param {Status} status @param {string} why @param {Seen} [shown] */
-  const finding = (status, why, shown) => ({ run, question, status, why, shown });
-  let proof, now;
+  const newest = witness && (await witness.newest(held, referee));
+  const late = Math.abs(Date.now() / 1000 - held.sent) > WITHIN;
+  /** @param {Status} status @param {string} why @param {Seen} [shown] @param {string[]} [witnesses] */
+  const finding = (status, why, shown, witnesses = []) => ({ run, question, status, why, shown, witnesses });
+  const known = [before?.kept, newest].filter(Boolean);
+  const same = known.length > 1 && (await digestOf(known[0].checkpoint.message)) === (await digestOf(known[1].checkpoint.message));
+  const proofs = [];
   try {
-    const request = { participant: identity.key, run, question, ...(old && { since: old.entries }) };
-    const shown = await client.proof(await identity.sign("proof-request", request));
-    demandFields(shown, PROOF, "Proof"); // what is none shows nothing
-    proof = shown;
-    now = await checkProof(held, proof, referee);
+    for (const each of known.length ? known.slice(0, same ? 1 : 2) : [undefined]) {
+      const since = each && (await checkpointOf(each, referee)).entries;
+      const request = { participant: identity.key, run, question, since };
+      const proof = await client.proof(await identity.sign("proof-request", request));
+      demandFields(proof, PROOF, "Proof"); // what is none shows nothing
+      proofs.push(proof);
+    }
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    if (proof) return finding("left out", error.detail);
-    if (!["pattern", "not-found"].includes(error.problem)) throw error;
+    if (!(error instanceof Refusal) || !["pattern", "not-found"].includes(error.problem)) throw error;
     if (before?.questions.includes(question))
       return finding("another history", `the referee has proven this report before, and answers now: ${error.detail}`);
-    const open = error.detail.includes("ask again") && Math.abs(Date.now() / 1000 - held.sent) <= WITHIN;
-    return finding(open ? "not shown yet" : "left out", error.detail);
+    const closed = newest && (newest.checkpoint.message.closed ?? 0) > question;
+    const open = !closed && !late && error.detail.includes("ask again");
+    return finding(open ? "not shown yet" : "left out", closed ? `a witness has seen this question closed; ${error.detail}` : error.detail);
   }
-  const shown = { kept: proof.kept, questions: [...new Set([...(before?.questions ?? []), question])] };
-  if (old && !(await goesOn(old.root, old.entries, now.root, now.entries, proof.consistency ?? [])))
-    return finding("another history", `it does not begin with the ${old.entries} entries that were shown before`, shown);
-  return finding("included", `entry ${proof.entry.index} of the transcript`, shown);
+  const roots = new Set();
+  let by;
+  try {
+    for (const proof of proofs) {
+      roots.add((await checkProof(held, proof, referee)).root);
+      by ??= await witnessesOf(proof.kept);
+    }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return finding("left out", error.detail);
+  }
+  const [first, last] = [proofs[0], proofs[proofs.length - 1]];
+  const shown = { kept: first.kept, questions: [...new Set([...(before?.questions ?? []), question])] };
+  const other = before && (await breaks(before.kept, first, referee, "were shown before"));
+  if (other) return finding("another history", other, shown, by);
+  const unlike = newest && (await breaks(newest, last, referee, "the witness has seen"));
+  if (unlike) return finding("left out", unlike, shown, by);
+  const place = `entry ${last.entry.index} of the transcript`;
+  const seen = newest?.checkpoint.message.entries > last.entry.index && roots.size === 1;
+  if (!witness || seen) return finding("included", place, shown, by);
+  return finding(late ? "left out" : "not witnessed", `${place}, which the witness has not seen`, shown, by);
 }

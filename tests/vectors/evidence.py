@@ -8,15 +8,15 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from common.core.errors import BadMessage, NotFound, PatternViolation, TandemError
+from common.core.errors import BadMessage, Forged, NotFound, PatternViolation, TandemError
 from common.crypto import blindrsa
-from common.crypto.identity import Signed
+from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import Credential, IssuerKey, token_input, token_request
 from common.local.packing import pack_one
 from common.log.merkle import Tree, root_from_inclusion_proof, verify_consistency
-from common.log.receipts import Proof, StoredCheckpoint, check_receipt, entries_tree, signed_checkpoint
+from common.log.receipts import Checkpoint, Proof, StoredCheckpoint, check_receipt, entries_tree, signed_checkpoint
 from common.log.transcript import SignedEntry, append
-from local_agent.person.checking import HeldReceipt, SeenCheckpoint, check, leaf_of
+from local_agent.person.checking import HeldReceipt, Remembered, SeenCheckpoint, check, leaf_of
 from tests.vectors.basics import AGENT, OTHER, REFEREE
 
 P = int(
@@ -165,6 +165,69 @@ class Told:
         return Proof.parse_signed(self._case["proof"])
 
 
+class Watching:
+    """A witness of a key, and what it keeps of the run."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.told = told
+
+    def key(self) -> str:
+        return str(self.told["key"])
+
+    def kept(self, signer: str, run: str) -> list[StoredCheckpoint]:
+        return [StoredCheckpoint.parse(each) for each in self.told["kept"]]
+
+
+def witnessed(kept: dict[str, Any], key: Identity = OTHER, **changes: Any) -> dict[str, Any]:
+    """Return a stored checkpoint with a witness's word for it."""
+    digest = Checkpoint.parse(kept["checkpoint"]["message"]).fingerprint()
+    word = {"checkpoint": digest, "position": 0, "previous": "0" * 64, "time": NOW, **changes}
+    return {**kept, "witnessed": [key.sign("witnessed", word).wire()]}
+
+
+def witness_cases(good: dict[str, Any], going_on: dict[str, Any], long: Any, short: Any, forked: Any) -> list[Any]:
+    """Return what comes of a witness: ``long`` is the checkpoint of the proof, ``short`` an older one."""
+
+    def seen(*kept: Any) -> dict[str, Any]:
+        return {"key": OTHER.public, "kept": list(kept)}
+
+    same = {**good, "consistency": []}
+    early = {**good, "kept": long}
+    closing = {**long["checkpoint"]["message"], "closed": QUESTION + 1}
+    closed = {"checkpoint": REFEREE.sign("checkpoint", closing).wire()}
+    away = {"problem": "not-found", "detail": "ask again later"}
+    return [
+        ("that a witness has seen", "included", {"proof": same, "witness": seen(witnessed(short), witnessed(long))}),
+        (
+            "that goes on from what a witness has seen",
+            "included",
+            {"proof": going_on, "witness": seen(witnessed(short))},
+        ),
+        ("that a witness has not seen", "not witnessed", {"proof": early, "witness": seen()}),
+        ("that no witness has seen in a day", "left out", {"proof": early, "age": 87_000, "witness": seen()}),
+        ("of another history than a witness saw", "left out", {"proof": going_on, "witness": seen(witnessed(forked))}),
+        ("of a witness with another key", "refused: forged", {"proof": same, "witness": seen(witnessed(long, AGENT))}),
+        (
+            "of a witness's word for another checkpoint",
+            "refused: forged",
+            {"proof": same, "witness": seen(witnessed(long, checkpoint="c" * 64))},
+        ),
+        (
+            "of a witness's word that is none",
+            "refused: bad-message",
+            {"proof": same, "witness": seen(witnessed(long, time=-1))},
+        ),
+        ("of a witness that signs nothing", "refused: forged", {"proof": same, "witness": seen(long)}),
+        (
+            "with a witness's word for another checkpoint",
+            "left out",
+            {"proof": {**good, "kept": witnessed(long, checkpoint="c" * 64)}},
+        ),
+        ("not yet, and a witness has seen it closed", "left out", {**away, "witness": seen(witnessed(closed))}),
+        ("not yet, and a witness has not", "not shown yet", {**away, "witness": seen()}),
+    ]
+
+
 def status_of(known: dict[str, Any], case: dict[str, Any]) -> str:
     """Return what an agent finds about its report: a status, or the problem of what it was sent."""
     kept, own = (Signed.parse(known[name]) for name in ("receipt", "report"))
@@ -174,8 +237,10 @@ def status_of(known: dict[str, Any], case: dict[str, Any]) -> str:
         shown = StoredCheckpoint.parse(case["before"]["kept"])
         before = SeenCheckpoint(shown, frozenset(case["before"]["questions"]))
     try:
-        return check(held, AGENT, Told(case), REFEREE.public, before=before, clock=lambda: float(NOW)).status
-    except BadMessage as error:
+        witness = Remembered(Watching(case["witness"])) if case.get("witness") else None  # type: ignore[arg-type]
+        told = {**case, "proof": {**known["proof"], **case.get("proof", {})}}
+        return check(held, AGENT, Told(told), REFEREE.public, witness, before, clock=lambda: float(NOW)).status
+    except (BadMessage, Forged) as error:
         return f"refused: {error.problem}"
 
 
@@ -295,18 +360,27 @@ def proofs_file() -> dict[str, Any]:
         ("of the future", "left out", {"problem": "not-found", "detail": "ask again later", "age": -87_000}),
         ("never", "left out", {"problem": "not-found", "detail": "no report of this participant is stored"}),
         ("no longer", "another history", {"problem": "not-found", "detail": "ask again later", "before": seen}),
+        *witness_cases(good, going_on, kept, short, forked),
     ]
     about = (
         "what an agent of this key finds about its report, age seconds after it was sent, given the referee's proof or "
-        "problem, and what it was shown before; or the problem of the proof itself"
+        "problem, what it was shown before, and a witness; or the problem of the proof itself. Its "
+        "proof is the one of the file but for the fields that it names"
     )
     known = {"agent": AGENT.public, "referee": REFEREE.public}
     return {
         "about": about,
         **known,
         **base,
-        "cases": [{"about": a, "age": 60, **case, "status": s} for a, s, case in cases],
+        "proof": good,
+        "cases": [{"about": a, "age": 60, **_changed(case, good), "status": s} for a, s, case in cases],
     }
+
+
+def _changed(case: dict[str, Any], good: dict[str, Any]) -> dict[str, Any]:
+    """Return a case whose proof has the fields alone in which it differs."""
+    proof = {name: value for name, value in case.get("proof", {}).items() if name not in good or good[name] != value}
+    return {**case, "proof": proof} if "proof" in case else case
 
 
 def issuer_key() -> rsa.RSAPrivateKey:

@@ -39,6 +39,7 @@ export interface Options {
   record?: Person;
   relay?: string;
   issuer?: { address: string; code: string; key: { tokens: string; grants: string } };
+  witness?: string;
   fetch?: (address: string, init: RequestInit) => Promise<Response>;
   patience?: number;
 }
@@ -54,8 +55,9 @@ export interface State {
 export interface Finding {
   run: string;
   question: number;
-  status: "included" | "not shown yet" | "left out" | "another history";
+  status: "included" | "not shown yet" | "not witnessed" | "left out" | "another history";
   why: string;
+  witnesses: string[];
 }
 
 export class Agent {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { Agent } from "../../../local_agent/web/agent.js";
 import { FolderStore } from "../../../local_agent/web/folder.js";
 
-const { address, token, rules, record, names, dimension, folder, faults = {}, consent = true, steps = Infinity } = JSON.parse(readFileSync(0, "utf8"));
+const { address, token, rules, record, names, dimension, folder, faults = {}, witness, consent = true, steps = Infinity } = JSON.parse(readFileSync(0, "utf8"));
 const print = (value) => console.log(JSON.stringify(value));
 let lost = faults.lose ?? 0; // requests that get no answer
 const sent = [];
@@ -21,7 +21,7 @@ async function faulty(to, init) {
   return new Response(text.replace(change[0], change[1]), { status: 200, headers: response.headers });
 }
 const known = record && { features: Float32Array.from(record.features), label: record.label };
-const options = { store: new FolderStore(folder), address, token, rules, record: known, names, dimension, patience: 5, fetch: faulty };
+const options = { store: new FolderStore(folder), address, token, rules, witness, record: known, names, dimension, patience: 5, fetch: faulty };
 try {
   const agent = await Agent.open({ ...options, consent: (_, words) => (print({ words }), consent) });
   for (let step = 0, state; step < steps && !["finished", "declined", "refused", "failed"].includes(state); step++) {

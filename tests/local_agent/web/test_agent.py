@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 
+from common.crypto.identity import Signed
+from common.net.client import WitnessClient
 from common.privacy.guarantee import repeated
 from common.scenario.loading import load
 from curator.startup import open_curator
 from deploy.checking import checked
+from referee.service.witness import witness_app
 from tests.deploy.test_scenarios_of_individuals import SMALL
 from tests.local_agent.web.test_scenarios import NodeCrowd, people_of
-from tests.support import TOKEN, operated
+from tests.support import TOKEN, operated, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")]
 ROOT = Path(__file__).parents[3]
@@ -91,13 +94,23 @@ def test_whatever_happens_on_the_way_one_answer_leaves_and_none_without_consent(
             assert json.loads(answers.read_text()) == [stored]
             *states, last = it.agent(record=None, consent=False)
             asking.join()
-            *_, after = it.agent(record=None, consent=False, faults={"check": True})
+            checking = {"record": None, "consent": False, "faults": {"check": True}}
+            *_, after = it.agent(**checking)
+            with (
+                served(witness_app(tmp_path / "witness", TOKEN)) as place,
+                closing(WitnessClient(place, TOKEN)) as known,
+            ):
+                *_, unseen = it.agent(**checking, witness=place)
+                seen = json.loads((tmp_path / "agent" / "seen-run.json").read_text())["kept"]["checkpoint"]
+                known.keep(Signed.parse(seen))
+                *_, witnessed = it.agent(**checking, witness=place)
     assert [line["state"] for line in states] == ["answered", "finished"]
     assert last["answers"] == [stored]
     assert last["left"][0] == 0
     (receipt,) = last["receipts"].values()
     assert receipt["report"] == stored["report"]
-    assert [finding["status"] for finding in after["checked"]] == ["included"]
+    statuses = [[finding["status"] for finding in found["checked"]] for found in (after, unseen, witnessed)]
+    assert statuses == [["included"], ["not witnessed"], ["included"]]
     assert results[0].result["agents"]["answered"] == len(it.records)
 
 

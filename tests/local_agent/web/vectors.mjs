@@ -17,6 +17,7 @@ const { check, checkCost, slotOf } = await load("policy");
 const { parseQuery, valueOf } = await load("queries");
 const { recordOf } = await load("record");
 const { checkReceipt, checkReport, goesOn, leafOf, packOne, rootOf } = await load("receipts");
+const { newestOf } = await load("witness");
 const { described } = await load("words");
 
 await kinds.load();
@@ -168,19 +169,22 @@ const files = {
       await hold([older, first, number], holds, () => goesOn(older, first, newer, number, path));
   },
 
-  async proofs({ agent, referee, receipt, report, leaf, cases }) {
+  async proofs({ agent, referee, receipt, report, leaf, proof, cases }) {
     const identity = { key: agent, sign: async (kind, message) => ({ kind, message, key: agent, signature: "" }) };
     for (const each of cases)
       await hold(each.about, each.status, async () => {
         const client = {
           async proof() {
             if (each.problem) throw new Refusal(each.problem, each.detail);
-            return each.proof;
+            return { ...proof, ...each.proof };
           },
         };
         const held = { receipt, report, leaf, sent: Date.now() / 1000 - each.age };
+        const { key, kept } = each.witness ?? {};
+        const seen = { key: async () => key, kept: async () => kept };
+        const witness = each.witness && { newest: (held, referee) => newestOf(held, seen, referee) };
         try {
-          return (await checkReport(held, client, identity, referee, each.before)).status;
+          return (await checkReport(held, client, identity, referee, each.before, witness)).status;
         } catch (error) {
           if (!(error instanceof Refusal)) throw error;
           return `refused: ${error.problem}`;

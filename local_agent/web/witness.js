@@ -1,0 +1,50 @@
+/** A witness, as who checks a report sees it: it has signed the checkpoints of runs that it has seen. */
+
+import { ANSWER, Client, jsonOf } from "./client.js";
+import { Refusal } from "./errors.js";
+import { checkpointOf, forged, witnessesOf } from "./receipts.js";
+
+const PAGE = 100; // checkpoints that are asked for together
+
+/** A witness; what it keeps of a run is read in pages. */
+export class Witness extends Client {
+  /** @param {import("./receipts.js").Held} held @param {string} referee */
+  newest(held, referee) {
+    return newestOf(held, this, referee);
+  }
+
+  async key() {
+    return String((await this.document("GET", "/v1/witness")).key);
+  }
+
+  /** @param {string} referee @param {string} run @returns {Promise<any[]>} stored checkpoints, oldest first */
+  async kept(referee, run) {
+    /** @type {any[]} */
+    const found = [];
+    for (let size = 0; ; ) {
+      const { body } = await this.request("GET", `/v1/runs/${referee}/${run}?after=${found.length}&most=${PAGE}`);
+      const page = jsonOf({ body });
+      size += body.length;
+      if (!Array.isArray(page) || page.length > PAGE || size > 2 * ANSWER)
+        throw new Refusal("peer-misbehaved", `the witness at ${this.address} answers with no list of checkpoints`);
+      found.push(...page);
+      if (page.length < PAGE) return found;
+    }
+  }
+}
+
+/**
+ * Return the newest checkpoint of a report's run that a witness keeps; undefined: it has seen none.
+ * @param {import("./receipts.js").Held} held @param {Pick<Witness, "key" | "kept">} witness @param {string} referee
+ */
+export async function newestOf(held, witness, referee) {
+  const [key, found] = [await witness.key(), await witness.kept(referee, held.report.message.run)];
+  const entries = /** @param {any} kept */ (kept) => kept?.checkpoint?.message?.entries ?? -1;
+  const newest = found.reduce((most, kept) => (entries(kept) > entries(most) ? kept : most), undefined);
+  if (newest === undefined) return undefined;
+  const { run, configuration } = await checkpointOf(newest, referee);
+  if (!(await witnessesOf(newest)).includes(key)) throw forged("the witness shows what it has not signed: ask another one");
+  if (run !== held.report.message.run || configuration !== held.report.message.digest)
+    throw forged("the witness shows a checkpoint of another run: ask another one");
+  return newest;
+}
