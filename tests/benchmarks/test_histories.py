@@ -52,7 +52,7 @@ def test_without_faults_nothing_is_lost_and_a_driver_that_stands_still_is_replac
             assert any(said in line for line in history.log) == bool(pauses)
 
 
-FIRST = [0, 50, *(pytest.param(n, marks=pytest.mark.thorough) for n in range(100, 500, 50))]
+FIRST = [0, *(pytest.param(n, marks=pytest.mark.thorough) for n in range(50, 500, 50))]
 
 
 @pytest.mark.parametrize("first", FIRST)
