@@ -95,8 +95,8 @@ def carry_out(
 
 def _holds_more(folder: Path) -> bool:
     """Tell whether a folder holds more than the tables that were chosen for its run (:data:`TABLES`)."""
-    found = (*folder.iterdir(), *(folder / "state").glob("*"))
-    return bool({path.relative_to(folder) for path in found} - {Path("state"), Path("state") / TABLES})
+    found, state = (*folder.iterdir(), *(folder / "state").glob("*")), Path("state")
+    return bool({path.relative_to(folder) for path in found} - {state, state / TABLES, state / "lock"})
 
 
 def _verdict(chosen: ResolvedScenario, result: dict[str, Any]) -> dict[str, Any] | None:

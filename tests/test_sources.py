@@ -72,6 +72,7 @@ ALLOWED = {
     ("tandem/ui/own.py", "load"): "common.scenario.loading, of its own text",
     ("tandem/ui/own.py", "read_text"): "its own text",
     ("tandem/ui/own.py", "iterdir"): "the folder that it has just made",
+    ("tandem/ui/own.py", "glob"): "folders of its own name that it has made",
     ("tandem/ui/planning.py", "load"): "common.scenario.loading",
     ("tandem/ui/starting.py", "read_bytes"): "the model that it has just written",
 }

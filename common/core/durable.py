@@ -100,6 +100,7 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
         make_folder(folder, mode=0o700)
         folder.chmod(0o700)
         lock = (folder / "lock").open("wb")
+        os.fchmod(lock.fileno(), 0o600)
     except OSError as error:
         if error.errno not in _NOT_OURS:
             raise

@@ -326,7 +326,8 @@ class Start:
 
     ``source`` and ``target`` are the files of the curator's people, n of them, and of the agents', in the directory
     ``data``; ``agent_epsilon`` is the budget of an agent's one answer. ``response``: public bounds of the label's
-    column, where the number itself is predicted. ``left_out``: columns that the scenario does not use.
+    column, where the number itself is predicted. ``left_out``: columns that the scenario does not use. ``lifetime``:
+    epsilon and delta of all runs together, of each person on either side.
     """
 
     name: str
@@ -346,6 +347,7 @@ class Start:
     response: tuple[float, float] | None = None
     left_out: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    lifetime: tuple[float, float] | None = None
 
     @property
     def dimension(self) -> int:
@@ -396,6 +398,7 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         "features": [{key: value for key, value in one.wire().items() if value is not None} for one in features],
         **({"layout": layout} if layout else {}),
     }
+    lifetime = start.lifetime
     return {
         "name": start.name,
         "title": f"{start.label.column}, learned from {start.source}, tested on {start.target}",
@@ -405,7 +408,14 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         "people": "real",
         "source": {"table": {"files": [start.source], **table}},
         "target": {"table": {"files": [start.target], **table}},
-        "curator": {"n": start.n, "epsilon": start.epsilon, "delta": start.delta, "rounds": 1, "learner": learner},
+        "curator": {
+            "n": start.n,
+            "epsilon": start.epsilon,
+            "delta": start.delta,
+            **({} if lifetime is None else {"lifetime": {"epsilon": lifetime[0], "delta": lifetime[1]}}),
+            "rounds": 1,
+            "learner": learner,
+        },
         "agents": {
             "count": start.agents,
             **judged,

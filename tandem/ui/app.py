@@ -101,6 +101,7 @@ def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None
             watch = RefereeWatch(there)
 
         own = OwnRuns(runs)
+        own.remove_left_behind()
         open_until_the_end.callback(own.close)
 
         def made(rules: Rules) -> Service:

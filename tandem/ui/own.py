@@ -13,13 +13,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from common.core.durable import make_folder, write_durably
-from common.core.errors import BadInput, BadScenario, NotFound, TandemError
+from common.core.durable import CLAIM, hold, make_folder, write_durably
+from common.core.errors import BadInput, BadScenario, BudgetExceeded, NotFound, TandemError
 from common.core.plain import plain
 from common.data.files import columns_of
 from common.data.tables import Layout
@@ -55,6 +55,7 @@ NAMES = {
     "epsilon": "Epsilon of each person in S",
     "delta": "Delta of each person in S",
     "agent_epsilon": "Epsilon of each person in T",
+    "lifetime": "All runs together, each person",
     "name": "Name",
 }
 """What the form calls its fields."""
@@ -137,6 +138,22 @@ def _positive(fields: Fields, key: str, usual: float | None = None, below: float
     if not 0.0 < value < below:
         raise wrong(key, f"'{NAMES[key]}' must be above 0 and below {below:,.0f}, found {text}")
     return value
+
+
+def lifetime_from(fields: Fields) -> tuple[float, float] | None:
+    """Return epsilon and delta of all runs together; None where people take part once."""
+    text = fields.get("lifetime", "").strip()
+    if not text:
+        return None
+    try:
+        epsilon, delta = (float(part) for part in text.split(","))
+    except ValueError:
+        epsilon = delta = -1.0
+    if not (0.0 < epsilon < 1e6 and 0.0 <= delta < 1.0):
+        raise wrong(
+            "lifetime", f"'{NAMES['lifetime']}' must be an epsilon and a delta, such as 8, 0.0002, found {text!r}"
+        )
+    return epsilon, delta
 
 
 def costs_from(fields: Fields) -> str:
@@ -246,6 +263,7 @@ def forecast_from(fields: Fields) -> Forecast:
         budgets = (_positive(fields, "epsilon", 1.0), delta, _positive(fields, "agent_epsilon", 1.0))
         name = re.sub(r"[^a-z0-9]+", "-", fields.get("name", "").lower()).strip("-")[:64]
         start = own_tables.described(source, target, answers, budgets, layout_from(fields), name, _unanswered)
+        start = replace(start, lifetime=lifetime_from(fields))
         with tempfile.TemporaryDirectory(prefix="tandem-own-") as folder:
             written = own_tables.write(start, Path(folder) / "scenario.yaml", acceptable_of)
             asked, text = loading.load(str(written)), written.read_text("utf-8")
@@ -282,7 +300,15 @@ class OwnRuns:
         self._charging = charging
         self._lock = threading.Lock()
         self._runs: dict[str, OwnRun] = {}
-        self._chosen: set[str] = set()
+        self._chosen: dict[str, IO[bytes]] = {}
+
+    def remove_left_behind(self) -> None:
+        """Remove tables that were chosen for runs which never began, where no other server holds them any more."""
+        for state in self.root.glob("own-*/state"):
+            draft = state.parent
+            if re.fullmatch(DRAFT, draft.name) and (state / TABLES).is_dir() and not (draft / CLAIM).exists():
+                with suppress(BadInput), hold(state):
+                    shutil.rmtree(draft, ignore_errors=True)
 
     def get(self, name: str) -> OwnRun:
         """Return a run; ``NotFound`` if this server has begun none of that name."""
@@ -314,10 +340,11 @@ class OwnRuns:
         make_folder(self.root)
         for place in (*reversed(folder.parents[:3]), folder):
             make_folder(place, mode=0o700)
+        if draft not in self._chosen:
+            self._chosen[draft] = hold(self.root / draft / "state")
         for old in folder.iterdir():
             old.unlink()
         write_durably(folder / short, content, mode=0o600)
-        self._chosen.add(draft)
         return folder / short
 
     def start(self, draft: str, found: Forecast) -> OwnRun:
@@ -345,12 +372,14 @@ class OwnRuns:
             if result["status"] in ("refused", "failed", "cancelled"):
                 run.problem = plain(str(result["reason"]))
         except TandemError as error:
-            run.problem = plain(error.detail)
+            here = f" On this page: '{NAMES['lifetime']}'" if isinstance(error, BudgetExceeded) else ""
+            run.problem = plain(error.detail) + here
         except BaseException as error:  # noqa: BLE001 - who waits must see it; no fault of ours may stop the thread
             run.problem = f"a fault of Tandem: {type(error).__name__}"
         run.seconds, run.ended = self.now() - run.began, True
 
     def close(self) -> None:
-        for draft in self._chosen:
-            if not (self.root / draft / "claim.json").exists():
+        for draft, held in self._chosen.items():
+            if not (self.root / draft / CLAIM).exists():
                 shutil.rmtree(self.root / draft, ignore_errors=True)
+            held.close()

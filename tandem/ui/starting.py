@@ -48,7 +48,7 @@ _ON_FILES = ("source", "target", "separator", "decimal", "thousands", "encoding"
 _ON_COLUMNS = (
     *("label", "predict", "positive", "negative", "above", "response_low", "response_high", "id"),
     *("rest", "rest_low", "rest_high"),
-    *("worse", "times", "epsilon", "delta", "agent_epsilon", "name"),
+    *("worse", "times", "epsilon", "delta", "agent_epsilon", "lifetime", "name"),
 )
 _OF_A_COLUMN = ("kind:", "low:", "high:", "values:", "empty:")
 

@@ -78,6 +78,7 @@ def test_a_wrong_value_keeps_the_form_and_names_the_field_as_the_form_does(brows
         ({"agent_epsilon": "-1"}, "'Epsilon of each person in T' must be above 0", "agent_epsilon"),
         ({"worse": "miss", "times": ""}, "'How many times worse' must be a number", "times"),
         ({"delta": "2"}, "'Delta of each person in S' must be above 0 and below 1", "delta"),
+        ({"lifetime": "8"}, "'All runs together, each person' must be an epsilon and a delta", "lifetime"),
         ({"id": "sick"}, "'The column that says who is who' sick", "id"),
     ):
         sent = {**tables, **COLUMNS, **changed}
@@ -100,6 +101,9 @@ def test_two_files_become_the_scenario_of_the_command_and_no_page_shows_a_field_
     found = forecast_from({**tables, **COLUMNS, "worse": "false alarm", "times": "4"})
     assert (found.start.n, found.start.agents, found.start.epsilon, found.start.agent_epsilon) == (2000, 4000, 2.0, 2.0)
     assert found.asked.agents.costs.wire() == {"miss": 1.0, "false_alarm": 4.0}
+    assert found.asked.curator.lifetime is None
+    longer = forecast_from({**tables, **COLUMNS, "lifetime": "8, 0.0002"})
+    assert longer.asked.curator.lifetime.wire() == {"epsilon": 8.0, "delta": 0.0002}
     assert not found.refused
 
 
@@ -172,6 +176,18 @@ def test_a_file_that_is_chosen_stays_in_the_private_part_of_its_runs_folder(brow
     assert browser.get(f"/run/{draft}").status_code == 404
     own.close()
     assert not (own.root / draft).exists()
+
+
+def test_tables_that_a_killed_server_left_are_removed_at_the_next_start(browser, own):
+    drafts = [hidden(browser.page("/own"))["draft"] for _ in range(2)]
+    for draft in drafts:
+        assert chosen(browser, draft, "source", "a.csv", b"a").status_code == 200
+    own._chosen.pop(drafts[0]).close()  # as the system does when its process is killed
+    (own.root / "own-thesis" / "state" / "tables").mkdir(parents=True)
+    OwnRuns(own.root).remove_left_behind()
+    assert sorted(path.name for path in own.root.iterdir()) == sorted([drafts[1], "own-thesis"])
+    assert chosen(browser, drafts[1], "target", "b.csv", b"b").status_code == 200
+    own.close()
 
 
 def test_only_a_page_of_ours_sends_a_file_and_only_into_a_draft(browser, own):
