@@ -485,6 +485,49 @@ def test_a_referee_that_is_away_is_waited_for(world, person):
     world.end()
 
 
+@CHROMIUM
+def test_a_referee_of_another_version_gets_nothing(world, person):
+    me = person()
+
+    def skewed(route: Any) -> None:
+        found = route.fetch()
+        route.fulfill(response=found, headers={**found.headers, "tandem-protocol": "99 newer"})
+
+    me.page.route(f"{world.remote.url}/v1/**", skewed)
+    me.enter()
+    me.wait("This page cannot go on")
+    assert "speaks protocol 99 newer, this agent" in me.stage
+    assert "Load this page again, or ask who invited you for a newer one." in me.stage
+    assert {each.url for each in me.sent if "/v1/" in each.url} == {f"{world.remote.url}/v1/enrolments"}
+
+
+LATE = "const now = Date.now; Date.now = () => now() + 400 * 86400e3;"
+
+
+def test_a_clock_that_is_wrong_changes_nothing(world, person):
+    me = person(script=LATE)
+    world.start()
+    me.enter()
+    me.wait("Your question")
+    me.press("Answer")
+    me.wait("You have answered")
+    world.end()
+    me.press("Check that it is counted")
+    me.page.wait_for_selector("text=Your answer is counted as it was sent.")
+
+
+@CHROMIUM
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [("false", "a private window when that is closed"), ("true", "remembers what you have answered until you delete")],
+)
+def test_a_private_window_is_told_what_it_forgets_and_other_browsers_that_they_remember(world, person, kept, said):
+    me = person(script=f"navigator.storage.persist = async () => {kept};")
+    me.enter()
+    me.wait("Waiting for your question")
+    assert said in me.stage
+
+
 def test_a_code_of_the_issuer_vouches_and_a_relay_hides_from_where(world, browser):
     """The referee is dialled by the relay alone; the issuer signs what it cannot see."""
     folder, referee = world.folder, world.referee
