@@ -92,7 +92,7 @@ export function through(relay, referee, fetch = (to, init) => globalThis.fetch(t
 }
 
 /** Return the first key of the pinned referee's that we can use. @param {Response} reply @param {string} referee */
-async function gatewayOf(reply, referee) {
+export async function gatewayOf(reply, referee) {
   if (reply.status !== 200) throw new Error(`the relay answers ${reply.status}`);
   try {
     const signed = signedOf(decode(new Uint8Array(await reply.arrayBuffer())));
@@ -114,9 +114,10 @@ async function gatewayOf(reply, referee) {
 /**
  * Encapsulate a binary request (RFC 9180, section 5.1.1; RFC 9458, section 4.3).
  * @param {Uint8Array<ArrayBuffer>} key @param {Uint8Array<ArrayBuffer>} header @param {Uint8Array<ArrayBuffer>} plain
+ * @param {CryptoKeyPair} [own] what is drawn, but for vectors
  */
-async function seal(key, header, plain) {
-  const pair = /** @type {CryptoKeyPair} */ (await crypto.subtle.generateKey(X25519, false, ["deriveBits"]));
+export async function seal(key, header, plain, own) {
+  const pair = own ?? /** @type {CryptoKeyPair} */ (await crypto.subtle.generateKey(X25519, false, ["deriveBits"]));
   const enc = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
   const recipient = await crypto.subtle.importKey("raw", key, X25519, false, []);
   const dh = new Uint8Array(await crypto.subtle.deriveBits({ ...X25519, public: recipient }, pair.privateKey, 256));
@@ -139,7 +140,7 @@ async function seal(key, header, plain) {
  * Open an encapsulated response (RFC 9458, section 4.4), which is the answer to this request, or none.
  * @param {Uint8Array<ArrayBuffer>} sealed @param {{enc: Uint8Array<ArrayBuffer>, secret: Uint8Array<ArrayBuffer>}} exchange
  */
-async function opened(sealed, { enc, secret }) {
+export async function opened(sealed, { enc, secret }) {
   try {
     const pseudo = await hmac(concat(enc, sealed.slice(0, 16)), secret);
     const key = await aes(await expand(pseudo, utf8("key"), 16), "decrypt");

@@ -11,6 +11,7 @@ from tests.vectors.basics import canonical_file, signatures_file
 from tests.vectors.evidence import credentials_file, proofs_file, receipts_file, trees_file
 from tests.vectors.queries import mechanisms_file, queries_file
 from tests.vectors.records import records_file
+from tests.vectors.relays import relays_file
 
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "canonical": canonical_file,
@@ -23,6 +24,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "trees": trees_file,
     "proofs": proofs_file,
     "credentials": credentials_file,
+    "relays": relays_file,
 }
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from common.local.mechanisms.mechanism import MECHANISMS
 from common.local.queries.query import QUERIES
 from common.local.records import Records
 from common.net.messages import read as read_signed
-from tests.vectors import FOLDER, MOST, assignments, basics, evidence, queries, read, records, written
+from common.net.oblivious.encapsulation import encapsulate
+from tests.vectors import FOLDER, MOST, assignments, basics, evidence, queries, read, records, relays, written
 from tests.vectors.__main__ import FILES
 
 
@@ -122,6 +123,16 @@ def test_chances_are_within_what_they_cost() -> None:
                 lie = (2**53 - int(about["truth"])) / 2**53
                 assert lie >= bound * (symbols - 1) / (1 + bound * (symbols - 1)) * (1 - 1e-15)
                 assert lie <= bound * (symbols - 1) / (1 + bound * (symbols - 1)) + 2.0**-48
+
+
+def test_what_passes_a_relay() -> None:
+    told = read("relays")
+    for case in told["keys"]:
+        assert relays.of_keys(told["referee"], case).items() <= case.items(), case["about"]
+    sent, _ = encapsulate(relays.GATEWAY.configuration, relays.PLAIN, ephemeral=relays.EPHEMERAL)
+    assert sent.hex() == told["request"]["sent"]
+    for case in told["responses"]:
+        assert relays.of_response(told["request"], case).items() <= case.items(), case["about"]
 
 
 def test_receipts_trees_and_proofs() -> None:

@@ -18,6 +18,7 @@ const { parseQuery, valueOf } = await load("queries");
 const { recordOf } = await load("record");
 const { checkReceipt, checkReport, goesOn, leafOf, packOne, rootOf } = await load("receipts");
 const { newestOf } = await load("witness");
+const { gatewayOf, opened, seal } = await load("relay");
 const { described } = await load("words");
 
 await kinds.load();
@@ -213,6 +214,28 @@ const files = {
       await hold(each.about, each.refused ? refusal(each) : { credential: cases[0].credential }, () =>
         obtained({ ...issuer, tokens: each.tokens }, cases[0].reply),
       );
+  },
+
+  async relays({ referee, keys, request, responses }) {
+    for (const each of keys)
+      await hold(each.about, each.refused ? refusal(each) : { identifier: each.identifier, key: each.key }, async () => {
+        const found = await gatewayOf(new Response(JSON.stringify(each.signed)), referee);
+        return { identifier: found.header[0], key: hex(found.key) };
+      });
+    const [{ identifier, key }] = keys;
+    const x25519 = { name: "X25519" };
+    const pkcs8 = unhex(`302e020100300506032b656e04220420${request.ephemeral}`);
+    const privateKey = await crypto.subtle.importKey("pkcs8", pkcs8, x25519, false, ["deriveBits"]);
+    const publicKey = await crypto.subtle.importKey("raw", unhex(request.enc), x25519, true, []);
+    const header = Uint8Array.of(identifier, 0, 0x20, 0, 1, 0, 1);
+    const exchange = await seal(unhex(key), header, unhex(request.plain), { privateKey, publicKey });
+    await hold("the request", request.sent, () => hex(exchange.sent));
+    for (const each of responses)
+      await hold(each.about, each.refused ? refusal(each) : each.response, async () => {
+        const found = await opened(unhex(each.sealed), exchange);
+        const body = hex(new Uint8Array(await found.arrayBuffer()));
+        return { status: found.status, headers: Object.fromEntries(found.headers), body };
+      });
   },
 
   async records({ schemas, cases }) {
