@@ -32,6 +32,7 @@ COMMANDS = (
     "referee run mine.yaml --output runs/mine --yes",
     "referee audit runs/mine",
 )
+TITLE = "From two files to an audited answer"
 WIDTH, HEIGHT = 110, 26
 PAUSE, SCROLL, READING = 2.0, 0.08, 3.0
 """Seconds: the longest pause that is kept, the shortest between two lines, and how long a command's output stands."""
@@ -84,12 +85,12 @@ def broken(lines: list[Printed]) -> list[Printed]:
 
 def cast(lines: list[Printed]) -> str:
     """Return the recording as an asciinema cast, version 2."""
-    head = {"version": 2, "width": WIDTH, "height": HEIGHT, "title": "From two files to an audited answer"}
+    head = {"version": 2, "width": WIDTH, "height": HEIGHT, "title": TITLE}
     events = ([round(line.at, 3), "o", f"{line.text}\r\n"] for line in lines)
     return "".join(f"{json.dumps(one)}\n" for one in (head, *events))
 
 
-def picture(lines: list[Printed]) -> str:
+def picture(lines: list[Printed], title: str = TITLE) -> str:
     """Return an SVG in which the lines appear when they were printed, the last ones of a screen at a time."""
     length = lines[-1].at + 2 * READING
     moves = {0.0: 0} | {line.at: max(0, place + 1 - HEIGHT) for place, line in enumerate(lines)}
@@ -106,7 +107,7 @@ def picture(lines: list[Printed]) -> str:
     wide, high = WIDTH * CHAR + 2 * EDGE, HEIGHT * LINE + 2 * EDGE
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high}" width="{wide:.0f}" role="img">'
-        f"<title>From two files to an audited answer</title><style>{style}</style>"
+        f"<title>{title}</title><style>{style}</style>"
         f'<rect width="100%" height="100%" rx="8" fill="#16191d"/><clipPath id="w"><rect x="0" y="{EDGE}" '
         f'width="{wide:.0f}" height="{HEIGHT * LINE}"/></clipPath>'
         f'<g clip-path="url(#w)"><g>{"".join(rows)}</g></g></svg>\n'

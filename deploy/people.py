@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import random
 import secrets
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -43,17 +44,24 @@ def invent_people(folder: Path) -> None:
 class Quiet(SimpleHTTPRequestHandler):
     """Serves files, and writes nothing about it."""
 
+    def handle(self) -> None:
+        """Serve a connection; one that breaks off is let go."""
+        with suppress(OSError):
+            super().handle()
+
     def log_message(self, *words: object) -> None:
         """Leave it out."""
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
+def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve a folder of static files to this machine; gives its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    if tls is not None:  # each connection shakes hands in its own thread
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

@@ -41,9 +41,17 @@ def scenario_file(folder: Path, **agents: object) -> Path:
     return path
 
 
-def page_of(folder: Path, referee: str, *more: str, key: str = KEY) -> tuple[int, str]:
+def page_of(
+    folder: Path, referee: str, *more: str, key: str = KEY, agents: dict[str, object] | None = None
+) -> tuple[int, str]:
     """Write the page of that scenario into a folder; return the command's status and output."""
-    own = [str(scenario_file(folder)), "--output", str(folder / "page"), "--key", str(folder / "page.key")]
+    own = [
+        str(scenario_file(folder, **(agents or {}))),
+        "--output",
+        str(folder / "page"),
+        "--key",
+        str(folder / "page.key"),
+    ]
     found = CliRunner().invoke(app, ["page", *own, "--referee", referee, "--referee-key", key, *more])
     return found.exit_code, found.output
 
