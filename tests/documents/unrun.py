@@ -71,6 +71,7 @@ NO_CODE = {
     "docs/convex.md": ("agents:\n  loss: hinge", "((L'^2 + sigma^2 d)"),
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
+    "docs/howto/page.md": ("300 agents in Python are enrolled",),
     "docs/index.md": ("1,627 agents reported", "verified runs/mine"),
     "docs/hyperparameters.md": ("k mu^2/2 + (1 + eta)",),
     "docs/running.md": ("refused: no enrolled agent",),
