@@ -104,6 +104,8 @@ def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) ->
     """Refuse a certificate that does not hold at present by a BadInput that says when, and what to do."""
     now, found = now or datetime.datetime.now(datetime.UTC), read(path)
     again = "make another (referee certificates DIR), put it there and start again"
+    if path.name == "ca.pem":
+        again = "make another authority in a fresh directory (referee certificates DIR), and hand out what is in it"
     if now > found.not_valid_after_utc:
         raise BadInput(f"the certificate of {whose} ({path}) ended on {found.not_valid_after_utc:%Y-%m-%d}: {again}")
     if now < found.not_valid_before_utc:
@@ -150,7 +152,8 @@ class _Authority:
             names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (BadInput, InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
             return False
-        return names == wanted and found.public_key() == key.public_key() and now + SOON < found.not_valid_after_utc
+        holds = found.not_valid_before_utc <= now < found.not_valid_after_utc - SOON
+        return names == wanted and found.public_key() == key.public_key() and holds
 
 
 def _authority(folder: Path, now: datetime.datetime) -> tuple[_Authority, Made]:

@@ -6,12 +6,15 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from deploy.processes import PartyProcess
 from referee.cli import app
+from tests.certified import PAST, circle
 from tests.referee.view.test_mistakes import GOOD, OPTIONS, init, write
 
 RUN = ("run", "mine.yaml", "--output", "runs/next", "--yes")
@@ -106,6 +109,11 @@ MISTAKES = {
     "a result that was changed": Wrong(("audit", "changed"), "Audit failed", ("audit", "runs/a")),
     "a scenario that is no YAML": Wrong(("check", "broken.yaml"), "broken.yaml is not YAML", CHECK),
     "a table in the place of a scenario": Wrong(("check", "s.csv"), "no shipped scenario is called 's.csv'", CHECK),
+    "a folder of another scenario": Wrong(
+        ("run", "mine.yaml", "--output", "runs/a", "--yes", SET, "alpha=0.2"), "belongs to another scenario",
+        (*CHECK, SET, "alpha=0.2")
+    ),
+    "a file that cannot be read": Wrong((*CHECK, SET, "source.table.files=['full']"), "full", CHECK),
     "a key that is given twice": Wrong(("check", "twice.yaml"), "alpha", CHECK),
 }  # fmt: skip
 
@@ -176,3 +184,35 @@ def test_a_full_disk_is_called_so_and_with_room_the_same_command_works(tmp_path)
 
 def _all(values: str | tuple[str, ...]) -> tuple[str, ...]:
     return (values,) if isinstance(values, str) else values
+
+
+TOKENS = {"TANDEM_ENROLMENT_TOKEN": "enrolment-token", "TANDEM_OPERATOR_TOKEN": "operator-token"}
+FUTURE = datetime.now(UTC) + timedelta(days=30)
+
+
+@pytest.mark.slow
+def test_a_message_about_a_service_is_followed_and_then_it_works(tmp_path, monkeypatch):
+    """A port in use, a certificate that has ended or not begun (a wrong clock), and a wrong token."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    served = "serve", "--state", "r"
+    for folder, now, said in (("old", PAST, "ended on 2021"), ("early", FUTURE, "begins on")):
+        circle(tmp_path / folder, now=PAST)
+        circle(tmp_path / folder, now=now)  # by the authority of then
+        shown = "--port", "0", "--tls-cert", f"{folder}/referee/server.pem"
+        found = CliRunner().invoke(app, [*served, *shown], env=TOKENS)
+        assert (found.exit_code, said in found.output, "(referee certificates DIR)" in found.output) == (1, True, True)
+        assert words("certificates", folder)[0] == 0
+        party = PartyProcess("referee", ["referee.cli", *served, *shown], tmp_path, TOKENS)
+        try:
+            address = party.wait_for("listens on").split()[-1]
+            taken = CliRunner().invoke(app, [*served, "--port", address.rpartition(":")[2]], env=TOKENS)
+            assert (taken.exit_code, "already in use; choose another with --port" in taken.output) == (1, True)
+            asked = "runs", "--url", address, "--tls-ca", f"{folder}/public/ca.pem", "--token"
+            status, printed = words(*asked, "wrong-token")
+            assert (status, "take the TANDEM_OPERATOR_TOKEN with which the referee was" in printed) == (1, True), (
+                printed
+            )
+            assert words(*asked, TOKENS["TANDEM_OPERATOR_TOKEN"]) == (0, "there is no run here")
+        finally:
+            party.stop()
