@@ -237,7 +237,7 @@ def status_of(known: dict[str, Any], case: dict[str, Any]) -> str:
         shown = StoredCheckpoint.parse(case["before"]["kept"])
         before = SeenCheckpoint(shown, frozenset(case["before"]["questions"]))
     try:
-        witness = Remembered(Watching(case["witness"])) if case.get("witness") else None  # type: ignore[arg-type]
+        witness = Remembered(Watching(case["witness"])) if case.get("witness") else None
         told = {**case, "proof": {**known["proof"], **case.get("proof", {})}}
         return check(held, AGENT, Told(told), REFEREE.public, witness, before, clock=lambda: float(NOW)).status
     except (BadMessage, Forged) as error:
