@@ -113,7 +113,9 @@ MISTAKES = {
         ("run", "mine.yaml", "--output", "runs/a", "--yes", SET, "alpha=0.2"), "belongs to another scenario",
         (*CHECK, SET, "alpha=0.2")
     ),
-    "a file that cannot be read": Wrong((*CHECK, SET, "source.table.files=['full']"), "full", CHECK),
+    "a file that cannot be read": Wrong(
+        (*CHECK, SET, "source.table.files=['full']"), "full: cannot be read: Is a directory", CHECK
+    ),
     "a key that is given twice": Wrong(("check", "twice.yaml"), "alpha", CHECK),
 }  # fmt: skip
 
