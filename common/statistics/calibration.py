@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -144,27 +144,42 @@ _KEPT = 0.15  # of a bin of share m of the sample, the population's share has a 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed of a calibration ln(odds) = slope * score + intercept: ln(slope) and intercept are Gaussian.
+    """What is believed of a calibration ln(odds) = slope * score + intercept.
+
+    ln(slope) and the ln(odds) at a middle score are independent and Gaussian. At a score that nobody has they would
+    depend on each other: a steeper line through the middle of the people has another intercept.
 
     Attributes:
         step, steep: Mean, in quarters of octaves, and standard deviation of ln(slope).
-        intercept, far: Mean and standard deviation of the intercept.
+        odds, far: Mean and standard deviation of the ln(odds) at the score ``middle``.
     """
 
     step: float = 0.0
-    intercept: float = 0.0
+    odds: float = 0.0
     steep: float = 1.5
     far: float = 4.0
+    middle: float = 0.0
 
     def widened(self, steep: float, far: float) -> Prior:
         """Return the prior for other people: independent Gaussians of these standard deviations are added."""
-        return Prior(self.step, self.intercept, math.hypot(self.steep, steep), math.hypot(self.far, far))
+        return replace(self, steep=math.hypot(self.steep, steep), far=math.hypot(self.far, far))
 
     def logarithm(self) -> Floats:
         """Return the logarithm of the density at all slopes and intercepts of the grid, but for a constant."""
         steep = (_STEPS - self.step) * (_OCTAVE / 4.0) / self.steep
-        far = (_WIDE - self.intercept) / self.far
-        return np.asarray(-0.5 * ((steep * steep)[:, None] + (far * far)[None, :]))
+        far = (_odds(self.middle) - self.odds) / self.far
+        return np.asarray(-0.5 * ((steep * steep)[:, None] + far * far))
+
+    @property
+    def intercept(self) -> float:
+        """The ln(odds) at the score 0, by the slope of the nearest quarter of an octave."""
+        return self.odds - octave_quarter(round(self.step)) * self.middle
+
+
+def _odds(middle: float) -> Floats:
+    """Return the ln(odds) at a score by all slopes and intercepts of the grid, shape (slopes, intercepts)."""
+    slopes = np.array([octave_quarter(step) for step in _STEPS.tolist()])
+    return np.asarray(slopes[:, None] * middle + _WIDE[None, :])
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +216,7 @@ def of_sample(shares: CellShares, prior: Prior) -> Prior:
         other = 1.0 - chance
         off = shares.items[:, 1] * other - shares.items[:, 0] * chance
         found.append(-0.5 * ordered_sum(shares.precision * (off * off) / (chance * chance + other * other)))
-    return Belief(prior.logarithm() + np.array(found)).moments()
+    return Belief(prior.logarithm() + np.array(found)).moments(prior.middle)
 
 
 @dataclass(frozen=True)
@@ -243,7 +258,7 @@ class Belief:
             asked = logistic(reported.slope * scores + reported.intercept)
         rows = []
         for step in _STEPS.tolist():
-            chance = logistic(octave_quarter(step) * scores[None, :] + _WIDE[:, None])
+            chance = _chances(step, scores)
             bins = within.averages(weighed[None, :] * (chance - asked[None, :]))
             off = reported.mean - ordered_sum(masses * bins)
             variance = reported.variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)
@@ -253,22 +268,33 @@ class Belief:
     def best(self) -> tuple[float, float]:
         """Return the most likely slope, and the intercept that is most likely beside it.
 
-        Slopes are those of the grid, from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16], the
-        vertex of the parabola through the grid's best one and its neighbours.
+        Slopes are those of the grid, from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
         """
-        step, place = divmod(int(np.argmax(self.logarithm)), len(_WIDE))
-        slope, best = octave_quarter(int(_STEPS[step])), float(_WIDE[place])
-        if not 0 < place < len(_WIDE) - 1:
-            return slope, best
-        left, middle, right = self.logarithm[step, place - 1 : place + 2].tolist()
-        bend = left - 2.0 * middle + right
-        return slope, best if bend == 0.0 else best + 0.5 * (left - right) / bend / _FINE
+        return _highest(self.logarithm)
 
-    def moments(self) -> Prior:
+    def expected(self, within: Within, masses: Floats) -> tuple[float, float]:
+        """Return slope and intercept of the least log loss that is expected, within the grid of :meth:`best`.
+
+        The expected log loss of a chance c is that of the mean chance of +1 at the score. Where little is known the
+        mean is flatter than the most likely line, and so is the line that is nearest to it.
+        """
+        weights, scores = self._weights(), within.scores
+        people = np.concatenate([weight * part for weight, part in _parts(within, masses)])
+        mean = np.zeros_like(scores)
+        for step, row in zip(_STEPS.tolist(), weights, strict=True):
+            mean = mean + ordered_sum((row[:, None] * _chances(step, scores)).T)
+        heights = []
+        for step in _STEPS.tolist():
+            chance = np.clip(_chances(step, scores), 2.0**-40, 1.0 - 2.0**-40)
+            heights.append(ordered_sum(people * (mean * log(chance) + (1.0 - mean) * log(1.0 - chance))))
+        return _highest(np.array(heights))
+
+    def moments(self, middle: float = 0.0) -> Prior:
+        """Return means and standard deviations of ln(slope) and of the ln(odds) at a score."""
         weights = self._weights()
         step, steep = _moments([math.fsum(row) for row in weights.tolist()], _STEPS.astype(np.float64))
-        intercept, far = _moments([math.fsum(column) for column in weights.T.tolist()], _WIDE)
-        return Prior(step, intercept, steep * (_OCTAVE / 4.0), far)
+        odds, far = _moments(weights.ravel().tolist(), _odds(middle).ravel())
+        return Prior(step, odds, steep * (_OCTAVE / 4.0), far, middle)
 
     def losses(
         self, within: Within, masses: Floats, cuts: Sequence[float], missed: tuple[float, float] = (1.0, 1.0)
@@ -292,6 +318,27 @@ class Belief:
     def _weights(self) -> Floats:
         weights = exp(self.logarithm - self.logarithm.max())
         return np.asarray(weights / math.fsum(weights.ravel().tolist()))
+
+
+def _chances(step: int, scores: Floats) -> Floats:
+    return logistic(octave_quarter(step) * scores[None, :] + _WIDE[:, None])
+
+
+def _parts(within: Within, masses: Floats) -> Iterator[tuple[float, Floats]]:
+    ends = (*within.starts[1:], len(within.scores))
+    for mass, begin, end in zip(masses.tolist(), within.starts, ends, strict=True):
+        yield mass, within.weights[begin:end]
+
+
+def _highest(heights: Floats) -> tuple[float, float]:
+    """Return slope and intercept where the grid is highest, of the latter the vertex of the parabola through it."""
+    step, place = divmod(int(np.argmax(heights)), len(_WIDE))
+    slope, best = octave_quarter(int(_STEPS[step])), float(_WIDE[place])
+    if not 0 < place < len(_WIDE) - 1:
+        return slope, best
+    left, middle, right = heights[step, place - 1 : place + 2].tolist()
+    bend = left - 2.0 * middle + right
+    return slope, best if bend == 0.0 else best + 0.5 * (left - right) / bend / _FINE
 
 
 def _moments(weights: list[float], places: Floats) -> tuple[float, float]:

@@ -91,8 +91,8 @@ class PortfolioPlan:
         return int(share * miss > (1.0 - share) * false_alarm)
 
 
-_MODEL = Prior(steep=1.0, far=0.6)
-"""What is believed of any model on its own sample: its score is about the logarithm of the odds."""
+_STEEPEST, _FARTHEST = 1.0, 0.6
+"""The same of any model on its own sample: its score is believed to be about the logarithm of the odds."""
 _STEEP, _FAR = 0.3, 0.7
 """Standard deviations, beforehand, of the population's ln(slope) and intercept from those of the sample."""
 _BINS = 8
@@ -145,11 +145,11 @@ def teach(
     variances = merged * noise**2 + np.maximum(sample, 0.0).mean(axis=1) / plan.n
     held = CellShares(sample, np.asarray(1.0 / variances), within)
     masses = held.masses
-    sample_odds = calibration.of_sample(held, _MODEL)
+    center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
+    sample_odds = calibration.of_sample(held, Prior(odds=center, steep=_STEEPEST, far=_FARTHEST, middle=center))
     own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
     prior = sample_odds.widened(_STEEP, _FAR)
     belief = Belief(prior.logarithm()).given(within, masses, Reported(*share))
-    center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
     spread = math.sqrt(max(float(people @ (scores - center) ** 2), 1e-6))
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
     for number in range(TEACHINGS):
@@ -165,7 +165,7 @@ def teach(
             reported = Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread)
             belief = belief.given(within, masses, reported)
         yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
-    slope, intercept = belief.best()
+    slope, intercept = belief.expected(within, masses)
     weights, cut = (1.0, 1.0), 0.0
     if plan.costs is not None:
         weights, cut = plan.costs.weights, (plan.cut - own[1]) / own[0]

@@ -41,6 +41,9 @@ def believed(prior: Prior, *answers: Reported) -> Belief:
     return belief
 
 
+_INTERCEPTS = np.arange(-256, 257) / 16.0
+
+
 @for_each("step", [-3, 0, 3])
 @for_each("intercept", [-1.0, 0.3])
 def test_odds_are_found_from_residuals_of_any_model_in_a_few_rounds(step, intercept):
@@ -79,11 +82,42 @@ def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
     unknown = of_sample(shares(2.0, -1.0, 1e-9), Prior())
     assert (unknown.steep, unknown.far) == pytest.approx((1.5, 4.0), rel=0.1)
     spread = math.hypot(found.steep, 0.3), math.hypot(found.far, 0.4)
-    assert found.widened(0.3, 0.4) == Prior(found.step, found.intercept, *spread)
+    assert found.widened(0.3, 0.4) == Prior(found.step, found.odds, *spread)
+
+
+def test_odds_at_the_middle_of_people_and_the_slope_are_believed_independently():
+    """Few have labels +1, so scores are around -3: a steeper line through the middle of the people is as likely."""
+    prior = Prior(step=0.0, odds=-3.0, steep=0.3, far=0.2, middle=-3.0)
+    assert prior.intercept == 0.0
+    told = believed(prior).logarithm
+    steeper, at_zero = told[24 + 2], told[24]  # by half an octave
+    assert float(steeper.max()) == pytest.approx(float(at_zero.max()) - 0.5 * (0.34657 / 0.3) ** 2, abs=1e-3)
+    assert _INTERCEPTS[int(np.argmax(steeper))] == pytest.approx(3.0 * (2.0**0.5 - 1.0), abs=1.0 / 16.0)
+    found = of_sample(shares(2.0, -1.0, 1e6), Prior(odds=1.0, middle=1.0))
+    assert (found.odds, found.intercept) == pytest.approx((1.0, -1.0), abs=0.05)
+
+
+def test_the_line_that_is_answered_has_the_least_log_loss_that_is_expected():
+    known = believed(Prior(odds=-1.0, steep=1e-3, far=1e-3))
+    assert known.expected(POINTS, MASS) == pytest.approx((1.0, -1.0), abs=0.02)
+    unknown = believed(Prior(odds=-1.0, steep=0.5, far=1.5))
+    slope, intercept = unknown.expected(POINTS, MASS)
+    assert slope < 1.0 and -1.0 < intercept < 0.0  # flatter than the most likely line
+
+    def loss(line: tuple[float, float]) -> float:
+        about = logistic(line[0] * SCORES + line[1])
+        weights = np.exp(unknown.logarithm - unknown.logarithm.max())
+        chances = [logistic(octave_quarter(step) * SCORES + _INTERCEPTS[:, None]) for step in range(-24, 25)]
+        mean = sum((row[:, None] * of).sum(axis=0) for row, of in zip(weights, chances, strict=True)) / weights.sum()
+        return -float((MASS * (mean * np.log(about) + (1.0 - mean) * np.log(1.0 - about))).sum())
+
+    least = loss((slope, intercept))
+    assert all(least <= loss((slope * a, intercept + b)) + 1e-6 for a in (0.8, 1.0, 1.25) for b in (-0.1, 0.0, 0.1))
+    assert least < loss(unknown.best()) - 0.001
 
 
 def test_losses_are_those_of_thresholds_under_what_is_believed():
-    exact = believed(Prior(intercept=-1.0, steep=1e-3, far=1e-3))
+    exact = believed(Prior(odds=-1.0, steep=1e-3, far=1e-3))
     chance = logistic(SCORES - 1.0)
     found = exact.losses(POINTS, MASS, (-10.0, 0.0, 10.0))
     wanted = [(MASS * np.where(cut < SCORES, 1.0 - chance, chance)).sum() for cut in (-10.0, 0.0, 10.0)]
