@@ -93,7 +93,7 @@ class PortfolioPlan:
 
 _STEEPEST, _FARTHEST = 1.0, 0.6
 """The same of any model on its own sample: its score is believed to be about the logarithm of the odds."""
-_STEEP, _FAR = 0.3, 0.7
+_STEEP, _FAR = 0.3, 0.8
 """Standard deviations, beforehand, of the population's ln(slope) and intercept from those of the sample."""
 _BINS = 8
 _BEYOND = 1e9  # a cut that no score reaches

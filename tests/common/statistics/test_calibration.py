@@ -102,7 +102,8 @@ def test_the_line_that_is_answered_has_the_least_log_loss_that_is_expected():
     assert known.expected(POINTS, MASS) == pytest.approx((1.0, -1.0), abs=0.02)
     unknown = believed(Prior(odds=-1.0, steep=0.5, far=1.5))
     slope, intercept = unknown.expected(POINTS, MASS)
-    assert slope < 1.0 and -1.0 < intercept < 0.0  # flatter than the most likely line
+    assert slope < 1.0  # flatter than the most likely line
+    assert -1.0 < intercept < 0.0
 
     def loss(line: tuple[float, float]) -> float:
         about = logistic(line[0] * SCORES + line[1])
