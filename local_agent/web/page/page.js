@@ -298,7 +298,7 @@ async function check(place) {
   try {
     for (const { status, why } of await agent.check()) {
       const counted = status === "included";
-      const words = `${counted ? texts.counted : texts.uncounted} ${status}: ${why}`;
+      const words = counted ? `${texts.counted} (${why})` : `${texts.uncounted} ${status}: ${why}`;
       place.replaceChildren(notice(words, counted ? "good" : "bad"));
     }
   } catch (error) {
