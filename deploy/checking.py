@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded, TandemError
@@ -15,6 +16,7 @@ from common.data.population import open_records
 from common.learners.base import LearnerSettings
 from common.lifetime.account import Account
 from common.lifetime.charging import Charging
+from common.lifetime.ledger import PeopleLedger
 from common.numerics.bisection import narrowed
 from common.scenario.accepting import accepted, in_range
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, public_sample
@@ -109,9 +111,13 @@ def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T"))
 def check_lifetimes(chosen: ResolvedScenario, charging: Charging) -> None:
     """Refuse a run whose people, all of them at hand, have spent too much (BudgetExceeded); nothing is charged."""
     if charging.charges(chosen, "source"):
-        account = Account(replace(charging, both=True), chosen, "source")
-        account.identify()
-        account.check("")
+        with TemporaryDirectory() as empty:  # where nobody was charged before there is no ledger, and none is begun
+            begun = PeopleLedger(charging.folder).folder.exists()
+            account = Account(
+                replace(charging, both=True, folder=charging.folder if begun else Path(empty)), chosen, "source"
+            )
+            account.identify()
+            account.check("")
 
 
 def refusal(chosen: ResolvedScenario, tables: Collection[Side] = ()) -> TandemError | None:

@@ -134,6 +134,7 @@ def silenced(folder: Path, chosen: ResolvedScenario, out: float | Callable[[Any,
             bench.population._dropout = out
         else:
             patch.setattr(population, "answer_together", answer)
+            bench.population._dropout = 0.5
             patch.setattr(bench.population, "_speaks", lambda who: ~silent.pop())
         return bench.run(), bench.leave()
 
