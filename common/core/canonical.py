@@ -53,7 +53,7 @@ def encode(value: Any) -> bytes:
 
 
 def _with_long_strings(value: dict[str, Any]) -> bytes:
-    """Encode an object member by member: its strings take a third of the time that :mod:`json` needs for them."""
+    """Encode an object member by member: its strings take a third of the time that ``json.dumps`` needs."""
     written = [
         encode(name) + b":" + (to_json(value[name]) if type(value[name]) is str else encode(value[name]))
         for name in sorted(value, key=lambda name: name.encode("utf-16-be"))
