@@ -1,6 +1,7 @@
 """Mistakes that people make with scenarios, runs and folders: the remedy that a message names works when followed."""
 
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
@@ -192,7 +194,15 @@ TOKENS = {"TANDEM_ENROLMENT_TOKEN": "enrolment-token", "TANDEM_OPERATOR_TOKEN": 
 FUTURE = datetime.now(UTC) + timedelta(days=30)
 
 
+@pytest.fixture
+def own_environment():
+    """What a command that runs in this process keeps for the processes that it starts goes with the test."""
+    with patch.dict(os.environ):
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_environment")
 def test_a_message_about_a_service_is_followed_and_then_it_works(tmp_path, monkeypatch):
     """A port in use, a certificate that has ended or not begun (a wrong clock), and a wrong token."""
     monkeypatch.chdir(tmp_path)
