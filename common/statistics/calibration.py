@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,6 +114,11 @@ class Within:
         chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
         wrong = np.where(self.scores[None, :] > cut, weights[1] * (1.0 - chance), weights[0] * chance)
         return ordered_sum(masses[None, :] * self.averages(wrong))
+
+    def spread(self, masses: Floats) -> Floats:
+        """Return the part of each fine bin in all people, shape (fine bins,), from that of each coarse one."""
+        sizes = np.diff([*self.starts, len(self.scores)])
+        return np.asarray(np.repeat(masses, sizes) * self.weights)
 
     def averages(self, values: Floats) -> Floats:
         """Return the mean over each coarse bin of values at the fine ones, shape (rows, fine bins) to (rows, bins)."""
@@ -279,7 +284,7 @@ class Belief:
         mean is flatter than the most likely line, and so is the line that is nearest to it.
         """
         weights, scores = self._weights(), within.scores
-        people = np.concatenate([weight * part for weight, part in _parts(within, masses)])
+        people = within.spread(masses)
         mean = np.zeros_like(scores)
         for step, row in zip(_STEPS.tolist(), weights, strict=True):
             mean = mean + ordered_sum((row[:, None] * _chances(step, scores)).T)
@@ -322,12 +327,6 @@ class Belief:
 
 def _chances(step: int, scores: Floats) -> Floats:
     return logistic(octave_quarter(step) * scores[None, :] + _WIDE[:, None])
-
-
-def _parts(within: Within, masses: Floats) -> Iterator[tuple[float, Floats]]:
-    ends = (*within.starts[1:], len(within.scores))
-    for mass, begin, end in zip(masses.tolist(), within.starts, ends, strict=True):
-        yield mass, within.weights[begin:end]
 
 
 def _highest(heights: Floats) -> tuple[float, float]:

@@ -337,11 +337,11 @@ class ProblemProtocol(Protocol, Generic[P]):
 
     def curator_alone(self, plan: ProblemPlan[P], public: int) -> Script:
         """Do what the curator can do alone, if the demands say that something remains for it."""
-        raise NotImplementedError
+        raise AssertionError("this problem's demands leave nothing to the curator alone")
 
     def agents_alone(self, plan: ProblemPlan[P], public: int) -> Script:
         """Do what the agents can do alone, likewise."""
-        raise NotImplementedError
+        raise AssertionError("this problem's demands leave nothing to the agents alone")
 
 
 class Ablation(Protocol):

@@ -92,9 +92,10 @@ class PortfolioPlan:
 
 
 _STEEPEST, _FARTHEST = 1.0, 0.6
-"""The same of any model on its own sample: its score is believed to be about the logarithm of the odds."""
+"""Standard deviations, beforehand, of ln(slope) and of the ln(odds) at the median score on the sample itself: of any
+model the score is believed to be about the logarithm of the odds."""
 _STEEP, _FAR = 0.3, 0.8
-"""Standard deviations, beforehand, of the population's ln(slope) and intercept from those of the sample."""
+"""How far those of the population are from the sample's, in standard deviations."""
 _BINS = 8
 _BEYOND = 1e9  # a cut that no score reaches
 

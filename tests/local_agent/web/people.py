@@ -82,6 +82,13 @@ class Person:
     def wait(self, heading: str) -> None:
         self.page.wait_for_selector(f"h2:text-is('{heading}')")
 
+    def answer(self) -> None:
+        """Enter a record, wait for the question, and answer it."""
+        self.enter()
+        self.wait("Your question")
+        self.press("Answer")
+        self.wait("You have answered")
+
     def enter(self, age: str = "41", travels: str = "bicycle", sport: str = "yes", budget: str = "1") -> None:
         self.wait("About you")
         self.page.fill("#field-0", age)

@@ -298,10 +298,7 @@ def test_an_answer_that_is_lost_on_its_way_is_sent_again_as_it_was_and_counted_o
 
     me.page.route("**/v1/reports/**", lose)
     world.start()
-    me.enter()
-    me.wait("Your question")
-    me.press("Answer")
-    me.wait("You have answered")
+    me.answer()
     assert world.end().result["agents"]["answered"] == OTHERS + 1
     assert ways == []
     assert len(me.reports()) == 3
@@ -359,10 +356,7 @@ def test_a_second_tab_says_that_another_one_is_open(world, person):
 def test_the_state_moves_by_a_file_and_is_gone_once_it_is_deleted(world, person, downloads):
     me = person()
     world.start()
-    me.enter()
-    me.wait("Your question")
-    me.press("Answer")
-    me.wait("You have answered")
+    me.answer()
     world.end()
     saved, before = b"", {*downloads.iterdir()}
     me.press("Save my state as a file")
@@ -507,10 +501,7 @@ LATE = "const now = Date.now; Date.now = () => now() + 400 * 86400e3;"
 def test_a_clock_that_is_wrong_changes_nothing(world, person):
     me = person(script=LATE)
     world.start()
-    me.enter()
-    me.wait("Your question")
-    me.press("Answer")
-    me.wait("You have answered")
+    me.answer()
     world.end()
     me.press("Check that it is counted")
     me.page.wait_for_selector("text=Your answer is counted as it was sent.")
