@@ -205,6 +205,23 @@ def test_a_signature_is_of_one_kind_one_content_and_one_key():
 GRANTS = Identity.create()
 KEY = IssuerKey.of(ours().public_key(), GRANTS.public)
 OTHER = IssuerKey.of(public_key((1 << 2048) - 1, 65537), Identity.create().public)
+
+
+def test_a_copy_of_what_was_verified_is_verified_anew():
+    """Whether a signature verifies is looked at once a message: of another message, key or kind nothing is known."""
+    signed = Identity.create().sign("greeting", {"words": "x" * 40_000, "times": 1})
+    assert verify(signed, "greeting") == signed.message
+    for changed in (
+        {"message": {**signed.message, "times": 2}},
+        {"key": Identity.create().public},
+        {"signature": "0" * 128},
+        {"kind": "farewell"},
+    ):
+        with pytest.raises(Forged):
+            verify(signed.model_copy(update=changed), changed.get("kind", "greeting"))
+    assert signed.content() == signed.message
+
+
 AGENT, SOMEBODY = WHO, STRANGER
 
 
