@@ -386,7 +386,6 @@ SLOW: tuple[Job, ...] = (
         thorough=True,  # measures the first split of every row again
     ),
     sequence(
-        Step("referee plan portfolio --set agents.count=617", ("gap 0.3529",)),
         Step("referee plan portfolio --set agents.count=600000", ("gap 0.01097",)),
         Step("referee plan portfolio --set curator.n=600 --set agents.count=600", ("What these sizes can give",)),
     ),
