@@ -1,7 +1,7 @@
 """Adult (census income): men are the public source, women the private target.
 
 Rows of ``adult.data`` without a missing field: 20380 men, 9782 women. The paper has 14 inputs, so each category is
-one number here, its place in the published list of values; one-hot columns do better (docs/adaptation-tables.md).
+one number here, its place in the published list of values; one-hot columns do better.
 """
 
 from __future__ import annotations
