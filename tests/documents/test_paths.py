@@ -9,14 +9,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from benchmarks.figures.store import JsonLines
 from benchmarks.real.__main__ import RESULTS, latest
 from benchmarks.real.page import text as page_of
 from common.scenario.sections import CuratorSection
-from local_agent.cli import app as local_agent
-from referee.cli import app as referee
 from tests.documents.reading import ROOT, pages
 from tests.tiers import for_each
 
@@ -48,7 +45,8 @@ def _files() -> frozenset[str]:
 
 
 @cache
-def _tests() -> frozenset[str]:
+def named_tests() -> frozenset[str]:
+    """Return the names of all tests, and of the files that they stand in."""
     found = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
         found |= {path.stem, *re.findall(r"def (test_\w+)", path.read_text("utf-8"))}
@@ -74,7 +72,7 @@ def wrong(text: str, folder: Path) -> list[str]:
     files = {name for name in _all(FILE, text) if not any(f"/{path}".endswith(f"/{name}") for path in _files())}
     found = {path for path in paths | files if not (folder / path).exists()}
     found |= {name for name in _all(MODULE, text) if not (_is_module(name) or GROUP.fullmatch(name))}
-    return sorted((found | _all(TEST, text) - _tests()) - GIVEN)
+    return sorted((found | _all(TEST, text) - named_tests()) - GIVEN)
 
 
 def _all(pattern: re.Pattern[str], text: str) -> set[str]:
@@ -127,33 +125,6 @@ def test_a_name_of_nothing_is_noticed(text: str) -> None:
     assert len(wrong(f"{there} {text}", ROOT / "docs")) == 1
 
 
-PAGE = (ROOT / "docs" / "security.md").read_text()
-SECTION = PAGE.partition("## What a malicious party can do")[2].partition("\n## ")[0]
-PROSE, _, TABLE = SECTION.partition('Each "cannot" above has a party that tries:')
-ROWS = re.findall(r"^\| (referee|agent|curator|eavesdropper) \| ([^|]+) \| ([^|]+) \|$", TABLE, re.MULTILINE)
-
-
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text that say what cannot be done, each in one line."""
-    found = re.split(r"(?<=[.:])\s+(?=[A-Z*])", " ".join(text.split()))
-    return [sentence for sentence in found if "cannot" in sentence]
-
-
-@for_each("sentence", sentences(PROSE), ids=lambda text: text[:60])
-def test_each_sentence_that_says_cannot_has_a_row(sentence):
-    assert len(ROWS) >= 10
-    after = sentence.partition("cannot")[2]
-    assert [claim for _, claim, _ in ROWS if claim in after], f"no test tries: {sentence}"
-
-
-@for_each(("who", "claim", "tests"), ROWS)
-def test_each_row_is_a_claim_of_the_page_and_names_tests(who, claim, tests):
-    assert any(claim in sentence.partition("cannot")[2] for sentence in sentences(PROSE)), claim
-    named = re.findall(r"`(test_\w+)`", tests)
-    assert named
-    assert set(named) <= _tests(), named
-
-
 TOO_BROAD = {
     r"when a run ends `done` the loss|when a run ends `done`, the loss": "what done states is each protocol's own",
     r"trusting nobody|needs to trust nobody": "keys, people and reports that were never signed are the referee's word",
@@ -182,29 +153,6 @@ def test_no_sentence_that_claimed_too_much_comes_back(pattern):
     told_before = {ROOT / "docs" / "attacks.md"}  # what happened before, beside what happens now
     found = [path for path in (*pages, *sources) if path not in told_before and re.search(pattern, path.read_text())]
     assert found == [], TOO_BROAD[pattern]
-
-
-PROMISES = PAGE.partition("## What an exit status promises")[2].partition("\n## ")[0]
-STATUSES = re.findall(r"^\| (`[^|]+) \| (\d) \| ([^|]+) \| ([^|]*) \| ([^|]+) \| ([^|]+) \|$", PROMISES, re.MULTILINE)
-
-
-def test_the_table_of_exit_statuses_is_what_the_help_says_and_each_row_names_an_attack():
-    """The commands' help is the short form: each of its statements stands in a row of that command and status."""
-    assert len(STATUSES) == PROMISES.count("\n| `")
-    for command, application in (("local-agent check", local_agent), ("referee audit", referee)):
-        words = " ".join(CliRunner().invoke(application, [command.split()[1], "--help"]).stdout.split())
-        stated = words.partition("Exit status 0: ")[2].partition(". Example:")[0]
-        said = dict(zip((0, *map(int, re.findall(r"; (\d): ", stated))), re.split(r"; \d: ", stated), strict=True))
-        rows = [row for row in STATUSES if row[0].startswith(f"`{command}")]
-        assert {int(row[1]) for row in rows} == set(said)
-        for status, meaning in said.items():
-            promised = " ".join(row[2] for row in rows if int(row[1]) == status)
-            for part in meaning.split(" and, with --witness, "):
-                assert part in promised, (command, status, part)
-    for *_, tests in STATUSES:
-        named = re.findall(r"`(test_\w+)`", tests)
-        assert named
-        assert set(named) <= _tests(), tests
 
 
 def test_the_page_of_real_shifts_is_that_of_the_stored_rows_and_has_all_pictures() -> None:

@@ -9,7 +9,6 @@ from tests.documents.reading import ROOT
 VALUES = {
     "GROUP ...": "answers",
     "NAME ...": "liars",
-    "--seconds S": "--seconds 600",
     "[--sizes 1000 3000 10000] [--picture FILE.svg] [--flower] [--json]": "--sizes 1000",
 }
 """What is put where a usage says what may stand there."""
@@ -40,7 +39,6 @@ NAMES = (
     "referee runs",  # these three need a referee's address and token: tests/referee/service/test_operating.py runs them
     "referee logs RUN",
     "referee cancel RUN",
-    "referee serve --max-individuals",
     "local-agent host --workers",
     "referee audit FOLDER",
     "python -m benchmarks.NAME",
@@ -71,10 +69,8 @@ NO_CODE = {
     "docs/convex.md": ("agents:\n  loss: hinge",),
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/hand-over.md": ("s_t = min(", "Phi_t = KL("),
-    "docs/howto/page.md": ("300 agents in Python are enrolled",),
     "docs/index.md": ("1,627 agents reported", "verified runs/mine"),
     "docs/running.md": ("refused: no enrolled agent",),
-    "docs/security.md": ("1/16 s + 1e-6 s c",),
     "docs/models.md": ("name,plan,visits",),
     "docs/privacy.md": ("p = tanh(epsilon/2)",),
 }
