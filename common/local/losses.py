@@ -62,6 +62,11 @@ class Costs(Value):
         return max(self.miss, self.false_alarm)
 
     @property
+    def text(self) -> str:
+        """What a mistake of either kind costs, in words."""
+        return f"a miss costs {self.miss:g}, a false alarm {self.false_alarm:g}"
+
+    @property
     def weights(self) -> tuple[float, float]:
         """What a miss and a false alarm count, as parts of the heavier."""
         return self.miss / self.heaviest, self.false_alarm / self.heaviest

@@ -39,6 +39,7 @@ class Sizes:
     ``epsilon`` and ``delta`` are the curator's budget (None: nothing is private), ``beta`` is the failure probability
     of the gap that is stated. ``reach`` is L D/2 of the learner: the Lipschitz constant of its loss times the radius of
     the ball of its models, 1 where it is not known. ``classes`` are those that it tells apart, 0 for two labels.
+    ``costs``: of mistakes; None where each counts as one.
     """
 
     n: int
@@ -50,6 +51,7 @@ class Sizes:
     beta: float
     reach: float = 1.0
     classes: int = 0
+    costs: Costs | None = None
 
 
 class Advice(Value):
@@ -151,7 +153,7 @@ def advise(sizes: Sizes) -> Advice:
             roles = roles.of_classes if sizes.classes else roles
             protocol = of_classes("portfolio") if sizes.classes else "portfolio"
             choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
-            of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes)
+            of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
             of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
             sentences = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
             return Advice(
@@ -163,11 +165,11 @@ def advise(sizes: Sizes) -> Advice:
                 sentences=sentences,
                 warnings=tuple(warnings),
             )
-        warnings.insert(0, _no_judges(sizes.agents, likely))
+        warnings.insert(0, _no_judges(sizes.agents, likely, sizes.costs))
     else:
         warnings.insert(0, _no_bits(mechanism))
     half = forecasting.half_width(mechanism, sizes.agents, sizes.beta)
-    of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta)
+    of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta, costs=sizes.costs)
     choice = "What fits: protocol learn-and-test, the curator's model as it is"
     return Advice(
         protocol="learn-and-test",
@@ -192,7 +194,8 @@ def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
     reach = 1.0 if curator.learner is None else curator.learner.reach
     answering = math.floor(agents * (1.0 - scenario.agents.dropout))
     classes = 0 if curator.learner is None else curator.learner.class_columns[1]
-    sizes = Sizes(n, answering, dimension, curator.epsilon, curator.delta, mechanism, scenario.beta, reach, classes)
+    budget, costs = (curator.epsilon, curator.delta), scenario.agents.costs
+    sizes = Sizes(n, answering, dimension, *budget, mechanism, scenario.beta, reach, classes, costs)
     found, alike = advise(sizes), n / scenario.divergence.chi_squared
     known = scenario.people == "simulated"  # an experiment, which tells
     if known or not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:
@@ -221,10 +224,12 @@ def noise_alone(scenario: Scenario, n: int, agents: int) -> str | None:
         sizes = (n, answering, scenario.source.dimension, curator.epsilon, curator.delta)
         return _no_model(Sizes(*sizes, mechanism, scenario.beta, reach), found.noise)
     if demands_of(scenario.protocol).portfolio and found.protocol != "portfolio":
-        return _no_judges(answering, found.likely)
+        return _no_judges(answering, found.likely, scenario.agents.costs)
     half = forecasting.half_width(mechanism, answering, scenario.beta)
     if 2.0 * half > VAGUE:
-        return f"{answering:,} agents tell on how many a model errs to within {points(half)} only: enlarge their number"
+        width = points(half, scenario.agents.costs)
+        what = "what a model costs" if scenario.agents.costs else "on how many a model errs"
+        return f"{answering:,} agents tell {what} to within {width} only: enlarge their number"
     return None
 
 
@@ -267,9 +272,10 @@ def _no_bits(mechanism: Mechanism) -> str:
     )
 
 
-def _no_judges(agents: int, gap: float) -> str:
+def _no_judges(agents: int, gap: float, costs: Costs | None) -> str:
+    least = f"{points(gap)} of loss" if costs is None else f"a cost of {points(gap, costs)}"
     return (
-        f"{agents:,} agents cannot tell less than {points(gap)} of loss apart, so they judge nothing: the curator's "
+        f"{agents:,} agents cannot tell less than {least} apart, so they judge nothing: the curator's "
         "model will be the answer, better than a constant or not; enlarge the number of agents or their epsilon"
     )
 
@@ -363,7 +369,7 @@ def advised(start: Start) -> Advice:
     """Return what fits so many people: :func:`advise`."""
     n, epsilon, delta, dimension = start.n, start.epsilon, start.delta, start.dimension
     mechanism, classes = Warner(epsilon=start.agent_epsilon), len(start.classes)
-    found = advise(Sizes(n, start.agents, dimension, epsilon, delta, mechanism, BETA, classes=classes))
+    found = advise(Sizes(n, start.agents, dimension, epsilon, delta, mechanism, BETA, classes=classes, costs=start.costs))
     return found if start.response is None else found.model_copy(update={"sentences": (_of_response(found),)})
 
 

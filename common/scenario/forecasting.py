@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 
 from common.core.values import PLAN
+from common.local.losses import Costs
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.numerics.bisection import least
 from common.protocols.base import demands_of
@@ -21,10 +22,15 @@ _BEGINS = "Forecast of the verdict"
 _PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
 
 
-def points(share: float) -> str:
-    """Return a difference of 0/1 losses in points, rounded up: to whole ones, to hundredths below two."""
-    percent = _PERCENT * share - _ROUNDING
+def points(share: float, costs: Costs | None = None) -> str:
+    """Return a difference of losses in points, or in what a hundred people cost, where mistakes have costs.
+
+    It is rounded up: to a whole number, to hundredths below two.
+    """
+    percent = _PERCENT * share * (1.0 if costs is None else costs.heaviest) - _ROUNDING
     text = f"{math.ceil(percent)}" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g}"
+    if costs is not None:
+        return f"{text} a hundred people"
     return f"{text} point{'' if text == '1' else 's'}"
 
 
@@ -59,29 +65,37 @@ def detectable_beside_a_constant(mechanism: BitMechanism, roles: Roles, beta: fl
     return min(1.0, width + _QUANTILE * spread)
 
 
-def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int = 0) -> str:
+def of_judges(
+    mechanism: BitMechanism, roles: Roles, beta: float, classes: int = 0, costs: Costs | None = None
+) -> str:
     """Return what a verdict says that compares a model with what one side has alone."""
     judges = roles.judges
     yes = detectable(mechanism, judges, finalists.SHARES["gap"] * beta)
     probably = detectable(mechanism, judges, 1.0 - finalists.PROBABLE)
     better = detectable_beside_a_constant(mechanism, roles, beta, classes)
-    beside = f"is shown from {points(better)} on, too" if better < 1.0 else "can hardly be shown by so few"
-    least, often = points(finalists.sure(mechanism, judges, beta)), f"each in {_PERCENT * OFTEN:.0f} of 100 runs"
+    beside = f"is shown from {points(better, costs)} on, too" if better < 1.0 else "can hardly be shown by so few"
+    least, often = points(finalists.sure(mechanism, judges, beta), costs), f"each in {_PERCENT * OFTEN:.0f} of 100 runs"
+    verb, where = ("errs on", "") if costs is None else ("costs", f" ({costs.text})")
     return (
-        f"{_BEGINS}, if all agents answer: 'yes' where the model errs on {points(yes)} less than the best of what "
-        f"either side has alone, 'probably' from {points(probably)} on ({often}); of less than {least} mostly that it "
+        f"{_BEGINS}, if all agents answer: 'yes' where the model {verb} {points(yes, costs)} less{where} than the best "
+        f"of what either side has alone, 'probably' from {points(probably, costs)} on ({often}); of less than {least} "
+        "mostly that it "
         "cannot be told. Where that best is the curator's model, 'better than saying the same to everybody' "
         f"{beside}"
     )
 
 
-def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1) -> str:
+def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1, costs: Costs | None = None) -> str:
     """Return what a verdict says of one model, or of the best of some rounds, each tested by so many agents at once."""
-    half = half_width(mechanism, answers, beta / rounds)
+    half, told, rest = half_width(mechanism, answers, beta / rounds), "on how many of the population the model errs", ""
+    if costs is None:
+        rest = ", unless it errs on more than half"
+    else:
+        told = f"what the model costs ({costs.text})"
     return (
-        f"{_BEGINS}, if all agents answer: on how many of the population the model errs, to within {points(half)}, "
-        f"with {certainty(1.0 - beta)} confidence; nothing is asked about saying the same to everybody, so whether the "
-        "model is better cannot be told, unless it errs on more than half"
+        f"{_BEGINS}, if all agents answer: {told}, to within {points(half, costs)}, with {certainty(1.0 - beta)} "
+        "confidence; nothing is asked about saying the same to everybody, so whether the model is better cannot be "
+        f"told{rest}"
     )
 
 
@@ -89,9 +103,10 @@ def forecast(scenario: Scenario, agents: int) -> str | None:
     """Return what the verdict will be able to say if so many agents are enrolled; None where that is not known.
 
     It is about the protocol that the scenario names (:mod:`common.scenario.fitting` says which one fits), and about
-    mistakes.
+    mistakes, or what they cost.
     """
     mechanism, demands, beta = scenario.agents.mechanism, demands_of(scenario.protocol), scenario.beta
+    costs = scenario.agents.costs
     known = demands.transfers or scenario.protocol == "model-agnostic"
     about_mistakes = scenario.problem is None and not scenario.tasks and scenario.agents.loss == "zero-one"
     if not (known and about_mistakes and isinstance(mechanism, Mechanism)):
@@ -102,9 +117,9 @@ def forecast(scenario: Scenario, agents: int) -> str | None:
             return None
         roles, learner = Roles.of(answering, scenario.portfolio or Portfolio()), scenario.curator.learner
         classes = 0 if learner is None else learner.class_columns[1]
-        return of_judges(mechanism, roles.of_classes if classes else roles, beta, classes)
+        return of_judges(mechanism, roles.of_classes if classes else roles, beta, classes, costs)
     if not demands.reweighs:
-        return of_one(mechanism, answering, beta)
+        return of_one(mechanism, answering, beta, costs=costs)
     rounds = scenario.curator.rounds
     if scenario.halts:
         level = _PERCENT * scenario.levels[1]
@@ -114,4 +129,4 @@ def forecast(scenario: Scenario, agents: int) -> str | None:
         )
     if rounds == PLAN:
         return None
-    return of_one(mechanism, answering // int(rounds), beta, int(rounds))
+    return of_one(mechanism, answering // int(rounds), beta, int(rounds), costs)

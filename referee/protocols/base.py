@@ -17,7 +17,7 @@ from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.losses import UNIT, Costs
+from common.local.losses import UNIT
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
 from common.local.queries.query import AskAgents
@@ -377,13 +377,8 @@ def tested_loss(scenario: Scenario) -> str:
     """Return the name of the loss that agents test, with its bound if it is counted as a part of that."""
     agents = scenario.agents
     if agents.costs is not None:
-        return f"mean cost of a person ({costs_in_words(agents.costs)}) as a part of {agents.costs.heaviest:g}"
+        return f"mean cost of a person ({agents.costs.text}) as a part of {agents.costs.heaviest:g}"
     return f"{agents.loss} loss" + ("" if agents.bound == UNIT else f" (as a part of {agents.bound:g})")
-
-
-def costs_in_words(costs: Costs) -> str:
-    """Say what a mistake of either kind costs."""
-    return f"a miss costs {costs.miss:g}, a false alarm {costs.false_alarm:g}"
 
 
 def shown_by(scenario: Scenario) -> str:

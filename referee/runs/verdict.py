@@ -18,7 +18,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.models.model import class_names, label_classes
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import VAGUE, certainty
-from referee.protocols.base import costs_in_words, level_of, tested_loss
+from referee.protocols.base import level_of, tested_loss
 from referee.runs import percents
 
 Tone = Literal["good", "open", "bad"]
@@ -158,7 +158,7 @@ def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: s
     """Return the verdict where agents told the loss of one model, and of nothing else."""
     scenario = names.scenario
     found, level, in_per_cent = result["estimate"], level_of(scenario), per_cent(scenario)
-    it, of = names.of(None, result["answer"]), f" of the population{people}" if in_per_cent else people
+    it, of = names.of(None, result["answer"]), _of_whom(scenario) + people
     stated, sure = _errs(scenario, it, found, of), f"with {certainty(found['confidence'])} confidence"
     bound = "" if level is None else percents.share(level) if in_per_cent else f"{level:g}"
     first, title = f"{stated}, {sure}.", stated
@@ -198,11 +198,19 @@ def _verb(scenario: Scenario) -> str:
     return "errs on" if per_cent(scenario) else f"has a {tested_loss(scenario)} of"
 
 
+def _of_whom(scenario: Scenario) -> str:
+    costs = scenario.agents.costs
+    return f", where {costs.text}" if costs is not None else " of the population" * per_cent(scenario)
+
+
 def _errs(scenario: Scenario, it: str, found: Mapping[str, float], of: str) -> str:
-    """Return "The model errs on 28% of the population (21% to 36%)", without a full stop."""
+    """Return "The model errs on 28% of the population (21% to 36%)", without a full stop.
+
+    The first sentence of a verdict has an ``of``: whom it is about, and what mistakes cost.
+    """
     scaled = {end: unit(scenario) * found[end] for end in ("value", "low", "high")}
     middle, _, rest = percents.estimate(scaled, per_cent=per_cent(scenario)).partition(" (")
-    each = "" if scenario.agents.costs is None else f" a hundred people, where {costs_in_words(scenario.agents.costs)}"
+    each = "" if scenario.agents.costs is None else " a hundred people"
     return f"{it} {_verb(scenario)} {middle}{each}{of} ({rest}"
 
 
@@ -293,8 +301,7 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
     sides = [(names.of(each, finalists[each]["hypothesis"]), finalists[each]) for each in (name, found["with"])]
     (it, own), (rival, other) = sides
     answer = _answer(found)
-    of = " of the population" * per_cent(names.scenario)
-    first = _errs(names.scenario, it, own["estimate"], of)
+    first = _errs(names.scenario, it, own["estimate"], _of_whom(names.scenario))
     sentences = [f"Among those who answered: {_low(first)}." if some_silent else f"{first}."]
     sentences.append(_errs(names.scenario, rival, other["estimate"], "") + ".")
     sentences.append(_by_how_much(names, it, found, answer, result["agents"]["enrolled"]))

@@ -488,3 +488,19 @@ def test_people_who_may_be_too_different_to_help_are_named_beforehand():
 @for_each(("share", "words"), [(0.1434, "15 points"), (0.15, "15 points"), (0.00723, "0.73 points"), (0.01, "1 point")])
 def test_points_are_rounded_to_the_side_that_promises_less(share, words):
     assert points(share) == words
+
+
+def test_a_forecast_about_mistakes_that_have_costs_is_in_what_a_hundred_people_cost():
+    """A loss is a cost as a part of the heavier one: 10 points of it are 40 a hundred people where a miss costs 4."""
+    costs = ["agents.costs={miss: 4, false_alarm: 1}"]
+    told, of_one = forecast(portfolio_of(*costs), 16_000), forecast(portfolio_of(*costs, "protocol=learn-and-test"), 469)
+    yes, probably = (
+        math.ceil(400.0 * detectable(WARNER, Roles.of(16_000, Portfolio()).judges, miss)) for miss in (0.025, 0.05)
+    )
+    assert f"costs {yes} a hundred people less (a miss costs 4, a false alarm 1) than the best" in told
+    assert f"'probably' from {probably} a hundred people on" in told
+    assert "what the model costs (a miss costs 4, a false alarm 1), to within 40 a hundred people, with 95%" in of_one
+    assert "point" not in told + of_one
+    assert "errs" not in told + of_one
+    few = advice(portfolio_of(*costs), 20_000, 100)
+    assert "100 agents cannot tell less than a cost of 153 a hundred people apart" in few.warnings[0]
