@@ -22,6 +22,7 @@ from deploy.running import carry_out
 from referee.audit.audit import Audit as Audit
 from referee.audit.audit import audit as audit_folder
 from referee.runs import percents
+from referee.runs.percents import AS_IT_IS
 from referee.runs.verdict import Verdict
 from referee.view import pages
 from referee.view.charts import compared
@@ -77,7 +78,7 @@ def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
     ]
     if not entries:
         raise BadInput("nothing is promised to anybody, so that there is no epsilon to be drawn")
-    drawn = compared(entries, None, "epsilon: privacy loss at most", name=_name(epsilons), in_per_cent=False)
+    drawn = compared(entries, None, "epsilon: privacy loss at most", name=_name(epsilons), unit=AS_IT_IS)
     return Drawing(drawn)
 
 
@@ -138,7 +139,7 @@ class Run:
             entries = (ChartEntry("this run's answer", found.estimate.value, "estimate", found.estimate),)
         if not entries:
             raise BadInput("this run estimated no loss, so that there is nothing to draw; its result has its answer")
-        return Drawing(compared(entries, found.level, found.measure, name=name, in_per_cent=found.in_per_cent))
+        return Drawing(compared(entries, found.level, found.measure, name=name, unit=found.unit))
 
     def _repr_html_(self) -> str | None:
         try:

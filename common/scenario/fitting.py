@@ -369,7 +369,9 @@ def advised(start: Start) -> Advice:
     """Return what fits so many people: :func:`advise`."""
     n, epsilon, delta, dimension = start.n, start.epsilon, start.delta, start.dimension
     mechanism, classes = Warner(epsilon=start.agent_epsilon), len(start.classes)
-    found = advise(Sizes(n, start.agents, dimension, epsilon, delta, mechanism, BETA, classes=classes, costs=start.costs))
+    found = advise(
+        Sizes(n, start.agents, dimension, epsilon, delta, mechanism, BETA, classes=classes, costs=start.costs)
+    )
     return found if start.response is None else found.model_copy(update={"sentences": (_of_response(found),)})
 
 

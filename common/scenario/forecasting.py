@@ -65,9 +65,7 @@ def detectable_beside_a_constant(mechanism: BitMechanism, roles: Roles, beta: fl
     return min(1.0, width + _QUANTILE * spread)
 
 
-def of_judges(
-    mechanism: BitMechanism, roles: Roles, beta: float, classes: int = 0, costs: Costs | None = None
-) -> str:
+def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int = 0, costs: Costs | None = None) -> str:
     """Return what a verdict says that compares a model with what one side has alone."""
     judges = roles.judges
     yes = detectable(mechanism, judges, finalists.SHARES["gap"] * beta)

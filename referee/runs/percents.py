@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.data.tables import Number
+from common.local.losses import Costs
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import VAGUE, certainty
 
 FEW, MANY = 0.01, 0.1
 """Intervals narrower than the one have two decimals, those wider than the other none."""
 _OTHER = 4  # decimals of what is no share of people, and so many digits from 1 on
+
+
+class Unit(NamedTuple):
+    """What losses are printed in.
+
+    Attributes:
+        one: What a loss of 1 is; None: losses are shares of people, and printed in per cent.
+        each: What follows a number.
+    """
+
+    one: float | None = None
+    each: str = ""
+
+
+PER_CENT, AS_IT_IS = Unit(), Unit(1.0)
+
+
+def of_costs(costs: Costs) -> Unit:
+    """Return the unit of mistakes that have costs: what a hundred people cost."""
+    return Unit(100.0 * costs.heaviest, " a hundred people")
 
 
 def share(value: float, *, up: bool | None = None, places: int = 1) -> str:
@@ -38,32 +59,39 @@ def places_of(low: float, high: float) -> int:
     return 2 if high - low < FEW else 0 if high - low > MANY else 1
 
 
-def ends(low: float, high: float, *, per_cent: bool = True) -> str:
-    """Return an interval in words, its ends rounded outward; not ``per_cent``: of numbers that are no shares."""
-    if not per_cent:
-        return f"{_other(low, False)} to {_other(high, True)}"
+def exact(value: float, unit: Unit = PER_CENT) -> str:
+    """Return a loss that is no estimate, such as a level or a true one, without what follows it."""
+    return share(value, places=2) if unit.one is None else _other(unit.one * value, None)
+
+
+def ends(low: float, high: float, unit: Unit = PER_CENT) -> str:
+    """Return an interval in words, its ends rounded outward, without what follows its numbers."""
+    if unit.one is not None:
+        return f"{_other(unit.one * low, False)} to {_other(unit.one * high, True)}"
     places = places_of(low, high)
     return f"{share(low, up=False, places=places)} to {share(high, up=True, places=places)}"
 
 
-def estimate(found: Mapping[str, float], *, per_cent: bool = True) -> str:
+def estimate(found: Mapping[str, float], unit: Unit = PER_CENT) -> str:
     """Return an estimate (value, low, high) in words."""
     low, high = found["low"], found["high"]
-    middle = share(found["value"], places=places_of(low, high)) if per_cent else _other(found["value"], None)
-    return f"{middle} ({ends(low, high, per_cent=per_cent)})"
+    if unit.one is None:
+        return f"{share(found['value'], places=places_of(low, high))} ({ends(low, high)})"
+    return f"{_other(unit.one * found['value'], None)}{unit.each} ({ends(low, high, unit)})"
 
 
-def estimate_or_vague(found: Mapping[str, float], *, per_cent: bool = True) -> str:
+def estimate_or_vague(found: Mapping[str, float], unit: Unit = PER_CENT) -> str:
     """Return an estimate in words, without its middle where the interval is wider than :data:`VAGUE`."""
     if found["high"] - found["low"] > VAGUE:
-        return f"{ends(found['low'], found['high'], per_cent=per_cent)}: too few agents answered about it to tell"
-    return estimate(found, per_cent=per_cent)
+        between = ends(found["low"], found["high"], unit)
+        return f"{between}{unit.each}: too few agents answered about it to tell"
+    return estimate(found, unit)
 
 
-def points(difference: float, *, up: bool, per_cent: bool = True) -> str:
+def points(difference: float, unit: Unit = PER_CENT, *, up: bool) -> str:
     """Return a difference of two losses, in points where they are shares, rounded as told."""
-    if not per_cent:
-        return _other(difference, up)
+    if unit.one is not None:
+        return f"{_other(unit.one * difference, up)}{unit.each}"
     text = _rounded(100.0 * difference, up, 0 if abs(difference) >= MANY else 1)
     return f"{text} point{'' if text in ('1', '-1') else 's'}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from common.core.errors import BadMessage
@@ -20,6 +21,7 @@ from common.scenario.scenario import Scenario
 from common.statistics.intervals import VAGUE, certainty
 from referee.protocols.base import level_of, tested_loss
 from referee.runs import percents
+from referee.runs.percents import AS_IT_IS, PER_CENT, Unit
 
 Tone = Literal["good", "open", "bad"]
 """``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
@@ -75,10 +77,18 @@ def per_cent(scenario: Scenario) -> bool:
     return scenario.agents.costs is None and scenario.agents.loss in LOSSES
 
 
-def unit(scenario: Scenario) -> float:
-    """Return what a loss of 1 is in words: 1, or what 100 people cost where mistakes have costs."""
+def unit_of(scenario: Scenario) -> Unit:
+    """Return what the losses of a scenario are printed in."""
     costs = scenario.agents.costs
-    return 1.0 if costs is None else 100.0 * costs.heaviest
+    return percents.of_costs(costs) if costs is not None else PER_CENT if per_cent(scenario) else AS_IT_IS
+
+
+def measure_of(scenario: Scenario) -> str:
+    """Return what the losses of a scenario are, as the axis of a chart names it."""
+    costs = scenario.agents.costs
+    if costs is not None:
+        return f"what a hundred people cost ({costs.text})"
+    return LOSSES[scenario.agents.loss] if per_cent(scenario) else f"{tested_loss(scenario)} on the population"
 
 
 def about_a_loss(result: Mapping[str, Any]) -> bool:
@@ -165,15 +175,12 @@ def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: s
     tone: Tone = "good"
     if level is not None and result["status"] == "done" and (not people or found["high"] < level):
         title = f"{it} {_verb(scenario)} less than {bound}{of}"
-        first = (
-            f"A test shows {sure} that {_low(title)}. The estimate is {percents.estimate(found, per_cent=in_per_cent)}"
-        )
+        first = f"A test shows {sure} that {_low(title)}. The estimate is {percents.estimate(found, unit_of(scenario))}"
         first += "." if found["high"] < level else _BEYOND
     elif found["high"] - found["low"] > VAGUE:
         title, tone = f"Too few agents answered to tell how good {_low(it)} is", "open"
-        low, high = unit(scenario) * found["low"], unit(scenario) * found["high"]
-        each = "" if scenario.agents.costs is None else " a hundred people"
-        first = f"{it} {_verb(scenario)} {percents.ends(low, high, per_cent=in_per_cent)}{each}{of}, {sure}."
+        between = f"{percents.ends(found['low'], found['high'], unit_of(scenario))}{unit_of(scenario).each}"
+        first = f"{it} {_verb(scenario)} {between}{of}, {sure}."
     elif level is not None:
         title, tone = f"{it} is not shown to be below {bound}: {stated.replace(it, 'it', 1)}", "open"
         first = f"{stated}, {sure}; it is not shown to be below {bound}."
@@ -208,10 +215,8 @@ def _errs(scenario: Scenario, it: str, found: Mapping[str, float], of: str) -> s
 
     The first sentence of a verdict has an ``of``: whom it is about, and what mistakes cost.
     """
-    scaled = {end: unit(scenario) * found[end] for end in ("value", "low", "high")}
-    middle, _, rest = percents.estimate(scaled, per_cent=per_cent(scenario)).partition(" (")
-    each = "" if scenario.agents.costs is None else " a hundred people"
-    return f"{it} {_verb(scenario)} {middle}{each}{of} ({rest}"
+    middle, _, rest = percents.estimate(found, unit_of(scenario)).partition(" (")
+    return f"{it} {_verb(scenario)} {middle}{of} ({rest}"
 
 
 def _of_pairs(pairs: Sequence[Mapping[str, Any]]) -> tuple[Answer, str]:
@@ -371,12 +376,7 @@ def _answer(found: Mapping[str, Any]) -> Answer:
 def _by_how_much(
     names: LabelNames, it: str, found: Mapping[str, Any], answer: Answer, enrolled: int, than: str = ""
 ) -> str:
-    in_per_cent, difference = per_cent(names.scenario), found["difference"]
-    each = "" if names.scenario.agents.costs is None else " a hundred people"
-
-    def points(value: float, *, up: bool) -> str:
-        return percents.points(unit(names.scenario) * value, up=up, per_cent=in_per_cent) + each
-
+    points, difference = partial(percents.points, unit=unit_of(names.scenario)), found["difference"]
     low, high, sure = difference["low"], difference["high"], f"with {certainty(difference['confidence'])} confidence"
     if answer == "yes":
         return f"{it} is better{than}, by {points(-high, up=False)} to {points(-low, up=True)}, {sure}."
@@ -386,7 +386,7 @@ def _by_how_much(
     settle = f"; about {percents.about(more)} more agents would settle it" if more > 0 else ""
     if answer == "probably":
         return f"{it} is probably better{than}: {_one_sided(found['probably'], points)}{settle}."
-    verb = "costs" if each else "errs on"
+    verb = "errs on" if names.scenario.agents.costs is None else "costs"
     between = f"it {verb} {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
     if found["likely"]["high"] < 0.0:
         between += f" ({_one_sided(found['likely'], points)})"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
 from common.core.plain import html, plain
 from referee.runs import percents
+from referee.runs.percents import PER_CENT, Unit
 from referee.view.wording import ChartEntry, Interval, Round
 
 _T = TypeVar("_T", int, float)
@@ -34,7 +36,7 @@ def by_round(
     measure: str,
     *,
     name: str = "loss",
-    in_per_cent: bool = True,
+    unit: Unit = PER_CENT,
     narrow: bool = False,
 ) -> str:
     """Draw each round's estimate and interval against the level, and true losses as lines with names beside them.
@@ -42,8 +44,8 @@ def by_round(
     Returns an ``svg`` element in which every text of a stranger is escaped; its ids begin with ``name``. A ``narrow``
     one fits a phone: the names of lines stand below.
     """
-    number = _NUMBERS[in_per_cent]
-    lines = [(f"level {_TICKS[in_per_cent](level)}", level, "level")] if level is not None else []
+    number = partial(percents.exact, unit=unit)
+    lines = [(f"level {number(level)}", level, "level")] if level is not None else []
     lines += [(entry.name, entry.value, entry.kind) for entry in known]
     top = _nice(max([r.estimate.high for r in rounds] + [value for _, value, _ in lines] + [0.01]))
     numbers = [r.number for r in rounds]
@@ -59,9 +61,9 @@ def by_round(
         return _TOP + _PLOT * (1 - value / top)
 
     description = f"{measure}, for each of {len(rounds)} rounds, with intervals" + (
-        f"; the run halts once it is shown to be below {_TICKS[in_per_cent](level)}" if level is not None else ""
+        f"; the run halts once it is shown to be below {number(level)}" if level is not None else ""
     )
-    parts = [*_grid(top, y, _TICKS[in_per_cent], left, width - right)]
+    parts = [*_grid(top, y, number, left, width - right)]
     parts += [_text((left + plot / 2), _TOP + _PLOT + 40, "round", "middle")]
     ticks = range(first, last + 1, max(1, math.ceil((last - first + 1) / (6 if narrow else 12))))
     parts += [_text(x(n), _TOP + _PLOT + 20, str(n), "middle") for n in ticks]
@@ -94,7 +96,7 @@ def compared(
     measure: str,
     *,
     name: str = "compared",
-    in_per_cent: bool = True,
+    unit: Unit = PER_CENT,
     narrow: bool = False,
 ) -> str:
     """Draw a line for each of several things: its interval, or its value; names stand left, numbers right.
@@ -102,7 +104,7 @@ def compared(
     In a ``narrow`` one, for a phone, both stand above.
     """
     row, left, right, width = (52, 16, 16, _NARROW) if narrow else (30, 196, _RIGHT, _WIDTH)
-    height, number = row * len(entries), _NUMBERS[in_per_cent]
+    height, number = row * len(entries), partial(percents.exact, unit=unit)
     ends = [entry.estimate.high if entry.estimate else entry.value for entry in entries]
     top = _nice(max([*ends, level or 0.0, 0.01]))
     plot = width - left - right
@@ -113,13 +115,13 @@ def compared(
     parts = []
     for tick in _steps(top):
         parts.append(f'<path class="grid" d="M{x(tick):.1f} {_TOP}V{_TOP + height}" stroke="#ddd"/>')
-        parts.append(_text(x(tick), _TOP + height + 18, _TICKS[in_per_cent](tick), "middle"))
+        parts.append(_text(x(tick), _TOP + height + 18, number(tick), "middle"))
     if level is not None:
         parts.append(
             f'<path class="line level" d="M{x(level):.1f} {_TOP}V{_TOP + height}" stroke="{GREEN}" '
             'stroke-dasharray="6 4" stroke-width="1.5"/>'
         )
-        parts.append(_text(x(level), 26, f"level {_TICKS[in_per_cent](level)}", "middle"))
+        parts.append(_text(x(level), 26, f"level {number(level)}", "middle"))
     for place, entry in enumerate(entries):
         at = _TOP + row * (place + (0.75 if narrow else 0.5))
         parts.append(_text(*((0, at - 14) if narrow else (left - 12, at + 4)), entry.name, _ENDS[narrow], short=True))
@@ -129,21 +131,16 @@ def compared(
                 f'stroke="{BLUE}" stroke-width="2"/>',
                 f'<circle class="dot estimate" cx="{x(entry.value):.1f}" cy="{at:.1f}" r="5" fill="{BLUE}"/>',
             ]
-            label_text = _range(entry.estimate, in_per_cent)
         else:
             colour = VERMILION if entry.kind == "truth" else GREY
             parts.append(
                 f'<rect class="dot {entry.kind}" x="{x(entry.value) - 5:.1f}" y="{at - 5:.1f}" width="10" height="10" '
                 f'fill="{colour}"/>'
             )
-            label_text = number(entry.value)
         aside = (width, at - 14) if narrow else (width - right + 14, at + 4)
-        parts.append(_text(*aside, label_text, _ENDS[not narrow]))
+        parts.append(_text(*aside, _numbers(entry, unit), _ENDS[not narrow]))
     parts.append(_text(left + plot / 2, _TOP + height + 38, _fitting(measure, narrow), "middle"))
-    description = f"{measure}: " + "; ".join(
-        f"{entry.name} {_range(entry.estimate, in_per_cent) if entry.estimate else number(entry.value)}"
-        for entry in entries[:20]
-    )
+    description = f"{measure}: " + "; ".join(f"{entry.name} {_numbers(entry, unit)}" for entry in entries[:20])
     return _svg(name, measure, description, (width, _TOP + height + 46), parts)
 
 
@@ -185,16 +182,9 @@ _STYLE = {
 }
 
 
-_NUMBERS: dict[bool, Callable[[float], str]] = {
-    True: lambda value: percents.share(value, places=2),
-    False: lambda value: f"{value:.4f}",
-}
-"""How a number is written: as a share in per cent, or as it is."""
-_TICKS: dict[bool, Callable[[float], str]] = {True: _NUMBERS[True], False: lambda value: f"{value:g}"}
-
-
-def _range(found: Interval, in_per_cent: bool) -> str:
-    return percents.ends(found.low, found.high, per_cent=in_per_cent)
+def _numbers(entry: ChartEntry, unit: Unit) -> str:
+    found = entry.estimate
+    return percents.exact(entry.value, unit) if found is None else percents.ends(found.low, found.high, unit)
 
 
 def _bars(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from common.scenario.scenario import parse
 from common.statistics.intervals import certainty
 from referee.runfolder import read_result, read_scenario
 from referee.runs import percents
+from referee.runs.percents import AS_IT_IS, PER_CENT
 
 
 def open_model(place: str | Path, task: int | None = None) -> Model:
@@ -46,8 +47,8 @@ def shown(model: Model) -> list[str]:
     printed = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:
         e = model.estimate
-        errors = model.hypothesis.kind != "regressor" and model.costs is None
-        found = percents.estimate_or_vague(e.wire(), per_cent=errors)
+        unit = AS_IT_IS if model.hypothesis.kind == "regressor" else PER_CENT
+        found = percents.estimate_or_vague(e.wire(), unit if model.costs is None else percents.of_costs(model.costs))
         printed.append(f"Loss on the population: {found} ({certainty(e.confidence)}).")
     return [plain(line) for line in printed]
 

@@ -18,6 +18,7 @@ from common.net.pages import page_environment, style
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from referee.runfolder import not_ended, read_result, read_scenario
 from referee.runs import percents
+from referee.runs.percents import PER_CENT, Unit
 from referee.view import charts
 from referee.view.wording import PROMISED as PROMISED
 from referee.view.wording import ChartEntry, Interval, RunView, promise, run_view
@@ -30,7 +31,7 @@ def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
     made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
     made.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons, "weights": _weights}
-    made.globals |= {"share": partial(percents.share, places=2), "estimate": _estimate}
+    made.globals |= {"exact": percents.exact, "per_cent": PER_CENT, "estimate": _estimate}
     return made
 
 
@@ -60,15 +61,15 @@ def by_round(view: RunView, name: str, narrow: bool = False) -> str:
     """Return the chart of a run's rounds; another name for each drawing on a page."""
     lines = [entry for entry in view.known if entry.kind == "baseline" or entry.name == "this run's answer"]
     known = view.rounds, view.level, lines, view.measure
-    return charts.by_round(*known, name=name, in_per_cent=view.in_per_cent, narrow=narrow)
+    return charts.by_round(*known, name=name, unit=view.unit, narrow=narrow)
 
 
 def _by_round(view: RunView, name: str) -> Markup:
     return _of_both_widths(partial(by_round, view), name)
 
 
-def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str, in_per_cent: bool) -> Markup:
-    return _of_both_widths(partial(charts.compared, entries, level, measure, in_per_cent=in_per_cent), name)
+def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str, unit: Unit) -> Markup:
+    return _of_both_widths(partial(charts.compared, entries, level, measure, unit=unit), name)
 
 
 def _weights(found: Sequence[tuple[str, float]], name: str) -> Markup:
@@ -82,17 +83,17 @@ def _of_both_widths(drawn: Callable[..., str], name: str) -> Markup:
     return Markup(f'<div class="roomy">{wide}</div><div class="narrow" hidden>{narrow}</div>')  # noqa: S704
 
 
-def _estimate(found: Interval, in_per_cent: bool) -> str:
-    return percents.estimate_or_vague(vars(found), per_cent=in_per_cent)
+def _estimate(found: Interval, unit: Unit) -> str:
+    return percents.estimate_or_vague(vars(found), unit)
 
 
-def _comparisons(views: Sequence[RunView]) -> list[tuple[str, bool, list[ChartEntry]]]:
+def _comparisons(views: Sequence[RunView]) -> list[tuple[str, Unit, list[ChartEntry]]]:
     """Return the runs' estimates by what they measure: losses of two kinds are never put on one axis."""
-    found: dict[tuple[str, bool], list[ChartEntry]] = {}
+    found: dict[tuple[str, Unit], list[ChartEntry]] = {}
     for number, view in enumerate(views, start=1):
         if view.estimate is not None:
             entry = ChartEntry(f"{number}. {view.name}", view.estimate.value, "estimate", view.estimate)
-            found.setdefault((view.measure, view.in_per_cent), []).append(entry)
+            found.setdefault((view.measure, view.unit), []).append(entry)
     return [(*measured, entries) for measured, entries in found.items()]
 
 

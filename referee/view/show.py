@@ -26,7 +26,8 @@ from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import shown_by
 from referee.runs import percents
-from referee.runs.verdict import ENDED, about_a_loss, per_cent, silent_in_words, verdict
+from referee.runs.percents import AS_IT_IS, PER_CENT, Unit
+from referee.runs.verdict import ENDED, about_a_loss, silent_in_words, unit_of, verdict
 from referee.view import wording
 from referee.view.assumptions import contradictions
 from referee.view.audited import IF_NONE_LEFT_OUT
@@ -45,12 +46,12 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
     seeded = "" if seed is None else f" (seed {seed})"
     title = [styled((scenario.name, "bold"), (f": {scenario.title}", ""), (seeded, "dim"))]
     title.append(styled((f"run folder: {folder}", "")))
-    fits, in_per_cent = advice_of(scenario), per_cent(scenario)
+    fits, unit = advice_of(scenario), unit_of(scenario)
     expected = None if scenario.agents.count == PLAN else forecast(scenario, int(scenario.agents.count))
     for words in (*(() if fits is None else fits.warnings), *([expected] if expected else [])):
         title.append(styled((f"before anything is spent: {words}", "")))
     if not _ERR.is_terminal:
-        pace = Pace(_in_log(title, in_per_cent), in_per_cent)
+        pace = Pace(_in_log(title, unit), unit)
         yield pace
         pace.flush()
         return
@@ -61,35 +62,35 @@ def live(scenario: Scenario, seed: int | None, folder: Path, *, quiet: bool) -> 
         task = progress.add_task("starting the parties, bringing the people", total=None)
 
         def on_progress(text: str, numbers: dict[str, float]) -> None:
-            progress.console.print(_line(text, numbers, in_per_cent))
+            progress.console.print(_line(text, numbers, unit))
             total, done = numbers.get("rounds"), numbers.get("round")
             left = f", {outlook.after(numbers)}" if done else ""
             progress.update(task, description=f"after {plain(text)}{left}", total=total, completed=done)
 
-        outlook = Outlook(in_per_cent=in_per_cent)
+        outlook = Outlook(unit=unit)
         yield on_progress
 
 
-def _in_log(title: Sequence[Text], in_per_cent: bool) -> Callable[[str, dict[str, float], str], None]:
+def _in_log(title: Sequence[Text], unit: Unit) -> Callable[[str, dict[str, float], str], None]:
     """Print the title with the first progress: a run that cannot begin prints one line only, why."""
     waiting = list(title)
 
     def add(text: str, numbers: dict[str, float], more: str) -> None:
         while waiting:
             _ERR.print(waiting.pop(0), soft_wrap=True)
-        _ERR.print(_line(text, numbers, in_per_cent) + (f" ({more})" if more else ""), soft_wrap=True)
+        _ERR.print(_line(text, numbers, unit) + (f" ({more})" if more else ""), soft_wrap=True)
 
     return add
 
 
-def _line(text: str, numbers: dict[str, float], in_per_cent: bool) -> str:
+def _line(text: str, numbers: dict[str, float], unit: Unit) -> str:
     if "value" not in numbers:
         return f"  {text}"
-    found = percents.estimate_or_vague(numbers, per_cent=in_per_cent)
+    found = percents.estimate_or_vague(numbers, unit=unit)
     return f"  {text}: loss on T {found}, {int(numbers['asked']):,} agents asked"
 
 
-def _add_truth(table: Table, document: dict[str, Any]) -> None:
+def _add_truth(table: Table, document: dict[str, Any], unit: Unit) -> None:
     truth = document["truth"]
     if not truth or "loss_on_target" not in truth:
         return
@@ -98,7 +99,8 @@ def _add_truth(table: Table, document: dict[str, Any]) -> None:
     if "mean_squared_error" in truth:
         table.add_row("squared loss on T, true", f"{truth['mean_squared_error']:.5f}")
     if "tested_loss" in truth:
-        table.add_row("what agents tested, true", f"{truth['tested_loss']:.4f}")
+        tested = percents.exact(truth["tested_loss"], unit) + unit.each
+        table.add_row("what agents tested, true", tested)
     for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
         if truth.get(key) is not None:
             table.add_row(f"  people labelled {label}", percents.share(truth[key], places=2))
@@ -131,7 +133,7 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
     if document["estimate"]:
         e, among = document["estimate"], " among those who answer" if silent else ""
         of_a_loss = about_a_loss(document)
-        words = percents.estimate_or_vague(e, per_cent=of_a_loss and per_cent(scenario))
+        words = percents.estimate_or_vague(e, unit_of(scenario) if of_a_loss else AS_IT_IS)
         name = "loss on T, estimated" if of_a_loss else "estimate of the agents"
         table.add_row(name, f"{words}, at {certainty(e['confidence'])}{among}")
     if words := percents.in_own_units(scenario, document):
@@ -142,10 +144,10 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
         for name, words in wording.rates_in_words(quality):
             table.add_row(name, words)
     for judged in document.get("candidates", []):
-        table.add_row(f"  {judged['name']}", wording.judged_in_words(judged, in_per_cent=per_cent(scenario)))
+        table.add_row(f"  {judged['name']}", wording.judged_in_words(judged, unit=unit_of(scenario)))
     for words in contradictions(resolve(scenario), document):
         table.add_row("assumption contradicted", words)
-    _add_truth(table, document)
+    _add_truth(table, document, unit_of(scenario))
     for name, why in (document["truth"] or {}).get("left_out", {}).items():
         table.add_row(f"  {wording.TRUTHS.get(name, name)}", f"left out: {why}")
     table.add_row("agents", wording.agents_in_words(document["agents"]))
@@ -292,9 +294,9 @@ Say = Callable[[str, dict[str, float], str], None]
 class Outlook:
     """Foretells from the rounds so far how long the others may take, and says where the loss is going."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic, *, in_per_cent: bool = True) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic, *, unit: Unit = PER_CENT) -> None:
         self._now = now
-        self._in_per_cent = in_per_cent
+        self._unit = unit
         self._began: tuple[float, float] | None = None
         self._before: Numbers | None = None
 
@@ -317,7 +319,7 @@ class Outlook:
         change, since = now["value"] - before["value"], f"since round {before['round']:.0f}"
         if now["low"] <= before["high"] and before["low"] <= now["high"]:
             return f"level within the intervals {since}"
-        by = percents.points(abs(change), up=True, per_cent=self._in_per_cent)
+        by = percents.points(abs(change), up=True, unit=self._unit)
         return f"{'up' if change > 0 else 'down'} by {by} {since}"
 
 
@@ -332,9 +334,9 @@ def in_time(seconds: float) -> str:
 class Pace:
     """Passes on progress for a log: what is no round at once, of rounds those that are worth a line, and the last."""
 
-    def __init__(self, say: Say, in_per_cent: bool = True) -> None:
+    def __init__(self, say: Say, unit: Unit = PER_CENT) -> None:
         self._say = say
-        self._outlook = Outlook(in_per_cent=in_per_cent)
+        self._outlook = Outlook(unit=unit)
         self._waiting: tuple[str, dict[str, float]] | None = None
         self._last = 0.0
 

@@ -21,9 +21,19 @@ from common.scenario.fitting import advice_of
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.curves import ScoreQuality
 from common.statistics.intervals import certainty
-from referee.protocols.base import halts, level_of, shown_by, tested_loss
+from referee.protocols.base import halts, level_of, shown_by
 from referee.runs import percents
-from referee.runs.verdict import CONSTANT, ENDED, LOSSES, Verdict, about_a_loss, is_constant, per_cent, verdict
+from referee.runs.percents import AS_IT_IS, PER_CENT, Unit
+from referee.runs.verdict import (
+    CONSTANT,
+    ENDED,
+    Verdict,
+    about_a_loss,
+    is_constant,
+    measure_of,
+    unit_of,
+    verdict,
+)
 from referee.view.assumptions import contradictions
 
 
@@ -95,7 +105,7 @@ class RunView:
         sides: Errors by class, as surveyed agents tell them.
         weights: Of a model that is a sum: what each feature adds at most, the heaviest first.
         than: What the verdict compares the model with; empty where that is no question.
-        in_per_cent: Whether losses are shares of people.
+        unit: What losses are printed in.
         notice: What a reader must know before believing any promise; empty if there is nothing.
     """
 
@@ -114,7 +124,7 @@ class RunView:
     notice: str = ""
     than: str = ""
     level: float | None = None
-    in_per_cent: bool = True
+    unit: Unit = PER_CENT
     estimate: Interval | None = None
     rounds: tuple[Round, ...] = ()
     rounds_note: str = ""
@@ -132,11 +142,11 @@ class RunView:
 BOUND = "by both samples alone (Theorem B.1)"
 
 
-def against(found: Interval, level: float | None, *, in_per_cent: bool = True) -> str:
+def against(found: Interval, level: float | None, *, unit: Unit = PER_CENT) -> str:
     """Say what an interval tells about the level at which the run halts."""
     if level is None:
         return ""
-    bound = percents.share(level) if in_per_cent else f"{level:g}"
+    bound = percents.exact(level, unit)
     if found.high < level:
         return f"below {bound}"
     return f"above {bound}" if found.low > level else f"{bound} is inside the interval"
@@ -148,9 +158,9 @@ def promise(who: str, wire: Mapping[str, Any]) -> Promise:
     return Promise(who, formula(given), in_words(given), str(given))
 
 
-def judged_in_words(judged: Mapping[str, Any], *, in_per_cent: bool = True) -> str:
+def judged_in_words(judged: Mapping[str, Any], *, unit: Unit = PER_CENT) -> str:
     """Return what the agents say of a candidate (its estimate, and how many were asked), in words."""
-    return f"{percents.estimate_or_vague(judged['estimate'], per_cent=in_per_cent)}, {judged['asked']:,} agents"
+    return f"{percents.estimate_or_vague(judged['estimate'], unit=unit)}, {judged['asked']:,} agents"
 
 
 PROMISED = {
@@ -195,18 +205,18 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         protocol=plain(scenario.protocol),
         folder=Path(str(result.get("run", ""))),
         verdict=found,
-        measure=LOSSES[scenario.agents.loss] if per_cent(scenario) else f"{tested_loss(scenario)} on the population",
+        measure=measure_of(scenario),
         promises=tuple(promise(n, result["privacy"][who]) for who, n in PROMISED.items() if who in result["privacy"]),
         gauges=tuple(_gauges(scenario, result)),
         notice=f"People are {SIMULATED}." if scenario.people == "simulated" else "",
         facts=tuple((name, plain(value)) for name, value in _facts(scenario, result)),
         than=_than(result) if found.answer else "",
         level=level,
-        in_per_cent=per_cent(scenario),
+        unit=unit_of(scenario),
         estimate=estimate,
-        rounds=tuple(_round(numbers, level, result, per_cent(scenario)) for numbers in rounds),
+        rounds=tuple(_round(numbers, level, result, unit_of(scenario)) for numbers in rounds),
         rounds_note=_rounds_note(scenario) if rounds else "",
-        candidates=tuple(_candidate(judged, per_cent(scenario)) for judged in result.get("candidates", [])),
+        candidates=tuple(_candidate(judged, unit_of(scenario)) for judged in result.get("candidates", [])),
         quality=tuple(_curve(result)),
         sides=tuple(_sides(scenario, result)),
         known=tuple(_known(truth)),
@@ -268,8 +278,8 @@ def over_all_runs(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield OVER_ALL_RUNS[who], str(Spent.parse(total))
 
 
-def _candidate(judged: Mapping[str, Any], in_per_cent: bool) -> ChartEntry:
-    found, words = _interval(judged["estimate"]), judged_in_words(judged, in_per_cent=in_per_cent)
+def _candidate(judged: Mapping[str, Any], unit: Unit) -> ChartEntry:
+    found, words = _interval(judged["estimate"]), judged_in_words(judged, unit=unit)
     return ChartEntry(plain(judged["name"]), found.value, "estimate", found, words)
 
 
@@ -335,9 +345,9 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     if "correct" in truth:
         yield "in truth", json.dumps(truth)
     elif result["estimate"] and not about_a_loss(result):
-        yield "estimate of the agents", percents.estimate_or_vague(result["estimate"], per_cent=False)
+        yield "estimate of the agents", percents.estimate_or_vague(result["estimate"], unit=AS_IT_IS)
     for number, value in enumerate(truth.get("tasks", []), start=1):
-        loss = percents.share(value, places=2) if per_cent(scenario) else f"{value:.4f}"
+        loss = percents.exact(value, unit_of(scenario))
         yield f"task {number}", f"true loss {loss} after {result['tasks'][number - 1]['iterations']} rounds"
     if quality := quality_of(result):
         yield from rates_in_words(quality)
@@ -345,22 +355,22 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
         yield "in units of the response", words
     if "gap" in result:
         sure = f"with {certainty(result['estimate']['confidence'])} confidence"
-        most = percents.points(result["gap"], up=True, per_cent=per_cent(scenario))
+        most = percents.points(result["gap"], up=True, unit=unit_of(scenario))
         yield "gap", f"{most}: {sure} the answer's loss exceeds that of its rival by no more"
     if truth.get("note"):
         yield "true losses", f"are {truth['note']}"
     yield "seconds", f"{result['seconds'].get('total', 0.0):g}"
 
 
-def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[str, Any], in_per_cent: bool) -> Round:
+def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[str, Any], unit: Unit) -> Round:
     found = _interval(numbers)
     estimate = result["estimate"] or {}
     chosen = all(estimate.get(end) == numbers[end] for end in ("value", "low", "high"))
-    compared = against(found, level, in_per_cent=in_per_cent)
+    compared = against(found, level, unit=unit)
     if level is not None and chosen and result["status"] == "done" and "tasks" not in result:
-        bound = percents.share(level) if in_per_cent else f"{level:g}"
+        bound = percents.exact(level, unit)
         compared = f"shown to be below {bound} by the test"
-    words = percents.estimate_or_vague(numbers, per_cent=in_per_cent)
+    words = percents.estimate_or_vague(numbers, unit=unit)
     return Round(int(numbers["round"]), found, int(numbers["asked"]), words, compared, chosen)
 
 

@@ -493,7 +493,10 @@ def test_points_are_rounded_to_the_side_that_promises_less(share, words):
 def test_a_forecast_about_mistakes_that_have_costs_is_in_what_a_hundred_people_cost():
     """A loss is a cost as a part of the heavier one: 10 points of it are 40 a hundred people where a miss costs 4."""
     costs = ["agents.costs={miss: 4, false_alarm: 1}"]
-    told, of_one = forecast(portfolio_of(*costs), 16_000), forecast(portfolio_of(*costs, "protocol=learn-and-test"), 469)
+    told, of_one = (
+        forecast(portfolio_of(*costs), 16_000),
+        forecast(portfolio_of(*costs, "protocol=learn-and-test"), 469),
+    )
     yes, probably = (
         math.ceil(400.0 * detectable(WARNER, Roles.of(16_000, Portfolio()).judges, miss)) for miss in (0.025, 0.05)
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from common.local.losses import Costs
 from common.scenario import loading
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
-from referee.runs.percents import about, ends, estimate_or_vague, points
-from referee.runs.verdict import OF_CONSTANTS, QUESTION, verdict
+from referee.runs.percents import AS_IT_IS, about, ends, estimate_or_vague, exact, of_costs, points
+from referee.runs.verdict import OF_CONSTANTS, QUESTION, measure_of, unit_of, verdict
+from referee.view.wording import judged_in_words
 from tests.support import small, tiny
 
 ANSWER = {"kind": "linear", "weights": [1.0], "threshold": 0.0}
@@ -255,6 +257,24 @@ def test_a_loss_that_is_no_share_of_people_is_a_number():
     assert "%" not in found.title
 
 
+def test_mistakes_that_have_costs_are_told_in_what_a_hundred_people_cost_and_what_one_costs_once():
+    costs = Costs(miss=4.0, false_alarm=1.0)
+    scenario = small("portfolio", "agents.costs={miss: 4, false_alarm: 1}")
+    found = verdict(scenario, compared(-0.1, 0.05, 0.01))
+    assert found.text.startswith(
+        "The model costs 112 a hundred people, where a miss costs 4, a false alarm 1 (84 to 144). Saying -1 to "
+        "everybody costs 140 a hundred people (124 to 156). Whether the model is better cannot be told: it costs 40 a "
+        "hundred people less to 20 a hundred people more, with 95% confidence."
+    )
+    assert (exact(0.28, of_costs(costs)), measure_of(scenario)) == (
+        "112",
+        "what a hundred people cost (a miss costs 4, a false alarm 1)",
+    )
+    assert judged_in_words({"estimate": TAUGHT[2], "asked": 900}, unit=unit_of(scenario)) == (
+        "112 a hundred people (84 to 144), 900 agents"
+    )
+
+
 def test_where_nobody_says_what_the_silent_could_change_that_is_said():
     agents = {"enrolled": 600, "asked": 600, "answered": 540}  # without a word of the silent, which are some
     found = verdict(tiny(*HALTED), result(agents=agents))
@@ -324,7 +344,7 @@ def test_numbers_are_rounded_outward_to_as_many_places_as_an_interval_is_worth()
         "20.11% to 20.79%",
     ]
     assert estimate_or_vague(WIDE) == "0% to 40%: too few agents answered about it to tell"
-    assert estimate_or_vague(FOUND, per_cent=False) == "0.12 (0.0801 to 0.1599)"
+    assert estimate_or_vague(FOUND, AS_IT_IS) == "0.12 (0.0801 to 0.1599)"
     assert [points(0.0101, up=True), points(0.01, up=True), points(0.301, up=False)] == [
         "1.1 points",
         "1 point",
