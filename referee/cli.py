@@ -261,8 +261,9 @@ def init_command(
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
     missing = tuple(own_tables.texts(files.missing_texts))
     layout = own_tables.layout_of(files.separator, files.decimal, files.thousands, files.encoding, missing)
+    output = own_tables.new_file(output, source, name)
     start = described(source, target, given, epsilons, layout, name, _refuse if yes else Wizard(ask))
-    written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
+    written = write(start, output, acceptable_of)
     say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
     for line in own_tables.summary(start):
         say(line)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ import yaml
 
 from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario
-from common.core.plain import nearest
+from common.core.plain import command, nearest
 from common.core.terminal import say
 from common.data.files import columns_of, is_typed, pieces
 from common.data.tables import Category, Feature, Label, Layout, Missing, Number
@@ -104,9 +105,8 @@ def described(
         _rows(file, layout, frozenset(used))
     epsilon, delta, agent_epsilon = budgets
     folder, (first, second) = _placed(source, target)
-    own_name = re.sub(r"[^a-z0-9]+", "-", source.name.partition(".")[0].lower()).strip("-")[:64]
     return Start(
-        name=name or own_name or "own-data",
+        name=name or name_of(source),
         data=folder,
         source=first,
         target=second,
@@ -133,8 +133,6 @@ def write(start: Start, output: Path, accept: Accept) -> Path:
     """
     if not (start.epsilon > 0 and start.agent_epsilon > 0 and 0 < start.delta < 1):
         raise BadScenario("--epsilon and --agent-epsilon must be positive, and --delta between 0 and 1")
-    if output.suffix not in (".yaml", ".yml"):
-        raise BadScenario(f"--output must end in .yaml, found {output}")
 
     def text_of(people: int) -> str:
         sized = replace(start, n=people)
@@ -152,8 +150,32 @@ def write(start: Start, output: Path, accept: Accept) -> Path:
                 output.unlink()  # of which a part was written
                 raise
     except FileExistsError:
-        raise BadScenario(f"{output} is there already, and is left as it is: give another --output") from None
+        raise _already(output) from None
     return output
+
+
+def new_file(output: Path | None, source: Path, name: str) -> Path:
+    """Return where a scenario is written: after the file S if nothing says it; refused before anything is asked."""
+    wanted = output or Path(f"{name or name_of(source)}.yaml")
+    if wanted.suffix not in (".yaml", ".yml"):
+        raise BadScenario(f"--output must end in .yaml, found {wanted}")
+    if wanted.exists():
+        raise _already(wanted)
+    return wanted
+
+
+def _already(output: Path) -> BadScenario:
+    numbered = (output.with_stem(f"{output.stem}-{number}") for number in count(2))
+    free = next(path for path in numbered if not path.exists())
+    return BadScenario(
+        f"{output} is there already, and is left as it is: `{command('referee', 'plan', output)}` goes on with it; "
+        f"for a new one give another name, as `{command('--output', free)}`"
+    )
+
+
+def name_of(source: Path) -> str:
+    """Return the name of a scenario after its file S."""
+    return re.sub(r"[^a-z0-9]+", "-", source.name.partition(".")[0].lower()).strip("-")[:64] or "own-data"
 
 
 def _rows(file: Path, layout: Layout, columns: frozenset[str] = frozenset()) -> int:

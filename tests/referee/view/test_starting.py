@@ -228,9 +228,14 @@ def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables):
         assert (done.exit_code, message in done.output) == (2, True), done.output
         assert not list(tables.glob("*.yaml"))
     (tables / "ward.yaml").write_text("mine")  # a file that is there is left as it is
-    done = init("ward.csv", "city.csv", *FLAGS, "--yes")
+    (tables / "ward-2.yaml").write_text("mine")
+    done = init("ward.csv", "city.csv")  # before anything is asked
     assert (done.exit_code, (tables / "ward.yaml").read_text()) == (2, "mine")
-    assert "is there already" in done.output
+    said = "ward.yaml is there already, and is left as it is: `referee plan ward.yaml` goes on with it"
+    assert said in " ".join(done.output.split())
+    assert "`--output ward-3.yaml`" in " ".join(done.output.split())
+    assert "Which column" not in done.output
+    assert init("ward.csv", "city.csv", *FLAGS, "--yes", "--output", "ward-3.yaml").exit_code == 0
 
 
 def test_tables_that_cannot_be_read(tables):
