@@ -298,7 +298,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _carry_out(
         self, tree: Mapping[str, Any], sides: Sides, seed: int | None, others: polars.DataFrame | None = None
     ) -> None:
-        chosen = settled(tree)
+        chosen = settled(tree, self.n_features_in_)
         tables = {SOURCE: sides.curator, TARGET: sides.population}
         if others is None:  # else a PublicClippingWarning tells it of the public sample, which costs nobody anything
             warn_of_clipping({"curator": sides.curator, "population": sides.population}, self._schema)
@@ -423,15 +423,3 @@ def _apart(X: Any, name: str) -> tuple[Any, Any]:
     frames.check_once(X, [name])
     rest = X.drop(name) if isinstance(X, polars.DataFrame) else X.drop(columns=name)
     return rest, X[name]
-
-
-EXPECTED_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
-    "TransferClassifier": {
-        "check_fit2d_1feature": "fits ten people and wants a model or a word about their one feature; ten are refused, "
-        "and the message says how many would do"
-    },
-    "DomainAdapter": {},
-    "DomainAdapterRegressor": {},
-    "TransferRegressor": {},
-}
-"""For each estimator the checks that fail, each with its reason: for ``expected_failed_checks`` of scikit-learn."""

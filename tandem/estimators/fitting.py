@@ -148,14 +148,16 @@ def learner_settings(
 ) -> dict[str, Any]:
     """Return a learner's settings; what is not given follows from its name and from public numbers alone.
 
-    ``sgd`` takes 1,000 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
-    half-spaces whose weights, with the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all
-    ``public`` points by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a
-    single round, by a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice`
-    says.) ``learner`` is a name, or a mapping with ``name`` and settings, in which scikit-learn's classifiers may stand
-    as they are.
+    ``full-batch`` and the ``discriminant`` take the least noise that the budget allows. ``sgd`` takes 1,000 steps a
+    person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and half-spaces whose weights, with
+    the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all ``public`` points by the noisy
+    votes of as many logistic regressions as the noise wants: taught by everybody in a single round, by a tenth as many
+    draws in each of several rounds. (How many points are labelled, :func:`suffice` says.) ``learner`` is a name, or a
+    mapping with ``name`` and settings, in which scikit-learn's classifiers may stand as they are.
     """
     given = {"name": learner} if isinstance(learner, str) else {key: plain(value) for key, value in learner.items()}
+    if given.get("name") in ("full-batch", "discriminant"):
+        return {"mu": "plan", **given}
     if given.get("name") == "sgd":
         return {"steps": steps(people), "noise": "plan", "diameter": diameter, **given}
     if given.get("name") == "model-agnostic":
@@ -245,8 +247,8 @@ def refusing() -> Iterator[None]:
         raise BadFit(detail) from None
 
 
-def settled(tree: Mapping[str, Any]) -> ResolvedScenario:
-    """Return the resolved scenario, after everything that can be checked without a record.
+def settled(tree: Mapping[str, Any], features: int) -> ResolvedScenario:
+    """Return the resolved scenario for so many columns, after everything that can be checked without a record.
 
     BadFit says that a value is wrong, the learner guarantees nothing, or no noise fits the budget.
     """
@@ -256,7 +258,8 @@ def settled(tree: Mapping[str, Any]) -> ResolvedScenario:
         def with_people(people: int) -> Scenario:
             return parse({**tree, "curator": {**tree["curator"], "n": people}})
 
-        chosen = acceptable_of(with_people, n, f"n_samples={n} for the curator is too few")
+        too_few = f"n_samples={n} (n_features={features}) for the curator is too few"
+        chosen = acceptable_of(with_people, n, too_few)
         if chosen.people == "real":
             check_model(parse_learner(chosen.curator.settings), chosen.source.dimension)
     return chosen

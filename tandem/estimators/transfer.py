@@ -241,7 +241,7 @@ class TransferClassifier(HybridClassifier):
         """Return how many public points are labelled; warn if teachers have too few records all the same."""
         learner = tree["curator"]["learner"]
         learner["queries"] = 1
-        planned = fitting.settled(tree).curator.settings.wire()
+        planned = fitting.settled(tree, self.n_features_in_).curator.settings.wire()
         weights = self._schema.dimension + 1
         points, each = fitting.suffice(public, planned["chunks"], planned.get("draws") or people, weights)
         if each < weights:
