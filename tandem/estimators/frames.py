@@ -87,7 +87,9 @@ def doubles(X: Any) -> Any:
         names = list(X.columns)
         check_once(X, names)
         columns = {name: numbers(X[name], str(name)) for name in names}
-        named = bool(columns) and all(isinstance(name, str) for name in names)
+        named = any(isinstance(name, str) for name in names)
+        if named and not all(isinstance(name, str) for name in names):
+            raise TypeError("columns are named by texts and by other things: give them texts only, or no names at all")
         return polars.DataFrame(columns) if named else np.column_stack(list(columns.values())) if columns else X
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "biuf":
         return np.ma.filled(X.astype(np.float64), np.nan)

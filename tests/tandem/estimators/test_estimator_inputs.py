@@ -1,12 +1,16 @@
 """Whatever the records come in, the model is the same; each record is read by public rules that look at it alone."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas
 import polars
 import pytest
 import yaml
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from common.core.errors import BadFit
 from common.data.schema import parse_schema
@@ -56,6 +60,43 @@ def test_arrays_and_frames_of_numbers_of_which_one_column_may_be_the_labels():
         assert framed.hypothesis_ == quick().fit(whole, "y").hypothesis_ == plain.hypothesis_
         assert list(framed.feature_names_in_) == ["a", "b"]
         np.testing.assert_array_equal(framed.predict(frame), plain.predict(X))
+
+
+def test_frames_do_what_they_do_with_classifiers_of_scikit_learn():
+    """Arrays come out, whatever the index; names count, in their order; the same warning or error where they differ."""
+    frame = pandas.DataFrame(X, columns=["a", "b"], index=[f"p{at}" for at in range(60)])
+    frames = (
+        (frame, frame), (X, frame), (frame, X), (frame, polars.DataFrame({"a": X[:, 0], "b": X[:, 1]})),
+        (frame, frame[["b", "a"]]), (frame, frame.assign(c=1.0)), (frame, frame[["a"]]),
+        (frame.astype("Float64"), frame), (frame.round(1).astype("category"), frame), (frame.assign(a=Y > 0), frame),
+        (frame.assign(c=pandas.Categorical(["u", "v"] * 30)), frame), (pandas.DataFrame(X), X),
+        (frame.set_axis(["a", 1], axis=1), X), (frame.set_axis(["a", "a"], axis=1), X),
+    )  # fmt: skip
+    for given, fresh in frames:
+        ours, theirs = (_outcome(model, given, fresh) for model in (quick(), LogisticRegression()))
+        assert ours == theirs, (given, fresh)
+    assert not hasattr(quick(), "set_output")
+    steps = make_pipeline(Normalizer(), quick()).set_output(transform="pandas").fit(frame, Y)
+    assert list(steps[-1].feature_names_in_) == ["a", "b"]
+    assert isinstance(steps.predict(frame), np.ndarray)
+
+
+def _outcome(model, given, fresh):
+    """Return what comes out, and the first line of a warning about names or what an error is, without their wording."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            found = model.fit(given, pandas.Series(Y, index=range(7, 67))).predict(fresh)
+        except (TypeError, ValueError, polars.exceptions.PolarsError) as error:
+            return isinstance(error, TypeError), str(error).split("\n") if "passed during fit" in str(
+                error
+            ) else "refused"
+    return (
+        type(found),
+        found.dtype,
+        found.shape,
+        [str(one.message)[:23] for one in said if "feature" in str(one.message)],
+    )
 
 
 @for_each("form", ["pandas", "csv", "parquet", "array"])
