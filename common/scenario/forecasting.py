@@ -77,21 +77,20 @@ def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int =
     return (
         f"{_BEGINS}, if all agents answer: 'yes' where the model {verb} {points(yes, costs)} less{where} than the best "
         f"of what either side has alone, 'probably' from {points(probably, costs)} on ({often}); of less than {least} "
-        "mostly that it "
-        "cannot be told. Where that best is the curator's model, 'better than saying the same to everybody' "
-        f"{beside}"
+        "mostly that it cannot be told. Where that best is the curator's model, 'better than saying the same to "
+        f"everybody' {beside}"
     )
 
 
 def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1, costs: Costs | None = None) -> str:
     """Return what a verdict says of one model, or of the best of some rounds, each tested by so many agents at once."""
-    half, told, rest = half_width(mechanism, answers, beta / rounds), "on how many of the population the model errs", ""
+    half, what, rest = half_width(mechanism, answers, beta / rounds), "on how many of the population the model errs", ""
     if costs is None:
         rest = ", unless it errs on more than half"
     else:
-        told = f"what the model costs ({costs.text})"
+        what = f"what the model costs ({costs.text})"
     return (
-        f"{_BEGINS}, if all agents answer: {told}, to within {points(half, costs)}, with {certainty(1.0 - beta)} "
+        f"{_BEGINS}, if all agents answer: {what}, to within {points(half, costs)}, with {certainty(1.0 - beta)} "
         "confidence; nothing is asked about saying the same to everybody, so whether the model is better cannot be "
         f"told{rest}"
     )

@@ -503,6 +503,9 @@ def test_a_forecast_about_mistakes_that_have_costs_is_in_what_a_hundred_people_c
     assert f"costs {yes} a hundred people less (a miss costs 4, a false alarm 1) than the best" in told
     assert f"'probably' from {probably} a hundred people on" in told
     assert "what the model costs (a miss costs 4, a false alarm 1), to within 40 a hundred people, with 95%" in of_one
+    assert "of less than" in told
+    assert "mostly that it cannot be told. Where that best" in told
+    assert of_one.endswith("so whether the model is better cannot be told")
     assert "point" not in told + of_one
     assert "errs" not in told + of_one
     few = advice(portfolio_of(*costs), 20_000, 100)
