@@ -53,14 +53,10 @@ NAMES = (
 
 SHOWN = {
     "paper        tight": "referee plan ball",
-    "phase   requests  a second": "referee load-test --individuals 2000",
     "the testers' model errs on": ".venv/bin/python examples/estimators/renewals.py",
     "the public region's model": ".venv/bin/python examples/estimators/adapt.py",
 }
 """Blocks that show what a command prints, by how they begin."""
-
-RECORDS = {"== in workers: done after 3 rounds": "benchmarks/results/cluster.txt"}
-"""Blocks that are taken from a record of a long run."""
 
 NO_CODE = {
     "docs/accounting.md": (*("P - a Q = s (B - b M)", "int P F_m0(", "delta = int_0^1 max"),),
