@@ -277,8 +277,8 @@ def _check_header(name: str, names: list[str], layout: Layout) -> None:
     other = next((mark for mark in _SEPARATORS if mark in names[0] and mark != layout.separator), None)
     if other is not None:
         raise BadData(
-            f"{name}: line 1 is one field where it is divided by {layout.separator!r}, and holds {other!r}: say how "
-            f"the file is divided with layout.separator"
+            f"{name}: line 1 is one field where it is divided by {layout.separator!r}: say how it is divided, as "
+            f"layout.separator: {other!r}"
         )
 
 

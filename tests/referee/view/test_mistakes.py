@@ -46,7 +46,7 @@ def spelled(old: str, new: str) -> str:
 
 LAYOUT = "source.table.layout."
 MISTAKES = {
-    "semicolons": Mistake("is divided with --separator", GOOD.replace(",", ";"), then={"--separator": ";"}),
+    "semicolons": Mistake("is divided, as --separator ';'", GOOD.replace(",", ";"), then={"--separator": ";"}),
     "a spreadsheet": Mistake("save the table as CSV in UTF-8", b"PK\x03\x04\xff" + b"\n" * 9, better=GOOD),
     "another encoding": Mistake(
         "--encoding windows-1252", GOOD.replace("f", "ü").encode("windows-1252"),
