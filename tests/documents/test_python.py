@@ -18,7 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import polars
 import pytest
 
@@ -31,21 +30,6 @@ from tests.referee.view.test_reports import CALIBRATED, folder_of
 from tests.tiers import for_each
 
 Names = dict[str, Any]
-
-
-def _arrays(folder: Path) -> Names:
-    """Return volunteers, of whom more have a large first feature, a population, and new people."""
-    generator = np.random.default_rng(1)
-    people, population = (np.clip(generator.random((n, 3)), 0, 1) for n in (3000, 20_000))
-    people[:, 0] = np.maximum(people[:, 0], generator.random(3000))
-
-    def label(features: np.ndarray) -> np.ndarray:
-        return np.where(features[:, 0] + features[:, 1] > 1, "yes", "no")
-
-    return {
-        "X": people, "y": label(people), "X_all": population, "y_all": label(population),
-        "X_new": generator.random((50, 3)),
-    }  # fmt: skip
 
 
 def _tables(folder: Path) -> Names:
@@ -108,7 +92,6 @@ def _a_mechanism(names: Names) -> None:
 
 
 PREPARED: dict[str, tuple[Callable[[Path], Names], Callable[[Names], None]]] = {
-    "docs/running.md": (_arrays, _fitted),
     "CONTRIBUTING.md": (_nothing, _a_mechanism),
     "docs/estimators.md": (_tables, _fitted),
     "docs/models.md": (_a_run, _predicted),
