@@ -71,15 +71,39 @@ def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int =
     yes = detectable(mechanism, judges, finalists.SHARES["gap"] * beta)
     probably = detectable(mechanism, judges, 1.0 - finalists.PROBABLE)
     better = detectable_beside_a_constant(mechanism, roles, beta, classes)
-    beside = f"is shown from {points(better, costs)} on, too" if better < 1.0 else "can hardly be shown by so few"
-    least, often = points(finalists.sure(mechanism, judges, beta), costs), f"each in {_PERCENT * OFTEN:.0f} of 100 runs"
+    limit = worst_constant(classes, costs)
+    beside = f"is shown from {points(better, costs)} on, too" if better < limit else "can hardly be shown by so few"
+    least, often = points(finalists.sure(mechanism, judges, beta), costs), f"in {_PERCENT * OFTEN:.0f} of 100 runs"
     verb, where = ("errs on", "") if costs is None else ("costs", f" ({costs.text})")
-    return (
-        f"{_BEGINS}, if all agents answer: 'yes' where the model {verb} {points(yes, costs)} less{where} than the best "
-        f"of what either side has alone, 'probably' from {points(probably, costs)} on ({often}); of less than {least} "
-        "mostly that it cannot be told. Where that best is the curator's model, 'better than saying the same to "
-        f"everybody' {beside}"
+    sure, likely, most = (points(of, costs) for of in (yes, probably, limit))
+    than = f"less{where} than the best of what either side has alone"
+    bound = f"and saying the better constant to everybody {verb} {most} at most"
+    rest = (
+        f"; of less than {least} mostly that it cannot be told. Where that best is the curator's model, 'better than "
+        f"saying the same to everybody' {beside}"
     )
+    if yes < limit:
+        what = f"'yes' where the model {verb} {sure} {than}, 'probably' from {likely} on (each {often}){rest}"
+    elif probably < limit:
+        what = (
+            f"at best 'probably', where the model {verb} {likely} {than} ({often}): 'yes' takes {sure}, {bound}{rest}"
+        )
+    else:
+        what = "perhaps that it cannot be told, even of a model without mistakes: "
+        what += f"'probably' takes {likely} {than} ({often}), {bound}"
+    return f"{_BEGINS}, if all agents answer: {what}"
+
+
+def worst_constant(classes: int, costs: Costs | None) -> float:
+    """Return the loss that the better constant has at most: where labels are as it likes them least.
+
+    A model cannot be better than that by more, and a constant is among what either side has alone.
+    """
+    if classes:
+        return 1.0 - 1.0 / classes
+    if costs is None:
+        return 0.5
+    return costs.miss * costs.false_alarm / ((costs.miss + costs.false_alarm) * costs.heaviest)
 
 
 def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1, costs: Costs | None = None) -> str:

@@ -61,7 +61,7 @@ class Verdict:
 
 
 ENDED = {
-    "done": "ended with what was asked for",
+    "done": "ended as planned",
     "exhausted": "ended with all rounds or agents used",
     "refused": "refused",
     "failed": "failed",

@@ -18,8 +18,8 @@ WITNESSED_TOKENS = Step(f"{TOKENS.command} TANDEM_WITNESS_TOKEN=choose-a-third")
 KEY = Step('export TANDEM_REFEREE_KEY="$(referee key)"')
 PAGE = "open http://127.0.0.1:8100/?key="
 ENROLLED = "is enrolled and waits for its question"
-ENDED = ("the run ended with (what was asked for|all rounds or agents used): ",)
-DONE = "the run ended with what was asked for: "
+ENDED = ("the run ended (as planned|with all rounds or agents used): ",)
+DONE = "the run ended as planned: "
 
 
 def serving(command: str, until: str = "listens on", **values: Value) -> Step:

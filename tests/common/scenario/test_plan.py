@@ -11,6 +11,7 @@ import pytest
 from common.core.errors import BadScenario
 from common.learners.base import Calls
 from common.learners.half_spaces import MIN_NOISE
+from common.local.losses import Costs
 from common.local.mechanisms.mechanism import Laplace, Warner
 from common.privacy.budget import PRECISION, cost, sampling_schedule
 from common.privacy.events import Release
@@ -38,6 +39,7 @@ from common.scenario.forecasting import (
     of_judges,
     of_one,
     points,
+    worst_constant,
 )
 from common.scenario.loading import altered, load
 from common.scenario.plan import plan, resolve, rows
@@ -443,6 +445,32 @@ def test_what_is_forecast_beside_a_constant_is_shown_as_often_as_that():
     assert of_three.of_constants(3) == (3_500, of_three.labels // 3)
     told = of_judges(WARNER, of_three, 0.05, 3)
     assert "'better than saying the same to everybody' is shown from 19 points on, too" in told
+
+
+@for_each(
+    ("agents", "classes", "costs", "says"),
+    [
+        (370, 0, None, "perhaps that it cannot be told, even of a model without mistakes: 'probably' takes 58 points"),
+        (600, 0, None, "at best 'probably', where the model errs on 46 points less"),
+        (600, 0, None, "'yes' takes 51 points, and saying the better constant to everybody errs on 50 points at most"),
+        (370, 3, None, "'yes' where the model errs on 65 points less"),
+        (200, 3, None, "to everybody errs on 67 points at most"),
+        (
+            16_000,
+            0,
+            Costs(miss=10.0, false_alarm=1.0),
+            "the better constant to everybody costs 91 a hundred",
+        ),
+        (50_000, 0, None, "'yes' where the model errs on 6 points less"),
+    ],
+)
+def test_no_verdict_is_forecast_of_a_difference_that_no_model_can_have(agents, classes, costs, says):
+    roles = Roles.of(agents, Portfolio())
+    assert says in of_judges(WARNER, roles.of_classes if classes else roles, 0.05, classes, costs)
+    of_positives = np.linspace(0.0, 1.0, 2001)  # with each share of one label the better of both constants
+    miss, false_alarm = (1.0, 1.0) if costs is None else costs.weights
+    worst = np.minimum(of_positives * miss, (1.0 - of_positives) * false_alarm).max()
+    assert worst_constant(0, costs) == pytest.approx(worst, abs=1e-3)
 
 
 def test_as_many_answers_are_planned_as_one_look_takes():

@@ -9,7 +9,7 @@ from common.scenario import loading
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
 from referee.runs.percents import AS_IT_IS, about, ends, estimate_or_vague, exact, of_costs, points
-from referee.runs.verdict import OF_CONSTANTS, QUESTION, measure_of, unit_of, verdict
+from referee.runs.verdict import ENDED, OF_CONSTANTS, QUESTION, measure_of, unit_of, verdict
 from referee.view.wording import judged_in_words
 from tests.support import small, tiny
 
@@ -234,6 +234,11 @@ def test_one_model_that_was_tested_says_its_loss_and_that_nothing_was_asked_abou
         assert (found.title, found.tone, found.detail) == (title, tone, "why")
         assert found.text == (text or f"{title}.")
         assert found.answer == ("cannot be told" if text else None)
+
+
+def test_how_a_run_ended_does_not_contradict_a_verdict_that_it_cannot_be_told():
+    assert verdict(small("portfolio"), compared(-0.1, 0.05, 0.01)).answer == "cannot be told"
+    assert ENDED["done"] == "ended as planned"
 
 
 def test_a_level_that_a_one_sided_test_shows_may_lie_within_the_two_sided_interval_and_it_is_said_why():

@@ -46,6 +46,8 @@ def test_real_people_are_spent_by_nobody_who_was_not_asked(mine, monkeypatch):
         "Spend this?",
     ):
         assert words in done.stderr, words
+    done = run("--set", "agents.count=150", typed="n\n")
+    assert "even of a model without mistakes: 'probably' takes 56 points less" in done.stderr, done.stderr
     assert nothing_is_left(mine)
 
 
