@@ -12,7 +12,7 @@ import polars
 import pytest
 
 from benchmarks.real import __main__ as command
-from benchmarks.real import balance
+from benchmarks.real import balance, probabilities
 from benchmarks.real.balance import DESIGN_EFFECT, Margins, design_effect, odds, raked
 from benchmarks.real.methods import METHODS, Split, logistic
 from benchmarks.real.page import text
@@ -20,6 +20,7 @@ from benchmarks.real.provenance import unlike
 from benchmarks.real.running import Row, Task, interval, plan, run, split
 from benchmarks.real.shifts import SHIFTS, Shift, by_name, load, rows, table
 from benchmarks.real.verdicts import verdict
+from common.local.losses import Costs
 from common.local.records import Records
 from common.scenario.plan import resolve
 from deploy.simulation import conduct
@@ -321,3 +322,22 @@ def test_a_gain_and_a_loss_that_may_be_chance_are_neither_better_nor_worse() -> 
         found: Any = verdict(cells(alone, row("portfolio", *losses, gap=0.0)), "portfolio")
         assert found.gained * sign > 0.0
         assert found.relation == "open", losses
+
+
+def test_costs_by_which_both_constants_cost_the_same() -> None:
+    assert probabilities.costs_of(0.04) == Costs(miss=24.0, false_alarm=1.0)
+    assert probabilities.costs_of(0.696) == Costs(miss=1.0, false_alarm=2.3)
+
+
+@pytest.mark.slow
+def test_probabilities_and_costs_are_measured_on_real_people(tmp_path: Path) -> None:
+    if not (SHELF / "wind").is_dir():
+        pytest.skip(f"there is no folder {SHELF / 'wind'}: set TANDEM_DATA to that of the public data sets")
+    table = tmp_path / "table.md"
+    probabilities.main(["--shift", "wind-strong", "--splits", "1", "--data", str(SHELF), "--output", str(table)])
+    cells = [cell.strip() for cell in table.read_text("utf-8").splitlines()[-1].strip("|").split("|")]
+    share, constant, source, portfolio, target, log_loss, base = (float(cells[at]) for at in (1, 3, 4, 5, 6, 7, 8))
+    assert (cells[0], share, cells[2]) == ("wind-seasons: above 25 knots", 7.4, "12.6 to 1")
+    assert target < portfolio < constant
+    assert source < constant
+    assert log_loss < base
