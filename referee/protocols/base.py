@@ -8,6 +8,7 @@ replay.
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.losses import UNIT
+from common.local.losses import UNIT, Costs
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
 from common.local.queries.query import AskAgents
@@ -25,6 +26,7 @@ from common.operations.target_bound import TargetBound
 from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, pattern_of
 from common.protocols.patterns import Party, Pattern
 from common.scenario import loading
+from common.scenario.forecasting import points
 from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics.curves import ScoreQuality
 from common.statistics.finalists import LIKELY, PROBABLE
@@ -381,14 +383,22 @@ def tested_loss(scenario: Scenario) -> str:
     return f"{agents.loss} loss" + ("" if agents.bound == UNIT else f" (as a part of {agents.bound:g})")
 
 
+def difference_in_words(loss: str, costs: Costs | None, value: float) -> str:
+    """Return a difference of two losses, rounded up: in points or costs where the loss is about mistakes."""
+    return points(value, costs) if loss == "zero-one" else f"{math.ceil(value * 1e4 - 1e-9) / 1e4:g}"
+
+
 def shown_by(scenario: Scenario) -> str:
     """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers."""
     claimed = PROTOCOLS[scenario.protocol] if scenario.alone is None else Protocol
+    level, bound = scenario.levels[1], f", {tested_loss(scenario)}," if scenario.agents.bound != UNIT else ""
     shown = claimed.done.format(
         alpha=f"{scenario.alpha:g}",
+        gap=difference_in_words(scenario.agents.loss, scenario.agents.costs, scenario.alpha),
         beta=f"{scenario.beta:g}",
         sure=f"{1.0 - scenario.beta:.4g}",
-        level=f"{scenario.levels[1]:g}" + (f", {tested_loss(scenario)}," if scenario.agents.bound != UNIT else ""),
+        level=f"{100.0 * level:.10g}%" if scenario.agents.loss == "zero-one" else f"{level:g}{bound}",
+        more=difference_in_words(scenario.agents.loss, scenario.agents.costs, level),
     )
     liars = scenario.agents.liars
     return shown + (f"; if of the first n answers, for every n, at most {liars:g} n are lies" if liars else "")

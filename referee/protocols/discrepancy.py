@@ -69,7 +69,7 @@ class Discrepancy(Protocol):
 
     title = "Discrepancy-Test-Reweigh"
     done = (
-        "the agents' tests have rejected that the answer's loss on T exceeds by {level} or more that of what agents "
+        "the agents' tests have rejected that the answer's loss on T exceeds by {more} or more that of what agents "
         "alone learned, or that of either constant, among those who answer; with probability {beta} at most a run "
         "rejects one of these although it is true, over all its rounds; nothing is stated about other hypotheses"
     )

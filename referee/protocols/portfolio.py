@@ -23,7 +23,16 @@ from common.statistics import finalists
 from common.statistics.finalists import OF_CONSTANTS, SHARES, Difference, Ones, ToBestConstant, ToConstant
 from common.statistics.intervals import Estimate, certainty
 from referee.protocols.asking import ask
-from referee.protocols.base import PROTOCOLS, BestConstant, Comparison, JudgedCandidate, Outcome, Protocol, Script
+from referee.protocols.base import (
+    PROTOCOLS,
+    BestConstant,
+    Comparison,
+    JudgedCandidate,
+    Outcome,
+    Protocol,
+    Script,
+    difference_in_words,
+)
 from referee.protocols.teaching import PortfolioPlan, mean_answer, suited, surveyed, teach, turned
 
 
@@ -44,7 +53,7 @@ class PortfolioProtocol(Protocol):
     title = "Portfolio"
     done = (
         "with probability {sure} at least, over which agents judge and over their noise, the answer's loss on T "
-        "exceeds that of its rival, which is what one side has alone, by {alpha} at most, among those who answer; no "
+        "exceeds that of its rival, which is what one side has alone, by {gap} at most, among those who answer; no "
         "level is tested, and both losses may be large"
     )
     pattern = pattern_of("portfolio")
@@ -216,6 +225,6 @@ def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], 
     )
     sure = gap <= plan.alpha
     status: Literal["done", "exhausted"] = "done" if sure else "exhausted"
-    most = f"at most {math.ceil(gap * 1e4) / 1e4:.4f} worse than {other!r}" if gap else f"better than {other!r}"
-    reason = f"{name!r} is shown with {certainty(confidence)} confidence to be {most}"
+    most = f"at most {difference_in_words(plan.loss, plan.costs, gap)} worse than" if gap else "better than"
+    reason = f"{name!r} is shown with {certainty(confidence)} confidence to be {most} {other!r}"
     return Outcome(status, 1, answer, estimates[int(worse)], reason, judged=judged, gap=gap, comparison=comparison)

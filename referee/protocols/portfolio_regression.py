@@ -43,7 +43,7 @@ class PortfolioRegression(PortfolioProtocol):
     title = "Portfolio of a regression"
     done = (
         "with probability {sure} at least, over which agents judge and over their noise, the answer's squared loss on "
-        "T, as a part of the bound, exceeds that of its rival, which is what one side has alone, by {alpha} at most, "
+        "T, as a part of the bound, exceeds that of its rival, which is what one side has alone, by {gap} at most, "
         "among those who answer; no level is tested, and both losses may be large"
     )
     pattern = pattern_of("portfolio-regression")

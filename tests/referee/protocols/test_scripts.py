@@ -308,12 +308,12 @@ def test_a_protocol_that_declares_no_test_of_a_level_has_none_whatever_else_it_d
 
 def test_numbers_are_the_scenarios_own_and_lies_are_a_share_of_the_first_answers():
     shown = shown_by(tiny("alpha=0.1", "accuracy.halt_below=3.7", "beta=0.01"))
-    assert "the loss on T is 0.37 or more" in shown
+    assert "the loss on T is 37% or more" in shown
     assert "with probability 0.01 at most" in shown
     lying = shown_by(tiny("agents.liars=0.1"))
     assert lying.endswith("; if of the first n answers, for every n, at most 0.1 n are lies")
     shown = shown_by(small("portfolio", "alpha=0.05", "beta=0.02"))
-    assert "0.05 at most" in shown
+    assert "by 5 points at most" in shown
     assert "with probability 0.98 at least" in shown
 
 
@@ -342,7 +342,7 @@ def test_a_gap_is_printed_with_its_probability_and_never_rounded_down():
     outcome = conduct(chosen, 1, lambda *a: None)
     assert " with 95% confidence to be " in outcome.reason
     if outcome.gap:
-        assert float(outcome.reason.partition("at most ")[2].partition(" worse")[0]) >= outcome.gap
+        assert float(outcome.reason.partition("at most ")[2].partition(" point")[0]) >= 100.0 * outcome.gap
 
 
 AGNOSTIC = "model-agnostic"
