@@ -21,9 +21,11 @@ from typing import IO, Any
 from common.core.durable import CLAIM, hold, make_folder, write_durably
 from common.core.errors import BadInput, BadScenario, BudgetExceeded, NotFound, TandemError
 from common.core.plain import plain
+from common.crypto.identity import Identity
 from common.data.files import columns_of
 from common.data.tables import Layout
 from common.lifetime.charging import USERS_OWN, Charging
+from common.lifetime.ledger import PeopleLedger
 from common.scenario import loading
 from common.scenario.fitting import Advice, Start, advised
 from common.scenario.scenario import ResolvedScenario
@@ -33,6 +35,8 @@ from deploy.running import TABLES, carry_out
 from referee.view import own_tables
 from tandem.ui.folders import is_run
 
+SCENARIO = Path("state") / "scenario.yaml"
+"""In a run folder: the scenario as it was asked for, with which ``referee run`` takes the run up."""
 Fields = Mapping[str, str]
 DRAFT = r"own-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".csv.xz", ".parquet", ".npz")
@@ -280,16 +284,25 @@ class OwnRun:
     Attributes:
         notes: What it has said of its progress, and after how many seconds.
         problem: Why it ended without a result; empty as long as it has not.
+        stopping: Somebody has stopped it: it ends at its next word of progress, and may go on later.
     """
 
     name: str
-    title: str
-    people: str
+    found: Forecast
     began: float
     notes: list[tuple[float, str]] = field(default_factory=list)
     problem: str = ""
     ended: bool = False
+    stopping: bool = False
     seconds: float = 0.0
+
+    @property
+    def title(self) -> str:
+        return self.found.start.name
+
+    @property
+    def people(self) -> str:
+        return f"{self.found.start.n:,} people of S, {self.found.start.agents:,} of T"
 
 
 class OwnRuns:
@@ -355,28 +368,69 @@ class OwnRuns:
                 raise BadInput(f"the run {self.under_way.name} goes on: one at a time, so wait for its end")
             if draft in self._runs and not self._runs[draft].problem:
                 raise BadInput(f"the run {draft} has begun already")
-            people = f"{found.start.n:,} people of S, {found.start.agents:,} of T"
-            run = self._runs[draft] = OwnRun(draft, found.start.name, people, self.now())
-        threading.Thread(target=self._carry_out, args=(run, found), daemon=True, name="own-run").start()
+            run = self._runs[draft] = OwnRun(draft, found, self.now())
+        threading.Thread(target=self._carry_out, args=(run,), daemon=True, name="own-run").start()
         return run
 
-    def _carry_out(self, run: OwnRun, found: Forecast) -> None:
+    def go_on(self, name: str) -> OwnRun:
+        """Take up a run that has no result, in its folder; raises what :meth:`start` does."""
+        return self.start(name, self.get(name).found)
+
+    def stop(self, name: str) -> OwnRun:
+        """Have a run end as Ctrl-C ends ``referee run``; BadInput if it has ended."""
+        run = self.get(name)
+        if run.ended:
+            raise BadInput(f"the run {name} has ended")
+        run.stopping = True
+        return run
+
+    def _carry_out(self, run: OwnRun) -> None:
+        def interrupted() -> None:
+            if run.stopping:
+                raise KeyboardInterrupt
+
+        def noted(text: str, numbers: Mapping[str, float]) -> None:
+            run.notes.append((self.now() - run.began, plain(text)))
+            interrupted()
+
         @contextmanager
         def watching(chosen: ResolvedScenario, seed: int | None, folder: Path) -> Iterator[OnProgress]:
-            yield lambda text, numbers: run.notes.append((self.now() - run.began, plain(text)))
+            make_folder(folder / "state", mode=0o700)
+            write_durably(folder / SCENARIO, run.found.text.encode(), mode=0o600)
+            yield noted
 
         folder = self.root / run.name
         options: dict[str, Any] = {"seed": None, "output": folder, "token": "", "charging": self._charging}
+        options["agree"] = lambda chosen: interrupted()
         try:
-            result = carry_out(found.asked, "embedded", watching=watching, **options)
+            result = carry_out(run.found.asked, "embedded", watching=watching, **options)
             if result["status"] in ("refused", "failed", "cancelled"):
                 run.problem = plain(str(result["reason"]))
+        except KeyboardInterrupt:
+            if not (folder / "result.json").exists():
+                run.problem = self._spent(run, folder)
         except TandemError as error:
             here = f" On this page: '{NAMES['lifetime']}'" if isinstance(error, BudgetExceeded) else ""
             run.problem = plain(error.detail) + here
         except BaseException as error:  # noqa: BLE001 - who waits must see it; no fault of ours may stop the thread
             run.problem = f"a fault of Tandem: {type(error).__name__}"
         run.seconds, run.ended = self.now() - run.began, True
+
+    def _spent(self, run: OwnRun, folder: Path) -> str:
+        """Say what a run that was stopped has charged, as the ledger of people knows it."""
+        ledger, start = PeopleLedger(self._charging.folder, self._charging.witnesses), run.found.start
+        charged, parties = [], {"curator": f"{start.n:,} people of S", "agents": f"{start.agents:,} people of T"}
+        try:
+            for party, people in parties.items():
+                key = folder / "state" / party / "identity.key"
+                if key.exists() and ledger.folder.exists() and ledger.knows(Identity.load_or_create(key).public):
+                    charged.append(people)
+        except TandemError as error:
+            return f"what was charged stays charged, and cannot be shown: {error.detail}"
+        if not charged:
+            return "nobody was charged"
+        who = " and ".join(charged)
+        return f"the budgets of {who} are charged and stay so, and what was released stays released"
 
     def close(self) -> None:
         for draft, held in self._chosen.items():

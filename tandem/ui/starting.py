@@ -26,6 +26,7 @@ from tandem.ui.folders import Name, RunFolders
 from tandem.ui.own import (
     DRAFT,
     NAMES,
+    SCENARIO,
     SUFFIXES,
     FieldProblem,
     Fields,
@@ -123,7 +124,7 @@ def add_own(app: Service, own: OwnRuns, folders: RunFolders, rules: Rules) -> No
         return HTMLResponse(found)
 
     _add_files(app, own, rules)
-    _add_live(app, own)
+    _add_live(app, own, rules)
     _add_model(app, folders)
 
 
@@ -146,11 +147,12 @@ def _add_files(app: Service, own: OwnRuns, rules: Rules) -> None:
         return PlainTextResponse(str(path))
 
 
-def _add_live(app: Service, own: OwnRuns) -> None:
+def _add_live(app: Service, own: OwnRuns, rules: Rules) -> None:
     def values(name: str) -> dict[str, Any]:
         run = own.get(name)
-        seconds = run.seconds if run.ended else own.now() - run.began
-        return {"run": run, "seconds": int(seconds), "notes": run.notes[-NOTES_SHOWN:], "steps": STEPS, "step": "run"}
+        shown: dict[str, Any] = {"run": run, "seconds": int(run.seconds if run.ended else own.now() - run.began)}
+        shown |= {"notes": run.notes[-NOTES_SHOWN:], "steps": STEPS, "step": "run", "token": rules.form_token}
+        return shown | {"folder": own.root / name, "scenario": own.root / name / SCENARIO}
 
     @app.get("/own/run/{name}")
     def live(name: Name) -> Response:
@@ -159,6 +161,12 @@ def _add_live(app: Service, own: OwnRuns) -> None:
     @app.get("/own/run/{name}/part")
     def part(request: Request, name: Name) -> Response:
         return tagged(request, page("own_run_part.html", **values(name)))
+
+    @app.post("/own/run/{name}/{what}")
+    async def change(request: Request, name: Name, what: Literal["stop", "on"]) -> Response:
+        await fields_of(request, rules)
+        await run_in_threadpool(own.stop if what == "stop" else own.go_on, name)
+        return RedirectResponse(f"/own/run/{name}", 303)
 
 
 _KINDS = {"json": "application/json", "onnx": "application/octet-stream"}

@@ -6,13 +6,18 @@ import json
 import re
 import stat
 import time
+from contextlib import contextmanager
 from html import unescape
 
 import pytest
+from typer.testing import CliRunner
 
 from common.lifetime.charging import Charging
+from common.lifetime.ledger import PeopleLedger
 from common.net.edge import LARGE
 from common.scenario.loading import load
+from deploy import running
+from referee.cli import app
 from referee.runfolder import read_result
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
@@ -265,6 +270,82 @@ def test_two_files_become_a_run_that_is_watched_to_its_end_and_a_model_that_is_t
         time.sleep(0.05)
     assert "charged before" in own.get(second).problem
     assert "The run has no result" in browser.page(f"/own/run/{second}")
+
+
+def begun(browser, own, tables) -> str:
+    """Begin a run, wait for its end, and return its name."""
+    asked = hidden(browser.post("/own/forecast", {**tables, **COLUMNS}).text)
+    name = browser.post("/own/run", {**asked, "spend": "yes"}).headers["location"].rpartition("/")[2]
+    return waited(own, name)
+
+
+def waited(own, name: str) -> str:
+    while not own.get(name).ended:
+        time.sleep(0.05)
+    return name
+
+
+def stop_at(words: str, browser, patch) -> None:
+    """Have the page's button pressed, with all that it says then, when a run says such words of its progress."""
+    carried_out = running.carry_out
+
+    def stopped(asked, deployment, *, watching, **options):
+        @contextmanager
+        def pressing(chosen, seed, folder):
+            address = f"/own/run/{folder.name}"
+
+            def noted(text, numbers):
+                if words in text:
+                    assert f'action="{address}/stop"' in browser.page(f"{address}/part")
+                    assert browser.ask("POST", f"{address}/stop", headers={"Origin": HERE}).status_code == 401
+                    assert browser.post(f"{address}/stop").status_code == 303
+                    assert "being stopped" in browser.page(f"{address}/part")
+                on_progress(text, numbers)
+
+            with watching(chosen, seed, folder) as on_progress:
+                yield noted
+
+        return carried_out(asked, deployment, watching=pressing, **options)
+
+    patch.setattr("tandem.ui.own.carry_out", stopped)
+
+
+@pytest.mark.slow
+def test_a_run_is_stopped_as_by_ctrl_c_and_goes_on_without_a_further_charge(browser, own, tables):
+    ledger = PeopleLedger(own.root.parent / "ledger")
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at("agents", browser, patch)
+        name = begun(browser, own, tables)
+    folder, page, charged = own.root / name, browser.page(f"/own/run/{name}"), ledger.table()
+    for words in ("The run was stopped", "2,000 people of S and 4,000 people of T are charged and stay so"):
+        assert words in page
+    assert own.under_way is None
+    assert "has not ended" in unescape(browser.page("/"))
+    assert (len(charged), charged[0]["people"]) == (1, 2000)
+    assert browser.post(f"/own/run/{name}/on").headers["location"] == f"/own/run/{name}"
+    assert own.get(waited(own, name)).problem == ""
+    assert (read_result(folder)["status"], ledger.table()) == ("done", charged)
+    assert "See what it has shown" in browser.page(f"/own/run/{name}")
+    for step, words in (("stop", "has ended"), ("on", "begun already")):
+        assert words in browser.post(f"/own/run/{name}/{step}").text
+    (folder / "result.json").unlink()  # as where the server was stopped
+    command = ["run", str(folder / "state" / "scenario.yaml"), "--output", str(folder), "--ledger", str(ledger.folder)]
+    again = CliRunner().invoke(app, [*command, "--yes"])
+    assert (again.exit_code, ledger.table()) == (0, charged), again.output
+
+
+def test_a_run_that_is_stopped_before_anybody_is_charged_says_so(browser, own, tables):
+    for where in ("before the claim", ""):
+        with pytest.MonkeyPatch.context() as patch:
+            if where:
+                patch.setattr("deploy.running.check_lifetimes", lambda *given: own.stop(next(iter(own._runs))))
+            else:
+                stop_at("", browser, patch)
+            name = begun(browser, own, tables)
+        assert "Nobody was charged" in browser.page(f"/own/run/{name}")
+        assert (own.root / name).exists() != bool(where)
+        ledger = own.root.parent / "ledger"
+        assert not (ledger.exists() if where else PeopleLedger(ledger).table())
 
 
 @for_each("address", ("/own/run/none", "/own/run/none/part", "/run/none/model.json", "/run/none/report.html"))
