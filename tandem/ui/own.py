@@ -428,7 +428,7 @@ class OwnRuns:
         except TandemError as error:
             return f"what was charged stays charged, and cannot be shown: {error.detail}"
         if not charged:
-            return "nobody was charged"
+            return "no person was charged"
         who = " and ".join(charged)
         return f"the budgets of {who} are charged and stay so, and what was released stays released"
 

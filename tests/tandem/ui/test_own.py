@@ -342,7 +342,7 @@ def test_a_run_that_is_stopped_before_anybody_is_charged_says_so(browser, own, t
             else:
                 stop_at("", browser, patch)
             name = begun(browser, own, tables)
-        assert "Nobody was charged" in browser.page(f"/own/run/{name}")
+        assert "No person was charged" in browser.page(f"/own/run/{name}")
         assert (own.root / name).exists() != bool(where)
         ledger = own.root.parent / "ledger"
         assert not (ledger.exists() if where else PeopleLedger(ledger).table())
