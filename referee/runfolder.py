@@ -115,7 +115,8 @@ def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[Buffe
         with files.opened(Path(name), kind, folder) as file:
             yield file
     except NotFound:
-        if name == "result.json" and (folder / "transcript.jsonl").exists():
+        begun = any((folder / begins).exists() for begins in ("claim.json", "transcript.jsonl"))
+        if begun and not (folder / "result.json").exists():
             raise NotFound(not_ended(folder)) from None
         raise NotFound(f"{folder} is not a run folder: {name} cannot be read") from None
 

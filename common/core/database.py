@@ -31,7 +31,7 @@ from sqlalchemy.pool import NullPool
 
 from common.core import folder as files
 from common.core.durable import make_folder
-from common.core.errors import BadData, BadInput, TandemError
+from common.core.errors import MAKE_ROOM, BadData, BadInput, TandemError
 from common.core.plain import plain
 from common.core.version import PROTOCOL, RELEASES, release
 
@@ -111,8 +111,10 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engi
         engine.dispose()
         if isinstance(error, TandemError):
             raise
-        lost = "" if isinstance(error, OperationalError) else "; it was damaged: put the newest copy back"
-        raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}{lost}") from None
+        why, more = str(error).splitlines()[0], "; it was damaged: put the newest copy back"
+        if isinstance(error, OperationalError):
+            more = MAKE_ROOM * ("disk" in why)
+        raise BadInput(f"the database {engine.url} cannot be opened: {why}{more}") from None
     return engine
 
 

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from common.core.plain import one_line, plain, visible
 
 URN = "urn:tandem:problem:"
+MAKE_ROOM = "; make room, then repeat the command"
+"""The remedy where a disk is full."""
 MEMBERS = 20  # further members of a peer's problem document that are kept, at most
 
 

@@ -216,7 +216,9 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
     # Skipped lines become blank, so that line numbers stay those of the file.
-    for number, text in enumerate(_decoded(name, stream, layout.encoding), start=1):
+    # A byte order mark stands at the file's begin, and at each further one's that was put behind it.
+    marked = enumerate(_decoded(name, stream, layout.encoding), start=1)
+    for number, text in ((number, text.removeprefix("\ufeff")) for number, text in marked):
         if "\0" in text:
             flaw = "holds a byte that is 0, as damaged files do and text in UTF-16: save the file as CSV in UTF-8"
             raise BadData(f"{name}: line {number} {flaw}")
@@ -226,18 +228,20 @@ def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
 
 def _decoded(name: str, stream: BufferedIOBase, encoding: str) -> Iterator[str]:
     if encoding != "utf-8":
-        number = 1
+        number = 0
         binary: Any = stream
         try:
             with TextIOWrapper(binary, encoding, newline="\n") as lines:
-                for number, text in enumerate(lines, start=1):
-                    yield text.removeprefix("\ufeff") if number == 1 else text
+                for text in lines:
+                    number += 1
+                    yield text
         except UnicodeError:
-            raise BadData(f"{name}: below line {number}: not {encoding} text: give another layout.encoding") from None
+            where = f"below line {max(1, number)}"
+            raise BadData(f"{name}: {where}: not {encoding} text: give another layout.encoding") from None
         return
     for number, line in enumerate(stream, start=1):
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield line.decode()
         except UnicodeDecodeError:
             raise BadData(f"{name}: {_no_text(number, line)}") from None
 

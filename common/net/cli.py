@@ -22,7 +22,7 @@ import typer
 import typer.core
 
 from common.core import machine
-from common.core.errors import BadInput, BadScenario, TandemError
+from common.core.errors import MAKE_ROOM, BadInput, BadScenario, TandemError
 from common.core.plain import JsonFormatter, PlainFormatter, one_line
 from common.core.terminal import say, warn
 from common.net import tls
@@ -144,9 +144,10 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
                 status = 2 if isinstance(error, BadScenario) else 1
             elif isinstance(error, OSError):
                 full = error.errno in _FULL
-                _say("File or device not usable", str(error) + "; make room, then repeat the command" * full)
+                _say("File or device not usable", str(error) + MAKE_ROOM * full)
             elif database is not None and isinstance(error, database.DatabaseError):
-                _say("Database not usable", str(getattr(error, "orig", error)))
+                why = str(getattr(error, "orig", error))
+                _say("Database not usable", why + MAKE_ROOM * ("disk" in why))
             elif isinstance(error, MemoryError):
                 _say("Not enough memory", f"{error}; plan for fewer people, or use a larger machine")
             elif isinstance(error, KeyboardInterrupt):

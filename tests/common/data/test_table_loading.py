@@ -73,6 +73,11 @@ def test_files_may_be_written_in_many_ways_and_are_read_in_pieces(tmp_path, monk
     assert read(tmp_path, text, layout=layout).features.tolist() == FEATURES[:2]
     text = f'\ufeff"age";"job";"income";"notes"\r\n20;"clerk";">50K";{"a" * 1_000_000}\r\n'
     assert len(read(tmp_path, text, layout={"separator": ";"})) == 1
+    half = "\n".join(GOOD.splitlines()[:2])
+    rest = GOOD.removeprefix(half + "\n")  # behind another file, with the mark with which it began
+    for encoding in ("utf-8", "utf-16"):
+        marked = f"\ufeff{half}\n\ufeff{rest}".encode(encoding)
+        assert read(tmp_path, marked, layout={"encoding": encoding}).features.tolist() == FEATURES
     for encoding in ("utf-16", "latin-1", "windows-1251", "gb18030"):
         written = GOOD.replace("clerk", " clerk ").encode(encoding)
         assert read(tmp_path, written, layout={"encoding": encoding}).features.tolist() == FEATURES

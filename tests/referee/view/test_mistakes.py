@@ -95,19 +95,23 @@ MISTAKES = {
         sets=("source.table.features=[{kind: category, column: sex, values: [[f, F], m]}]",
               "target.table.features=[{kind: category, column: sex, values: [[f, F], m]}]"),
     ),
+    "two files put together": Mistake(
+        "(line 302): 'age' is neither a finite number", HEADER + ROWS * 150 + "\ufeff" + HEADER + ROWS * 149,
+        check=True, better=HEADER + ROWS * 150 + "\ufeff" + ROWS * 150,
+    ),
     "one class alone": Mistake(
         "nothing can be learned from one class", GOOD.replace("yes", "no"), check=True, better=GOOD
     ),
 }  # fmt: skip
 
 
-def init(options: Way) -> tuple[int, str]:
+def init(options: Way, source: str = "s.csv") -> tuple[int, str]:
     """Write the scenario; return exit status and all that is printed, in one line."""
     words = []
     for option, values in options.items():
         for value in (values,) if isinstance(values, str) else values:
             words += [option, value]
-    done = CliRunner().invoke(app, ["init", "s.csv", "t.csv", *words, "--yes"])
+    done = CliRunner().invoke(app, ["init", source, "t.csv", *words, "--yes"])
     return done.exit_code, " ".join(done.output.split())
 
 
@@ -153,5 +157,8 @@ def test_a_parquet_file_by_another_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "t.csv", GOOD)
     polars.read_csv(GOOD.encode()).write_parquet(tmp_path / "s.csv")
-    done = CliRunner().invoke(app, ["init", "s.csv", "t.csv", "--yes"])
-    assert (done.exit_code, "give it a name that ends in .parquet" in " ".join(done.output.split())) == (1, True)
+    status, printed = init(OPTIONS)
+    assert (status, "give it a name that ends in .parquet" in printed) == (1, True)
+    (tmp_path / "s.csv").rename(tmp_path / "s.parquet")
+    status, printed = init(OPTIONS, "s.parquet")
+    assert status == 0, printed

@@ -1,11 +1,13 @@
 """Mistakes that people make with scenarios, runs and folders: the remedy that a message names works when followed."""
 
+import ctypes
 import json
 import os
 import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +16,7 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
+from common.lifetime.ledger import PeopleLedger
 from deploy.processes import PartyProcess
 from referee.cli import app
 from tests.certified import PAST, circle
@@ -23,7 +26,9 @@ RUN = ("run", "mine.yaml", "--output", "runs/next", "--yes")
 CHECK = ("check", "mine.yaml")
 PLAN = ("plan", "mine.yaml")
 SET = "--set"
-AGREED = "curator.lifetime={epsilon: 8.0, delta: 0.0002}"
+AGREED = "curator.lifetime={epsilon: 12.0, delta: 0.0004}"
+SECOND = ("run", "mine.yaml", "--output", "runs/agreed", "--yes", SET, AGREED)
+AGAIN = ("run", "mine.yaml", "--output", "runs/a", "--yes")
 
 
 @dataclass(frozen=True)
@@ -75,14 +80,16 @@ MISTAKES = {
         (*CHECK, SET, "source.table.id=memberr", SET, "target.table.id=memberr"),
         "no such column, which is the people's id", CHECK
     ),
+    "people whose budget is used up": Wrong(RUN, "curator.lifetime: {epsilon: 8.0", SECOND),
     "no word that their budget may be spent": Wrong(
-        ("run", "mine.yaml", "--output", "runs/next", SET, AGREED), "agree beforehand, with --yes; nothing was charged"
+        ("run", "mine.yaml", "--output", "runs/next", SET, AGREED), "agree beforehand, with --yes; nothing was charged",
+        ("run", "mine.yaml", "--output", "runs/third", "--yes", SET, AGREED),
     ),
-    "people whose budget is used up": Wrong(RUN, "curator.lifetime: {epsilon: 8.0"),
     "a folder that is full of other things": Wrong(
-        ("run", "mine.yaml", "--output", "full", "--yes"), "choose another --output"
+        ("run", "mine.yaml", "--output", "full", "--yes"), "choose another --output",
+        AGAIN,
     ),
-    "a file in the place of a folder": Wrong(("run", "mine.yaml", "--output", "s.csv", "--yes"), "is a file"),
+    "a file in the place of a folder": Wrong(("run", "mine.yaml", "--output", "s.csv", "--yes"), "is a file", AGAIN),
     "a run that is not there": Wrong(("report", "runs/nothere"), "there is no run folder runs/nothere",
         ("report", "runs/a")),
     "a folder that is no run's": Wrong(("audit", "full"), "full is not a run folder", ("audit", "runs/a")),
@@ -100,10 +107,16 @@ MISTAKES = {
         ("predict", "runs/a", "t.csv", "--output", "p.csv"),
     ),
     "people who are not there": Wrong(
-        ("predict", "runs/a", "nothere.csv", "--output", "p.csv"), "nothere.csv: there is no such file"
+        ("predict", "runs/a", "nothere.csv", "--output", "p.csv"), "nothere.csv: there is no such file",
+        ("predict", "runs/a", "t.csv", "--output", "q.csv"),
     ),
-    "an audit of a run that has not ended": Wrong(("audit", "half"), "`--output half` goes on with it"),
     "a report of a run that has not ended": Wrong(("report", "half"), "`--output half` goes on with it"),
+    "an audit of a run that has not ended": Wrong(
+        ("audit", "half"), "`--output half` goes on with it", ("run", "mine.yaml", "--output", "half", "--yes")
+    ),
+    "a report again, now that it has ended": Wrong(
+        ("report", "half", "--output", "deep/x.html"), "make it first", ("report", "half")
+    ),
     "a strict audit without keys": Wrong(
         ("audit", "runs/a", "--strict"), "(--referee-key, --curator-key)", ("audit", "runs/a")
     ),
@@ -167,27 +180,90 @@ def test_a_message_about_a_command_is_followed_and_then_it_works(tmp_path, monke
             failed.append(f"{name}, followed: {found[1][-300:]}")
     assert not failed, "\n".join(failed)
     assert not (tmp_path / "runs/next").exists(), "a run that was refused has left a folder"
-    status, printed = words("run", "mine.yaml", "--output", "runs/agreed", "--yes", SET, AGREED)
-    assert status == 0, printed
 
 
-@pytest.mark.slow
-def test_a_full_disk_is_called_so_and_with_room_the_same_command_works(tmp_path):
-    write(tmp_path / "s.csv", GOOD)
-    write(tmp_path / "t.csv", numbered(10_000))
-    given = [word for option, values in OPTIONS.items() for value in _all(values) for word in (option, value)]
-    command = [Path(sys.executable).parent / "referee", "init", "s.csv", "t.csv", *given, "--yes"]
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, PR_CAPBSET_DROP = 1, 2, 24  # of Linux
 
-    def small() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 1 << 30))
 
-    for limit, status, said in ((small, 1, "make room, then repeat the command"), (None, 0, "mine.yaml")):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False)
-        assert (done.returncode, said in done.stdout + done.stderr) == (status, True), done.stderr
+def as_user() -> None:
+    """Let permissions hold for a command that root starts, too."""
+    if os.getuid() == 0:
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0
+
+
+def small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, 1 << 30))
+
+
+def started(*typed: str, limit: Callable[[], None] | None = None) -> tuple[int, str]:
+    """Run a command as a process of its own, within limits; return what :func:`words` does."""
+    command = [str(Path(sys.executable).parent / "referee"), *typed]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
 def _all(values: str | tuple[str, ...]) -> tuple[str, ...]:
     return (values,) if isinstance(values, str) else values
+
+
+INIT = [word for option, values in OPTIONS.items() for value in _all(values) for word in (option, value)]
+
+
+@pytest.fixture
+def two_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    write(tmp_path / "s.csv", numbered(0))
+    write(tmp_path / "t.csv", numbered(10_000))
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="drops capabilities of Linux")
+def test_what_the_system_refuses_is_called_so_and_once_it_is_allowed_the_same_command_works(two_tables):
+    """A file that may not be read, a directory that may not be written, and a full disk."""
+    (two_tables / "shut").mkdir()
+    begin = ("init", "s.csv", "t.csv", *INIT, "--yes")
+    into = ("run", "mine.yaml", "--output", "shut/run", "--yes")
+    failed = []
+    for typed, limit, place, said in (
+        (begin, small_files, "", "make room, then repeat the command"),
+        (CHECK, as_user, "s.csv", "s.csv: cannot be read: Permission denied"),
+        (("predict", "nothere", "s.csv"), as_user, "s.csv", "'s.csv' is not readable"),
+        (into, as_user, "shut", "Permission denied: 'shut/run'"),
+        (into, small_files, "", "make room, then repeat the command"),
+        (("report", "shut/run"), as_user, "shut/run/result.json", "result.json"),
+    ):
+        before = (two_tables / place).stat().st_mode
+        if place:
+            (two_tables / place).chmod(0)
+        status, printed = started(*typed, limit=limit)
+        if status not in (1, 2) or said not in printed or "Traceback" in printed:
+            failed.append(f"{said}: {status} {printed[-400:]}")
+        (two_tables / place).chmod(before)
+        if typed[0] != "predict" and (typed, limit) != (into, as_user) and (found := started(*typed))[0] != 0:
+            failed.append(f"{said}, followed: {found[1][-400:]}")
+    assert not failed, "\n".join(failed)
+    assert len(PeopleLedger().table()) == 1
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_is_called_so_and_the_same_command_goes_on_and_charges_once(two_tables):
+    assert init(OPTIONS)[0] == 0
+    command = [Path(sys.executable).parent / "referee", "run", "mine.yaml", "--output", "runs/killed", "--yes"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+        while "agents reported their label" not in run.stderr.readline():
+            assert run.poll() is None
+        run.kill()
+    charged = PeopleLedger().table()
+    assert len(charged) == 1
+    for command_of_now in ("report", "audit", "model"):
+        status, printed = words(command_of_now, "runs/killed")
+        assert (status, "`--output runs/killed` goes on with it" in printed) == (1, True), printed
+    status, printed = words("run", "mine.yaml", "--output", "runs/killed", "--yes")
+    assert (status, PeopleLedger().table()) == (0, charged), printed
+    assert words("audit", "runs/killed")[0] == 0
 
 
 TOKENS = {"TANDEM_ENROLMENT_TOKEN": "enrolment-token", "TANDEM_OPERATOR_TOKEN": "operator-token"}
