@@ -114,9 +114,6 @@ MISTAKES = {
     "an audit of a run that has not ended": Wrong(
         ("audit", "half"), "`--output half` goes on with it", ("run", "mine.yaml", "--output", "half", "--yes")
     ),
-    "a report again, now that it has ended": Wrong(
-        ("report", "half", "--output", "deep/x.html"), "make it first", ("report", "half")
-    ),
     "a strict audit without keys": Wrong(
         ("audit", "runs/a", "--strict"), "(--referee-key, --curator-key)", ("audit", "runs/a")
     ),
