@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -24,22 +24,21 @@ from common.core.errors import BadData, BadInput, BadMessage, NotFound
 from common.core.folder import Kind, names, present, read
 from common.core.plain import html as escape
 from common.core.values import Value
-from common.core.version import PROTOCOL
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.crypto.vouching import IssuerKey
 from common.data.tables import Feature, Number, TableSource
-from common.local.naming import Names
 from common.net.client import Client
 from common.net.tls import base_address
 
 WEB = resources.files(__name__.rpartition(".")[0]) / "web"
 FRAME, MANIFEST, STYLE = "index.html", "manifest.json", "page/style.css"
-FIRST, KINDS = "page/page.js", "kinds.js"  # what a page begins with, and where families of kinds are listed
+FIRST, KINDS = "page/page.js", "questions.js"  # what a page begins with, and where families of kinds are listed
 LATER = {"relay": "relay.js", "issuer": "credential.js"}  # what is loaded if there is one
 _FILE = Kind("file of a page", 1 << 20)
 _TEXTS = Kind("file of texts", 1 << 20)
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"]*?\bfrom "(\.{1,2}/[a-z/]+\.js)";""", re.MULTILINE)
-_TABLES = re.compile(r"^  modules: \{(.*?)\},$", re.MULTILINE | re.DOTALL)  # of kinds.js: queries, then mechanisms
+# The tables of questions.js: queries, then mechanisms.
+_TABLES = re.compile(r"^const \w+ = registry\(.*? \{(.*?)\}\);$", re.MULTILINE | re.DOTALL)
 _FAMILY = re.compile(r"(\w+): (\[[^\]]*\])")
 _PIECE = r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)"  # of a template, up to its end, or to what is put into it
 _SKIPPED = re.compile(r"(?:\s|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)+")
@@ -72,20 +71,26 @@ class PageServer(Client):
 def public_schema(table: TableSource) -> dict[str, Any]:
     """Return what a table's description says of one person's fields, for local_agent/web/record.js.
 
-    ``values`` are texts as they are listed, ``texts`` the canonical ones that mean them.
+    ``values`` are texts as they are listed, ``texts`` the canonical ones that mean them, where these are others.
     """
     layout = table.layout
+
+    def other(texts: Sequence[Any], values: Sequence[Any]) -> dict[str, Any]:
+        return {} if tuple(texts) == tuple(values) else {"texts": texts}
 
     def feature(each: Feature) -> dict[str, Any]:
         if isinstance(each, Number):
             return {**each.wire(), "fill": each.default}
-        return {"kind": each.kind, "column": each.column, "values": each.groups, "texts": each.texts(layout)}
+        texts = other(each.texts(layout), each.groups)
+        return {"kind": each.kind, "column": each.column, "values": each.groups, **texts}
 
+    label = table.label
     return {
         "features": list(map(feature, table.features)),
-        "label": {**table.label.wire(), "texts": table.label.texts(layout)},
+        "label": {**label.wire(), **other(label.texts(layout), (label.positive, label.negative))},
         "where": {
-            column: {"values": values, "texts": table.where_texts(column)} for column, values in table.where.items()
+            column: {"values": values, **other(table.where_texts(column), values)}
+            for column, values in table.where.items()
         },
         "missing": layout.missing_texts,
         "norm": table.norm,
@@ -115,10 +120,8 @@ def settings(
     is (None: each), ``texts`` those of the page.
     """
     return {
-        "protocol": PROTOCOL,
         "title": title,
         "schema": public_schema(table),
-        "names": Names.of_table(table.wire()).wire(),
         "referee": {"url": base_address(referee), "key": key},
         "relay": None if relay is None else base_address(relay),
         "issuer": None if issuer is None else {"address": base_address(issuer[0]), "key": issuer[1].wire()},
@@ -189,8 +192,8 @@ def plain_module(text: str) -> bytes:
         at, last, found = token.end(), kept[-1][-1:], token[0]
         if found.endswith(("${", "{")):
             opened.append(found[-2:])
-        if skipped and last in ("}", ";"):
-            kept.append("\n" if "\n" in skipped[0] else "")
+        if skipped and last == "}":  # which may end a statement
+            kept.append("\n" if "\n" in skipped[0] and found != "}" else "")
         elif skipped and re.fullmatch(r"[\w$]{2}|\+\+|--", last + found[0]):
             kept.append(" ")
         kept.append(found)
@@ -198,7 +201,7 @@ def plain_module(text: str) -> bytes:
 
 
 def _families(policy: Mapping[str, Any]) -> list[str]:
-    """Return the modules of the kinds that a policy accepts: those that kinds.js then loads."""
+    """Return the modules of the kinds that a policy accepts: those that questions.js then loads."""
     found = []
     for table, accepted in zip(
         _TABLES.findall((WEB / KINDS).read_text("utf-8")), ("queries", "mechanisms"), strict=True
@@ -227,7 +230,9 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
         name: f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}" for name, content in files.items()
     }
     preloads = [
-        f'<link rel="modulepreload" href="{name}" integrity="{pinned[name]}">' for name in files if name.endswith(".js")
+        f'<link rel="modulepreload" href="{name}" integrity="{pinned[name]}">'
+        for name in files
+        if name.endswith(".js") and name != FIRST
     ]
     parts = {
         "language": escape(known["texts"]["language"]),
@@ -237,7 +242,7 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
         "first": pinned[FIRST],
         "modules": "\n".join(preloads),
         "needs_scripts": escape(known["texts"]["needs_scripts"]),
-        "settings": json.dumps(known).replace("<", "\\u003c"),
+        "settings": canonical.encode({**known, "title": None}).decode().replace("<", "\\u003c"),
     }
     frame = (WEB / "page" / FRAME).read_text("utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], frame).encode()

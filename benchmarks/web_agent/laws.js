@@ -3,9 +3,8 @@
 import { createInterface } from "node:readline";
 
 const web = new URL("../../local_agent/web/", import.meta.url);
-const { load } = await import(new URL("kinds.js", web).href);
-const { parseMechanism } = await import(new URL("mechanisms.js", web).href);
-const { Source, derive } = await import(new URL("source.js", web).href);
+const { load, parseMechanism } = await import(new URL("questions.js", web).href);
+const { Source, derive } = await import(new URL("random.js", web).href);
 await load();
 
 /** Sources with one fault each, which a test of the law has to see. */

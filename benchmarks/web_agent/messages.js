@@ -3,10 +3,8 @@
 import { createInterface } from "node:readline";
 
 const web = new URL("../../local_agent/web/", import.meta.url);
-const { unbase64 } = await import(new URL("bytes.js", web).href);
-const { decode, digest, encode } = await import(new URL("canonical.js", web).href);
-const { Refusal } = await import(new URL("errors.js", web).href);
-const { signedOf } = await import(new URL("identity.js", web).href);
+const { decode, digest, encode, signedOf, unbase64 } = await import(new URL("messages.js", web).href);
+const { Refusal } = await import(new URL("values.js", web).href);
 const { check, checkCost, slotOf } = await import(new URL("policy.js", web).href);
 
 const unlimited = (value) => value ?? Infinity;

@@ -3,12 +3,11 @@
 import { createInterface } from "node:readline";
 
 const web = new URL("../../local_agent/web/", import.meta.url);
-const { hypothesisKinds, load, ORDINARY } = await import(new URL("kinds.js", web).href);
-const { parseQuery, valueOf } = await import(new URL("queries.js", web).href);
-const { parseMechanism, publicWord } = await import(new URL("mechanisms.js", web).href);
+const { hypothesisKinds, load, ORDINARY, parseMechanism, parseQuery } = await import(new URL("questions.js", web).href);
+const { publicWord } = await import(new URL("random.js", web).href);
 const { described, Names, namesIn } = await import(new URL("words.js", web).href);
-const { Refusal } = await import(new URL("errors.js", web).href);
-const { encode } = await import(new URL("canonical.js", web).href);
+const { Refusal } = await import(new URL("values.js", web).href);
+const { encode } = await import(new URL("messages.js", web).href);
 await load();
 
 /** Words that both agents draw from. */
@@ -45,8 +44,8 @@ function made(one) {
   const mechanism = parseMechanism(one.mechanism).affordable(one.left);
   const kind = mechanism.answerKind(query.domain);
   const features = one.bits ? Uint8Array.from(one.features) : Float32Array.from(one.features);
-  const value = valueOf(query, { features, label: one.label }, one.slot);
-  const assignment = { run: "run-1", question: one.slot % 7, slots: slots(one.slot) };
+  const value = query.evaluate({ features, label: one.label }, one.slot);
+  const assignment = { run: "run-1", question: one.slot % 7, people: slots(0), slots: slots(one.slot) };
   const names = new Names(one.names);
   const question = { assignment, query, mechanism, names, ownNames: one.own_names, purpose: one.purpose };
   const policy = { epsilon: one.lifetime, referee: "ab".repeat(32) };

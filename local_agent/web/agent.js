@@ -6,75 +6,53 @@
  * delta_i)-differentially private in the record for any behaviour of all others: basic composition, which is a valid
  * filter for budgets that are chosen on the way (Rogers, Roth, Ullman and Vadhan 2016).
  *
- * @typedef {import("./identity.js").Signed} Signed
+ * @typedef {import("./messages.js").Signed} Signed
  * @typedef {import("./policy.js").Question} Question
- * @typedef {{features: Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>, label: number}} Person a record; label 1 or -1
+ * @typedef {import("./types/agent.d.ts").Options} Options
+ * @typedef {import("./types/agent.d.ts").Person} Person
+ * @typedef {import("./types/agent.d.ts").State} State
  * @typedef {{epsilon: number, delta: number, question: string, report: Signed, body: string}} Answer what it cost, the
  *   fingerprint of the question, and what leaves; body: the packed answer, hex
- *
- * @typedef {object} Options
- * @property {import("./store.js").Store} store
- * @property {string} address of the referee
- * @property {import("./policy.js").Rules} rules
- * @property {string} token with which it enrols: an invitation's, or the referee's for individuals
- * @property {(question: Question, words: Record<string, string>) => boolean | Promise<boolean>} consent asks the person
- * @property {number} dimension features of the record (public)
- * @property {any} [names] what these features are; a run about others is refused
- * @property {Person} [record] may come later ({@link Agent.know}): what was answered is sent without it
- * @property {string} [relay] address of a relay (RFC 9458), through which the referee is asked, and in no other way
- * @property {{address: string, code: string, key: import("./credential.js").IssuerKey}} [issuer] who vouches for the
- *   person, to whom it gave the code
- * @property {string} [witness] address of a witness, which must have seen the history in which a report is counted; it
- *   would be asked past a relay, so it is given with none
- * @property {import("./client.js").Fetch} [fetch] what carries requests
- * @property {number} [patience] seconds to keep trying while nobody answers
- *
- * @typedef {object} State what a step did: away and failed are of the referee or the store, and nothing was answered
- * @property {"waiting" | "closed" | "answered" | "declined" | "refused" | "finished" | "away" | "failed"} state
- * @property {number} [pause] seconds until the next question
- * @property {string} [problem] of a refusal
- * @property {string} [detail]
- * @property {Answer} [answer]
  */
 
-import { concat, hex, sha256hex, unhex } from "./bytes.js";
-import { digest as digestOf } from "./canonical.js";
 import { RefereeClient, pause } from "./client.js";
-import { Refusal, demand, demandFields, isCount, isDigest, isRun } from "./errors.js";
-import { Identity, createKey, keyAsJson, keyOfJson, verify } from "./identity.js";
-import { KINDS } from "./kinds.js";
+import { Identity, concat, createKey, digest as digestOf, hex, keyOfJson, sha256hex, unhex, verify } from "./messages.js";
 import { check, checkCost, kindOf, leftOf, slotOf } from "./policy.js";
-import { valueOf } from "./queries.js";
+import { KINDS } from "./questions.js";
+import { Source, derive } from "./random.js";
 import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";
-import { Source, derive } from "./source.js";
+import { Refusal, countForm, digestForm, fail, isDigest, read, runForm } from "./values.js";
 import { described } from "./words.js";
 
 const PASSING = ["peer-unavailable", "peer-misbehaved", "busy", "not-ready", "superseded", "cannot-write"];
+const ENROLLED = { participant: digestForm, first: countForm, agents: countForm };
 const SECONDS = 1 / 16; // that an answer takes at least
 const SECONDS_A_CHARACTER = 1e-5; // of the question: to parse it, and to evaluate it
 
 export class Agent {
-  /** @param {Options} options */
-  constructor(options) {
+  /** @type {Map<string, Signed>} */
+  configurations = new Map();
+  /** @type {Identity} */
+  me = /** @type {any} */ (undefined); // until it is open
+  enrolled = false;
+  settled = 0; // answers that this process has sent for good: acknowledged, or refused
+  secret = new Uint8Array(32);
+  /** @type {Person | undefined} */
+  record;
+  /** @type {Answer[]} */
+  answers = [];
+  /** @type {Record<string, import("./receipts.js").Held>} */
+  receipts = {};
+  /** @type {Record<string, unknown>[]} */
+  log = [];
+
+  constructor(/** @type {Options} */ options) {
     this.options = options;
     this.client = new RefereeClient(options.address, options);
-    /** @type {Map<string, Signed>} */
-    this.configurations = new Map();
-    this.enrolled = false;
-    this.settled = 0; // answers that this process has sent for good: acknowledged, or refused
-    /** @type {Answer[]} */
-    this.answers = [];
-    /** @type {Record<string, import("./receipts.js").Held>} */
-    this.receipts = {};
-    /** @type {Record<string, unknown>[]} */
-    this.log = [];
-    this.secret = new Uint8Array(32);
-    /** @type {Person | undefined} */
-    this.record = undefined;
   }
 
-  /** Open an agent on its store, which it holds alone until it is closed. @param {Options} options */
-  static async open(options) {
+  /** Open an agent on its store, which it holds alone until it is closed. */
+  static async open(/** @type {Options} */ options) {
     const agent = new Agent(options);
     await options.store.open();
     try {
@@ -93,13 +71,13 @@ export class Agent {
     let key = await store.read("key");
     if (key === undefined) {
       const pair = await createKey(!store.keepsKeys);
-      key = store.keepsKeys ? pair : await keyAsJson(pair.privateKey);
+      key = store.keepsKeys ? pair : await crypto.subtle.exportKey("jwk", pair.privateKey);
       await store.write("key", key);
     }
-    this.identity = await Identity.of(store.keepsKeys ? key : await keyOfJson(key));
+    this.me = await Identity.of(store.keepsKeys ? key : await keyOfJson(key));
     const { referee, secret } = (await store.read("state")) ?? {};
     if (referee !== undefined && referee !== rules.referee)
-      throw new Refusal("forged", "this state belongs to another referee's key: take the page that made it, or erase it");
+      fail("forged", "this state belongs to another referee's key: take the page that made it, or erase it");
     this.secret = secret === undefined ? crypto.getRandomValues(new Uint8Array(32)) : unhex(secret);
     if (secret === undefined) await store.write("state", { referee: rules.referee, secret: hex(this.secret) });
     this.answers = (await store.read("answers")) ?? [];
@@ -107,11 +85,11 @@ export class Agent {
     this.log = (await store.read("log")) ?? [];
   }
 
-  /** Take the person's record, which stays in memory; Refusal `bad-data`: it is none. @param {Person} record */
-  know(record) {
+  /** Take the person's record, which stays in memory; Refusal `bad-data`: it is none. */
+  know(/** @type {Person} */ record) {
     const most = record.features instanceof Uint8Array ? 1 : Number.MAX_VALUE;
     const good = Math.abs(record.label) === 1 && record.features.every((value) => Math.abs(value) <= most);
-    if (!good) throw new Refusal("bad-data", "a record has finite numbers, and the label 1 or -1");
+    if (!good) fail("bad-data", "a record has finite numbers, and the label 1 or -1");
     this.record = record;
   }
 
@@ -119,16 +97,11 @@ export class Agent {
     this.options.store.close();
   }
 
-  get me() {
-    if (!this.identity) throw new Refusal("bad-input", "the agent is not open");
-    return this.identity;
-  }
-
   /** What is left of the lifetime budget, (epsilon, delta), never rounded up. @returns {[number, number]} */
   get left() {
     const { epsilon, delta = 0 } = this.options.rules;
-    const spent = this.answers;
-    return [leftOf(epsilon, spent.map((answer) => answer.epsilon)), leftOf(delta, spent.map((answer) => answer.delta))]; // prettier-ignore
+    const costs = /** @param {"epsilon" | "delta"} name */ (name) => this.answers.map((answer) => answer[name]);
+    return [leftOf(epsilon, costs("epsilon")), leftOf(delta, costs("delta"))];
   }
 
   /** The newest answer, until the referee has acknowledged it to this process, or refused it for good. */
@@ -140,7 +113,15 @@ export class Agent {
     return this.left[0] <= 0 && !this.unacknowledged;
   }
 
-  /** Do one thing: send what was not acknowledged, enrol, or take up the question that is there. @returns {Promise<State>} */
+  /** Features of the record, as far as they are known. */
+  get dimension() {
+    return this.record?.features.length ?? this.options.dimension;
+  }
+
+  /**
+   * Do one thing: send what was not acknowledged, enrol, or take up the question that is there.
+   * @returns {Promise<State>}
+   */
   async step() {
     try {
       if (this.finished) return { state: "finished" };
@@ -155,17 +136,16 @@ export class Agent {
   }
 
   async enrol() {
-    const { rules, dimension, token, store, issuer, fetch } = this.options;
-    const { queries = KINDS, epsilon } = rules;
-    const left = Number.isFinite(epsilon) ? this.left : [null, null];
-    const refuses = KINDS.filter((kind) => !queries.includes(kind));
-    const policy = { refuses, epsilon: left[0], delta: left[1], features: this.record?.features.length ?? dimension };
+    const { rules, token, store, issuer, fetch } = this.options;
+    const { queries = KINDS } = rules;
+    const [epsilon, delta] = Number.isFinite(rules.epsilon) ? this.left : [null, null];
+    const policy = { refuses: KINDS.filter((kind) => !queries.includes(kind)), epsilon, delta, features: this.dimension };
     if (issuer) await (await import("./credential.js")).obtain(store, this.me.key, issuer, { fetch });
     const again = this.answers.length > 0 && this.left[0] > 0 ? true : undefined;
     const message = { agents: 1, credential: await store.read("credential"), policy, again };
     const reply = await this.client.enrol(await this.me.sign("enrolment", message), token);
     await verify(reply, "enrolled", rules.referee);
-    demandFields(reply.message, { participant: isDigest, first: isCount, agents: isCount }, "Enrolled");
+    read(ENROLLED, reply.message, "Enrolled");
     this.enrolled = true;
   }
 
@@ -177,8 +157,7 @@ export class Agent {
   async takeUp(assignment) {
     const { referee } = this.options.rules;
     await verify(assignment, kindOf(assignment), referee); // before anything of it is used
-    const { run } = assignment.message;
-    demand(isRun(run), "a run's name has 1 to 64 letters, digits, '_' or '-'");
+    const run = runForm(assignment.message.run, "run");
     const configuration = this.configurations.get(run) ?? (await this.client.configuration(run));
     await verify(configuration, "configuration", referee); // what was changed on its way is not kept
     this.configurations.set(run, configuration);
@@ -199,25 +178,20 @@ export class Agent {
     return this.handIn(answer);
   }
 
-  /**
-   * Check a question in full; the record is not touched, nothing is spent.
-   * @param {Signed} assignment @param {Signed} configuration
-   */
-  async examine(assignment, configuration) {
-    const { rules, dimension, names = null } = this.options;
-    const question = await check(rules, assignment, configuration, this.record?.features.length ?? dimension, names, this.left);
+  /** Check a question in full; the record is not touched, nothing is spent. */
+  async examine(/** @type {Signed} */ assignment, /** @type {Signed} */ configuration) {
+    const { rules, names = null } = this.options;
+    const question = await check(rules, assignment, configuration, this.dimension, names, this.left);
     if (!this.known(question)) checkCost(rules, question.mechanism.guarantee, this.left);
     slotOf(question.assignment);
     return question;
   }
 
-  /** @param {Question} question */
-  known(question) {
-    return this.answers.find((answer) => answer.question === question.fingerprint);
+  known(/** @type {Question} */ { fingerprint }) {
+    return this.answers.find((answer) => answer.question === fingerprint);
   }
 
-  /** @param {Question} question */
-  async askForConsent(question) {
+  async askForConsent(/** @type {Question} */ question) {
     const { address, rules, consent } = this.options;
     const { run, question: number } = question.assignment;
     const [epsilon, delta] = question.mechanism.guarantee;
@@ -225,7 +199,7 @@ export class Agent {
     await this.note("asked", { run, question: number, referee: address, ...words, epsilon, delta, lifetime_left: this.left[0] });
     const agreed = await consent(question, words);
     await this.note(agreed ? "agreed" : "declined", { run, question: number });
-    if (!agreed) throw new Refusal("consent-withheld", "declined: nothing was answered and nothing is spent");
+    if (!agreed) fail("consent-withheld", "declined: nothing was answered and nothing is spent");
   }
 
   /**
@@ -238,7 +212,7 @@ export class Agent {
     if (known) return known;
     return held(SECONDS + SECONDS_A_CHARACTER * JSON.stringify(asked.query).length, async () => {
       const { record, secret } = this;
-      if (!record) throw new Refusal("bad-data", "there is no record yet");
+      if (!record) fail("bad-data", "there is no record yet");
       checkCost(this.options.rules, mechanism.guarantee, this.left);
       const slot = slotOf(asked);
       // A function of the question: copies of the state give the same answer, not independent ones.
@@ -246,7 +220,7 @@ export class Agent {
       const person = await sha256hex(concat(bytes, Uint8Array.of(record.label)));
       const what = await digestOf([query.wire, mechanism.wire]);
       const source = new Source(await derive(secret, ["answer", what, query.part(slot), person]));
-      const answer = mechanism.randomize(valueOf(query, record, slot), query.domain, query.public(slot), source);
+      const answer = mechanism.randomize(query.evaluate(record, slot), query.domain, query.public(slot), source);
       const id = hex(await derive(secret, ["report", fingerprint])).slice(0, 32);
       const { run, digest, question: number } = asked;
       const message = { report_id: id, run, digest, question: number, assignment: question.digest, answer };
@@ -285,11 +259,14 @@ export class Agent {
     this.enrolled = false; // it enrols again for later runs
   }
 
-  /** Tell the referee that a question is not answered; it may not take that. @param {Signed} assignment @param {string} reason */
-  async decline(assignment, reason) {
-    const { run, digest, question } = assignment.message;
-    const message = { run, digest, question, assignment: await digestOf(assignment.message), reason };
-    await this.client.decline(await this.me.sign("decline", message)).catch((error) => this.refused(error));
+  /**
+   * Tell the referee that a question is not answered; it may not take that.
+   * @param {Signed} assignment @param {string} reason
+   */
+  async decline({ message }, reason) {
+    const { run, digest, question } = message;
+    const declined = { run, digest, question, assignment: await digestOf(message), reason };
+    await this.client.decline(await this.me.sign("decline", declined)).catch((error) => this.refused(error));
   }
 
   /**
@@ -314,34 +291,32 @@ export class Agent {
 
   /** Ask the referee about each receipt: is the report counted as it was sent? */
   async check() {
-    const { witness: place, relay } = this.options;
-    if (place && relay) throw new Refusal("bad-input", "a witness would be asked past the relay: give one of the two");
+    const { witness: place, relay, store, rules } = this.options;
+    if (place && relay) fail("bad-input", "a witness would be asked past the relay: give one of the two");
     const witness = place ? new (await import("./witness.js")).Witness(place, this.options) : undefined;
     const findings = [];
     for (const held of Object.values(this.receipts)) {
       const name = `seen-${held.report.message.run}`;
-      const before = await this.options.store.read(name);
-      const found = await checkReport(held, this.client, this.me, this.options.rules.referee, before, witness);
+      const found = await checkReport(held, this.client, this.me, rules.referee, await store.read(name), witness);
       const other = found.status === "another history" ? "-other" : ""; // both are kept
-      if (found.shown) await this.options.store.write(name + other, found.shown);
+      if (found.shown) await store.write(name + other, found.shown);
       findings.push(found);
     }
     return findings;
   }
 
-  /** Append to the log: never the record, or a value of it but the answer that left. @param {string} event @param {object} facts */
-  async note(event, facts) {
+  /** Append to the log: never the record, or a value of it but the answer that left. */
+  async note(/** @type {string} */ event, /** @type {object} */ facts) {
     this.log.push({ time: `${new Date().toISOString().slice(0, 19)}+00:00`, event, ...facts });
     await this.options.store.write("log", this.log);
   }
 
-  /** Note a refusal, but not the same again and again, and return it; other errors are thrown. @param {unknown} error */
-  async refused(error) {
+  /** Note a refusal, but not the same again and again, and return it; other errors are thrown. */
+  async refused(/** @type {unknown} */ error) {
     if (!(error instanceof Refusal)) throw error;
     const { problem, detail } = error;
-    const last = this.log[this.log.length - 1];
     const storing = problem !== "cannot-write" && problem !== "consent-withheld";
-    if (storing && last?.detail !== detail) await this.note("refused", { reason: problem, detail });
+    if (storing && this.log.at(-1)?.detail !== detail) await this.note("refused", { reason: problem, detail });
     return error;
   }
 
@@ -351,15 +326,12 @@ export class Agent {
     return { referee: this.options.rules.referee, agent: this.me.key, secret: hex(this.secret), answers, receipts, log };
   }
 
-  /**
-   * Take what another store has exported: the same noise for the same questions, and what was spent stays spent.
-   * @param {any} from
-   */
-  async import(from) {
+  /** Take what another store has exported: the same noise for the same questions, and what was spent stays spent. */
+  async import(/** @type {any} */ from) {
     const { rules, store } = this.options;
     if (from?.referee !== rules.referee || !isDigest(from.secret) || !Array.isArray(from.answers))
-      throw new Refusal("bad-data", "this file is no state of an agent of this page");
-    if (this.answers.length > 0) throw new Refusal("bad-data", "this browser has answered already: its own state stays");
+      fail("bad-data", "this file is no state of an agent of this page");
+    if (this.answers.length > 0) fail("bad-data", "this browser has answered already: its own state stays");
     for (const name of ["answers", "receipts", "log"]) await store.write(name, from[name]);
     await store.write("state", { referee: from.referee, secret: from.secret });
     await this.load();

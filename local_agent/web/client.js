@@ -1,15 +1,13 @@
 /**
  * The referee over HTTP, as an agent sees it: by fetch, with a limit of time and of bytes, again while nobody answers.
  *
- * @typedef {import("./identity.js").Signed} Signed
+ * @typedef {import("./messages.js").Signed} Signed
  * @typedef {(address: string, init: RequestInit) => Promise<Response>} Fetch
  * @typedef {{status: number, headers: Headers, body: Uint8Array<ArrayBuffer>}} Reply
  */
 
-import { concat, utf8 } from "./bytes.js";
-import { decode, encode } from "./canonical.js";
-import { Refusal, isObject } from "./errors.js";
-import { signedOf } from "./identity.js";
+import { concat, decode, encode, signedOf, utf8 } from "./messages.js";
+import { Refusal, fail, isObject } from "./values.js";
 
 export const PROTOCOL = 3; // the version that this agent speaks
 const HEADER = "Tandem-Protocol";
@@ -18,6 +16,7 @@ const PAUSES = [0.1, 0.2, 0.5, 1, 2]; // seconds between attempts; the last repe
 const ATTEMPT = 60; // seconds of one attempt
 export const ANSWER = 16 << 20; // bytes of the longest answer: a question, with its hypothesis
 const LONGEST_PAUSE = 600; // seconds that a referee may let an agent wait before its next poll
+const ALONE = /** @type {const} */ ({ redirect: "error", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer" });
 
 /** Wait so many seconds, or until the signal is given. @param {number} seconds @param {AbortSignal} [signal] */
 export const pause = (seconds, signal) =>
@@ -33,6 +32,10 @@ function raw({ kind, message, key, signature }) {
 }
 
 export class Client {
+  /** @type {AbortSignal | undefined} */
+  signal;
+  pause = 0; // seconds after which the next poll is wanted
+
   /**
    * @param {string} address of the service: https, or http on this machine
    * @param {{patience?: number, fetch?: Fetch}} [how] seconds to keep trying while nobody answers; what carries requests
@@ -41,26 +44,21 @@ export class Client {
     this.address = address.replace(/\/+$/, "");
     this.patience = patience;
     this.fetch = fetch;
-    /** @type {AbortSignal | undefined} */
-    this.signal = undefined;
-    this.pause = 0; // seconds after which the next poll is wanted
   }
 
   /**
    * Send a request, again and again while the service does not answer, or says 503.
-   * @param {string} method @param {string} path @param {Uint8Array<ArrayBuffer>} [body]
-   * @param {Record<string, string>} [headers]
+   * @param {string} method @param {string} path @param {Uint8Array<ArrayBuffer>} [body] @param {Record<string, string>} [more] headers
    */
-  async request(method, path, body, headers = {}) {
+  async request(method, path, body, more) {
     const end = Date.now() + 1000 * this.patience;
+    const headers = { [HEADER]: `${PROTOCOL} tandem/web`, ...more };
     for (let attempt = 0; ; attempt++) {
-      const found = await this.attempt(path, { method, body, headers: { [HEADER]: `${PROTOCOL} tandem/web`, ...headers } });
-      if (typeof found !== "string" && found.status !== 503) return this.checked(found);
+      const found = await this.attempt(path, { method, body, headers, ...ALONE });
       const wait = PAUSES[Math.min(attempt, PAUSES.length - 1)];
-      if (this.signal?.aborted || Date.now() + 1000 * wait > end) {
-        if (typeof found !== "string") return this.checked(found);
-        throw new Refusal("peer-unavailable", `nobody answers at ${this.address} (${found}): it is asked again`);
-      }
+      const over = this.signal?.aborted || Date.now() + 1000 * wait > end;
+      if (typeof found !== "string" && (over || found.status !== 503)) return this.checked(found);
+      if (over) fail("peer-unavailable", `nobody answers at ${this.address} (${found}): it is asked again`);
       await pause(wait, this.signal);
     }
   }
@@ -70,8 +68,7 @@ export class Client {
     const limit = AbortSignal.timeout(1000 * ATTEMPT);
     const signal = this.signal ? AbortSignal.any([limit, this.signal]) : limit;
     try {
-      const alone = /** @type {const} */ ({ redirect: "error", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer" });
-      const { status, headers, body } = await this.fetch(this.address + path, { ...request, ...alone, signal });
+      const { status, headers, body } = await this.fetch(this.address + path, { ...request, signal });
       const parts = [];
       const reader = body?.getReader();
       for (let part = await reader?.read(), size = 0; part?.value; part = await reader?.read()) {
@@ -92,18 +89,22 @@ export class Client {
   checked(reply) {
     const stated = reply.headers.get(HEADER)?.slice(0, 60);
     if (stated !== undefined && stated.split(" ")[0] !== String(PROTOCOL))
-      throw new Refusal("version-skew", `the service at ${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`); // prettier-ignore
+      fail("version-skew", `the service at ${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`); // prettier-ignore
     if (reply.status >= 200 && reply.status < 300) return reply;
-    const problem = jsonOf(reply);
-    if (!isObject(problem) || !String(problem.type).startsWith(URN))
-      throw new Refusal("peer-misbehaved", `${this.address} answers ${reply.status} without a reason: is that the referee?`);
-    throw new Refusal(String(problem.type).slice(URN.length), String(problem.detail ?? problem.title).slice(0, 2000));
+    const { type, title, detail = title } = jsonOf(reply) ?? {};
+    if (!String(type).startsWith(URN))
+      fail("peer-misbehaved", `${this.address} answers ${reply.status} without a reason: is that the referee?`);
+    fail(String(type).slice(URN.length), String(detail).slice(0, 2000));
   }
 
-  /** @param {string} method @param {string} path @param {Signed} [signed] @param {Record<string, string>} [headers] @returns {Promise<any>} */
+  /**
+   * 
+   * @param {string} method @param {string} path @param {Signed} [signed] @param {Record<string, string>} [headers]
+   * @returns {Promise<any>}
+   */
   async document(method, path, signed, headers) {
     const found = jsonOf(await this.request(method, path, signed && raw(signed), headers));
-    if (!isObject(found)) throw new Refusal("peer-misbehaved", `${this.address} answers ${path} with no JSON object`);
+    if (!isObject(found)) fail("peer-misbehaved", `${this.address} answers ${path} with no JSON object`);
     return found;
   }
 }
@@ -127,28 +128,24 @@ export class RefereeClient extends Client {
   async poll(signed) {
     const reply = await this.request("POST", "/v1/polls", raw(signed));
     if (reply.status !== 204) return signedOf(jsonOf(reply));
-    const seconds = Number(reply.headers.get("retry-after") ?? 0);
-    this.pause = seconds > 0 ? Math.min(seconds, LONGEST_PAUSE) : 0;
+    this.pause = Math.min(Math.max(Number(reply.headers.get("retry-after") ?? 0), 0), LONGEST_PAUSE) || 0;
     return null;
   }
 
-  /** @param {string} run */
-  async configuration(run) {
+  async configuration(/** @type {string} */ run) {
     return signedOf(await this.document("GET", `/v1/runs/${run}/configuration`));
   }
 
-  /** @param {Signed} signed */
-  async decline(signed) {
+  async decline(/** @type {Signed} */ signed) {
     await this.request("POST", "/v1/declines", raw(signed));
   }
 
-  /** @param {Signed} signed @returns {Promise<Signed>} the receipt */
-  async report(signed) {
+  /** Hand in a report, and return the receipt. */
+  async report(/** @type {Signed} */ signed) {
     return signedOf(await this.document("PUT", `/v1/reports/${signed.message.report_id}`, signed));
   }
 
-  /** @param {Signed} signed a proof request */
-  proof(signed) {
-    return this.document("POST", "/v1/proofs", signed);
+  proof(/** @type {Signed} */ request) {
+    return this.document("POST", "/v1/proofs", request);
   }
 }

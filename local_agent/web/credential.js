@@ -1,15 +1,15 @@
 /**
- * A person's credential of an issuer, which vouches for the agent's key without seeing it: a Privacy Pass token of type 2
- * (RFC 9578) by RSA blind signatures (RFC 9474, RSABSSA-SHA384-PSS-Deterministic). WebCrypto has no RSA without padding,
- * so the powers are BigInt's: with public exponents alone, and a blinding factor that is used once.
+ * A person's credential of an issuer, which vouches for the agent's key without seeing it: a Privacy Pass token of type
+ * 2 (RFC 9578) by RSA blind signatures (RFC 9474, RSABSSA-SHA384-PSS-Deterministic). WebCrypto has no RSA without
+ * padding, so the powers are BigInt's: with public exponents alone, and a blinding factor that is used once.
  *
  * @typedef {{tokens: string, grants: string}} IssuerKey the issuer's public keys, as known from elsewhere: one that it
  *   has for this person alone would tell who they are
  */
 
-import { base64, concat, hex, sha256, sha256hex, unbase64, unhex, utf8 } from "./bytes.js";
 import { Client } from "./client.js";
-import { Refusal, demand } from "./errors.js";
+import { base64, concat, hex, sha, sha256hex, unbase64, unhex, utf8 } from "./messages.js";
+import { demand, fail } from "./values.js";
 
 const SIZE = 256; // bytes of the modulus
 const EXPONENT = 65537n;
@@ -18,8 +18,8 @@ const DIGEST = 48; // bytes of SHA-384, and of the salt
 const BEFORE = "30820156304106092a864886f70d01010a3034a00f300d06096086480165030402020500a11c301a06092a864886f70d010108300d0609608648016503040202" + "0500a2030201300382010f003082010a0282010100"; // prettier-ignore
 const AFTER = "0203010001";
 
-/** @param {Uint8Array<ArrayBuffer>} bytes */
-const sha384 = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-384", bytes));
+/** @param {number} count */
+const random = (count) => crypto.getRandomValues(new Uint8Array(count));
 /** @param {Uint8Array} bytes */
 const toNumber = (bytes) => BigInt(`0x${hex(bytes)}`);
 /** @param {bigint} value */
@@ -28,7 +28,8 @@ const toBytes = (value) => unhex(value.toString(16).padStart(2 * SIZE, "0"));
 /** @param {bigint} base @param {bigint} exponent @param {bigint} modulus */
 function power(base, exponent, modulus) {
   let found = 1n;
-  for (; exponent > 0n; exponent >>= 1n, base = (base * base) % modulus) if (exponent & 1n) found = (found * base) % modulus;
+  for (; exponent > 0n; exponent >>= 1n, base = (base * base) % modulus)
+    if (exponent & 1n) found = (found * base) % modulus;
   return found;
 }
 
@@ -39,27 +40,30 @@ function inverse(value, modulus) {
   return left === 1n ? (old + modulus) % modulus : 0n;
 }
 
-/** Return EMSA-PSS-ENCODE with SHA-384 (RFC 8017, section 9.1.1) for 2047 bits. @param {Uint8Array<ArrayBuffer>} message @param {Uint8Array} salt */
-export async function pss(message, salt) {
-  const digest = await sha384(concat(new Uint8Array(8), await sha384(message), salt));
+/**
+ * Return EMSA-PSS-ENCODE with SHA-384 (RFC 8017, section 9.1.1) for 2047 bits.
+ * @param {Uint8Array<ArrayBuffer>} message @param {Uint8Array} salt
+ */
+async function pss(message, salt) {
+  const digest = await sha(concat(new Uint8Array(8), await sha(message, 384), salt), 384);
   const block = concat(new Uint8Array(SIZE - 2 * DIGEST - 2), Uint8Array.of(1), salt);
-  for (let at = 0, count = 0; at < block.length; at += DIGEST, count++) {
-    const mask = await sha384(concat(digest, Uint8Array.of(0, 0, 0, count)));
+  for (let at = 0; at < block.length; at += DIGEST) {
+    const mask = await sha(concat(digest, Uint8Array.of(0, 0, 0, at / DIGEST)), 384);
     for (let byte = 0; byte < DIGEST && at + byte < block.length; byte++) block[at + byte] ^= mask[byte];
   }
   block[0] &= 0x7f;
   return concat(block, digest, Uint8Array.of(0xbc));
 }
 
-/** Return what an issuer signs, blinded, for an agent's key. @param {string} agent @param {string} nonce @param {string} id */
+/** Return what an issuer signs for an agent's key. @param {string} agent @param {string} nonce @param {string} id */
 async function tokenInput(agent, nonce, id) {
-  const [issuer, origin] = [utf8("tandem-issuer"), utf8("tandem-enrolment")];
-  const sized = /** @param {Uint8Array} part */ (part) => concat(Uint8Array.of(0, part.length), part);
-  const challenge = concat(Uint8Array.of(0, 2), sized(issuer), Uint8Array.of(32), unhex(agent), sized(origin));
-  return concat(Uint8Array.of(0, 2), unhex(nonce), await sha256(challenge), unhex(id));
+  const sized = /** @param {string} part */ (part) => concat(Uint8Array.of(0, part.length), utf8(part));
+  const [issuer, origin] = [sized("tandem-issuer"), sized("tandem-enrolment")];
+  const challenge = concat(Uint8Array.of(0, 2), issuer, Uint8Array.of(32), unhex(agent), origin);
+  return concat(Uint8Array.of(0, 2), unhex(nonce), await sha(challenge), unhex(id));
 }
 
-/** @param {IssuerKey} key @returns {Promise<{id: string, modulus: bigint}>} how tokens name it, and its number */
+/** Return how tokens name a key, and its number. @param {IssuerKey} key */
 async function read(key) {
   const raw = unbase64(key.tokens);
   const text = hex(raw);
@@ -72,8 +76,7 @@ async function read(key) {
 /**
  * Get a credential for an agent's key, and keep it in the agent's store. What is asked is stored before it leaves, so
  * that a reply that was lost is asked for again with the same request.
- * @param {import("./store.js").Store} store
- * @param {string} agent its public key
+ * @param {import("./types/agent.d.ts").Store} store @param {string} agent its public key
  * @param {{address: string, code: string, key: IssuerKey}} issuer who gave the code to the person
  * @param {{fetch?: import("./client.js").Fetch}} [how]
  */
@@ -83,12 +86,12 @@ export async function obtain(store, agent, { address, code, key }, how) {
   const client = new Client(address, how);
   const { tokens, grants } = await client.document("GET", "/v1/issuer");
   if (tokens !== key.tokens || grants !== key.grants)
-    throw new Refusal("forged", "the issuer there has other keys than those that were given: ask it nothing, and find out why");
+    fail("forged", "the issuer there has other keys than those that were given: ask it nothing, and find out why"); // prettier-ignore
   let asked = await store.read("asked");
   if (asked?.issuer !== id || asked?.agent !== agent) {
-    const nonce = hex(crypto.getRandomValues(new Uint8Array(32)));
-    const encoded = toNumber(await pss(await tokenInput(agent, nonce, id), crypto.getRandomValues(new Uint8Array(DIGEST))));
-    const unblinding = toNumber(crypto.getRandomValues(new Uint8Array(SIZE + 16))) % modulus; // 1/r, nearly uniform
+    const nonce = hex(random(32));
+    const encoded = toNumber(await pss(await tokenInput(agent, nonce, id), random(DIGEST)));
+    const unblinding = toNumber(random(SIZE + 16)) % modulus; // 1/r, nearly uniform
     const factor = inverse(unblinding, modulus);
     demand(factor !== 0n && inverse(encoded, modulus) !== 0n, "the issuer's modulus has a small factor");
     const blinded = hex(toBytes((encoded * power(factor, EXPONENT, modulus)) % modulus));
@@ -99,16 +102,12 @@ export async function obtain(store, agent, { address, code, key }, how) {
   const headers = { Authorization: `Bearer ${code}`, "Content-Type": "application/private-token-request" };
   const reply = await client.request("POST", "/v1/token-requests", body, headers);
   const signature = toBytes((toNumber(reply.body) * BigInt(`0x${asked.inverse}`)) % modulus);
-  if (reply.body.length !== SIZE || !(await verifies(key, modulus, await tokenInput(agent, asked.nonce, id), signature)))
-    throw new Refusal("forged", "the issuer's signature does not verify");
+  const n = base64(toBytes(modulus)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const [jwk, algorithm] = [{ kty: "RSA", n, e: "AQAB", alg: "PS384" }, { name: "RSA-PSS", hash: "SHA-384", saltLength: DIGEST }]; // prettier-ignore
+  const verifying = await crypto.subtle.importKey("jwk", jwk, algorithm, false, ["verify"]);
+  const message = await tokenInput(agent, asked.nonce, id);
+  if (reply.body.length !== SIZE || !(await crypto.subtle.verify(algorithm, verifying, signature, message)))
+    fail("forged", "the issuer's signature does not verify");
   await store.write("credential", { issuer: id, nonce: asked.nonce, signature: hex(signature) });
   await store.write("asked", null); // with what it was blinded by, an issuer could tell whose credential this is
-}
-
-/** @param {IssuerKey} key @param {bigint} modulus @param {Uint8Array<ArrayBuffer>} message @param {Uint8Array<ArrayBuffer>} signature */
-async function verifies(key, modulus, message, signature) {
-  const n = base64(toBytes(modulus)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
-  const algorithm = { name: "RSA-PSS", hash: "SHA-384" };
-  const publicKey = await crypto.subtle.importKey("jwk", { kty: "RSA", n, e: "AQAB", alg: "PS384" }, algorithm, false, ["verify"]);
-  return crypto.subtle.verify({ name: "RSA-PSS", saltLength: DIGEST }, publicKey, signature, message);
 }

@@ -5,9 +5,6 @@
 
 const HIGH = 6.93147180369123816490e-1; // ln 2 = HIGH + LOW
 const LOW = 1.90821492927058770002e-10;
-const PER_LOG_2 = 1.44269504088896338700;
-const HALF_ROOT = 0.70710678118654752440;
-
 const double = new Float64Array(1);
 const bits = new BigUint64Array(double.buffer);
 
@@ -24,17 +21,21 @@ export function rint(x) {
   return rest < 0.5 || (rest === 0.5 && below % 2 === 0) ? below : below + 1;
 }
 
-/** Return x within [low, high]; NaN stays what it is. @type {(x: number, low: number, high: number) => number} */
-export const clip = (x, low, high) => (x < low ? low : x > high ? high : x);
-
-/** Return x, and 0, or another number, in the place of NaN. @param {number} x @param {number} other */
+/** Return x within [low, high]; NaN stays NaN. @param {number} x @param {number} low @param {number} high */
+export const clip = (x, low, high) => Math.min(Math.max(x, low), high);
+/**
+ * Return how far x is from a center, in spreads and at most 1; 1 where no spread is given.
+ * @param {number} x @param {any} scale
+ */
+export const distance = (x, { center, spread }) => (spread === null ? 1 : clip((x - center) / spread, -1, 1));
+/** Return x, and another number in the place of NaN. @param {number} x */
 export const known = (x, other = 0) => (Number.isNaN(x) ? other : x);
 
 /** Return e^x. @param {number} x */
 export function exp(x) {
   if (Number.isNaN(x)) return x;
   x = clip(x, -746, 710);
-  const whole = rint(x * PER_LOG_2);
+  const whole = rint(x * 1.44269504088896338700);
   const [high, low] = [x - whole * HIGH, whole * LOW];
   const r = high - low;
   const t = r * r;
@@ -55,7 +56,7 @@ export function log(x) {
   let exponent = Number(bits[0] >> 52n) - 1022;
   bits[0] = (bits[0] & ((1n << 52n) - 1n)) | (1022n << 52n);
   let mantissa = double[0];
-  if (mantissa < HALF_ROOT) [mantissa, exponent] = [2 * mantissa, exponent - 1];
+  if (mantissa < 0.70710678118654752440) [mantissa, exponent] = [2 * mantissa, exponent - 1];
   const f = mantissa - 1;
   const s = f / (2 + f);
   const z = s * s;
@@ -70,26 +71,20 @@ export function log(x) {
 
 /** Return ln(1 + e^x). @param {number} x */
 export const softplus = (x) => Math.max(x, 0) + log(1 + exp(-Math.abs(x)));
-
 /** Return 1/(1 + e^-s) of a score, which counts as at most 40 from 0. @param {number} score */
 export const logistic = (score) => 1 / (1 + exp(-clip(score, -40, 40)));
-
-/** Return the sum of numbers, from the first on. @param {number[]} numbers */
-export const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
-
-/** Return the sum of products, from the first on. @param {number[]} chances @param {number[]} numbers */
-export const weighted = (chances, numbers) => chances.reduce((total, chance, at) => total + chance * numbers[at], 0);
-
-/** @param {number} count @param {number} [first] */
+/** Return the sum of numbers, from the first on. @param {Iterable<number>} numbers */
+export const sum = (numbers) => Array.from(numbers).reduce((total, number) => total + number, 0);
+/** @param {number} count */
 export const range = (count, first = 0) => Array.from({ length: count }, (_, at) => first + at);
-
 /** @param {Iterable<number>} numbers */
 export const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
+/**
+ * Return the whole number of which features are the bits; those above 0 are ones.
+ * @param {import("./values.js").Features} features
+ */
+export const pack = (features) => BigInt("0b0" + Array.from(features, (feature) => Number(feature > 0)).join(""));
 
-/** Return the whole number of which features are the bits; those above 0 are ones. @param {import("./values.js").Features} features */
-export const pack = (features) => BigInt("0b0" + Array.from(features, (feature) => (feature > 0 ? "1" : "0")).join(""));
-
-const EXP_BITS = 256n;
 const HALVINGS = 10n;
 
 /**
@@ -98,21 +93,15 @@ const HALVINGS = 10n;
  * @returns {[bigint, bigint]}
  */
 export function expBelow(x) {
-  const [numerator, denominator] = ratio(x);
-  const reduced = (numerator << (EXP_BITS - HALVINGS)) / denominator;
-  let total = 1n << EXP_BITS;
-  let term = total;
-  for (let order = 1n; term > 0n; order++) {
-    term = (term * reduced) / (order << EXP_BITS);
+  let shift = 256n - HALVINGS;
+  for (; !Number.isInteger(x); shift--) x *= 2;
+  const reduced = shift < 0n ? BigInt(x) >> -shift : BigInt(x) << shift;
+  const one = 1n << 256n;
+  let total = one;
+  for (let term = one, order = 1n; term > 0n; order++) {
+    term = (term * reduced) / (order << 256n);
     total += term;
   }
-  for (let halving = 0n; halving < HALVINGS; halving++) total = (total * total) >> EXP_BITS;
-  return [total, 1n << EXP_BITS];
-}
-
-/** Return a positive double as a ratio of whole numbers, exactly. @param {number} x @returns {[bigint, bigint]} */
-function ratio(x) {
-  let shift = 0n;
-  for (; !Number.isInteger(x); shift++) x *= 2;
-  return [BigInt(x), 1n << shift];
+  for (let halving = 0n; halving < HALVINGS; halving++) total = (total * total) >> 256n;
+  return [total, one];
 }

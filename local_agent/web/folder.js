@@ -1,12 +1,10 @@
-/**
- * An agent's state for Node: in a folder, one JSON file for each document, for its owner alone; or in memory, for tests.
- *
- * @typedef {import("./store.js").Store} Store
- */
+/** An agent's state for Node: in a folder, one JSON file a document, for its owner alone; or in memory, for tests. */
 
 import { mkdir, open, readFile, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { Refusal } from "./errors.js";
+import { Refusal, fail } from "./values.js";
+
+/** @typedef {import("./types/agent.d.ts").Store} Store */
 
 /** @type {Set<string>} folders that this process works in */
 const held = new Set();
@@ -15,47 +13,41 @@ const held = new Set();
 export class FolderStore {
   keepsKeys = false;
 
-  /** @param {string} folder */
-  constructor(folder) {
+  constructor(/** @type {string} */ folder) {
     this.folder = folder;
   }
 
   async open() {
-    await mkdir(this.folder, { recursive: true, mode: 0o700 });
     const path = join(this.folder, "lock");
+    await mkdir(this.folder, { recursive: true, mode: 0o700 });
     for (;;)
       try {
-        const file = await open(path, "wx", 0o600);
-        await file.writeFile(String(process.pid));
-        await file.close();
+        await written(path, "wx", String(process.pid));
         held.add(this.folder);
         return;
-      } catch (error) {
-        if (codeOf(error) !== "EEXIST") throw this.cannotWrite(error);
+      } catch (/** @type {any} */ error) {
+        if (error.code !== "EEXIST") throw this.cannotWrite(error);
         const owner = Number(await readFile(path, "utf8").catch(() => "0"));
         if (held.has(this.folder) || (owner > 0 && owner !== process.pid && isAlive(owner)))
-          throw new Refusal("bad-input", `process ${owner} works in ${this.folder}: end it, or name another folder`);
+          fail("bad-input", `process ${owner} works in ${this.folder}: end it, or name another folder`);
         await rm(path, { force: true }); // of a process that was killed
       }
   }
 
-  /** @param {string} name */
-  async read(name) {
+  async read(/** @type {string} */ name) {
+    const path = this.path(name);
     try {
-      return JSON.parse(await readFile(this.path(name), "utf8"));
-    } catch (error) {
-      if (codeOf(error) === "ENOENT") return undefined;
-      throw new Refusal("bad-data", `${this.path(name)} was damaged: put it back if you have a copy. Nothing was sent`);
+      return JSON.parse(await readFile(path, "utf8"));
+    } catch (/** @type {any} */ error) {
+      if (error.code === "ENOENT") return undefined;
+      fail("bad-data", `${path} was damaged: put it back if you have a copy. Nothing was sent`);
     }
   }
 
   /** @param {string} name @param {any} value */
   async write(name, value) {
     try {
-      const file = await open(this.path(`.${name}`), "w", 0o600);
-      await file.writeFile(JSON.stringify(value));
-      await file.sync();
-      await file.close();
+      await written(this.path(`.${name}`), "w", JSON.stringify(value));
       await rename(this.path(`.${name}`), this.path(name));
       const folder = await open(this.folder, "r");
       await folder.sync();
@@ -73,14 +65,12 @@ export class FolderStore {
     if (held.delete(this.folder)) rm(join(this.folder, "lock"), { force: true }).catch(() => {});
   }
 
-  /** @param {string} name */
-  path(name) {
+  path(/** @type {string} */ name) {
     return join(this.folder, `${name}.json`);
   }
 
-  /** @param {unknown} error */
-  cannotWrite(error) {
-    return new Refusal("cannot-write", `nothing can be stored in ${this.folder} (${codeOf(error)}): nothing was sent`);
+  cannotWrite(/** @type {any} */ { code }) {
+    return new Refusal("cannot-write", `nothing can be stored in ${this.folder} (${code}): nothing was sent`);
   }
 }
 
@@ -90,8 +80,7 @@ export class MemoryStore {
   /** @type {Map<string, any>} */
   documents = new Map();
   async open() {}
-  /** @param {string} name */
-  async read(name) {
+  async read(/** @type {string} */ name) {
     return this.documents.get(name);
   }
   /** @param {string} name @param {any} value */
@@ -104,15 +93,19 @@ export class MemoryStore {
   close() {}
 }
 
-/** @param {unknown} error */
-const codeOf = (error) => /** @type {NodeJS.ErrnoException} */ (error).code;
+/** @param {string} path @param {"w" | "wx"} flags @param {string} text */
+async function written(path, flags, text) {
+  const file = await open(path, flags, 0o600);
+  await file.writeFile(text);
+  await file.sync();
+  await file.close();
+}
 
 /** @param {number} owner */
 function isAlive(owner) {
   try {
-    process.kill(owner, 0);
-    return true;
-  } catch (error) {
-    return codeOf(error) === "EPERM";
+    return process.kill(owner, 0);
+  } catch (/** @type {any} */ error) {
+    return error.code === "EPERM";
   }
 }

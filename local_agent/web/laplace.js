@@ -1,11 +1,11 @@
-/** The mechanism of Laplace on whole numbers (common/local/mechanisms). */
+/** The mechanism of Laplace on whole numbers, and those for simulated people (common/local/mechanisms). */
 
-import { clip, expBelow } from "./elementary.js";
-import { GRID, chance } from "./mechanisms.js";
-import { real } from "./values.js";
+import { clip, expBelow, rint } from "./elementary.js";
+import { GRID, MAX_EPSILON, chance } from "./questions.js";
+import { oneOf, real, refuse } from "./values.js";
 import { general } from "./words.js";
 
-/** @typedef {import("./mechanisms.js").Kind} Kind */
+/** @typedef {[above: bigint, below: bigint]} Fraction */
 
 const LIMIT = 2 ** 39; // to which what is released is cut
 const ONE = 2n ** 128n; // stands for certainty
@@ -14,17 +14,16 @@ const FLAT = 2n ** 104n; // each number in the flat part has one chance in this 
 /**
  * Return q, the smallest multiple of 2^-53 that is at least e^-epsilon; then chances in multiples of 2^-128: that Z is
  * not 0, and those of the binary digits of abs(Z) - 1, lowest first.
- * @param {{epsilon: number}} f
+ * @param {number} epsilon
  */
-function laplaceCoins({ epsilon }) {
+function thresholdsOf(epsilon) {
   const [least, one] = expBelow(epsilon);
   const ratio = ceiling(GRID * one, least);
-  const q = /** @type {Fraction} */ ([ratio, GRID]);
   const digits = [];
   /** @type {Fraction[]} */
   let [product, none, all] = Array(3).fill([1n, 1n]);
-  while (all[0] * q[0] * FLAT > (q[1] - q[0]) * all[1]) {
-    const odds = times(q, product);
+  while (all[0] * ratio * FLAT > (GRID - ratio) * all[1]) {
+    const odds = times([ratio, GRID], product);
     const digit = ceiling(ONE * odds[0], odds[0] + odds[1]);
     digits.push(digit);
     product = times(product, [digit, ONE - digit]);
@@ -32,11 +31,10 @@ function laplaceCoins({ epsilon }) {
     all = times(all, [digit, ONE]);
   }
   const first = none[0] * (FLAT - 2n ** 40n) + none[1]; // of none[1] FLAT: the chance that abs(Z) - 1 is 0
-  const above = q[0] * 2n * none[1] * FLAT;
-  return [ratio, ceiling(ONE * above, above + first * q[1]), ...digits];
+  const above = ratio * 2n * none[1] * FLAT;
+  return [ratio, ceiling(ONE * above, above + first * GRID), ...digits];
 }
 
-/** @typedef {[bigint, bigint]} Fraction */
 /** @param {Fraction} one @param {Fraction} other @returns {Fraction} */
 function times(one, other) {
   const [above, below] = [one[0] * other[0], one[1] * other[1]];
@@ -44,32 +42,58 @@ function times(one, other) {
   while (rest) [divisor, rest] = [rest, divisor % rest];
   return [above / divisor, below / divisor];
 }
+
 /** @param {bigint} above @param {bigint} below */
 const ceiling = (above, below) => (above + below - 1n) / below;
 
-/** The value, rounded to 0 or 1 at random, plus a geometric whole number Z of either sign. @type {Kind} */
-const laplace = {
-  fields: { epsilon: real(0.001, 30) },
-  answer: () => "real",
-  coins: laplaceCoins,
-  leaves: ([ratio]) => {
-    const q = chance(ratio);
-    return (
-      "A whole number: the value, rounded to 0 or 1 at random, plus a random whole number of either sign, which is 0 " +
-      `with probability ${general((1 - q) / (1 + q))}; each step away from 0 is less likely by a factor of ` +
-      `${general(q)}.`
-    );
+/** @type {import("./questions.js").MechanismKinds} */
+export const kinds = {
+  // Normal noise in doubles: nobody is answered for with it here.
+  gaussian: {
+    fields: {
+      epsilon: real(0.001, MAX_EPSILON),
+      delta: real(1e-300, 1 - 2 ** -53),
+      calibration: [oneOf("paper", "analytic"), "paper"],
+    },
+    make: ({ epsilon, calibration }) => {
+      if (calibration === "paper" && epsilon > 1) refuse("LocalGaussian", "proven for epsilon <= 1");
+      const words = () => "One randomized number, drawn by the mechanism 'gaussian'.";
+      return { forRealPeople: false, answer: () => "real", thresholds: () => [], words };
+    },
   },
-  randomize: ([, ...coins], value, source) => {
-    const rounded = chance(source.word() >> 11n) < value ? 1 : 0;
-    const sign = 1 - 2 * Number(source.word() & 1n);
-    const [other, ...digits] = coins.map((coin) => Number(((source.word() << 64n) | source.word()) < coin));
-    const size = digits.reduce((number, digit, place) => number + digit * 2 ** place, 0);
-    const flat = source.word() === 0n;
-    const spread = Number(source.word() >> 24n);
-    return clip(rounded + other * sign * (1 + (flat ? spread : size)), -LIMIT, LIMIT);
+  // The value, rounded to 0 or 1 at random, plus a geometric whole number Z of either sign.
+  laplace: {
+    fields: { epsilon: real(0.001, 30) },
+    make: ({ epsilon }) => ({
+      answer: () => "real",
+      thresholds: () => thresholdsOf(epsilon),
+      words: ([ratio]) => {
+        const q = chance(ratio);
+        return (
+          "A whole number: the value, rounded to 0 or 1 at random, plus a random whole number of either sign, which is " +
+          `0 with probability ${general((1 - q) / (1 + q))}; each step away from 0 is less likely by a factor of ` +
+          `${general(q)}.`
+        );
+      },
+      draw: ([, ...coins], value, source) => {
+        const rounded = Number(chance(source.word() >> 11n) < value);
+        const sign = 1 - 2 * Number(source.word() & 1n);
+        const [other, ...digits] = coins.map((coin) => Number(((source.word() << 64n) | source.word()) < coin));
+        const size = digits.reduce((number, digit, place) => number + digit * 2 ** place, 0);
+        const flat = source.word() === 0n;
+        const spread = Number(source.word() >> 24n);
+        return clip(rounded + other * sign * (1 + (flat ? spread : size)), -LIMIT, LIMIT);
+      },
+    }),
+  },
+  none: {
+    fields: {},
+    make: () => ({
+      forRealPeople: false,
+      guarantee: [Infinity, 1],
+      thresholds: () => [GRID],
+      words: () => "One bit, 0 or 1, WITHOUT any randomness that protects it: the value itself, if it is 0 or 1.",
+      draw: (_, value, source) => Number(Number(source.word() >> 11n) < rint(value * Number(GRID))),
+    }),
   },
 };
-
-/** @type {{[name: string]: Kind}} */
-export const kinds = { laplace };

@@ -2,62 +2,61 @@
  * What a referee has signed and cannot deny: that it has a report, and that the report is in the transcript of its run.
  * The transcript is a Merkle tree (RFC 9162), and so are the reports on a question.
  *
- * @typedef {import("./identity.js").Signed} Signed
+ * @typedef {import("./messages.js").Signed} Signed
  * @typedef {{receipt: Signed, report: Signed, leaf: string, sent: number}} Held a receipt, its report, what stands for
  *   the report under its question's root (hex), and when it was sent by this device's clock (seconds since 1970)
  * @typedef {{kept: any, questions: number[]}} Seen the newest checkpoint of a run that was shown, and the questions
  *   on which a report was proven
- * @typedef {"included" | "not shown yet" | "not witnessed" | "left out" | "another history"} Status
- * @typedef {{run: string, question: number, status: Status, why: string, shown?: Seen, witnesses: string[]}} Finding
+ * @typedef {import("./types/agent.d.ts").Finding & {shown?: Seen}} Finding
  * @typedef {{newest: (held: Held, referee: string) => Promise<any>}} Witness tells the newest checkpoint of a report's run
  */
 
-import { concat, hex, sha256, sha256hex, unhex, utf8 } from "./bytes.js";
-import { digest as digestOf, encode } from "./canonical.js";
-import { Refusal, demand, demandFields, isCount, isDigest, isNumber, isObject, isRun, isSignature, isText, listOf, whole } from "./errors.js"; // prettier-ignore
-import { signedOf, verify, verifyBytes } from "./identity.js";
+import { concat, digest as digestOf, encode, hex, sha, sha256hex, signedOf, unhex, utf8, verify, verifyBytes } from "./messages.js"; // prettier-ignore
+import { Refusal, anyObject, countForm, digestForm, fail, isDigest, list, numberForm, read, runForm, signatureForm, text, whole } from "./values.js"; // prettier-ignore
 
 export const WITHIN = 86_400; // seconds after which a referee must have shown a report that it has acknowledged
-const isTime = whole(0, 253_402_300_799);
-const isPath = listOf(isText, 64);
+const time = whole(0, 253_402_300_799);
+const path = list(text, 0, 64);
 const atLeastOne = whole(1, 2 ** 53 - 1);
-const RECEIPT = { run: isRun, question: isNumber, report: isSignature, time: isTime };
-const CHECKPOINT = { run: isRun, configuration: isDigest, entries: atLeastOne, hash: isDigest, root: isDigest, time: isTime, "closed?": isCount }; // prettier-ignore
-const WITNESSED = { checkpoint: isDigest, position: isCount, previous: isDigest, time: isTime };
-const ENTRY = { index: isCount, previous: isDigest, kind: isText, body: isObject, hash: isDigest, signature: isSignature };
-const PROOF = { entry: isObject, index: isCount, reports: atLeastOne, body: isText, path: isPath, kept: isObject, entry_path: isPath, "consistency?": isPath }; // prettier-ignore
+const RECEIPT = { run: runForm, question: numberForm, report: signatureForm, time };
+const WITNESSED = { checkpoint: digestForm, position: countForm, previous: digestForm, time };
+const ENTRY = { index: countForm, previous: digestForm, kind: text, body: anyObject, hash: digestForm, signature: signatureForm };
+/** @typedef {import("./values.js").Fields} Fields */
+/** @type {Fields} */
+const CHECKPOINT = { run: runForm, configuration: digestForm, entries: atLeastOne, hash: digestForm, root: digestForm, time, closed: [countForm, 0] }; // prettier-ignore
+/** @type {Fields} */
+const PROOF = { entry: anyObject, index: countForm, reports: atLeastOne, body: text, path, kept: anyObject, entry_path: path, consistency: [path, []] }; // prettier-ignore
+/** @type {Fields} */
+const KEPT = { checkpoint: anyObject, witnessed: [list(anyObject), []] };
 
-/** @param {string} detail */
-export const forged = (detail) => new Refusal("forged", detail);
-
-/** Check that the referee has signed this receipt, for this report. @param {Signed} signed @param {Signed} report @param {string} referee */
-export async function checkReceipt(signed, report, referee) {
-  await verify(signed, "receipt", referee);
-  const said = signed.message;
-  demandFields(said, RECEIPT, "Receipt");
-  if (said.run !== report.message.run || said.question !== report.message.question || said.report !== report.signature)
-    throw forged("the referee's receipt is for another report: it is not known to be stored");
+/** @param {string} detail @returns {never} */
+export function forged(detail) {
+  fail("forged", detail);
 }
 
 /**
- * Return the packed answer of one agent: that it answered, and what.
- * @param {number} answer @param {"bit" | "real" | number} kind a bit, a double, or one of so many symbols
+ * Check that the referee has signed this receipt, for this report.
+ * @param {Signed} signed @param {Signed} report @param {string} referee
  */
-export function packOne(answer, kind) {
+export async function checkReceipt(signed, report, referee) {
+  await verify(signed, "receipt", referee);
+  const { run, question, report: signature } = read(RECEIPT, signed.message, "Receipt");
+  if (run !== report.message.run || question !== report.message.question || signature !== report.signature)
+    forged("the referee's receipt is for another report: it is not known to be stored");
+}
+
+/** Return the packed answer of one agent: that it answered, and what. */
+export function packOne(/** @type {number} */ answer, /** @type {import("./questions.js").AnswerKind} */ kind) {
   if (kind === "bit") return Uint8Array.of(0x80, answer ? 0x80 : 0);
-  const body = new DataView(new ArrayBuffer(kind === "real" ? 9 : kind > 256 ? 3 : 2));
-  body.setUint8(0, 0x80);
-  if (kind === "real") body.setFloat64(1, answer, true);
-  else if (kind > 256) body.setUint16(1, answer, true);
-  else body.setUint8(1, answer);
-  return new Uint8Array(body.buffer);
+  if (kind === "real") return concat(Uint8Array.of(0x80), new Uint8Array(Float64Array.of(answer).buffer));
+  return Uint8Array.of(0x80, answer & 0xff, ...(kind > 256 ? [answer >> 8] : []));
 }
 
 /** @param {Signed} report @param {Uint8Array} body the packed answer */
 export const leafOf = (report, body) => sha256hex(concat(unhex(report.signature), body));
 
 /** @param {Uint8Array} left @param {Uint8Array} right */
-const above = (left, right) => sha256(concat(Uint8Array.of(1), left, right));
+const above = (left, right) => sha(concat(Uint8Array.of(1), left, right));
 
 /**
  * Return the root to which a path leads from the leaf with a number among so many; null if it leads nowhere.
@@ -65,7 +64,7 @@ const above = (left, right) => sha256(concat(Uint8Array.of(1), left, right));
  */
 export async function rootOf(leaf, index, count, path) {
   if (index < 0 || index >= count || !path.every(isDigest)) return null;
-  let node = await sha256(concat(Uint8Array.of(0), leaf));
+  let node = await sha(concat(Uint8Array.of(0), leaf));
   let used = 0;
   for (; count > 1; index = Math.floor(index / 2), count = Math.ceil(count / 2)) {
     if ((index % 2 ? index - 1 : index + 1) >= count) continue; // the last of an odd number goes up as it is
@@ -102,52 +101,48 @@ export async function goesOn(older, first, newer, count, path) {
   return last === 0 && hex(old) === older && hex(now) === newer;
 }
 
-/** @param {any} kept a stored checkpoint @param {string} referee */
+/** Return what a stored checkpoint says; Refusal `forged`, `bad-message`. @param {any} kept @param {string} referee */
 export async function checkpointOf(kept, referee) {
-  demandFields(kept, { checkpoint: isObject, "witnessed?": listOf(isObject) }, "StoredCheckpoint");
-  const signed = signedOf(kept.checkpoint);
+  const signed = signedOf(read(KEPT, kept, "StoredCheckpoint").checkpoint);
   await verify(signed, "checkpoint", referee);
-  demandFields(signed.message, CHECKPOINT, "Checkpoint");
-  return signed.message;
+  return read(CHECKPOINT, signed.message, "Checkpoint");
 }
 
-/** Return who has signed that they have seen a checkpoint; Refusal `forged`. @param {any} kept @returns {Promise<string[]>} */
+/**
+ * Return who has signed that they have seen a checkpoint; Refusal `forged`.
+ * @param {any} kept @returns {Promise<string[]>}
+ */
 export async function witnessesOf(kept) {
   const digest = await digestOf(kept.checkpoint.message);
   const found = [];
   for (const signed of (kept.witnessed ?? []).map(signedOf)) {
     await verify(signed, "witnessed");
-    demandFields(signed.message, WITNESSED, "Witnessed");
-    if (signed.message.checkpoint !== digest) throw forged("a witness has signed another checkpoint");
+    const { checkpoint } = read(WITNESSED, signed.message, "Witnessed");
+    if (checkpoint !== digest) forged("a witness has signed another checkpoint");
     found.push(signed.key);
   }
   return found;
 }
 
-/**
- * Check that a proof leads from the report as it was sent to the referee's checkpoint; return that.
- * @param {Held} held @param {any} proof @param {string} referee
- */
-export async function checkProof(held, proof, referee) {
-  demandFields(proof, PROOF, "Proof");
-  const { entry } = proof;
-  demandFields(entry, ENTRY, "SignedEntry");
+/** Check that a proof leads from the report as it was sent to the referee's checkpoint; return that. */
+export async function checkProof(/** @type {Held} */ held, /** @type {any} */ proof, /** @type {string} */ referee) {
+  const entry = read(ENTRY, proof.entry, "SignedEntry");
   const content = concat(utf8(`[${entry.index},`), encode(entry.kind), utf8(","), encode(entry.body), utf8("]"));
   if (entry.hash !== (await digestOf([entry.previous, await sha256hex(content)])))
-    throw forged(`entry ${entry.index} of the transcript is not what its hash says`);
+    forged(`entry ${entry.index} of the transcript is not what its hash says`);
   await verifyBytes(referee, "transcript-entry", unhex(entry.hash), entry.signature);
   const { run, question, digest } = held.report.message;
   if (entry.kind !== "answers" || entry.body.question !== question)
-    throw forged("the referee proves something about another question");
+    forged("the referee proves something about another question");
   if ((await leafOf(held.report, unhex(proof.body))) !== held.leaf)
-    throw forged("the referee has another answer beside this agent's signature");
+    forged("the referee has another answer beside this agent's signature");
   if ((await rootOf(unhex(held.leaf), proof.index, proof.reports, proof.path)) !== entry.body.root)
-    throw forged("the referee's path does not lead from this report to the root of the question");
-  const said = await checkpointOf(proof.kept, referee);
-  if (said.run !== run || said.configuration !== digest) throw forged("the checkpoint is one of another run");
-  if ((await rootOf(unhex(entry.hash), entry.index, said.entries, proof.entry_path)) !== said.root)
-    throw forged("the referee's path does not lead from the question's entry to the checkpoint");
-  return said;
+    forged("the referee's path does not lead from this report to the root of the question");
+  const shown = await checkpointOf(proof.kept, referee);
+  if (shown.run !== run || shown.configuration !== digest) forged("the checkpoint is one of another run");
+  if ((await rootOf(unhex(entry.hash), entry.index, shown.entries, proof.entry_path)) !== shown.root)
+    forged("the referee's path does not lead from the question's entry to the checkpoint");
+  return shown;
 }
 
 /**
@@ -156,7 +151,7 @@ export async function checkProof(held, proof, referee) {
  */
 async function breaks(old, proof, referee, who) {
   const [before, now] = [await checkpointOf(old, referee), await checkpointOf(proof.kept, referee)];
-  const good = await goesOn(before.root, before.entries, now.root, now.entries, proof.consistency ?? []);
+  const good = await goesOn(before.root, before.entries, now.root, now.entries, proof.consistency);
   return good ? "" : `it does not begin with the ${before.entries} entries that ${who}`;
 }
 
@@ -164,39 +159,36 @@ async function breaks(old, proof, referee, who) {
  * Ask the referee to prove that a report is in the transcript of its run, which has to go on from what was shown before,
  * and from what a witness has seen. Refusal `forged`: the receipt itself is none, or the witness shows what it has not
  * signed; others: referee or witness do not answer.
- * @param {Held} held
- * @param {import("./client.js").RefereeClient} client
- * @param {import("./identity.js").Identity} identity
- * @param {string} referee
- * @param {Seen} [before]
- * @param {Witness} [witness]
- * @returns {Promise<Finding>}
+ * @param {Held} held @param {Pick<import("./client.js").RefereeClient, "proof">} client
+ * @param {Pick<import("./messages.js").Identity, "key" | "sign">} identity @param {string} referee @param {Seen} [before]
+ * @param {Witness} [witness] @returns {Promise<Finding>}
  */
 export async function checkReport(held, client, identity, referee, before, witness) {
   await checkReceipt(held.receipt, held.report, referee);
   const { run, question } = held.report.message;
-  const newest = witness && (await witness.newest(held, referee));
+  const newest = await witness?.newest(held, referee);
   const late = Math.abs(Date.now() / 1000 - held.sent) > WITHIN;
-  /** @param {Status} status @param {string} why @param {Seen} [shown] @param {string[]} [witnesses] */
+  /** @param {Finding["status"]} status @param {string} why @param {Seen} [shown] @param {string[]} [witnesses] */
   const finding = (status, why, shown, witnesses = []) => ({ run, question, status, why, shown, witnesses });
   const known = [before?.kept, newest].filter(Boolean);
-  const same = known.length > 1 && (await digestOf(known[0].checkpoint.message)) === (await digestOf(known[1].checkpoint.message));
+  const digests = await Promise.all(known.map((kept) => digestOf(kept.checkpoint.message)));
+  if (digests[0] === digests[1]) known.pop(); // the same one, or none
   const proofs = [];
   try {
-    for (const each of known.length ? known.slice(0, same ? 1 : 2) : [undefined]) {
+    for (const each of known.length ? known : [undefined]) {
       const since = each && (await checkpointOf(each, referee)).entries;
       const request = { participant: identity.key, run, question, since };
       const proof = await client.proof(await identity.sign("proof-request", request));
-      demandFields(proof, PROOF, "Proof"); // what is none shows nothing
-      proofs.push(proof);
+      proofs.push(read(PROOF, proof, "Proof")); // what is none shows nothing
     }
   } catch (error) {
     if (!(error instanceof Refusal) || !["pattern", "not-found"].includes(error.problem)) throw error;
+    const { detail } = error;
     if (before?.questions.includes(question))
-      return finding("another history", `the referee has proven this report before, and answers now: ${error.detail}`);
-    const closed = newest && (newest.checkpoint.message.closed ?? 0) > question;
-    const open = !closed && !late && error.detail.includes("ask again");
-    return finding(open ? "not shown yet" : "left out", closed ? `a witness has seen this question closed; ${error.detail}` : error.detail);
+      return finding("another history", `the referee has proven this report before, and answers now: ${detail}`);
+    if ((newest?.checkpoint.message.closed ?? 0) > question)
+      return finding("left out", `a witness has seen this question closed; ${detail}`);
+    return finding(!late && detail.includes("ask again") ? "not shown yet" : "left out", detail);
   }
   const roots = new Set();
   let by;
@@ -216,7 +208,7 @@ export async function checkReport(held, client, identity, referee, before, witne
   const unlike = newest && (await breaks(newest, last, referee, "the witness has seen"));
   if (unlike) return finding("left out", unlike, shown, by);
   const place = `entry ${last.entry.index} of the transcript`;
-  const seen = newest?.checkpoint.message.entries > last.entry.index && roots.size === 1;
-  if (!witness || seen) return finding("included", place, shown, by);
+  if (!witness || (newest?.checkpoint.message.entries > last.entry.index && roots.size === 1))
+    return finding("included", place, shown, by);
   return finding(late ? "left out" : "not witnessed", `${place}, which the witness has not seen`, shown, by);
 }

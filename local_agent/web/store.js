@@ -1,17 +1,8 @@
-/**
- * Where an agent keeps its state: a few documents by name, each written whole and durably. In a browser that is
- * IndexedDB; folder.js has the stores of Node.
- *
- * @typedef {object} Store
- * @property {boolean} keepsKeys whether it keeps a CryptoKey as it is, so that none has to be extractable
- * @property {() => Promise<void>} open takes the state for this process alone; Refusal `bad-input`: another one has it
- * @property {(name: string) => Promise<any>} read undefined: there is no such document
- * @property {(name: string, value: any) => Promise<void>} write on disk when it resolves; Refusal `cannot-write`
- * @property {() => Promise<void>} erase removes everything
- * @property {() => void} close
- */
+/** Where an agent keeps its state in a browser: IndexedDB. folder.js has the stores of Node. */
 
-import { Refusal } from "./errors.js";
+import { Refusal, fail } from "./values.js";
+
+/** @typedef {import("./types/agent.d.ts").Store} Store */
 
 /** @implements {Store} */
 export class BrowserStore {
@@ -32,7 +23,7 @@ export class BrowserStore {
         return lock && new Promise((end) => (this.release = () => end(undefined)));
       });
     });
-    if (!alone) throw new Refusal("bad-input", "another tab has this page open: answer there, or close it and load this one again");
+    if (!alone) fail("bad-input", "another tab has this page open: answer there, or close it and load this one again");
     try {
       const opening = indexedDB.open(this.name, 1);
       opening.onupgradeneeded = () => opening.result.createObjectStore("state");
@@ -43,8 +34,7 @@ export class BrowserStore {
     }
   }
 
-  /** @param {string} name */
-  async read(name) {
+  async read(/** @type {string} */ name) {
     return this.database && done(this.database.transaction("state").objectStore("state").get(name));
   }
 
@@ -57,8 +47,7 @@ export class BrowserStore {
     return this.change((state) => state.clear());
   }
 
-  /** @param {(state: IDBObjectStore) => void} change */
-  async change(change) {
+  async change(/** @type {(state: IDBObjectStore) => void} */ change) {
     try {
       const transaction = this.database?.transaction("state", "readwrite", { durability: "strict" });
       if (!transaction) throw new Error("closed");
@@ -86,8 +75,6 @@ const done = (request) =>
     request.onerror = () => reject(request.error);
   });
 
-/** @param {unknown} error */
-function cannotWrite(error) {
-  const why = error instanceof Error || error instanceof DOMException ? error.name : String(error);
-  return new Refusal("cannot-write", `this browser stores nothing for this page (${why}): its storage is full or forbidden; allow it in the browser's settings, and load the page again. Nothing was sent`); // prettier-ignore
-}
+/** @param {any} error */
+const cannotWrite = (error) =>
+  new Refusal("cannot-write", `this browser stores nothing for this page (${error?.name}): its storage is full or forbidden; allow it in the browser's settings, and load the page again. Nothing was sent`); // prettier-ignore

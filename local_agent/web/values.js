@@ -1,65 +1,94 @@
 /**
- * Reading values of JSON: every field of a message has a form, which returns the value or refuses it (`bad-message`).
+ * What is refused, and the forms of JSON values: a form returns what a value means, or refuses it (`bad-message`).
  *
  * @typedef {Float32Array | Uint8Array} Features
  * @typedef {{features: Features, label: number}} Record one person: features, and a label of -1 or +1
  * @typedef {(value: any, where: string) => any} Form
- * @typedef {Form | [form: Form, usual: any, omitted?: "omitted"]} Field required; or with what it is if it is not
+ * @typedef {Form | [form: Form, usual: any, omitted?: "omitted"]} Field required; or with what it is where it is not
  *   given, and whether the JSON form leaves it out then
  * @typedef {{[name: string]: Field}} Fields
+ * @typedef {object} Registry kinds of one thing, which JSON names under a tag
+ * @property {string} noun
+ * @property {string} tag
+ * @property {string[]} names of all kinds that there are; those that `kinds` lacks are not accepted here
+ * @property {{[kind: string]: {fields: Fields, make: (fields: any) => object}}} kinds
  */
 
-import { Refusal, isObject } from "./errors.js";
+/** Why something is refused: `problem` is the type of the problem without its prefix (docs/wire.md lists them). */
+export class Refusal extends Error {
+  /** @param {string} problem @param {string} detail */
+  constructor(problem, detail) {
+    super(detail);
+    this.problem = problem;
+    this.detail = detail;
+  }
+}
 
-const EXACT = 2n ** 53n; // whole numbers up to this one are numbers in JSON, larger ones texts
+/** @param {string} problem @param {string} detail @returns {never} */
+export function fail(problem, detail) {
+  throw new Refusal(problem, detail);
+}
+
+/** @type {(holds: boolean, detail: string) => asserts holds} */
+export function demand(holds, detail) {
+  if (!holds) fail("bad-message", detail);
+}
 
 /** @param {string} where @param {string} why @returns {never} */
 export function refuse(where, why) {
-  throw new Refusal("bad-message", `${where}: ${why}`);
+  fail("bad-message", `${where}: ${why}`);
 }
 
+/** @param {any} value @returns {value is {[name: string]: any}} */
+export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+/** @param {unknown} text */
+export const isDigest = (text) => typeof text === "string" && /^[0-9a-f]{64}$/.test(text);
 /** @param {number[]} numbers */
 export const ascending = (numbers) => numbers.every((number, at) => at === 0 || numbers[at - 1] < number);
+const isText = /** @param {any} value */ (value) => typeof value === "string";
 
-/** A whole number of up to 64 bits. @type {(low: bigint, high: bigint) => Form} */
-export const word = (low, high) => (value, where) => {
-  const told = typeof value === "string" && /^[1-9][0-9]{15,19}$/.test(value) && BigInt(value) > EXACT;
-  const found = told || (Number.isInteger(value) && Math.abs(value) <= EXACT) ? BigInt(value) : -1n;
-  return low <= found && found <= high ? found : refuse(where, `not a whole number from ${low} to ${high}`);
-};
-
-/** A whole number that is a double. @type {(low: number, high: number) => Form} */
-export const whole = (low, high) => (value, where) => {
-  const fits = Number.isInteger(value) && low <= value && value <= high;
-  return fits ? value : refuse(where, `not a whole number from ${low} to ${high}`);
-};
-
-/** A number; with `above` the lowest is not allowed. @type {(low?: number, high?: number, above?: boolean) => Form} */
-export const real = (low = -Infinity, high = Infinity, above = false) => (value, where) => {
-  const fits = Number.isFinite(value) && (above ? low < value : low <= value) && value <= high;
-  return fits ? value : refuse(where, `not a number from ${low} to ${high}`);
-};
-
-/** @type {Form} */
-export const text = (value, where) => (typeof value === "string" ? value : refuse(where, "not a text"));
-
-/** @type {Form} */
-export const flag = (value, where) => (typeof value === "boolean" ? value : refuse(where, "not a truth value"));
-
-/** One of some texts or numbers. @type {(...choices: (string | number)[]) => Form} */
-export const oneOf = (...choices) => (value, where) =>
-  choices.includes(value) ? value : refuse(where, `none of ${choices}`);
-
-/** A list of so many values of a form. @type {(form: Form, least: number, most: number) => Form} */
-export const list = (form, least, most) => (value, where) =>
-  Array.isArray(value) && least <= value.length && value.length <= most
-    ? value.map((each, place) => form(each, `${where}.${place}`))
-    : refuse(where, `not a list of ${least} to ${most}`);
-
+/** @type {(holds: (value: any) => boolean, what: string) => Form} */
+const form = (holds, what) => (value, where) => (holds(value) ? value : refuse(where, `not ${what}`));
+export const text = form(isText, "a text");
+export const flag = form((value) => typeof value === "boolean", "a truth value");
+export const anyObject = form(isObject, "an object");
+export const digestForm = form(isDigest, "a digest or a key");
+export const signatureForm = form((value) => isText(value) && /^[0-9a-f]{128}$/.test(value), "a signature");
+export const runForm = form((value) => isText(value) && /^[0-9a-zA-Z_-]{1,64}$/.test(value), "a run's name");
+/** One of some texts or numbers. @param {...(string | number)} choices */
+export const oneOf = (...choices) => form((value) => choices.includes(value), `one of ${choices}`);
+/** A whole number that is a double. @param {number} low @param {number} high */
+export const whole = (low, high) =>
+  form((value) => Number.isInteger(value) && low <= value && value <= high, `a whole number from ${low} to ${high}`);
+/**
+ * A number; with `above` the lowest is not allowed.
+ * @param {number} [low] @param {number} [high] @param {boolean} [above]
+ */
+export const real = (low = -Infinity, high = Infinity, above = false) =>
+  form(
+    (value) => Number.isFinite(value) && (above ? low < value : low <= value) && value <= high,
+    `a number from ${low} to ${high}`,
+  );
+export const countForm = whole(0, 2 ** 53 - 1);
+export const numberForm = whole(0, 2 ** 31 - 1); // of a question in its run
 export const GREATEST = 1e30;
 export const weight = real(-GREATEST, GREATEST);
 export const MAX_WEIGHTS = 1 << 16;
 export const place = whole(0, MAX_WEIGHTS - 1);
+
+const EXACT = 2n ** 53n; // whole numbers up to this one are numbers in JSON, larger ones texts
+/** A whole number of up to 64 bits. @type {(low: bigint, high: bigint) => Form} */
+export const word = (low, high) => (value, where) => {
+  const long = isText(value) && /^[1-9][0-9]{15,19}$/.test(value) && BigInt(value) > EXACT;
+  const found = long || (Number.isInteger(value) && Math.abs(value) <= EXACT) ? BigInt(value) : -1n;
+  return low <= found && found <= high ? found : refuse(where, `not a whole number from ${low} to ${high}`);
+};
+
+/** A list of so many values of a form. @type {(form: Form, least?: number, most?: number) => Form} */
+export const list = (form, least = 0, most = Infinity) => (value, where) =>
+  Array.isArray(value) && least <= value.length && value.length <= most
+    ? value.map((each, place) => form(each, `${where}.${place}`))
+    : refuse(where, `not a list of ${least} to ${most}`);
 
 /** Feature numbers, strictly increasing. @type {(least: number, most: number) => Form} */
 export const featureSet = (least, most) => (value, where) => {
@@ -69,17 +98,13 @@ export const featureSet = (least, most) => (value, where) => {
 
 /** A value or null. @type {(form: Form) => Form} */
 export const optional = (form) => (value, where) => (value === null ? null : form(value, where));
-
 /** A value with these fields and no others. @type {(fields: Fields) => Form} */
 export const object = (fields) => (value, where) => read(fields, value, where);
 
 /**
- * Read the fields of a value from its JSON form: none is unknown, and all that are required are given.
- * @param {Fields} fields
- * @param {any} wire
- * @param {string} where what it is, for the refusal
- * @param {string} [tag] the key that names its type, which was read before
- * @returns {any}
+ * Read fields from their JSON form: none is unknown, and all that are required are given.
+ * @param {Fields} fields @param {any} wire @param {string} where for the refusal
+ * @param {string} [tag] a key that was read before @returns {any}
  */
 export function read(fields, wire, where, tag) {
   if (!isObject(wire)) refuse(where, "not an object");
@@ -96,12 +121,7 @@ export function read(fields, wire, where, tag) {
   return found;
 }
 
-/**
- * Return the JSON form of a value that was read, the same for all forms that mean it.
- * @param {Fields} fields
- * @param {{[name: string]: any}} value
- * @returns {{[name: string]: any}}
- */
+/** Return the JSON form of fields, the same for all forms that mean them. @param {Fields} fields @param {any} value */
 export function write(fields, value) {
   const kept = Object.entries(fields).filter(
     ([name, field]) => !(Array.isArray(field) && field[2] && JSON.stringify(value[name]) === JSON.stringify(field[1])),
@@ -114,21 +134,42 @@ function plain(value) {
   if (typeof value === "bigint") return value <= EXACT ? Number(value) : String(value);
   if (Array.isArray(value)) return value.map(plain);
   if (!isObject(value)) return value;
-  if ("wire" in value) return value.wire;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each)]));
+  return value.wire ?? Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each)]));
+}
+
+/** What a kind makes of its fields: its row gives what is not as usual, of the properties and methods of a class. */
+export class Kinded {
+  /** @param {Registry} registry @param {string} kind @param {any} fields */
+  constructor(registry, kind, fields) {
+    this.registry = registry;
+    this.kind = kind;
+    this.fields = fields;
+  }
+
+  get wire() {
+    return { [this.registry.tag]: this.kind, ...write(this.registry.kinds[this.kind].fields, this.fields) };
+  }
 }
 
 /**
- * Return which class of a registry a value names.
- * @template T
- * @param {{[name: string]: T}} kinds
- * @param {any} wire
- * @param {string} tag
- * @param {string} noun
- * @returns {T}
+ * Return what a kind makes of fields.
+ * @template {Kinded} T
+ * @param {new (registry: Registry, kind: string, fields: any) => T} Made
+ * @param {Registry} registry @param {string} kind @param {any} fields
  */
-export function kindOf(kinds, wire, tag, noun) {
-  const name = isObject(wire) && Object.hasOwn(wire, tag) ? wire[tag] : undefined;
-  if (typeof name !== "string" || !Object.hasOwn(kinds, name)) refuse(noun, `no ${noun} has this ${tag}`);
-  return kinds[name];
+export const make = (Made, registry, kind, fields) =>
+  Object.assign(new Made(registry, kind, fields), registry.kinds[kind].make(fields));
+
+/**
+ * Read one of a registry's kinds; Refusal `policy` of one that is not accepted here, `bad-message` of what is none.
+ * @template {Kinded} T
+ * @param {new (registry: Registry, kind: string, fields: any) => T} Made
+ * @param {Registry} registry @param {any} wire @param {string} [where]
+ */
+export function parse(Made, registry, wire, where = registry.noun) {
+  const { noun, tag, names, kinds } = registry;
+  const kind = isObject(wire) && Object.hasOwn(wire, tag) ? wire[tag] : undefined;
+  if (!names.includes(kind)) refuse(noun, `no ${noun} has this ${tag}`);
+  if (!Object.hasOwn(kinds, kind)) fail("policy", `${noun} kind '${kind}' is not accepted: take the page of this run`);
+  return make(Made, registry, kind, read(kinds[kind].fields, wire, where, tag));
 }

@@ -1,8 +1,8 @@
 /** A witness, as who checks a report sees it: it has signed the checkpoints of runs that it has seen. */
 
 import { ANSWER, Client, jsonOf } from "./client.js";
-import { Refusal } from "./errors.js";
 import { checkpointOf, forged, witnessesOf } from "./receipts.js";
+import { fail } from "./values.js";
 
 const PAGE = 100; // checkpoints that are asked for together
 
@@ -26,7 +26,7 @@ export class Witness extends Client {
       const page = jsonOf({ body });
       size += body.length;
       if (!Array.isArray(page) || page.length > PAGE || size > 2 * ANSWER)
-        throw new Refusal("peer-misbehaved", `the witness at ${this.address} answers with no list of checkpoints`);
+        fail("peer-misbehaved", `the witness at ${this.address} answers with no list of checkpoints`);
       found.push(...page);
       if (page.length < PAGE) return found;
     }
@@ -43,8 +43,8 @@ export async function newestOf(held, witness, referee) {
   const newest = found.reduce((most, kept) => (entries(kept) > entries(most) ? kept : most), undefined);
   if (newest === undefined) return undefined;
   const { run, configuration } = await checkpointOf(newest, referee);
-  if (!(await witnessesOf(newest)).includes(key)) throw forged("the witness shows what it has not signed: ask another one");
+  if (!(await witnessesOf(newest)).includes(key)) forged("the witness shows what it has not signed: ask another one");
   if (run !== held.report.message.run || configuration !== held.report.message.digest)
-    throw forged("the witness shows a checkpoint of another run: ask another one");
+    forged("the witness shows a checkpoint of another run: ask another one");
   return newest;
 }

@@ -3,45 +3,39 @@
  * the one that the terminal shows (common/local/naming.py, common/privacy/guarantee.py, local_agent/person/consent.py).
  */
 
-import { unbase64 } from "./bytes.js";
 import { exp, expBelow } from "./elementary.js";
-import { isObject } from "./errors.js";
-import { flag, list, object, optional, read, real, refuse, text, write } from "./values.js";
+import { slotOf } from "./policy.js";
+import { flag, isObject, list, object, optional, read, real, refuse, text, write } from "./values.js";
 
 const LISTED = 6; // columns, or conditions, that one sentence names
 const LONGEST = 40; // characters that are shown of one name
 const PURPOSE = 200; // characters that are shown of a run's title
+const MAX_EPSILON = 700;
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu; // not seen, or changes how others are seen
 
 /** Return a stranger's text in one line; what is no visible character stands as its number. @param {string} shown */
-export const plain = (shown) =>
+const plain = (shown) =>
   shown.replace(HIDDEN, (character) => {
-    const number = /** @type {number} */ (character.codePointAt(0));
+    const number = Number(character.codePointAt(0));
     const [letter, width] = number < 0x100 ? ["x", 2] : number < 0x10000 ? ["u", 4] : ["U", 8];
     return `\\${letter}${number.toString(16).padStart(width, "0")}`;
   });
 
-/**
- * Return a number with so many significant digits, half to even, as Python's `:.6g`.
- * @param {number} x
- * @param {number} [digits]
- */
+/** Return a number with so many significant digits, half to even, as Python's `:.6g`. @param {number} x */
 export function general(x, digits = 6) {
-  if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "inf" : "-inf";
+  if (!Number.isFinite(x)) return String(x).replace("Infinity", "inf").replace("NaN", "nan");
   if (x === 0) return Object.is(x, -0) ? "-0" : "0";
-  let [mantissa, exponent] = rounded(Math.abs(x), digits);
-  mantissa = mantissa.padEnd(digits, "0");
-  let shown;
-  if (exponent < -4 || exponent >= digits)
-    shown = scientific(withoutZeros(`${mantissa[0]}.${mantissa.slice(1)}`), exponent);
-  else if (exponent < 0) shown = withoutZeros(`0.${"0".repeat(-exponent - 1)}${mantissa}`);
-  else shown = withoutZeros(`${mantissa.slice(0, exponent + 1)}.${mantissa.slice(exponent + 1)}`);
-  return x < 0 ? `-${shown}` : shown;
+  const [mantissa, exponent] = rounded(Math.abs(x), digits);
+  const far = exponent < -4 || exponent >= digits;
+  const point = far ? 1 : Math.max(exponent + 1, 1);
+  const all = far ? mantissa : "0".repeat(Math.max(-exponent, 0)) + mantissa;
+  const shown = `${all.slice(0, point)}.${all.slice(point)}`.replace(/\.?0*$/, "");
+  return `${x < 0 ? "-" : ""}${far ? scientific(shown, exponent) : shown}`;
 }
 
 /**
  * Return so many digits of a positive number, and its power of ten.
- * @type {(x: number, digits: number) => [string, number]}
+ * @param {number} x @param {number} digits @returns {[string, number]}
  */
 function rounded(x, digits) {
   const [long, power] = x.toExponential(60).split("e"); // exact where a tie is possible
@@ -53,9 +47,6 @@ function rounded(x, digits) {
   return [found.slice(0, digits), Number(power) + found.length - digits];
 }
 
-/** @param {string} shown */
-const withoutZeros = (shown) => shown.replace(/\.?0*$/, "");
-
 /** @param {string} mantissa @param {number} exponent */
 const scientific = (mantissa, exponent) =>
   `${mantissa}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
@@ -63,31 +54,30 @@ const scientific = (mantissa, exponent) =>
 /** Return a whole number with a comma before each three digits. @param {number | bigint} number */
 export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 
-/** A stranger's name in quotation marks that it cannot end itself. @param {string} name @param {number} [most] */
-export function quoted(name, most = LONGEST) {
+/** A stranger's name in quotation marks that it cannot end itself. @param {string} name */
+function quoted(name, most = LONGEST) {
   const characters = [...name];
   const shown = characters.length <= most ? name : characters.slice(0, most).join("") + "...";
   return `"${shown.replaceAll('"', "'")}"`;
 }
 
-/** @param {string[]} parts @param {string} [word] */
+/** @param {string[]} parts */
 function listed(parts, word = "and") {
-  if (!parts.length) return "nothing";
-  if (parts.length > LISTED)
-    return `${parts.slice(0, LISTED - 1).join(", ")} ${word} ${grouped(parts.length - LISTED + 1)} others`;
-  return [parts.slice(0, -1).join(", "), parts[parts.length - 1]].filter(Boolean).join(` ${word} `);
+  const [most, more] = parts.length > LISTED ? [LISTED - 1, parts.length - LISTED + 1] : [parts.length - 1, 0];
+  const last = more ? `${grouped(more)} others` : parts[most];
+  return parts.length ? [parts.slice(0, most).join(", "), last].filter(Boolean).join(` ${word} `) : "nothing";
 }
 
 /** @param {string} column @param {string[]} values */
 const is = (column, values) => `${quoted(column)} is ${listed(values.map((value) => quoted(value)), "or")}`;
 
 const texts = list(text, 0, 1 << 12);
-const columnFields = { column: text, values: [texts, []], low: [real(), 0], high: [real(), 1] };
+const column = object({ column: text, values: [texts, []], low: [real(), 0], high: [real(), 1] });
 
 /** The names of a record's features, in order, and of its label; without any, features have their numbers. */
 export class Names {
   static fields = /** @type {import("./values.js").Fields} */ ({
-    features: [list(object(/** @type {any} */ (columnFields)), 0, 1 << 16), []],
+    features: [list(column, 0, 1 << 16), []],
     label: [text, ""],
     positive: [texts, []],
     negative: [texts, []],
@@ -95,8 +85,7 @@ export class Names {
     shortened: [flag, false],
   });
 
-  /** @param {any} wire */
-  constructor(wire) {
+  constructor(/** @type {any} */ wire) {
     this.fields = read(Names.fields, wire, "Names");
   }
 
@@ -104,23 +93,21 @@ export class Names {
     return write(Names.fields, this.fields);
   }
 
-  /** @param {number} feature */
-  column(feature) {
+  column(/** @type {number} */ feature) {
     const found = this.fields.features[feature];
     return found ? quoted(found.column) : `number ${feature + 1} of your record`;
   }
 
-  /** Return the columns that some features come from, each once. @param {number[]} features */
-  among(features) {
+  /** Return the columns that some features come from, each once. */
+  among(/** @type {number[]} */ features) {
     if (this.fields.features.length || features.length < 2)
       return listed([...new Set(features.map((feature) => this.column(feature)))]);
-    const first = features[0];
-    if (features.every((feature, at) => feature === first + at))
-      return `numbers ${first + 1} to ${features[features.length - 1] + 1} of your record`;
-    return `numbers ${listed(features.map((feature) => String(feature + 1)))} of your record`;
+    const numbers = features.map((feature) => String(feature + 1));
+    const row = features.every((feature, at) => feature === features[0] + at);
+    return `numbers ${row ? `${numbers[0]} to ${numbers.at(-1)}` : listed(numbers)} of your record`;
   }
 
-  /** What it means that a feature is above a share of 1, in [0, 1). @param {number} feature @param {number} [share] */
+  /** What it means that a feature is above a share of 1, in [0, 1). @param {number} feature */
   above(feature, share = 0) {
     const found = this.fields.features[feature];
     if (!found || (this.fields.shortened && share > 0)) return `${this.column(feature)} is above ${general(share)}`;
@@ -128,8 +115,8 @@ export class Names {
     return `${quoted(found.column)} is above ${general(found.low + share * (found.high - found.low))}`;
   }
 
-  /** Return what a feature is in a product. @param {number} feature */
-  factor(feature) {
+  /** Return what a feature is in a product. */
+  factor(/** @type {number} */ feature) {
     const found = this.fields.features[feature];
     return found?.values.length ? `(1 if ${this.above(feature)}, else 0)` : this.column(feature);
   }
@@ -143,118 +130,92 @@ export class Names {
     return this.fields.label ? quoted(this.fields.label) : "the label of your record";
   }
 
-  /** Return what a label of -1 or +1 means, as a condition. @param {number} label */
-  labelled(label) {
+  /** Return what a label of -1 or +1 means, as a condition. */
+  labelled(/** @type {number} */ label) {
     const { above, positive, negative } = this.fields;
-    if (above !== null)
-      return `${this.ofLabel} is ${label > 0 ? "above " : ""}${general(above)}${label > 0 ? "" : " or less"}`;
+    if (above !== null) return `${this.ofLabel} is ${label > 0 ? `above ${general(above)}` : `${general(above)} or less`}`;
     const values = label > 0 ? positive : negative;
     return values.length ? is(this.fields.label, values) : `${this.ofLabel} is ${label > 0 ? "+1" : "-1"}`;
   }
 }
 
-export const UNNAMED = new Names({});
-
 /** Return the names that the JSON form of a table gives; refused (`bad-message`) if it is none. @param {any} table */
 export function namesOfTable(table) {
   if (!isObject(table) || !Array.isArray(table.features) || !isObject(table.label)) refuse("table", "no table");
   const { column, positive = [], negative = [], above = null } = table.label;
-  const features = table.features.flatMap((each) => columnsOf(each));
+  const features = table.features.flatMap(/** @returns {any[]} */ (/** @type {any} */ feature) => {
+    if (!isObject(feature)) refuse("table", "not a column");
+    const { kind, column, values, low, high } = feature;
+    if (kind === "missing") return [{ column, values: ["missing"] }];
+    if (!("values" in feature)) return [{ column, low, high }];
+    if (!Array.isArray(values)) refuse("table", "not a list of values");
+    return values.map((value) => ({ column, values: typeof value === "string" ? [value] : value }));
+  });
   return new Names({ features, label: column, positive, negative, above, shortened: (table.norm ?? null) !== null });
-}
-
-/** @param {any} feature @returns {any[]} */
-function columnsOf(feature) {
-  if (!isObject(feature)) refuse("table", "not a column");
-  const { kind, column, values, low, high } = feature;
-  if (kind === "missing") return [{ column, values: ["missing"] }];
-  if (!("values" in feature)) return [{ column, low, high }];
-  if (!Array.isArray(values)) refuse("table", "not a list of values");
-  return values.map((/** @type {any} */ value) => ({ column, values: typeof value === "string" ? [value] : value }));
 }
 
 /** The names that a scenario gives its records; none where these are no rows of a table. @param {any} scenario */
 export function namesIn(scenario) {
-  const target = isObject(scenario) ? scenario.target : null;
-  const table = isObject(target) ? target.table : null;
   try {
-    return (table ?? null) === null ? UNNAMED : namesOfTable(table);
+    return namesOfTable(scenario.target.table);
   } catch {
-    return UNNAMED;
+    return new Names({});
   }
 }
 
 /** Tell whether names, also in their JSON form, are the same. @param {any} one @param {Names} other */
 export const sameNames = (one, other) => JSON.stringify(new Names(one.wire ?? one).wire) === JSON.stringify(other.wire);
 
-const MAX_EPSILON = 700;
-
-/** A guarantee as a formula; an infinite epsilon promises nothing. @param {[number, number]} pair epsilon and delta */
-export const formula = ([epsilon, delta]) =>
-  Number.isFinite(epsilon) ? `(${general(epsilon)}, ${general(delta)})-differential privacy` : "no guarantee";
-
-/** Say in plain words what holds for an answer; the factor is rounded up. @param {[number, number]} pair */
-export function inWords([epsilon, delta]) {
-  if (!Number.isFinite(epsilon)) return "Nothing is promised.";
+/**
+ * Say in plain words what holds for an answer; the factor is rounded up.
+ * @param {[number, number]} pair epsilon and delta
+ */
+function inWords([epsilon, delta]) {
+  if (!Number.isFinite(epsilon)) return "no guarantee. Nothing is promised.";
   const [least, one] = expBelow(Math.min(epsilon, MAX_EPSILON));
   const factor = Number((100n * least + one - 1n) / one) / 100;
   const [digits, power] = rounded(factor, 2);
   const [whole, cents] = factor.toFixed(2).split(".");
   const times = factor < 1e6 ? `${grouped(BigInt(whole))}.${cents}` : scientific(`${digits[0]}.${digits[1]}`, power);
   const end = delta ? `, apart from a probability of ${general(delta)} (delta).` : "; there is no delta.";
+  // How often a guess between two records is right, given an answer, is bounded by (1 + delta e^-eps)/(1 + e^-eps).
+  const small = exp(-Math.min(epsilon, MAX_EPSILON));
+  const guess = Math.min(1, Math.ceil(((1 + delta * small) / (1 + small)) * 1e4 * (1 + 1e-14)) / 1e4);
   return (
+    `(${general(epsilon)}, ${general(delta)})-differential privacy. ` +
     `If one person's record were another, no outcome would be more than ${times} times as likely ` +
-    `(e to the epsilon = ${general(epsilon)})${end}`
+    `(e to the epsilon = ${general(epsilon)})${end}` +
+    " Somebody who held two records for equally likely to be yours, and sees the answer, guesses right with " +
+    `probability ${general(guess, 4)} at most (without it: 0.5).`
   );
 }
 
-/** Bound how often a guess between two records is right, given an answer. @param {[number, number]} pair */
-export function bestGuess([epsilon, delta]) {
-  const small = exp(-Math.min(epsilon, MAX_EPSILON));
-  const bound = (1 + delta * small) / (1 + small);
-  return Math.min(1, Math.ceil(bound * 1e4 * (1 + 1e-14)) / 1e4);
-}
-
-/** Return the slot of an assignment to one person. @param {any} assignment */
-const slotIn = (assignment) =>
-  "slot" in assignment ? assignment.slot : new DataView(unbase64(assignment.slots).buffer).getUint32(0, true);
-
-/** @param {any} question */
-export const askedOf = (question) => question.query.asks(question.names, slotIn(question.assignment));
-
-/** @param {any} question */
-function origin(question) {
-  if (question.ownNames) return "These are the columns that your record was made for.";
-  if (question.names.fields.features.length)
-    return "The columns are named as the referee names them: see that your record was made for this scenario.";
-  return "The scenario of the run names no columns.";
+/** @param {import("./policy.js").Question} question */
+function origin({ ownNames, names }) {
+  if (ownNames) return "These are the columns that your record was made for.";
+  if (!names.fields.features.length) return "The scenario of the run names no columns.";
+  return "The columns are named as the referee names them: see that your record was made for this scenario.";
 }
 
 /**
  * Return a question in plain words, for the person whom it is about: titles and texts.
- * @param {import("./policy.js").Question} question
- * @param {string} address the referee's
- * @param {import("./policy.js").Rules} policy
- * @param {number} left of the lifetime epsilon
+ * @param {import("./policy.js").Question} question @param {string} address the referee's
+ * @param {import("./policy.js").Rules} policy @param {number} left of the lifetime epsilon
  * @returns {{[title: string]: string}}
  */
 export function described(question, address, policy, left) {
-  const { assignment: asked, mechanism, query } = question;
+  const { assignment: asked, mechanism, query, names, purpose } = question;
   const [epsilon, whole] = [mechanism.guarantee[0], policy.epsilon];
-  const guess = Number.isFinite(epsilon)
-    ? " Somebody who held two records for equally likely to be yours, and sees the answer, guesses right with " +
-      `probability ${general(bestGuess(mechanism.guarantee), 4)} at most (without it: 0.5).`
-    : "";
   const after = Number.isFinite(epsilon) ? Math.max(0, left - epsilon) : 0;
   const spent = left < whole ? general(whole - left) : "nothing";
   const parts = {
     "Who asks":
       `the referee at ${address}, in run '${asked.run}', question ${asked.question}; its key is ${policy.referee}, ` +
       "and this agent listens to no other",
-    Purpose: `${quoted(question.purpose, PURPOSE)}, in the words of the referee`,
-    "What is asked": `${askedOf(question)}. ${origin(question)}`,
+    Purpose: `${quoted(purpose, PURPOSE)}, in the words of the referee`,
+    "What is asked": `${query.asks(names, slotOf(asked))}. ${origin(question)}`,
     "What could leave": `${mechanism.leaves(query.domain)} Nothing else about your record leaves.`,
-    "What it costs": `${formula(mechanism.guarantee)}. ${inWords(mechanism.guarantee)}${guess}`,
+    "What it costs": inWords(mechanism.guarantee),
     "Lifetime budget":
       `epsilon ${general(whole)}; ${spent} of it is spent so far. This answer spends ${general(epsilon)}; ` +
       `${general(after)} would be left for further answers. All answers together are protected by the sum of what ` +

@@ -5,24 +5,23 @@
  */
 
 import { Agent } from "../agent.js";
-import { utf8 } from "../bytes.js";
-import { decode } from "../canonical.js";
-import { Refusal } from "../errors.js";
-import { createKey } from "../identity.js";
+import { createKey, decode } from "../messages.js";
 import { dimension, recordOf } from "../record.js";
 import { BrowserStore } from "../store.js";
-import { Names } from "../words.js";
+import { Refusal, fail } from "../values.js";
+import { namesOfTable } from "../words.js";
 
-/** @typedef {{column: string, read: () => unknown}} Field */
 /** @typedef {import("../agent.js").State} State */
+/** @typedef {Node | string} Part */
 
 const link = new URLSearchParams(location.hash.slice(1)); // of referee invite
 if (location.hash) history.replaceState(null, "", location.pathname + location.search);
 
-const known = JSON.parse(/** @type {string} */ (byId("settings").textContent));
+const known = JSON.parse(byId("settings").textContent ?? "");
 const { texts, schema, referee } = known;
 const stage = element("section", {});
 const OTHER = "\0"; // no text that is listed
+const UNTRUE = ["bad-message", "configuration-mismatch"];
 const SLOWEST = 1; // seconds between two polls, at least
 
 /** @type {Agent} */
@@ -36,7 +35,7 @@ function byId(id) {
 /**
  * @param {string} tag
  * @param {Record<string, any>} given properties, or attributes where the name has a hyphen
- * @param {(Node | string)[]} children
+ * @param {Part[]} children
  * @returns {any}
  */
 function element(tag, given, ...children) {
@@ -48,30 +47,29 @@ function element(tag, given, ...children) {
   return made;
 }
 
-/** @param {string} text @param {string} [className] */
+/** @param {string} className @param {Part[]} parts */
+const block = (className, ...parts) => element("div", { className }, ...parts);
+/** @param {string} text */
 const paragraph = (text, className = "") => element("p", { className }, text);
+/** @param {string} words @param {string} kind @param {Part[]} more */
+const notice = (words, kind, ...more) => block(`notice ${kind}`, paragraph(words), ...more);
+/** @param {string} words @param {() => unknown} onclick */
+const button = (words, onclick, className = "") => element("button", { type: "button", className, onclick }, words);
+/** @param {string} summary @param {Part[]} parts */
+const details = (summary, ...parts) => element("details", {}, element("summary", {}, summary), ...parts);
+/** @param {string} label */
+const progress = (label) => element("progress", { "aria-label": label });
 
-/** @param {string} words @param {string} kind @param {(Node | string)[]} more */
-const notice = (words, kind, ...more) => element("div", { className: `notice ${kind}` }, paragraph(words), ...more);
-
-/** @param {string} words @param {() => unknown} press @param {string} [className] */
-const button = (words, press, className = "") => element("button", { type: "button", className, onclick: press }, words);
-
-/** @param {Record<string, string | Node>} parts */
+/** @param {Record<string, Part>} parts */
 const listed = (parts) =>
   element("dl", {}, ...Object.entries(parts).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 
-/**
- * Put {names} into a text.
- * @param {string} text
- * @param {Record<string, string | number>} values
- */
+/** Put {names} into a text. @param {string} text @param {Record<string, any>} values */
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
 
 /**
  * Show what comes next in the place of what was there; its heading gets the focus, and is read out.
- * @param {string} heading
- * @param {(Node | string)[]} parts
+ * @param {string} heading @param {Part[]} parts
  */
 function show(heading, ...parts) {
   const title = element("h2", { tabIndex: -1 }, heading);
@@ -81,141 +79,123 @@ function show(heading, ...parts) {
   if (!first) title.focus();
 }
 
-/** @param {unknown} error @returns {{problem: string, detail: string}} */
-const described = (error) =>
-  error instanceof Refusal ? error : { problem: "internal", detail: error instanceof Error ? error.message : String(error) };
-
-/** @param {{problem?: string, detail?: string}} state */
-function remedy({ problem = "" }) {
-  return filled(texts.problems[problem] ?? texts.nothing_sent, { now: new Date().toLocaleString() });
+/** Say what is wrong, and what to do. @param {{problem?: string, detail?: string}} state */
+function trouble({ problem = "", detail = "" }) {
+  const name = UNTRUE.includes(problem) ? "forged" : problem;
+  const remedy = filled(texts.problems[name] ?? texts.nothing_sent, { now: new Date().toLocaleString() });
+  return notice(detail, "bad", paragraph(remedy));
 }
 
-/** @param {{problem?: string, detail?: string}} state */
-function stop(state) {
-  show(texts.stop, notice(state.detail ?? "", "bad", paragraph(remedy(state))), ...keeping());
+/** @param {any} error */
+const troubleOf = (error) =>
+  trouble(error instanceof Refusal ? error : { problem: "internal", detail: error?.message ?? String(error) });
+
+/** @param {unknown} error */
+const stop = (error) => show(texts.stop, troubleOf(error), ...keeping());
+
+/** @param {boolean} holds @param {string} detail */
+function need(holds, detail) {
+  if (!holds) fail("page", detail);
 }
 
-/** @param {string} detail @returns {never} */
-function cannot(detail) {
-  throw new Refusal("page", detail);
+// What a person enters -----------------------------------------------------------------------------------------------
+
+/** @param {string} id @param {string} label @param {string} note @param {any} input */
+const framed = (id, label, note, input) =>
+  block("field", element("label", { htmlFor: id }, label), element("span", { className: "quiet", id: `${id}-note` }, note), input);
+
+/** @param {string} id @param {string} label @param {string} note @param {Record<string, any>} given */
+function asked(id, label, note, given) {
+  const input = element("input", { id, autocomplete: "off", "aria-describedby": `${id}-note`, ...given });
+  return { input, node: framed(id, label, note, input) };
 }
 
-// What a person enters -------------------------------------------------------------------------------------------------
-
-/**
- * @param {string} column
- * @returns {{options: [string, string][], number: any, isLabel: boolean}} the texts that it may have, as listed and as shown
- */
-function meaning(column) {
+/** @param {string} column @param {number} at */
+function fieldOf(column, at) {
   const own = schema.features.filter((/** @type {any} */ each) => each.column === column);
+  const number = own.find((/** @type {any} */ each) => each.kind === "number");
   const isLabel = schema.label.column === column;
-  const words = texts.columns[column]?.values ?? {};
+  const { label = column, note = "", values: words = {} } = texts.columns[column] ?? {};
+  /** @type {string[][]} lists of texts that mean the same */
   const groups = [
     ...(schema.where[column]?.values ?? []).map((/** @type {string} */ value) => [value]),
     ...(isLabel && schema.label.above === null ? [schema.label.positive, schema.label.negative] : []),
     ...own.filter((/** @type {any} */ each) => each.kind === "category").flatMap((/** @type {any} */ each) => each.values),
   ];
-  /** @type {Map<string, string>} */
-  const options = new Map();
-  for (const group of groups)
-    if (!options.has(group[0])) options.set(group[0], group.map((/** @type {string} */ text) => words[text] ?? text).join(" / "));
-  return { options: [...options], number: own.find((/** @type {any} */ each) => each.kind === "number"), isLabel };
-}
-
-/**
- * @param {string} column
- * @param {number} at
- * @returns {Field & {node: Node}}
- */
-function fieldOf(column, at) {
-  const { options, number, isLabel } = meaning(column);
-  const { label = column, note = "" } = texts.columns[column] ?? {};
+  const options = groups.filter((group, at) => groups.findIndex((other) => other[0] === group[0]) === at);
   const id = `field-${at}`;
-  const given = { id, required: isLabel, "aria-describedby": `${id}-note` };
-  /** @type {any} */
-  let input;
-  let words, read;
-  if (options.length > 0 && !number) {
-    const more = isLabel || schema.where[column] ? [] : [[texts.unknown, null], [texts.other, OTHER]]; // prettier-ignore
-    const values = [...options.map(([value, shown]) => [shown, value]), ...more];
-    const choices = values.map(([shown], index) => element("option", { value: String(index) }, /** @type {string} */ (shown)));
-    input = element("select", { ...given, required: true }, element("option", { value: "" }, texts.choose), ...choices);
-    words = "";
-    read = () => values[input.value][1];
-  } else {
-    input = element("input", { ...given, type: options.length > 0 ? "text" : "number", step: "any", autocomplete: "off" });
-    words = number ? filled(texts.number, number) : filled(texts.number_label, { above: schema.label.above });
-    read = () => (input.value === "" ? null : input.type === "number" ? input.valueAsNumber : input.value);
+  const given = { id, "aria-describedby": `${id}-note` };
+  if (number || !options.length) {
+    const type = options.length ? "text" : "number";
+    const input = element("input", { ...given, type, step: "any", autocomplete: "off", required: isLabel });
+    const hint = number ? filled(texts.number, number) : filled(texts.number_label, schema.label);
+    const read = () => (input.value === "" ? null : type === "number" ? input.valueAsNumber : input.value);
+    return { column, read, node: framed(id, label, [note, hint].filter(Boolean).join(" "), input) };
   }
-  const quiet = element("span", { className: "quiet", id: `${id}-note` }, [note, words].filter(Boolean).join(" "));
-  return { column, read, node: element("div", { className: "field" }, element("label", { htmlFor: id }, label), quiet, input) };
-}
-
-/**
- * @param {string} id
- * @param {string} label
- * @param {string} note
- * @param {Record<string, any>} given
- */
-function asked(id, label, note, given) {
-  const input = element("input", { id, autocomplete: "off", "aria-describedby": `${id}-note`, ...given });
-  const quiet = element("span", { className: "quiet", id: `${id}-note` }, note);
-  return { input, node: element("div", { className: "field" }, element("label", { htmlFor: id }, label), quiet, input) };
+  const shown = options.map((group) => [group.map((text) => words[text] ?? text).join(" / "), group[0]]);
+  const choices = isLabel || schema.where[column] ? shown : [...shown, [texts.unknown, null], [texts.other, OTHER]];
+  const all = [[texts.choose, ""], ...choices.map(([text], index) => [text, String(index)])];
+  const nodes = all.map(([text, value]) => element("option", { value }, text));
+  const input = element("select", { ...given, required: true }, ...nodes);
+  return { column, read: () => choices[input.value][1], node: framed(id, label, note, input) };
 }
 
 /** Ask for the record, and go on once it is one. */
 async function ask() {
-  const { label, where, features } = schema;
-  const columns = [...features.map((/** @type {any} */ each) => each.column), label.column, ...Object.keys(where)];
-  const fields = [...new Set(columns)].map(fieldOf);
-  const entered = element("fieldset", {}, element("legend", { className: "unseen" }, texts.about_you), ...fields.map((each) => each.node));
+  const { token, issuer, rules, store } = agent.options;
+  const columns = new Set([...schema.features, schema.label].map(({ column }) => column).concat(Object.keys(schema.where)));
+  const fields = [...columns].map(fieldOf);
+  const about = element("legend", { className: "unseen" }, texts.about_you);
+  const entered = element("fieldset", {}, about, ...fields.map(({ node }) => node));
   const file = asked("file", texts.file, texts.file_note, { type: "file", accept: ".json,application/json" });
   file.input.onchange = () => (entered.disabled = file.input.files.length > 0);
-  const token = asked("invitation", texts.invitation, texts.invitation_note, { type: "password", required: true });
-  const budget = asked("budget", texts.budget, texts.budget_note, { type: "number", step: "any", min: "0.000001", required: true });
-  budget.input.value = agent.options.rules.epsilon;
-  const { issuer } = agent.options;
-  const code = asked("code", texts.code, texts.code_note, { type: "password", required: true });
+  const secret = { type: "password", required: true };
+  const invitation = asked("invitation", texts.invitation, texts.invitation_note, secret);
+  const code = asked("code", texts.code, texts.code_note, secret);
+  const bounds = { type: "number", step: "any", min: "0.000001", required: true, value: rules.epsilon };
+  const budget = asked("budget", texts.budget, texts.budget_note, bounds);
   const wrong = element("div", { role: "alert" });
 
-  const submit = async (/** @type {Event} */ event) => {
+  const onsubmit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
-      const [chosen] = file.input.files;
-      const found = chosen
-        ? decode(new Uint8Array(await chosen.arrayBuffer()))
-        : Object.fromEntries(fields.map(({ column, read }) => [column, read()]));
-      agent.know(recordOf(found, schema));
-      agent.options.rules.epsilon = budget.input.valueAsNumber;
-      agent.options.token ||= token.input.value.trim();
+      const own = () => Object.fromEntries(fields.map(({ column, read }) => [column, read()]));
+      agent.know(recordOf((await chosen(file)) ?? own(), schema));
+      rules.epsilon = budget.input.valueAsNumber;
+      agent.options.token ||= invitation.input.value.trim();
       if (issuer) issuer.code ||= code.input.value.trim();
-      const { token: invitation, rules, store } = agent.options;
-      await store.write("page", { token: invitation, epsilon: rules.epsilon, code: issuer?.code });
+      await store.write("page", { token: agent.options.token, epsilon: rules.epsilon, code: issuer?.code });
     } catch (error) {
-      const { problem, detail } = described(error);
-      wrong.replaceChildren(notice(detail, "bad", paragraph(remedy({ problem }))));
+      wrong.replaceChildren(troubleOf(error));
       return;
     }
     await goOn();
   };
-  const more = element("details", {}, element("summary", {}, texts.file), file.node);
-  const parts = [entered, more, budget.node, ...(agent.options.token ? [] : [token.node]), ...(issuer && !issuer.code ? [code.node] : []), wrong];
-  const form = element("form", { onsubmit: submit }, ...parts, element("div", { className: "buttons" }, element("button", { className: "main" }, texts.go_on)));
+  const missing = [...(token ? [] : [invitation.node]), ...(issuer && !issuer.code ? [code.node] : [])];
+  const next = block("buttons", element("button", { className: "main" }, texts.go_on));
+  const form = element("form", { onsubmit }, entered, details(texts.file, file.node), budget.node, ...missing, wrong, next);
   show(texts.about_you, form, ...keeping());
 }
 
-// What the agent does --------------------------------------------------------------------------------------------------
+/** The JSON value in a file that was chosen. @param {{input: any}} file */
+async function chosen({ input }) {
+  return input.files.length > 0 ? decode(new Uint8Array(await input.files[0].arrayBuffer())) : undefined;
+}
 
-/** @param {import("../policy.js").Question} _question @param {Record<string, string>} words @returns {Promise<boolean>} */
+// What the agent does ------------------------------------------------------------------------------------------------
+
+/**
+ * 
+ * @param {import("../policy.js").Question} _question @param {Record<string, string>} words @returns {Promise<boolean>}
+ */
 function agreed(_question, words) {
   return new Promise((resolve) => {
-    /** @param {boolean} yes */
-    const decide = (yes) => {
-      show(yes ? texts.computing : texts.declined, element("progress", { "aria-label": texts.computing }));
+    const decide = (/** @type {boolean} */ yes) => {
+      show(yes ? texts.computing : texts.declined, progress(texts.computing));
       resolve(yes);
     };
     const buttons = [button(texts.answer, () => decide(true), "main"), button(texts.not, () => decide(false))];
-    show(texts.asked, listed(words), element("div", { className: "buttons pair" }, ...buttons));
+    show(texts.asked, listed(words), block("buttons pair", ...buttons));
   });
 }
 
@@ -225,22 +205,20 @@ async function goOn() {
   const kept = (/** @type {boolean} */ yes) => yes && (keeps.textContent = texts.remembers);
   navigator.storage.persist().then(kept, () => {});
   const ended = new AbortController();
-  const trouble = element("div", { role: "status" });
+  const wrong = element("div", { role: "status" });
   const wait = () => {
     const heading = agent.unacknowledged ? texts.sending : texts.waiting;
     const words = agent.unacknowledged ? [] : [paragraph(texts.waiting_words)];
-    show(heading, element("progress", { "aria-label": heading }), ...words, trouble, keeps, ...keeping());
+    show(heading, progress(heading), ...words, wrong, keeps, ...keeping());
   };
   /** @type {State} */
   let last = { state: "waiting" };
-  /** @param {State} state */
-  const onState = (state) => {
+  const onState = (/** @type {State} */ state) => {
     last = state;
-    const { problem, detail = "" } = state;
     if (state.state === "waiting") state.pause = Math.max(state.pause ?? 0, SLOWEST);
-    if (state.state === "answered" || problem === "cannot-write") return ended.abort();
-    if (!trouble.isConnected) wait(); // the person has decided, and there is no answer
-    trouble.replaceChildren(...(detail ? [notice(detail, "bad", paragraph(remedy(state)))] : []));
+    if (state.state === "answered" || state.problem === "cannot-write") return ended.abort();
+    if (!wrong.isConnected) wait(); // the person has decided, and there is no answer
+    wrong.replaceChildren(...(state.detail ? [trouble(state)] : []));
   };
   wait();
   try {
@@ -248,21 +226,20 @@ async function goOn() {
     if (last.problem === "unauthorized") await agent.options.store.write("page", null); // it is entered again
     after(last);
   } catch (error) {
-    stop(described(error));
+    stop(error);
   }
 }
 
 /** @param {State} state the last one */
 function after(state) {
   const late = state.state === "failed" && agent.answers.length > 0 && !agent.unacknowledged && !receipt();
-  if (state.state === "declined") show(texts.declined, notice(texts.declined_words, ""), ...further(), ...keeping());
-  else if (state.state === "refused")
-    show(texts.refused, notice(state.detail ?? "", "bad", paragraph(remedy(state))), ...further(), ...keeping());
-  else if (late || state.state === "answered" || state.state === "finished") answered(state);
-  else stop(state);
+  if (late || state.state === "answered" || state.state === "finished") answered(state);
+  else if (state.state === "declined") show(texts.declined, notice(texts.declined_words, ""), ...further(), ...keeping());
+  else if (state.state === "refused") show(texts.refused, trouble(state), ...further(), ...keeping());
+  else show(texts.stop, trouble(state), ...keeping());
 }
 
-const further = () => (agent.left[0] > 0 ? [element("div", { className: "buttons" }, button(texts.next, ask))] : []);
+const further = () => (agent.left[0] > 0 ? [block("buttons", button(texts.next, ask))] : []);
 
 /** The receipt of the newest answer; undefined: it has not arrived, or was not taken. */
 const receipt = () => {
@@ -276,19 +253,23 @@ function answered({ detail = "" } = {}) {
   const { run, question, answer } = report.message;
   const signed = receipt();
   const checked = element("div", { role: "status" });
+  const left = agent.left[0];
+  const parts = {
+    [texts.left_device]: filled(texts.left_device_words, { answer }),
+    [texts.cost]: filled(texts.cost_words, { epsilon, left, budget: agent.options.rules.epsilon }),
+  };
+  if (signed) {
+    const words = filled(texts.receipt_words, { referee: referee.url, run, question });
+    parts[texts.receipt] = element("span", {}, words, " ", element("code", {}, signed.signature));
+  }
+  const next = left > 0 ? [button(texts.next, ask)] : [];
   show(
     signed ? texts.answered : texts.not_taken,
     ...(signed ? [] : [notice(detail, "bad", paragraph(texts.not_taken_words))]),
-    listed({
-      [texts.left_device]: filled(texts.left_device_words, { answer }),
-      [texts.cost]: filled(texts.cost_words, { epsilon, left: agent.left[0], budget: agent.options.rules.epsilon }),
-      ...(signed && {
-        [texts.receipt]: element("span", {}, filled(texts.receipt_words, { referee: referee.url, run, question }), " ", element("code", {}, signed.signature)),
-      }),
-    }),
+    listed(parts),
     checked,
-    element("div", { className: "buttons" }, button(texts.check, () => check(checked), "main"), ...(agent.left[0] > 0 ? [button(texts.next, ask)] : [])),
-    ...(agent.left[0] > 0 ? [] : [paragraph(texts.finished, "quiet")]),
+    block("buttons", button(texts.check, () => check(checked), "main"), ...next),
+    ...(left > 0 ? [] : [paragraph(texts.finished, "quiet")]),
     ...keeping(),
   );
 }
@@ -302,37 +283,35 @@ async function check(place) {
       place.replaceChildren(notice(words, counted ? "good" : "bad"));
     }
   } catch (error) {
-    const { problem, detail } = described(error);
-    place.replaceChildren(notice(detail, "bad", paragraph(remedy({ problem }))));
+    place.replaceChildren(troubleOf(error));
   }
 }
 
-// What this device keeps -----------------------------------------------------------------------------------------------
+// What this device keeps ---------------------------------------------------------------------------------------------
 
 /** The log, the state as a file, and the end of it; nothing where there is no agent. */
 function keeping() {
   if (!agent) return [];
   const log = element("ol", { className: "log" });
-  const opened = element("details", {}, element("summary", {}, texts.log), log);
+  const opened = details(texts.log, log);
   opened.ontoggle = () =>
-    log.replaceChildren(...agent.log.map(({ time, event, ...facts }) => element("li", {}, inWords(time, event, facts))));
+    log.replaceChildren(...agent.log.map(({ time, event, ...facts }) => element("li", {}, `${time} ${event}. ${inWords(facts)}`)));
   const file = asked("state", texts.load, "", { type: "file", accept: ".json,application/json" });
   file.input.onchange = async () => {
     try {
-      await agent.import(decode(new Uint8Array(await file.input.files[0].arrayBuffer())));
+      await agent.import(await chosen(file));
       await begin();
     } catch (error) {
-      stop(described(error));
+      stop(error);
     }
   };
-  const buttons = element("div", { className: "buttons" }, button(texts.save, save), button(texts.erase, erase));
-  const parts = agent.log.length > 0 ? [opened, buttons] : [];
-  return [element("section", {}, element("h3", {}, texts.device), ...parts, ...(agent.answers.length > 0 ? [] : [file.node]))];
+  const parts = agent.log.length > 0 ? [opened, block("buttons", button(texts.save, save), button(texts.erase, erase))] : [];
+  if (agent.answers.length === 0) parts.push(file.node);
+  return [element("section", {}, element("h3", {}, texts.device), ...parts)];
 }
 
-/** @param {unknown} time @param {unknown} event @param {Record<string, unknown>} facts */
-const inWords = (time, event, facts) =>
-  `${time} ${event}. ${Object.entries(facts).map(([name, value]) => `${name.replaceAll("_", " ")}: ${value}`).join("; ")}`;
+/** @param {Record<string, unknown>} facts */
+const inWords = (facts) => Object.entries(facts).map(([name, value]) => `${name.replaceAll("_", " ")}: ${value}`).join("; ");
 
 async function save() {
   const href = URL.createObjectURL(new Blob([JSON.stringify(await agent.export())], { type: "application/json" }));
@@ -358,31 +337,32 @@ async function begin() {
 async function start() {
   byId("loading").replaceWith(paragraph(texts.intro), who(), stage);
   try {
-    if (!isSecureContext) cannot(texts.insecure);
-    if (window.top !== window) cannot(texts.framed);
-    if ((link.get("key") ?? referee.key) !== referee.key) cannot(texts.other_referee);
+    need(isSecureContext, texts.insecure);
+    need(window.top === window, texts.framed);
+    need((link.get("key") ?? referee.key) === referee.key, texts.other_referee);
     await createKey();
     const store = new BrowserStore(`tandem ${referee.key}`);
     const rules = { ...known.policy, referee: referee.key };
-    const own = { store, rules, consent: agreed, names: new Names(known.names), dimension: dimension(schema) };
     const issuer = known.issuer && { ...known.issuer, code: link.get("code") ?? "" };
-    agent = await Agent.open({ ...own, issuer, address: referee.url, relay: known.relay ?? undefined, token: link.get("invitation") ?? "" });
+    const token = link.get("invitation") ?? "";
+    const own = { store, rules, consent: agreed, names: namesOfTable(schema), dimension: dimension(schema), issuer, token };
+    agent = await Agent.open({ ...own, address: referee.url, relay: known.relay ?? undefined });
     const before = await store.read("page");
     agent.options.token ||= before?.token ?? "";
     if (issuer) issuer.code ||= before?.code ?? "";
     rules.epsilon = before?.epsilon ?? rules.epsilon;
     await begin();
   } catch (error) {
-    stop(described(error));
+    stop(error);
   }
 }
 
 /** Who is trusted, and whom the page talks to. */
 function who() {
   const { relay, issuer } = known;
-  const others = [relay && filled(texts.who_relay, { relay }), issuer && filled(texts.who_issuer, { issuer: issuer.address })];
-  const words = [texts.who_words, ...others.filter(Boolean)].map((each) => paragraph(filled(each, { referee: referee.url, key: referee.key })));
-  return element("details", {}, element("summary", {}, texts.who), ...words);
+  const words = [texts.who_words, relay && texts.who_relay, issuer && texts.who_issuer].filter(Boolean);
+  const values = { referee: referee.url, key: referee.key, relay, issuer: issuer?.address };
+  return details(texts.who, ...words.map((each) => paragraph(filled(each, values))));
 }
 
 start();

@@ -4,24 +4,23 @@ import { readFileSync } from "node:fs";
 
 const web = new URL(process.argv[2] ?? "../../../local_agent/web/", import.meta.url);
 const load = (name) => import(new URL(`${name}.js`, web).href);
-const { base64, hex, sha256hex, unbase64, unhex } = await load("bytes");
-const { decode, digest, encode } = await load("canonical");
 const { obtain } = await load("credential");
-const { Refusal } = await load("errors");
 const { MemoryStore } = await load("folder");
-const { fingerprint, Identity, keyOfJson, signedOf, verify } = await load("identity");
-const kinds = await load("kinds");
+const messages = await load("messages");
+const { base64, hex, sha256hex, unbase64, unhex, decode, digest, encode } = messages;
+const { Identity, keyOfJson, signedOf, verify } = messages;
 const hypotheses = await load("hypotheses");
-const { parseMechanism, publicWord } = await load("mechanisms");
 const { check, checkCost, slotOf } = await load("policy");
-const { parseQuery, valueOf } = await load("queries");
+const { load: loadKinds, ORDINARY, parseMechanism, parseQuery } = await load("questions");
+const { publicWord } = await load("random");
 const { recordOf } = await load("record");
 const { checkReceipt, checkReport, goesOn, leafOf, packOne, rootOf } = await load("receipts");
 const { newestOf } = await load("witness");
 const { gatewayOf, opened, seal } = await load("relay");
+const { Refusal } = await load("values");
 const { described } = await load("words");
 
-await kinds.load();
+await loadKinds();
 const read = (name) => JSON.parse(readFileSync(new URL(`../../vectors/${name}.json`, import.meta.url), "utf-8"));
 const text = (value) => (value === undefined ? "nothing" : new TextDecoder().decode(encode(value)));
 const unlimited = (value) => value ?? Infinity;
@@ -66,7 +65,7 @@ const files = {
         const made = await identity.sign(kind, signed.message);
         const bytes = await verify(signedOf(signed), kind, key);
         const found = { payload: new TextDecoder().decode(bytes), digest: await digest(signed.message) };
-        return { signed: made, ...found, fingerprint: await fingerprint(signed, bytes) };
+        return { signed: made, ...found, fingerprint: await digest(signed) };
       });
     for (const each of refused)
       await hold(each.about, refusal(each), () => verify(signedOf(each.signed), "poll", key));
@@ -104,7 +103,7 @@ const files = {
   },
 
   async queries({ slots, people, cases, refused }) {
-    await hold("the kinds of hypotheses", Object.keys(hypotheses.kinds), () => kinds.ORDINARY);
+    await hold("the kinds of hypotheses", Object.keys(hypotheses.kinds), () => ORDINARY);
     for (const { query: wire, normal = wire, features, needs, columns, domain, parts, values } of cases) {
       const first = slots.filter((_, place) => parts.indexOf(parts[place]) === place);
       const records = people[features].map((each) => ({
@@ -113,7 +112,7 @@ const files = {
       }));
       await hold(wire, { normal, needs, columns, domain, parts, values }, () => {
         const query = parseQuery(wire);
-        const valued = (record) => first.map((slot) => valueOf(query, record, slot));
+        const valued = (record) => first.map((slot) => query.evaluate(record, slot));
         return {
           normal: query.wire,
           needs: query.minFeatures,

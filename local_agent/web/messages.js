@@ -1,0 +1,178 @@
+/**
+ * Signed messages: one byte string for each JSON value (RFC 8785), JSON from strangers, and Ed25519 (RFC 8032) by
+ * WebCrypto. A signature covers a domain tag, the kind of message and its bytes, so that no kind passes for another.
+ *
+ * @typedef {{kind: string, message: any, key: string, signature: string}} Signed
+ */
+
+import { anyObject, demand, digestForm, fail, read, signatureForm, text } from "./values.js";
+
+/** @param {string} text @returns {Uint8Array<ArrayBuffer>} */
+export const utf8 = (text) => new TextEncoder().encode(text);
+/** @param {Uint8Array} bytes */
+export const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** @param {Uint8Array} bytes */
+export const base64 = (bytes) => btoa(String.fromCharCode(...bytes));
+
+/** @param {unknown} text */
+export function unhex(text) {
+  demand(typeof text === "string" && /^([0-9a-f]{2})*$/.test(text), "not bytes in hexadecimal digits");
+  return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+}
+
+/** @param {unknown} text */
+export function unbase64(text) {
+  const form = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+  demand(typeof text === "string" && form.test(text), "not base64");
+  const letters = atob(text);
+  demand(btoa(letters) === text, "not base64: bits behind the last byte");
+  return Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+}
+
+/** @param {...Uint8Array} parts */
+export function concat(...parts) {
+  const joined = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    joined.set(part, at);
+    at += part.length;
+  }
+  return joined;
+}
+
+/** @param {Uint8Array<ArrayBuffer>} bytes */
+export const sha = async (bytes, bits = 256) => new Uint8Array(await crypto.subtle.digest(`SHA-${bits}`, bytes));
+/** @param {Uint8Array<ArrayBuffer>} bytes */
+export const sha256hex = async (bytes) => hex(await sha(bytes));
+
+// JSON: numbers are doubles ------------------------------------------------------------------------------------------
+
+const DEEPEST = 32; // levels of nesting
+const MOST = 1 << 21; // values of a document: the commas of its text, and four for each bracket
+
+/** @param {any} value of null, booleans, finite numbers, strings, arrays, plain objects @returns {string} */
+function canonical(value) {
+  if (value === null || typeof value === "boolean") return String(value);
+  if (typeof value === "number" && Number.isFinite(value)) return String(value); // -0 as 0
+  if (typeof value === "string" && value.isWellFormed()) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  demand(typeof value === "object", "not a finite JSON value");
+  const keys = Object.keys(value).filter((key) => value[key] !== undefined).sort(); // by UTF-16 code units
+  return `{${keys.map((key) => `${canonical(key)}:${canonical(value[key])}`).join(",")}}`;
+}
+
+/** @param {unknown} value */
+export const encode = (value) => utf8(canonical(value));
+/** @param {unknown} value */
+export const digest = (value) => sha256hex(encode(value));
+
+/** @type {(holds: boolean, why: string) => asserts holds} */
+function acceptable(holds, why) {
+  demand(holds, `not acceptable JSON: ${why}`);
+}
+
+/**
+ * Read JSON; Refusal `bad-message` of a number that is no double, a key given twice, too deep, or too large.
+ * @param {Uint8Array} raw @returns {any}
+ */
+export function decode(raw) {
+  let values = 0;
+  for (const byte of raw) values += byte === 0x5b || byte === 0x7b ? 4 : byte === 0x2c ? 1 : 0; // [ { ,
+  acceptable(values <= MOST, `more than ${MOST} values`);
+  let source, value;
+  try {
+    source = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(raw);
+    value = JSON.parse(source);
+  } catch {
+    acceptable(false, "it cannot be read");
+  }
+  let named = 0; // keys that the text gives: an object holds one of those that are alike
+  for (const [token, colon] of source.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|-?\d[^\s,\]}]*/g)) {
+    if (colon) named += 1;
+    const exact = /^"|[.eE]/.test(token) || Math.abs(Number(token)) < 2 ** 53 || String(Number(token)) === token;
+    acceptable(exact, "an integer is no double");
+  }
+  acceptable(named === keysOf(value, 1), "an object names a key twice");
+  return value;
+}
+
+/**
+ * Count the keys in a value, and refuse what is too deep or not finite.
+ * @param {any} value @param {number} depth @returns {number}
+ */
+function keysOf(value, depth) {
+  acceptable(typeof value !== "number" || Number.isFinite(value), "a number is larger than every double");
+  if (typeof value !== "object" || value === null) return 0;
+  acceptable(depth <= DEEPEST, `nested more than ${DEEPEST} levels deep`);
+  const inner = Object.values(value);
+  return inner.reduce((sum, each) => sum + keysOf(each, depth + 1), Array.isArray(value) ? 0 : inner.length);
+}
+
+// Signatures ---------------------------------------------------------------------------------------------------------
+
+const ED25519 = { name: "Ed25519" };
+
+/** Create a signing key; `extractable`: for a store that keeps no keys. @returns {Promise<CryptoKeyPair>} */
+export async function createKey(extractable = false) {
+  try {
+    return /** @type {any} */ (await crypto.subtle.generateKey(ED25519, extractable, ["sign", "verify"]));
+  } catch {
+    fail("bad-input", "this browser cannot sign with Ed25519: open the page by https or on localhost, in Firefox 129, Chrome 137, Safari 17, or a later one"); // prettier-ignore
+  }
+}
+
+/** @param {any} json of an extractable private key @returns {Promise<CryptoKeyPair>} */
+export async function keyOfJson(json) {
+  const { kty, crv, x } = json;
+  const privateKey = await crypto.subtle.importKey("jwk", json, ED25519, false, ["sign"]);
+  return { privateKey, publicKey: await crypto.subtle.importKey("jwk", { kty, crv, x }, ED25519, true, ["verify"]) };
+}
+
+export class Identity {
+  /** @param {CryptoKey} secret @param {string} key the public half in hex, which is this party's name */
+  constructor(secret, key) {
+    this.secret = secret;
+    this.key = key;
+  }
+
+  static async of(/** @type {CryptoKeyPair} */ { privateKey, publicKey }) {
+    return new Identity(privateKey, hex(new Uint8Array(await crypto.subtle.exportKey("raw", publicKey))));
+  }
+
+  /** @param {string} kind @param {object} message @returns {Promise<Signed>} */
+  async sign(kind, message) {
+    const signature = await crypto.subtle.sign(ED25519, this.secret, covered(kind, encode(message)));
+    return { kind, message, key: this.key, signature: hex(new Uint8Array(signature)) };
+  }
+}
+
+/** @param {string} kind @param {Uint8Array} payload */
+const covered = (kind, payload) => concat(utf8(`tandem/v1\0${kind}\0`), payload);
+
+const SIGNED = { kind: text, message: anyObject, key: digestForm, signature: signatureForm };
+/** Read the JSON form of a signed message; nothing is verified. @param {unknown} wire @returns {Signed} */
+export function signedOf(wire) {
+  const signed = read(SIGNED, wire, "Signed");
+  demand([...signed.kind].length <= 64, "Signed: kind: longer than 64 characters");
+  return signed;
+}
+
+/**
+ * Return what was signed, in canonical JSON; Refusal `forged`, if it is of another kind or key, or does not verify.
+ * @param {Signed} signed @param {string} kind @param {string} [key] the expected one
+ */
+export async function verify(signed, kind, key = signed.key) {
+  if (signed.kind !== kind) fail("forged", `expected a signed '${kind}', found '${signed.kind}'`);
+  if (signed.key !== key)
+    fail("forged", `this '${kind}' is signed by another key than the one that this agent listens to alone: it is another referee, or one that has lost its key`); // prettier-ignore
+  const payload = encode(signed.message);
+  await verifyBytes(key, kind, payload, signed.signature);
+  return payload;
+}
+
+/** @param {string} key @param {string} kind @param {Uint8Array} payload @param {string} signature */
+export async function verifyBytes(key, kind, payload, signature) {
+  const publicKey = await crypto.subtle.importKey("raw", unhex(key), ED25519, true, ["verify"]).catch(() => null);
+  if (publicKey && (await crypto.subtle.verify(ED25519, publicKey, unhex(signature), covered(kind, payload)))) return;
+  fail("forged", `the signature of this '${kind}' does not verify under the key ${key.slice(0, 16)}...`);
+}

@@ -1,0 +1,204 @@
+/**
+ * Questions: queries, which are bounded questions about one record (common/local/queries), and mechanisms, which
+ * randomize what a query says (common/local/mechanisms). A kind is a row of a table in another module, which is loaded
+ * before the first question that may be of its kinds; a page has those alone that its rules accept (local_agent/page.py
+ * reads the tables).
+ *
+ * @typedef {import("./values.js").Record} Record
+ * @typedef {import("./values.js").Features} Features
+ * @typedef {import("./words.js").Names} Names
+ * @typedef {"bit" | "real" | number} AnswerKind a bit, a double, or one of so many symbols
+ * @typedef {{word: () => bigint, below: (n: bigint) => bigint}} Words uniform 64-bit words, and numbers below n
+ * @typedef {import("./values.js").Registry & {modules: {[module: string]: string[]}}} Registry
+ * @typedef {{[kind: string]: {fields: import("./values.js").Fields, make: (f: any) => Partial<Query>}}} QueryKinds
+ * @typedef {{[name: string]: {fields: import("./values.js").Fields, make: (f: any) => Partial<Mechanism>}}} MechanismKinds
+ */
+
+import { clip, expBelow, known } from "./elementary.js";
+import { publicWord } from "./random.js";
+import { Kinded, fail, isObject, make, parse, real } from "./values.js";
+
+/** @param {string} noun @param {string} tag @param {{[module: string]: string[]}} modules @returns {Registry} */
+const registry = (noun, tag, modules) => ({ noun, tag, modules, names: Object.values(modules).flat().sort(), kinds: {} });
+
+const QUERIES = registry("query", "kind", {
+  features: ["coordinate", "expression", "moment"],
+  items: ["code", "item", "listed", "threshold"],
+  losses: ["loss", "pair"],
+  residuals: ["class-residual", "gradient", "response-residual"],
+  scores: ["residual", "score"],
+});
+const MECHANISMS = registry("mechanism", "name", {
+  bits: ["warner", "warner-levels"],
+  laplace: ["gaussian", "laplace", "none"],
+  oracles: ["hadamard", "krr", "olh"],
+});
+export const KINDS = QUERIES.names;
+
+const ORDINARY_KINDS = "argmax conjunction constant flipped-parity linear network parity recalibrated regressor relabelled stump trees"; // prettier-ignore
+export const ORDINARY = ORDINARY_KINDS.split(" "); // the kinds of hypotheses that every agent accepts
+export const FOREIGN = "onnx"; // a kind that only a foreign library reads
+
+/** Load what defines some kinds of queries and mechanisms. */
+export async function load(queries = KINDS, mechanisms = MECHANISMS.names) {
+  for (const { modules, kinds } of [QUERIES, MECHANISMS])
+    for (const [module, names] of Object.entries(modules))
+      if (!(names[0] in kinds) && [...queries, ...mechanisms].some((kind) => names.includes(kind)))
+        Object.assign(kinds, (await import(`./${module}.js`)).kinds);
+}
+
+/**
+ * Return the kinds of all hypotheses in a query's JSON form, but none within a hypothesis.
+ * @param {any} wire @returns {string[]}
+ */
+export const hypothesisKinds = (wire) =>
+  (isObject(wire) ? Object.values(wire) : []).flatMap((value) =>
+    isObject(value) && [...ORDINARY, FOREIGN].includes(value.kind) ? [value.kind] : hypothesisKinds(value),
+  );
+
+/** A map from one record, and the agent's public slot, to a value in [0, 1] or an item below its domain. */
+export class Query extends Kinded {
+  /** @type {bigint | null} number of items, of a query that says an item */
+  domain = null;
+  /** @type {number} smallest number of features that a record must have */
+  minFeatures = this.fields.hypothesis?.minFeatures;
+  /** @type {number[] | null} the features that it reads; null: as many as it needs, from the first on */
+  columns = null;
+
+  /** Which part of the query a slot is asked: alike where the same is asked. */
+  part(/** @type {number} */ _slot) {
+    return 0;
+  }
+
+  /** The slot's public word, for the mechanisms that need one. */
+  public(/** @type {number} */ slot) {
+    return publicWord(this.fields.public ?? 0n, slot);
+  }
+
+  /** What is asked, in plain words: a clause. @param {Names} _names @param {number} _slot */
+  asks(_names, _slot) {
+    return "";
+  }
+
+  /** @param {Features} _x @param {number} _label @param {number} _slot @returns {number | bigint} */
+  value(_x, _label, _slot) {
+    return 0;
+  }
+
+  /**
+   * Return the value of a person, with all their features; what cannot be computed is 0.
+   * @param {Record} record @param {number} slot
+   */
+  evaluate({ features, label }, slot) {
+    const read = this.columns?.map((column) => features[column]) ?? features;
+    const x = features instanceof Uint8Array ? Uint8Array.from(read) : Float32Array.from(read);
+    const most = this.domain;
+    try {
+      const value = this.value(x, label, slot);
+      if (most === null) return clip(known(Number(value)), 0, 1);
+      return BigInt(value) < most ? BigInt(value) : most - 1n;
+    } catch {
+      return most === null ? 0 : 0n;
+    }
+  }
+}
+
+/** @param {any} wire @returns {Query} or a Refusal: `bad-message`, `policy` */
+export const parseQuery = (wire) => parse(Query, QUERIES, wire);
+
+// Mechanisms: chances are multiples of 2^-53 or 2^-128, and coins are flipped with whole numbers: no engine's arithmetic
+// changes them -------------------------------------------------------------------------------------------------------
+
+export const [MIN_EPSILON, MAX_EPSILON] = [1e-6, 700];
+export const GRID = 2n ** 53n;
+export const epsilonForm = real(MIN_EPSILON, MAX_EPSILON);
+
+/** Return the largest t with t/2^53 <= e^eps/(e^eps + k - 1): the chance of the truth about k symbols. */
+export function truthOf(/** @type {number} */ epsilon, symbols = 2) {
+  const [least, one] = expBelow(epsilon);
+  return (least * GRID) / (least + BigInt(symbols - 1) * one);
+}
+
+/** @param {bigint} threshold a multiple of 2^-53 */
+export const chance = (threshold) => Number(threshold) / Number(GRID);
+
+/** @param {string} name @returns {never} */
+export function unfit(name) {
+  fail("policy", `mechanism '${name}' cannot randomize what is asked, or not for real people`);
+}
+
+/** How one agent answers: a randomized function of what a query says about its record. */
+export class Mechanism extends Kinded {
+  items = false; // whether it randomizes an item, not a value in [0, 1]
+  forRealPeople = true;
+  /** @type {[number, number]} epsilon and delta of one answer */
+  guarantee = [this.fields.epsilon, this.fields.delta ?? 0];
+  /** @type {bigint[] | undefined} */
+  made;
+  /** @type {bigint | null | undefined} the domain for which they were made */
+  madeFor;
+
+  /**
+   * The mechanism as an agent uses it that has so much left; it may still cost more.
+   * @param {[number, number]} _left @returns {Mechanism}
+   */
+  affordable(_left) {
+    return this;
+  }
+
+  /** @param {bigint} _domain @returns {AnswerKind} */
+  answer(_domain) {
+    return "bit";
+  }
+
+  /** What an answer is, to a query of items, or with a value (null); refused (`policy`) if it can be none. */
+  answerKind(/** @type {bigint | null} */ domain) {
+    if ((domain !== null) !== this.items) unfit(this.kind);
+    const kind = this.answer(domain ?? 0n);
+    return kind === 2 ? "bit" : kind;
+  }
+
+  /** What may leave a device, in plain words. @param {bigint | null} domain */
+  leaves(domain) {
+    const kind = this.answerKind(domain);
+    return this.words(this.coins(domain), kind, domain ?? 0n);
+  }
+
+  /** @param {bigint[]} _coins @param {AnswerKind} _kind @param {bigint} _domain */
+  words(_coins, _kind, _domain) {
+    return "";
+  }
+
+  /** @param {bigint} _domain @returns {bigint[]} */
+  thresholds(_domain) {
+    return [truthOf(this.guarantee[0])];
+  }
+
+  /** The whole numbers with which words are compared. @param {bigint | null} domain @returns {bigint[]} */
+  coins(domain) {
+    if (!this.made || this.madeFor !== domain) [this.made, this.madeFor] = [this.thresholds(domain ?? 0n), domain];
+    return this.made;
+  }
+
+  /**
+   * 
+   * @param {bigint[]} _coins @param {any} _value @param {Words} _source @param {bigint} _domain @param {bigint} _word
+   * @returns {number}
+   */
+  draw(_coins, _value, _source, _domain, _word) {
+    return unfit(this.kind);
+  }
+
+  /**
+   * Return the answer about a value, or an item of a domain, drawn with words of a source.
+   * @param {number | bigint} value @param {bigint | null} domain @param {bigint} publicWord @param {Words} source
+   */
+  randomize(value, domain, publicWord, source) {
+    return this.draw(this.coins(domain), value, source, domain ?? 0n, publicWord);
+  }
+}
+
+/** @param {string} name @param {any} fields */
+export const mechanismOf = (name, fields) => make(Mechanism, MECHANISMS, name, fields);
+/** @param {any} wire @returns {Mechanism} or a Refusal: `bad-message`, `policy` */
+export const parseMechanism = (wire) => parse(Mechanism, MECHANISMS, wire);

@@ -1,0 +1,81 @@
+/** Queries about a model's score: its cells, and how far the probability that it gives is from right (common/local). */
+
+import { distance, known, logistic } from "./elementary.js";
+import { groupCount, groupOf, groupsForm, plainHypothesis, product } from "./hypotheses.js";
+import { parity, publicWord } from "./random.js";
+import { GREATEST, ascending, list, optional, read, real, refuse, weight, word } from "./values.js";
+
+const cells = {
+  hypothesis: plainHypothesis,
+  cuts: list(real(-GREATEST, GREATEST), 1, 255),
+  groups: /** @type {import("./values.js").Field} */ ([groupsForm, []]),
+};
+
+/** A public partition of records: bins of a model's score, in every group. @type {import("./values.js").Form} */
+const cellsForm = (wire, where) => {
+  const found = read(cells, wire, where);
+  const repeated = new Set(found.groups).size < found.groups.length;
+  const fits = ascending(found.cuts) && !repeated && itemCount(found) <= 1 << 12;
+  return fits ? found : refuse(where, "cuts ascend, groups differ, and there are at most 4096 items");
+};
+
+/** Number of cells with a label. @param {{[name: string]: any}} cells */
+const itemCount = ({ cuts, groups }) => 2 * (cuts.length + 1) * groupCount(groups);
+
+/** @param {number} score */
+const finite = (score) => (Math.abs(score) === Infinity ? Math.sign(score) * GREATEST : known(score));
+
+/** @type {import("./questions.js").QueryKinds} */
+export const kinds = {
+  residual: {
+    fields: {
+      hypothesis: plainHypothesis,
+      slope: weight,
+      intercept: weight,
+      center: [weight, 0],
+      spread: [optional(real(0, GREATEST, true)), null, "omitted"],
+      direction: [optional(list(weight, 1, 1 << 20)), null, "omitted"],
+    },
+    make: (f) => {
+      const { hypothesis, slope, intercept, spread, direction } = f;
+      return {
+        minFeatures: Math.max(hypothesis.minFeatures, direction?.length ?? 0),
+        asks: (names) => {
+          const of = direction === null ? "its score" : "a weighted sum of what your record has";
+          const weighed = spread === null ? "" : `, times how far ${of} is from the middle`;
+          const parts = `${hypothesis.rule(names)} gives is from ${hypothesis.target(names)}`;
+          return `how far the probability that ${parts} for you${weighed}: a number from 0 to 1`;
+        },
+        value: (features, label) => {
+          const score = finite(hypothesis.score(features));
+          const apart = Number(hypothesis.label({ features, label }) > 0) - logistic(slope * score + intercept);
+          return 0.5 * (1 + apart * distance(direction === null ? score : finite(product(direction, features)), f));
+        },
+      };
+    },
+  },
+  score: {
+    fields: { public: word(0n, 2n ** 63n - 1n), cells: cellsForm },
+    make: ({ public: seed, cells }) => {
+      /** @type {{hypothesis: import("./hypotheses.js").Hypothesis, cuts: number[], groups: number[]}} */
+      const { hypothesis, cuts, groups } = cells;
+      const digits = (itemCount(cells) - 1).toString(2).length;
+      const row = (/** @type {number} */ slot) => BigInt.asUintN(digits, publicWord(seed, slot));
+      return {
+        minFeatures: Math.max(hypothesis.minFeatures, Math.max(-1, ...groups) + 1),
+        part: (slot) => Number(row(slot)),
+        asks: (names) => {
+          const parts = [`in which of ${cuts.length + 1} ranges the score of ${hypothesis.rule(names)} is for you`];
+          if (groups.length) parts.push(`which of these is true first (${names.conditions(groups)})`);
+          const made = `one binary digit that is made of ${parts.join(", ")}, and ${hypothesis.target(names)}`;
+          return `${made}: the value is 0 or 1`;
+        },
+        value: (features, own, slot) => {
+          const score = known(hypothesis.score(features), -Infinity);
+          const cell = cuts.filter((cut) => cut < score).length + (cuts.length + 1) * groupOf(features, groups);
+          return parity(BigInt(2 * cell + Number(hypothesis.label({ features, label: own }) > 0)) & row(slot));
+        },
+      };
+    },
+  },
+};
