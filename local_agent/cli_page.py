@@ -35,6 +35,12 @@ class PageOptions:
     issuer_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The issuer's public keys (its issuer.json).", dir_okay=False)
     ] = None
+    witness: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="A witness, which must have seen the history that the referee shows a person."
+        ),
+    ] = None
     key: Annotated[
         Path | None,
         typer.Option(
@@ -60,8 +66,9 @@ def page_command(
     """Write a page with which people answer in their browsers: static files, which anybody can serve or keep.
 
     People fill in a form of the scenario's columns, read what is asked and what it costs, and agree or not. The page
-    talks to the referee, or the relay, alone. Whoever serves it could change it, and then reads the records: it should
-    not be the referee. Each file is listed with its hash in manifest.json, which is signed.
+    talks to the referee, or the relay, and to issuer and witness where they are named. Whoever serves it could change
+    it, and then reads the records: it should not be the referee. Each file is listed with its hash in manifest.json,
+    which is signed.
 
     Example: local-agent page mine.yaml --referee https://referee.example:8000 --output page
     """
@@ -95,6 +102,7 @@ def page_command(
         key=key,
         relay=relay,
         issuer=issuer or None,
+        witness=page.witness,
         epsilon=page.epsilon,
         queries=chosen_queries(kinds.accept or (), kinds.refuse or (), asked),
         mechanism=people.mechanism,

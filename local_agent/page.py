@@ -33,7 +33,9 @@ from common.net.tls import base_address
 WEB = resources.files(__name__.rpartition(".")[0]) / "web"
 FRAME, MANIFEST, STYLE = "index.html", "manifest.json", "page/style.css"
 FIRST, KINDS = "page/page.js", "questions.js"  # what a page begins with, and where families of kinds are listed
-LATER = {"relay": "relay.js", "issuer": "credential.js"}  # what is loaded if there is one
+# By party what a page has if it knows one: a module, and texts.
+LATER = {"relay": "relay.js", "issuer": "credential.js", "witness": "witness.js"}
+TEXTS = {"relay": ("who_relay",), "issuer": ("who_issuer", "code", "code_note"), "witness": ("who_witness",)}
 _FILE = Kind("file of a page", 1 << 20)
 _TEXTS = Kind("file of texts", 1 << 20)
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"]*?\bfrom "(\.{1,2}/[a-z/]+\.js)";""", re.MULTILINE)
@@ -58,6 +60,7 @@ class Manifest(Value):
     referee_key: str = Field(pattern=KEY_PATTERN)
     relay: str | None = None
     issuer: str | None = None
+    witness: str | None = None
     files: dict[str, str] = Field(min_length=1, max_length=100)
 
 
@@ -107,6 +110,7 @@ def settings(
     key: str,
     relay: str | None,
     issuer: tuple[str, IssuerKey] | None = None,
+    witness: str | None = None,
     epsilon: float,
     queries: Collection[str],
     mechanism: str | None,
@@ -115,16 +119,20 @@ def settings(
     """Return what a page knows of its scenario, referee and policy: all of it is public.
 
     ``referee`` and ``relay`` are addresses; where there is a relay, the referee is asked through it alone.
-    ``issuer`` is who vouches for people, an address and its public keys. ``epsilon``
-    is a lifetime budget, ``queries`` are the kinds of questions that are accepted, ``mechanism`` is the one that alone
-    is (None: each), ``texts`` those of the page.
+    ``issuer`` is who vouches for people, an address and its public keys; ``witness`` the address of one that must have
+    seen the history in which a report is counted. ``epsilon`` is a lifetime budget, ``queries`` are the kinds of
+    questions that are accepted, ``mechanism`` is the one that alone is (None: each), ``texts`` those of the page.
+    BadInput where a witness would be asked past a relay.
     """
+    if relay and witness:
+        raise BadInput("a page would ask --witness past --relay, from a person's address: give one of the two")
     return {
         "title": title,
         "schema": public_schema(table),
         "referee": {"url": base_address(referee), "key": key},
         "relay": None if relay is None else base_address(relay),
         "issuer": None if issuer is None else {"address": base_address(issuer[0]), "key": issuer[1].wire()},
+        "witness": None if witness is None else base_address(witness),
         "policy": {
             "epsilon": epsilon,
             "queries": sorted(queries),
@@ -166,6 +174,7 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
         referee_key=known["referee"]["key"],
         relay=known["relay"],
         issuer=known["issuer"] and known["issuer"]["address"],
+        witness=known["witness"],
         files={name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     )
     signed = identity.sign(Manifest.KIND, manifest.wire())
@@ -225,7 +234,8 @@ def _modules(*first: str) -> list[str]:
 
 def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
     """Return the HTML: policy, hashes of the files, and what the page knows, as data that no browser runs."""
-    dialled = [known["relay"] or known["referee"]["url"], *([known["issuer"]["address"]] if known["issuer"] else [])]
+    referee, issuer = known["relay"] or known["referee"]["url"], known["issuer"] and known["issuer"]["address"]
+    dialled = filter(None, (referee, issuer, known["witness"]))
     pinned = {
         name: f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}" for name, content in files.items()
     }
@@ -242,10 +252,18 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
         "first": pinned[FIRST],
         "modules": "\n".join(preloads),
         "needs_scripts": escape(known["texts"]["needs_scripts"]),
-        "settings": canonical.encode({**known, "title": None}).decode().replace("<", "\\u003c"),
+        "settings": canonical.encode(_needed(known)).decode().replace("<", "\\u003c"),
     }
     frame = (WEB / "page" / FRAME).read_text("utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], frame).encode()
+
+
+def _needed(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of the settings a page reads."""
+    unused = {name for party, names in TEXTS.items() if not known[party] for name in names}
+    texts = {name: text for name, text in known["texts"].items() if name not in unused}
+    found = {name: value for name, value in known.items() if name != "title" and value is not None}
+    return {**found, "texts": texts}
 
 
 def check_page(place: str, maker: str | None = None) -> tuple[Manifest, str]:

@@ -367,6 +367,7 @@ def witness_command(
     state: Annotated[Path, typer.Option(help="Directory of what it keeps, on another machine than theirs.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8010,
+    allow_origin: AllowOrigin = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> None:
@@ -388,7 +389,7 @@ def witness_command(
         raise BadInput("TANDEM_WITNESS_TOKEN must be set in the environment, with at least 8 characters")
     tls = serving("witness", tls_cert, tls_key)
     with listen(host, port) as listener:
-        serve(witness_app(state, token), listener, "witness", tls)
+        serve(witness_app(state, token, allow_origin or ()), listener, "witness", tls)
 
 
 def certificates_command(

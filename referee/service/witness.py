@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated
@@ -37,6 +37,7 @@ RefereeKey = Annotated[str, InPath(pattern=KEY_PATTERN)]
 RunName = Annotated[str, InPath(pattern=RUN)]
 MAX_KEPT = 100  # checkpoints in one answer, at most
 Most = Annotated[int, Query(ge=1, le=MAX_KEPT)]
+FOR_PAGES = re.compile(rb"GET /v1/(?:witness|runs/[0-9a-f]{64}/[0-9a-zA-Z_-]{1,64})")  # of an allowed origin
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 
@@ -46,8 +47,11 @@ class WitnessInfo(Value):
     key: str
 
 
-def witness_app(folder: Path, token: str) -> Service:
-    """Return the service; the token admits who puts a head or asks for one, and who puts a checkpoint."""
+def witness_app(folder: Path, token: str, origins: Sequence[str] = ()) -> Service:
+    """Return the service; the token admits who puts a head or asks for one, and who puts a checkpoint.
+
+    Pages of these ``origins`` may ask what it has seen of a run.
+    """
     heads = folder / HEADS
     make_folder(heads, mode=0o700)
     identity = Identity.load_or_create(folder / "identity.key")
@@ -62,6 +66,7 @@ def witness_app(folder: Path, token: str) -> Service:
     def about() -> WitnessInfo:
         return WitnessInfo(key=identity.public)
 
+    app.allow_origins(origins, FOR_PAGES)
     _add_heads(app, heads, token)
     _add_runs(app, runs, token)
     return app

@@ -151,7 +151,7 @@ async function ask() {
   file.input.onchange = () => (entered.disabled = file.input.files.length > 0);
   const secret = { type: "password", required: true };
   const invitation = asked("invitation", texts.invitation, texts.invitation_note, secret);
-  const code = asked("code", texts.code, texts.code_note, secret);
+  const code = issuer && asked("code", texts.code, texts.code_note, secret);
   const bounds = { type: "number", step: "any", min: "0.000001", required: true, value: rules.epsilon };
   const budget = asked("budget", texts.budget, texts.budget_note, bounds);
   const wrong = element("div", { role: "alert" });
@@ -163,7 +163,7 @@ async function ask() {
       agent.know(recordOf((await chosen(file)) ?? own(), schema));
       rules.epsilon = budget.input.valueAsNumber;
       agent.options.token ||= invitation.input.value.trim();
-      if (issuer) issuer.code ||= code.input.value.trim();
+      if (issuer) issuer.code ||= code?.input.value.trim() ?? "";
       await store.write("page", { token: agent.options.token, epsilon: rules.epsilon, code: issuer?.code });
     } catch (error) {
       wrong.replaceChildren(troubleOf(error));
@@ -171,7 +171,7 @@ async function ask() {
     }
     await goOn();
   };
-  const missing = [...(token ? [] : [invitation.node]), ...(issuer && !issuer.code ? [code.node] : [])];
+  const missing = [...(token ? [] : [invitation.node]), ...(code && !issuer?.code ? [code.node] : [])];
   const next = block("buttons", element("button", { className: "main" }, texts.go_on));
   const form = element("form", { onsubmit }, entered, details(texts.file, file.node), budget.node, ...missing, wrong, next);
   show(texts.about_you, form, ...keeping());
@@ -345,8 +345,10 @@ async function start() {
     const rules = { ...known.policy, referee: referee.key };
     const issuer = known.issuer && { ...known.issuer, code: link.get("code") ?? "" };
     const token = link.get("invitation") ?? "";
-    const own = { store, rules, consent: agreed, names: namesOfTable(schema), dimension: dimension(schema), issuer, token };
-    agent = await Agent.open({ ...own, address: referee.url, relay: known.relay ?? undefined });
+    const { relay, witness } = known;
+    const parties = { relay, witness, issuer, token };
+    const own = { store, rules, consent: agreed, names: namesOfTable(schema), dimension: dimension(schema), ...parties };
+    agent = await Agent.open({ ...own, address: referee.url });
     const before = await store.read("page");
     agent.options.token ||= before?.token ?? "";
     if (issuer) issuer.code ||= before?.code ?? "";
@@ -359,9 +361,10 @@ async function start() {
 
 /** Who is trusted, and whom the page talks to. */
 function who() {
-  const { relay, issuer } = known;
-  const words = [texts.who_words, relay && texts.who_relay, issuer && texts.who_issuer].filter(Boolean);
-  const values = { referee: referee.url, key: referee.key, relay, issuer: issuer?.address };
+  const { relay, issuer, witness } = known;
+  const others = [relay && texts.who_relay, issuer && texts.who_issuer, witness && texts.who_witness];
+  const words = [texts.who_words, ...others].filter(Boolean);
+  const values = { referee: referee.url, key: referee.key, relay, issuer: issuer?.address, witness };
   return details(texts.who, ...words.map((each) => paragraph(filled(each, values))));
 }
 

@@ -19,6 +19,7 @@ import pytest
 from benchmarks.browsers import launching
 from benchmarks.house import ROOT
 from common.core.canonical import decode
+from common.net.client import WitnessClient
 from common.net.oblivious.relay import relay_app
 from common.scenario import loading
 from common.scenario.plan import resolve
@@ -33,6 +34,7 @@ from local_agent.hosted.population import open_population
 from referee.audit.audit import audit
 from referee.collection.enrolment import invited
 from referee.service.referee import Referee
+from referee.service.witness import witness_app
 from tests.local_agent.web.people import GO_ON, Person, page_of, scenario_file
 from tests.support import TOKEN, leave_folder, operated, served
 from tests.tandem.ui.asking import browser_of, scrolls_sideways, violations
@@ -556,6 +558,34 @@ def test_a_code_of_the_issuer_vouches_and_a_relay_hides_from_where(world, browse
         asked = [each for each in me.sent if each.url == f"{vouching}/v1/token-requests" and each.method == "POST"]
         assert len(asked) == 2  # a wrong code, and the right one
         assert me.wrong == [] or all("401" in each for each in me.wrong), me.wrong
+
+
+@CHROMIUM
+def test_an_answer_counts_once_the_witness_of_the_page_has_seen_it(world, browser):
+    folder, referee = world.folder, world.referee
+    with served(witness_app(folder / "witness", TOKEN, [world.page])) as place:
+        shutil.rmtree(folder / "page")
+        status, output = page_of(folder, world.remote.url, "--witness", place, key=referee.identity.public)
+        assert status == 0, output
+        me = Person(browser.new_context(**PHONE), world.link)
+        world.start()
+        me.answer()
+        finished = world.end()
+        me.press("Check that it is counted")
+        me.page.wait_for_selector("text=not witnessed: entry")
+        check_looks(me.page)
+        with closing(WitnessClient(place, TOKEN)) as witness:
+            witness.keep(finished.checkpoints[-1].checkpoint)
+        me.press("Check that it is counted")
+        me.page.wait_for_selector("text=Your answer is counted as it was sent.")
+        asked = {f"{each.method} {each.url.removeprefix(place)}" for each in me.sent if each.url.startswith(place)}
+        run = f"GET /v1/runs/{referee.identity.public}/run?after=0&most=100"
+        assert asked - {each for each in asked if each.startswith("OPTIONS ")} == {"GET /v1/witness", run}
+        assert me.wrong == []
+        page = Person(browser.new_context(**PHONE), world.link).page
+        put = f"{place}/v1/runs/{referee.identity.public}/run"
+        refused = page.evaluate(f"fetch('{put}', {{method: 'PUT', body: '{{}}'}}).then(() => 'read', () => 'refused')")
+        assert refused == "refused"  # no page may make a witness keep something
 
 
 @CHROMIUM

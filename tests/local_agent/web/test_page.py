@@ -161,6 +161,23 @@ def test_what_makes_no_page_is_refused_and_leaves_none(tmp_path):
         assert not (tmp_path / "page").exists()
 
 
+def test_a_page_asks_the_witness_that_it_names_and_none_past_a_relay(tmp_path):
+    witness = ("--witness", "https://witness.example:8010/")
+    status, output = page_of(tmp_path, "https://referee.example", *witness)
+    assert status == 0, output
+    frame = (tmp_path / "page" / "index.html").read_text()
+    assert "connect-src https://referee.example https://witness.example:8010;" in frame
+    assert "who_issuer" not in frame
+    assert (tmp_path / "page" / "witness.js").exists()
+    assert (
+        json.loads((tmp_path / "page" / MANIFEST).read_text())["message"]["witness"] == "https://witness.example:8010"
+    )
+    shutil.rmtree(tmp_path / "page")
+    status, output = page_of(tmp_path, "https://referee.example", *witness, "--relay", "https://relay.example")
+    assert (status != 0, "give one of the two" in output) == (True, True), output
+    assert not (tmp_path / "page").exists()
+
+
 def test_a_page_through_a_relay_dials_the_relay_alone(tmp_path):
     status, output = page_of(tmp_path, "https://referee.example", "--relay", "https://relay.example")
     assert status == 0, output
