@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,14 @@ from common.core.errors import NotFound
 COMMANDS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
 """Of each browser: what it may be called."""
 OPTIONS: dict[str, dict[str, Any]] = {"chromium": {"args": ["--no-sandbox"]}, "firefox": {"channel": "moz-firefox"}}
+STARTING = """#!/bin/sh
+last=
+for each; do
+  [ "$last" = -profile ] || [ "$last" = --profile ] && cp {database}/* "$each/"
+  last=$each
+done
+exec {browser} "$@"
+"""
 COLOURS = Path(__file__).with_name("colours.cjs")
 
 
@@ -24,6 +34,28 @@ def launching(name: str) -> dict[str, Any]:
     if found is None:
         raise NotFound(f"no {name} is installed here: apt-get install {COMMANDS[name][0]}")
     return {**OPTIONS[name], "executable_path": found}
+
+
+def trusting(name: str, authority: Path, folder: Path) -> dict[str, Any]:
+    """Return the options with which a browser also trusts an authority, and verifies each certificate against it.
+
+    ``folder`` is new: a database of NSS that holds the authority's certificate, which Chromium finds in its home and
+    Firefox in its profile. NotFound if there is no browser, or no certutil.
+    """
+    certutil = shutil.which("certutil")
+    if certutil is None:
+        raise NotFound("no certutil is installed here: apt-get install libnss3-tools")
+    options, database = launching(name), folder / ".pki" / "nssdb"
+    database.mkdir(parents=True)
+    for words in (["-N", "--empty-password"], ["-A", "-n", "authority", "-t", "C,,", "-i", str(authority)]):
+        subprocess.run([certutil, "-d", f"sql:{database}", *words], check=True, capture_output=True)
+    if name == "chromium":
+        return {**options, "env": {**os.environ, "HOME": str(folder)}}
+    # Playwright names the profile, and takes no other one: it is filled as the browser starts.
+    start = folder / "start"
+    start.write_text(STARTING.format(database=shlex.quote(str(database)), browser=options["executable_path"]))
+    start.chmod(0o700)
+    return {**options, "executable_path": str(start)}
 
 
 @contextmanager

@@ -3,7 +3,8 @@
     python -m benchmarks.mixed [--python 300] [--chromium 16] [--firefox 4]
 
 Curator and referee are processes; every agent in Python has a key, a state and a connection of its own, and every
-person at a browser a context of its own, which trusts any certificate. Exit status 1 unless all answers are counted.
+person at a browser a context of its own. Browsers verify the certificates of page and referee: the run's authority is
+in their databases (certutil of libnss3-tools). Exit status 1 unless all answers are counted.
 """
 
 from __future__ import annotations
@@ -166,9 +167,10 @@ def measure(folder: Path, python: int, at_browsers: dict[str, int]) -> bool:
         for name, count in at_browsers.items():
             if not count:
                 continue
-            browser = getattr(playwright, name).launch(**browsers.launching(name))
+            authority = folder / "tls" / "public" / "ca.pem"
+            browser = getattr(playwright, name).launch(**browsers.trusting(name, authority, folder / name))
             for _ in range(count):
-                context = opened.enter_context(closing(browser.new_context(ignore_https_errors=True)))
+                context = opened.enter_context(closing(browser.new_context()))
                 persons.append(Person(context, next(rest)))
                 context.set_default_timeout(PATIENCE)
                 persons[-1].enter()
