@@ -118,10 +118,7 @@ export class Agent {
     return this.record?.features.length ?? this.options.dimension;
   }
 
-  /**
-   * Do one thing: send what was not acknowledged, enrol, or take up the question that is there.
-   * @returns {Promise<State>}
-   */
+  /** Send what was not acknowledged, enrol, or take up the question that is there. @returns {Promise<State>} */
   async step() {
     try {
       if (this.finished) return { state: "finished" };
@@ -202,10 +199,7 @@ export class Agent {
     if (!agreed) fail("consent-withheld", "declined: nothing was answered and nothing is spent");
   }
 
-  /**
-   * Answer a question; the same question again gets the same stored report, and costs nothing more.
-   * @param {Question} question @returns {Promise<Answer>}
-   */
+  /** Answer; the same question again gets the same report. @param {Question} question @returns {Promise<Answer>} */
   async answer(question) {
     const { query, mechanism, assignment: asked, fingerprint } = question;
     const known = this.known(question);
@@ -259,10 +253,7 @@ export class Agent {
     this.enrolled = false; // it enrols again for later runs
   }
 
-  /**
-   * Tell the referee that a question is not answered; it may not take that.
-   * @param {Signed} assignment @param {string} reason
-   */
+  /** Say that a question is not answered. @param {Signed} assignment @param {string} reason */
   async decline({ message }, reason) {
     const { run, digest, question } = message;
     const declined = { run, digest, question, assignment: await digestOf(message), reason };

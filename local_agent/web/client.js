@@ -48,7 +48,8 @@ export class Client {
 
   /**
    * Send a request, again and again while the service does not answer, or says 503.
-   * @param {string} method @param {string} path @param {Uint8Array<ArrayBuffer>} [body] @param {Record<string, string>} [more] headers
+   * @param {string} method @param {string} path @param {Uint8Array<ArrayBuffer>} [body]
+   * @param {Record<string, string>} [more] headers
    */
   async request(method, path, body, more) {
     const end = Date.now() + 1000 * this.patience;
@@ -85,8 +86,7 @@ export class Client {
     }
   }
 
-  /** @param {Reply} reply */
-  checked(reply) {
+  checked(/** @type {Reply} */ reply) {
     const stated = reply.headers.get(HEADER)?.slice(0, 60);
     if (stated !== undefined && stated.split(" ")[0] !== String(PROTOCOL))
       fail("version-skew", `the service at ${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`); // prettier-ignore
@@ -97,16 +97,12 @@ export class Client {
     fail(String(type).slice(URN.length), String(detail).slice(0, 2000));
   }
 
-  /**
-   * 
-   * @param {string} method @param {string} path @param {Signed} [signed] @param {Record<string, string>} [headers]
-   * @returns {Promise<any>}
-   */
-  async document(method, path, signed, headers) {
+  /** @type {(method: string, path: string, signed?: Signed, headers?: Record<string, string>) => Promise<any>} */
+  document = async (method, path, signed, headers) => {
     const found = jsonOf(await this.request(method, path, signed && raw(signed), headers));
     if (!isObject(found)) fail("peer-misbehaved", `${this.address} answers ${path} with no JSON object`);
     return found;
-  }
+  };
 }
 
 /** @param {Pick<Reply, "body">} reply @returns {any} undefined of what is no acceptable JSON */
@@ -119,8 +115,7 @@ export function jsonOf(reply) {
 }
 
 export class RefereeClient extends Client {
-  /** @param {Signed} signed @param {string} token */
-  async enrol(signed, token) {
+  async enrol(/** @type {Signed} */ signed, /** @type {string} */ token) {
     return signedOf(await this.document("POST", "/v1/enrolments", signed, { Authorization: `Bearer ${token}` }));
   }
 

@@ -18,15 +18,11 @@ const DIGEST = 48; // bytes of SHA-384, and of the salt
 const BEFORE = "30820156304106092a864886f70d01010a3034a00f300d06096086480165030402020500a11c301a06092a864886f70d010108300d0609608648016503040202" + "0500a2030201300382010f003082010a0282010100"; // prettier-ignore
 const AFTER = "0203010001";
 
-/** @param {number} count */
-const random = (count) => crypto.getRandomValues(new Uint8Array(count));
-/** @param {Uint8Array} bytes */
-const toNumber = (bytes) => BigInt(`0x${hex(bytes)}`);
-/** @param {bigint} value */
-const toBytes = (value) => unhex(value.toString(16).padStart(2 * SIZE, "0"));
+const random = (/** @type {number} */ count) => crypto.getRandomValues(new Uint8Array(count));
+const toNumber = (/** @type {Uint8Array} */ bytes) => BigInt(`0x${hex(bytes)}`);
+const toBytes = (/** @type {bigint} */ value) => unhex(value.toString(16).padStart(2 * SIZE, "0"));
 
-/** @param {bigint} base @param {bigint} exponent @param {bigint} modulus */
-function power(base, exponent, modulus) {
+function power(/** @type {bigint} */ base, /** @type {bigint} */ exponent, /** @type {bigint} */ modulus) {
   let found = 1n;
   for (; exponent > 0n; exponent >>= 1n, base = (base * base) % modulus)
     if (exponent & 1n) found = (found * base) % modulus;

@@ -23,10 +23,7 @@ export function rint(x) {
 
 /** Return x within [low, high]; NaN stays NaN. @param {number} x @param {number} low @param {number} high */
 export const clip = (x, low, high) => Math.min(Math.max(x, low), high);
-/**
- * Return how far x is from a center, in spreads and at most 1; 1 where no spread is given.
- * @param {number} x @param {any} scale
- */
+/** Return how many spreads x is from a center, at most 1; or 1. @param {number} x @param {any} scale */
 export const distance = (x, { center, spread }) => (spread === null ? 1 : clip((x - center) / spread, -1, 1));
 /** Return x, and another number in the place of NaN. @param {number} x */
 export const known = (x, other = 0) => (Number.isNaN(x) ? other : x);
@@ -75,23 +72,14 @@ export const softplus = (x) => Math.max(x, 0) + log(1 + exp(-Math.abs(x)));
 export const logistic = (score) => 1 / (1 + exp(-clip(score, -40, 40)));
 /** Return the sum of numbers, from the first on. @param {Iterable<number>} numbers */
 export const sum = (numbers) => Array.from(numbers).reduce((total, number) => total + number, 0);
-/** @param {number} count */
-export const range = (count, first = 0) => Array.from({ length: count }, (_, at) => first + at);
-/** @param {Iterable<number>} numbers */
-export const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);
-/**
- * Return the whole number of which features are the bits; those above 0 are ones.
- * @param {import("./values.js").Features} features
- */
+export const range = (/** @type {number} */ count, first = 0) => Array.from({ length: count }, (_, at) => first + at);
+export const sorted = (/** @type {Iterable<number>} */ numbers) => [...new Set(numbers)].sort((a, b) => a - b);
+/** Return the number of which features are the bits: ones above 0. @param {import("./values.js").Features} features */
 export const pack = (features) => BigInt("0b0" + Array.from(features, (feature) => Number(feature > 0)).join(""));
 
 const HALVINGS = 10n;
 
-/**
- * Return whole numbers [n, 2^256] with n/2^256 <= e^x, for x in [0, 700]: common/privacy/rounding.py, `exp_below`.
- * @param {number} x
- * @returns {[bigint, bigint]}
- */
+/** Return [n, 2^256] with n/2^256 <= e^x, for x in [0, 700]. @param {number} x @returns {[bigint, bigint]} */
 export function expBelow(x) {
   let shift = 256n - HALVINGS;
   for (; !Number.isInteger(x); shift--) x *= 2;

@@ -44,8 +44,7 @@ export class FolderStore {
     }
   }
 
-  /** @param {string} name @param {any} value */
-  async write(name, value) {
+  async write(/** @type {string} */ name, /** @type {any} */ value) {
     try {
       await written(this.path(`.${name}`), "w", JSON.stringify(value));
       await rename(this.path(`.${name}`), this.path(name));
@@ -83,8 +82,7 @@ export class MemoryStore {
   async read(/** @type {string} */ name) {
     return this.documents.get(name);
   }
-  /** @param {string} name @param {any} value */
-  async write(name, value) {
+  async write(/** @type {string} */ name, /** @type {any} */ value) {
     this.documents.set(name, value);
   }
   async erase() {
@@ -93,16 +91,14 @@ export class MemoryStore {
   close() {}
 }
 
-/** @param {string} path @param {"w" | "wx"} flags @param {string} text */
-async function written(path, flags, text) {
+async function written(/** @type {string} */ path, /** @type {"w" | "wx"} */ flags, /** @type {string} */ text) {
   const file = await open(path, flags, 0o600);
   await file.writeFile(text);
   await file.sync();
   await file.close();
 }
 
-/** @param {number} owner */
-function isAlive(owner) {
+function isAlive(/** @type {number} */ owner) {
   try {
     return process.kill(owner, 0);
   } catch (/** @type {any} */ error) {

@@ -24,8 +24,7 @@ const single = Math.fround;
 
 /** Features: group g is of those whose feature groups[g] is above 1/2, the first of several; the last has none. */
 export const groupsForm = list(place, 0, 31);
-/** @param {number[]} groups */
-export const groupCount = (groups) => (groups.length ? groups.length + 1 : 1);
+export const groupCount = (/** @type {number[]} */ groups) => (groups.length ? groups.length + 1 : 1);
 /** @param {Features} x @param {number[]} groups */
 export const groupOf = (x, groups) => [...groups.map((feature) => x[feature] > 0.5), true].indexOf(true);
 
@@ -40,17 +39,13 @@ export function product(/** @type {number[]} */ w, /** @type {Features} */ x) {
   return found;
 }
 
-/** @param {Features} x @param {number} feature */
-const sign = (x, feature) => (x[feature] > 0.5 ? 1 : -1);
+const sign = (/** @type {Features} */ x, /** @type {number} */ feature) => (x[feature] > 0.5 ? 1 : -1);
 /** @param {Features} x @param {number[]} features */
 const odd = (x, features) => features.filter((feature) => x[feature] > 0.5).length % 2 === 1;
 /** @param {Hypothesis[]} hypotheses @param {Features} x */
 export const classScores = (hypotheses, x) => hypotheses.map((each) => each.score(x));
 
-/**
- * The class that stands in the features; -1: several are above 1/2, or none.
- * @param {{[name: string]: any}} fields @param {Features} x
- */
+/** The one class that stands in the features, or -1. @param {{[name: string]: any}} fields @param {Features} x */
 export function ownClass({ first, hypotheses }, x) {
   const held = range(hypotheses.length).filter((number) => x[first + number] > 0.5);
   return held.length === 1 ? held[0] : -1;
@@ -263,51 +258,26 @@ export class Hypothesis extends Kinded {
   inputs = [];
   /** @type {number | undefined} where its inputs do not say on how many features it is defined */
   needs;
+  /** @type {(names: Names) => string} what it predicts from what, for a person who is asked about it */
+  rule = (names) => `a rule that predicts ${this.target(names)} from ${names.among(this.inputs)}`;
+  /** @type {(names: Names) => string} */
+  target = (names) => names.ofLabel;
+  /** @type {(x: Features) => boolean} this one, or the margin, is given */
+  positive = (x) => this.margin(x) > 0;
+  /** @type {(x: Features) => number} how far it is on the positive side, in float32 */
+  margin = (x) => (this.positive(x) ? 1 : -1);
+  /** @type {(x: Features) => number} what to compare with other hypotheses' scores */
+  score = (x) => this.margin(x);
+  /** @type {(x: Features) => number} the prediction as a number in [0, 1] */
+  value = (x) => clip(known((1 + this.margin(x)) / 2, 0.5), 0, 1);
+  /** @type {(record: Record) => number} the number in [0, 1] that the value is held against */
+  response = (record) => (1 + this.label(record)) / 2;
+  /** @type {(record: Record) => number} the label that it is held against */
+  label = (record) => record.label;
 
   /** Smallest number of features on which it is defined. */
   get minFeatures() {
     return this.needs ?? (this.inputs.at(-1) ?? -1) + 1;
-  }
-
-  /** What it predicts from what, for a person who is asked about it. */
-  rule(/** @type {Names} */ names) {
-    return `a rule that predicts ${this.target(names)} from ${names.among(this.inputs)}`;
-  }
-
-  target(/** @type {Names} */ names) {
-    return names.ofLabel;
-  }
-
-  positive(/** @type {Features} */ x) {
-    return this.margin(x) > 0;
-  }
-
-  /**
-   * How far it is on the positive side, in float32; at least `positive` or this one is given.
-   * @param {Features} x @returns {number}
-   */
-  margin(x) {
-    return this.positive(x) ? 1 : -1;
-  }
-
-  /** What to compare with other hypotheses' scores. */
-  score(/** @type {Features} */ x) {
-    return this.margin(x);
-  }
-
-  /** The prediction as a number in [0, 1]. */
-  value(/** @type {Features} */ x) {
-    return clip(known((1 + this.margin(x)) / 2, 0.5), 0, 1);
-  }
-
-  /** The number in [0, 1] that the value is held against. */
-  response(/** @type {Record} */ record) {
-    return (1 + this.label(record)) / 2;
-  }
-
-  /** The label that it is held against. */
-  label(/** @type {Record} */ record) {
-    return record.label;
   }
 
   mistake(/** @type {Record} */ record) {

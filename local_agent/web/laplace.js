@@ -43,8 +43,7 @@ function times(one, other) {
   return [above / divisor, below / divisor];
 }
 
-/** @param {bigint} above @param {bigint} below */
-const ceiling = (above, below) => (above + below - 1n) / below;
+const ceiling = (/** @type {bigint} */ above, /** @type {bigint} */ below) => (above + below - 1n) / below;
 
 /** @type {import("./questions.js").MechanismKinds} */
 export const kinds = {

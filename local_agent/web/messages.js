@@ -11,17 +11,14 @@ import { anyObject, demand, digestForm, fail, read, signatureForm, text } from "
 export const utf8 = (text) => new TextEncoder().encode(text);
 /** @param {Uint8Array} bytes */
 export const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-/** @param {Uint8Array} bytes */
-export const base64 = (bytes) => btoa(String.fromCharCode(...bytes));
+export const base64 = (/** @type {Uint8Array} */ bytes) => btoa(String.fromCharCode(...bytes));
 
-/** @param {unknown} text */
-export function unhex(text) {
+export function unhex(/** @type {unknown} */ text) {
   demand(typeof text === "string" && /^([0-9a-f]{2})*$/.test(text), "not bytes in hexadecimal digits");
   return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 }
 
-/** @param {unknown} text */
-export function unbase64(text) {
+export function unbase64(/** @type {unknown} */ text) {
   const form = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
   demand(typeof text === "string" && form.test(text), "not base64");
   const letters = atob(text);
@@ -42,8 +39,7 @@ export function concat(...parts) {
 
 /** @param {Uint8Array<ArrayBuffer>} bytes */
 export const sha = async (bytes, bits = 256) => new Uint8Array(await crypto.subtle.digest(`SHA-${bits}`, bytes));
-/** @param {Uint8Array<ArrayBuffer>} bytes */
-export const sha256hex = async (bytes) => hex(await sha(bytes));
+export const sha256hex = async (/** @type {Uint8Array<ArrayBuffer>} */ bytes) => hex(await sha(bytes));
 
 // JSON: numbers are doubles ------------------------------------------------------------------------------------------
 
@@ -61,20 +57,15 @@ function canonical(value) {
   return `{${keys.map((key) => `${canonical(key)}:${canonical(value[key])}`).join(",")}}`;
 }
 
-/** @param {unknown} value */
-export const encode = (value) => utf8(canonical(value));
-/** @param {unknown} value */
-export const digest = (value) => sha256hex(encode(value));
+export const encode = (/** @type {unknown} */ value) => utf8(canonical(value));
+export const digest = (/** @type {unknown} */ value) => sha256hex(encode(value));
 
 /** @type {(holds: boolean, why: string) => asserts holds} */
 function acceptable(holds, why) {
   demand(holds, `not acceptable JSON: ${why}`);
 }
 
-/**
- * Read JSON; Refusal `bad-message` of a number that is no double, a key given twice, too deep, or too large.
- * @param {Uint8Array} raw @returns {any}
- */
+/** Read JSON; refused if it is inexact, ambiguous, too deep or too large. @param {Uint8Array} raw @returns {any} */
 export function decode(raw) {
   let values = 0;
   for (const byte of raw) values += byte === 0x5b || byte === 0x7b ? 4 : byte === 0x2c ? 1 : 0; // [ { ,
@@ -96,10 +87,7 @@ export function decode(raw) {
   return value;
 }
 
-/**
- * Count the keys in a value, and refuse what is too deep or not finite.
- * @param {any} value @param {number} depth @returns {number}
- */
+/** Count the keys in a value, none too deep. @param {any} value @param {number} depth @returns {number} */
 function keysOf(value, depth) {
   acceptable(typeof value !== "number" || Number.isFinite(value), "a number is larger than every double");
   if (typeof value !== "object" || value === null) return 0;

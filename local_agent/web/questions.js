@@ -47,10 +47,7 @@ export async function load(queries = KINDS, mechanisms = MECHANISMS.names) {
         Object.assign(kinds, (await import(`./${module}.js`)).kinds);
 }
 
-/**
- * Return the kinds of all hypotheses in a query's JSON form, but none within a hypothesis.
- * @param {any} wire @returns {string[]}
- */
+/** Return the kinds of hypotheses in a query, but none within a hypothesis. @param {any} wire @returns {string[]} */
 export const hypothesisKinds = (wire) =>
   (isObject(wire) ? Object.values(wire) : []).flatMap((value) =>
     isObject(value) && [...ORDINARY, FOREIGN].includes(value.kind) ? [value.kind] : hypothesisKinds(value),
@@ -64,31 +61,19 @@ export class Query extends Kinded {
   minFeatures = this.fields.hypothesis?.minFeatures;
   /** @type {number[] | null} the features that it reads; null: as many as it needs, from the first on */
   columns = null;
-
-  /** Which part of the query a slot is asked: alike where the same is asked. */
-  part(/** @type {number} */ _slot) {
-    return 0;
-  }
+  /** @type {(slot: number) => number} which part of the query a slot is asked: alike where the same is asked */
+  part = () => 0;
+  /** @type {(names: Names, slot: number) => string} what is asked, in plain words: a clause */
+  asks = () => "";
+  /** @type {(x: Features, label: number, slot: number) => number | bigint} */
+  value = () => 0;
 
   /** The slot's public word, for the mechanisms that need one. */
   public(/** @type {number} */ slot) {
     return publicWord(this.fields.public ?? 0n, slot);
   }
 
-  /** What is asked, in plain words: a clause. @param {Names} _names @param {number} _slot */
-  asks(_names, _slot) {
-    return "";
-  }
-
-  /** @param {Features} _x @param {number} _label @param {number} _slot @returns {number | bigint} */
-  value(_x, _label, _slot) {
-    return 0;
-  }
-
-  /**
-   * Return the value of a person, with all their features; what cannot be computed is 0.
-   * @param {Record} record @param {number} slot
-   */
+  /** Return what it says of a person; what cannot be computed is 0. @param {Record} record @param {number} slot */
   evaluate({ features, label }, slot) {
     const read = this.columns?.map((column) => features[column]) ?? features;
     const x = features instanceof Uint8Array ? Uint8Array.from(read) : Float32Array.from(read);
@@ -137,19 +122,16 @@ export class Mechanism extends Kinded {
   made;
   /** @type {bigint | null | undefined} the domain for which they were made */
   madeFor;
-
-  /**
-   * The mechanism as an agent uses it that has so much left; it may still cost more.
-   * @param {[number, number]} _left @returns {Mechanism}
-   */
-  affordable(_left) {
-    return this;
-  }
-
-  /** @param {bigint} _domain @returns {AnswerKind} */
-  answer(_domain) {
-    return "bit";
-  }
+  /** @type {(left: [number, number]) => Mechanism} as an agent uses it that has so much left */
+  affordable = () => this;
+  /** @type {(domain: bigint) => AnswerKind} */
+  answer = () => "bit";
+  /** @type {(domain: bigint) => bigint[]} */
+  thresholds = () => [truthOf(this.guarantee[0])];
+  /** @type {(coins: bigint[], kind: AnswerKind, domain: bigint) => string} */
+  words = () => "";
+  /** @type {(coins: bigint[], value: any, source: Words, domain: bigint, word: bigint) => number} */
+  draw = () => unfit(this.kind);
 
   /** What an answer is, to a query of items, or with a value (null); refused (`policy`) if it can be none. */
   answerKind(/** @type {bigint | null} */ domain) {
@@ -164,35 +146,13 @@ export class Mechanism extends Kinded {
     return this.words(this.coins(domain), kind, domain ?? 0n);
   }
 
-  /** @param {bigint[]} _coins @param {AnswerKind} _kind @param {bigint} _domain */
-  words(_coins, _kind, _domain) {
-    return "";
-  }
-
-  /** @param {bigint} _domain @returns {bigint[]} */
-  thresholds(_domain) {
-    return [truthOf(this.guarantee[0])];
-  }
-
   /** The whole numbers with which words are compared. @param {bigint | null} domain @returns {bigint[]} */
   coins(domain) {
     if (!this.made || this.madeFor !== domain) [this.made, this.madeFor] = [this.thresholds(domain ?? 0n), domain];
     return this.made;
   }
 
-  /**
-   * 
-   * @param {bigint[]} _coins @param {any} _value @param {Words} _source @param {bigint} _domain @param {bigint} _word
-   * @returns {number}
-   */
-  draw(_coins, _value, _source, _domain, _word) {
-    return unfit(this.kind);
-  }
-
-  /**
-   * Return the answer about a value, or an item of a domain, drawn with words of a source.
-   * @param {number | bigint} value @param {bigint | null} domain @param {bigint} publicWord @param {Words} source
-   */
+  /** @param {number | bigint} value @param {bigint | null} domain @param {bigint} publicWord @param {Words} source */
   randomize(value, domain, publicWord, source) {
     return this.draw(this.coins(domain), value, source, domain ?? 0n, publicWord);
   }

@@ -6,8 +6,7 @@
 
 import { encode } from "./messages.js";
 
-/** @param {Uint8Array<ArrayBuffer>} key @param {Uint8Array<ArrayBuffer>} data */
-export async function hmac(key, data) {
+export async function hmac(/** @type {Uint8Array<ArrayBuffer>} */ key, /** @type {Uint8Array<ArrayBuffer>} */ data) {
   const made = await crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   return new Uint8Array(await crypto.subtle.sign("HMAC", made, data));
 }
@@ -63,8 +62,7 @@ function chacha(state) {
 
 const GOLDEN = 0x9e3779b97f4a7c15n;
 
-/** @param {bigint} word */
-function mixed(word) {
+function mixed(/** @type {bigint} */ word) {
   word = BigInt.asUintN(64, (word ^ (word >> 30n)) * 0xbf58476d1ce4e5b9n);
   word = BigInt.asUintN(64, (word ^ (word >> 27n)) * 0x94d049bb133111ebn);
   return word ^ (word >> 31n);

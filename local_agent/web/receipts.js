@@ -34,10 +34,7 @@ export function forged(detail) {
   fail("forged", detail);
 }
 
-/**
- * Check that the referee has signed this receipt, for this report.
- * @param {Signed} signed @param {Signed} report @param {string} referee
- */
+/** Check a receipt of a report. @param {Signed} signed @param {Signed} report @param {string} referee */
 export async function checkReceipt(signed, report, referee) {
   await verify(signed, "receipt", referee);
   const { run, question, report: signature } = read(RECEIPT, signed.message, "Receipt");
@@ -108,10 +105,7 @@ export async function checkpointOf(kept, referee) {
   return read(CHECKPOINT, signed.message, "Checkpoint");
 }
 
-/**
- * Return who has signed that they have seen a checkpoint; Refusal `forged`.
- * @param {any} kept @returns {Promise<string[]>}
- */
+/** Return who has signed that they have seen a checkpoint. @param {any} kept @returns {Promise<string[]>} */
 export async function witnessesOf(kept) {
   const digest = await digestOf(kept.checkpoint.message);
   const found = [];

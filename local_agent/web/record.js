@@ -32,8 +32,7 @@ function bad(detail) {
   fail("bad-data", detail);
 }
 
-/** @param {string} text */
-function stripped(text) {
+function stripped(/** @type {string} */ text) {
   let [first, end] = [0, text.length];
   while (first < end && SPACE.test(text[first])) first++;
   while (first < end && SPACE.test(text[end - 1])) end--;
@@ -56,8 +55,7 @@ function decimal(text) {
   return `${sign.replace("+", "")}${before}${after && `.${after}`}${far ? `e${point - 1}` : ""}`;
 }
 
-/** @param {string} time @param {string} fraction */
-function withFraction(time, fraction) {
+function withFraction(/** @type {string} */ time, /** @type {string} */ fraction) {
   const rest = fraction.replace(/0+$/, "");
   return rest ? `${time}.${rest}` : time;
 }
@@ -88,10 +86,7 @@ function canonical(/** @type {string} */ text) {
   return found ? moment(bare, found.slice(1)) : clock ? withFraction(clock[1], clock[2]) : bare;
 }
 
-/**
- * Return a text with a decimal point and without thousands, if it writes a number as the schema says; else as it is.
- * @param {string} text @param {Schema} schema
- */
+/** Return a number as others write it, with a decimal point alone. @param {string} text @param {Schema} schema */
 function pointed(text, { decimal: point, marks }) {
   if (marks === null) return text;
   const grouped = marks && String.raw`\d{1,3}(?<mark>[${marks.replace(/[\\\]^-]/g, String.raw`\$&`)}])\d{3}(?:\k<mark>\d{3})*|`;
@@ -100,8 +95,7 @@ function pointed(text, { decimal: point, marks }) {
   return whole || fraction ? `${sign}${whole.replace(/\D/g, "")}.${fraction ?? ""}${exponent}` : text;
 }
 
-/** @param {string} column @param {unknown} value @param {Schema} schema */
-function textOf(column, value, schema) {
+function textOf(/** @type {string} */ column, /** @type {unknown} */ value, /** @type {Schema} */ schema) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
   if (typeof value === "string") return canonical(pointed(value, schema));
   if (typeof value === "boolean" || typeof value === "bigint") return canonical(String(value));
@@ -109,17 +103,13 @@ function textOf(column, value, schema) {
   return bad(`field '${column}' must be a number, a text, a boolean or null`);
 }
 
-/** @param {string} column @param {string} text @param {Schema} schema */
-function numberOf(column, text, schema) {
+function numberOf(/** @type {string} */ column, /** @type {string} */ text, /** @type {Schema} */ schema) {
   if (schema.missing.includes(text)) return NaN;
   const number = NUMBER.test(text) ? Number(text) : NaN;
   return Number.isFinite(number) ? number : bad(`field '${column}' must be a finite number`);
 }
 
-/**
- * Return a sum in the order in which NumPy adds (numpy/_core/src/umath/loops_utils.h.src, pairwise sum).
- * @param {number[]} terms @returns {number}
- */
+/** Return a sum as NumPy adds (pairwise sum, loops_utils.h.src). @param {number[]} terms @returns {number} */
 function pairwise(terms) {
   if (terms.length > 128) {
     const half = terms.length >> 1;
@@ -170,8 +160,7 @@ export function recordOf(fields, schema) {
   return { features: Float32Array.from(numbers), label: labelOf(texts[schema.label.column], schema) };
 }
 
-/** @param {string} text @param {Schema} schema */
-function labelOf(text, schema) {
+function labelOf(/** @type {string} */ text, /** @type {Schema} */ schema) {
   const { column, positive, negative, above, texts = [positive, negative] } = schema.label;
   if (above !== null) {
     const number = numberOf(column, text, schema);

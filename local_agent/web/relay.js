@@ -33,14 +33,12 @@ async function aes(key, use, iv, data) {
   return new Uint8Array(await crypto.subtle[use]({ name: "AES-GCM", iv }, made, data));
 }
 
-/** @param {number} value */
-function integer(value) {
+function integer(/** @type {number} */ value) {
   if (value < 1 << 6) return Uint8Array.of(value);
   if (value < 1 << 14) return Uint8Array.of(0x40 | (value >> 8), value);
   return Uint8Array.of(0x80 | (value >> 24), value >> 16, value >> 8, value);
 }
-/** @param {string | Uint8Array} part */
-function sized(part) {
+function sized(/** @type {string | Uint8Array} */ part) {
   const bytes = typeof part === "string" ? utf8(part) : part;
   return concat(integer(bytes.length), bytes);
 }
@@ -168,5 +166,4 @@ export async function opened(sealed, { enc, secret }) {
   }
 }
 
-/** @param {Uint8Array} bytes */
-const text = (bytes) => new TextDecoder().decode(bytes);
+const text = (/** @type {Uint8Array} */ bytes) => new TextDecoder().decode(bytes);

@@ -38,8 +38,7 @@ export class BrowserStore {
     return this.database && done(this.database.transaction("state").objectStore("state").get(name));
   }
 
-  /** @param {string} name @param {any} value */
-  write(name, value) {
+  write(/** @type {string} */ name, /** @type {any} */ value) {
     return this.change((state) => state.put(value, name));
   }
 
@@ -75,6 +74,5 @@ const done = (request) =>
     request.onerror = () => reject(request.error);
   });
 
-/** @param {any} error */
-const cannotWrite = (error) =>
+const cannotWrite = (/** @type {any} */ error) =>
   new Refusal("cannot-write", `this browser stores nothing for this page (${error?.name}): its storage is full or forbidden; allow it in the browser's settings, and load the page again. Nothing was sent`); // prettier-ignore

@@ -16,8 +16,7 @@
 
 /** Why something is refused: `problem` is the type of the problem without its prefix (docs/wire.md lists them). */
 export class Refusal extends Error {
-  /** @param {string} problem @param {string} detail */
-  constructor(problem, detail) {
+  constructor(/** @type {string} */ problem, /** @type {string} */ detail) {
     super(detail);
     this.problem = problem;
     this.detail = detail;
@@ -41,8 +40,7 @@ export function refuse(where, why) {
 
 /** @param {any} value @returns {value is {[name: string]: any}} */
 export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-/** @param {unknown} text */
-export const isDigest = (text) => typeof text === "string" && /^[0-9a-f]{64}$/.test(text);
+export const isDigest = (/** @type {unknown} */ text) => typeof text === "string" && /^[0-9a-f]{64}$/.test(text);
 /** @param {number[]} numbers */
 export const ascending = (numbers) => numbers.every((number, at) => at === 0 || numbers[at - 1] < number);
 const isText = /** @param {any} value */ (value) => typeof value === "string";
@@ -60,10 +58,7 @@ export const oneOf = (...choices) => form((value) => choices.includes(value), `o
 /** A whole number that is a double. @param {number} low @param {number} high */
 export const whole = (low, high) =>
   form((value) => Number.isInteger(value) && low <= value && value <= high, `a whole number from ${low} to ${high}`);
-/**
- * A number; with `above` the lowest is not allowed.
- * @param {number} [low] @param {number} [high] @param {boolean} [above]
- */
+/** A number; `above`: above the lowest. @param {number} [low] @param {number} [high] @param {boolean} [above] */
 export const real = (low = -Infinity, high = Infinity, above = false) =>
   form(
     (value) => Number.isFinite(value) && (above ? low < value : low <= value) && value <= high,
@@ -139,8 +134,7 @@ function plain(value) {
 
 /** What a kind makes of its fields: its row gives what is not as usual, of the properties and methods of a class. */
 export class Kinded {
-  /** @param {Registry} registry @param {string} kind @param {any} fields */
-  constructor(registry, kind, fields) {
+  constructor(/** @type {Registry} */ registry, /** @type {string} */ kind, /** @type {any} */ fields) {
     this.registry = registry;
     this.kind = kind;
     this.fields = fields;

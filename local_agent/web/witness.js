@@ -8,8 +8,7 @@ const PAGE = 100; // checkpoints that are asked for together
 
 /** A witness; what it keeps of a run is read in pages. */
 export class Witness extends Client {
-  /** @param {import("./receipts.js").Held} held @param {string} referee */
-  newest(held, referee) {
+  newest(/** @type {import("./receipts.js").Held} */ held, /** @type {string} */ referee) {
     return newestOf(held, this, referee);
   }
 

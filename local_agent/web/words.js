@@ -33,10 +33,7 @@ export function general(x, digits = 6) {
   return `${x < 0 ? "-" : ""}${far ? scientific(shown, exponent) : shown}`;
 }
 
-/**
- * Return so many digits of a positive number, and its power of ten.
- * @param {number} x @param {number} digits @returns {[string, number]}
- */
+/** Return digits, and the power of ten. @param {number} x @param {number} digits @returns {[string, number]} */
 function rounded(x, digits) {
   const [long, power] = x.toExponential(60).split("e"); // exact where a tie is possible
   const all = BigInt(long.replace(".", ""));
@@ -47,8 +44,7 @@ function rounded(x, digits) {
   return [found.slice(0, digits), Number(power) + found.length - digits];
 }
 
-/** @param {string} mantissa @param {number} exponent */
-const scientific = (mantissa, exponent) =>
+const scientific = (/** @type {string} */ mantissa, /** @type {number} */ exponent) =>
   `${mantissa}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
 
 /** Return a whole number with a comma before each three digits. @param {number | bigint} number */
@@ -61,8 +57,7 @@ function quoted(name, most = LONGEST) {
   return `"${shown.replaceAll('"', "'")}"`;
 }
 
-/** @param {string[]} parts */
-function listed(parts, word = "and") {
+function listed(/** @type {string[]} */ parts, word = "and") {
   const [most, more] = parts.length > LISTED ? [LISTED - 1, parts.length - LISTED + 1] : [parts.length - 1, 0];
   const last = more ? `${grouped(more)} others` : parts[most];
   return parts.length ? [parts.slice(0, most).join(", "), last].filter(Boolean).join(` ${word} `) : "nothing";
@@ -166,10 +161,7 @@ export function namesIn(scenario) {
 /** Tell whether names, also in their JSON form, are the same. @param {any} one @param {Names} other */
 export const sameNames = (one, other) => JSON.stringify(new Names(one.wire ?? one).wire) === JSON.stringify(other.wire);
 
-/**
- * Say in plain words what holds for an answer; the factor is rounded up.
- * @param {[number, number]} pair epsilon and delta
- */
+/** Say what holds for an answer; the factor is rounded up. @param {[number, number]} pair epsilon and delta */
 function inWords([epsilon, delta]) {
   if (!Number.isFinite(epsilon)) return "no guarantee. Nothing is promised.";
   const [least, one] = expBelow(Math.min(epsilon, MAX_EPSILON));

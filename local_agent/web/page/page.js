@@ -27,8 +27,7 @@ const SLOWEST = 1; // seconds between two polls, at least
 /** @type {Agent} */
 let agent;
 
-/** @param {string} id */
-function byId(id) {
+function byId(/** @type {string} */ id) {
   return /** @type {HTMLElement} */ (document.getElementById(id));
 }
 
@@ -49,28 +48,22 @@ function element(tag, given, ...children) {
 
 /** @param {string} className @param {Part[]} parts */
 const block = (className, ...parts) => element("div", { className }, ...parts);
-/** @param {string} text */
-const paragraph = (text, className = "") => element("p", { className }, text);
+const paragraph = (/** @type {string} */ text, className = "") => element("p", { className }, text);
 /** @param {string} words @param {string} kind @param {Part[]} more */
 const notice = (words, kind, ...more) => block(`notice ${kind}`, paragraph(words), ...more);
 /** @param {string} words @param {() => unknown} onclick */
 const button = (words, onclick, className = "") => element("button", { type: "button", className, onclick }, words);
 /** @param {string} summary @param {Part[]} parts */
 const details = (summary, ...parts) => element("details", {}, element("summary", {}, summary), ...parts);
-/** @param {string} label */
-const progress = (label) => element("progress", { "aria-label": label });
+const progress = (/** @type {string} */ label) => element("progress", { "aria-label": label });
 
-/** @param {Record<string, Part>} parts */
-const listed = (parts) =>
+const listed = (/** @type {Record<string, Part>} */ parts) =>
   element("dl", {}, ...Object.entries(parts).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 
 /** Put {names} into a text. @param {string} text @param {Record<string, any>} values */
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
 
-/**
- * Show what comes next in the place of what was there; its heading gets the focus, and is read out.
- * @param {string} heading @param {Part[]} parts
- */
+/** Show what comes next; its heading gets the focus, and is read out. @param {string} heading @param {Part[]} parts */
 function show(heading, ...parts) {
   const title = element("h2", { tabIndex: -1 }, heading);
   const first = !stage.hasChildNodes();
@@ -86,15 +79,12 @@ function trouble({ problem = "", detail = "" }) {
   return notice(detail, "bad", paragraph(remedy));
 }
 
-/** @param {any} error */
-const troubleOf = (error) =>
+const troubleOf = (/** @type {any} */ error) =>
   trouble(error instanceof Refusal ? error : { problem: "internal", detail: error?.message ?? String(error) });
 
-/** @param {unknown} error */
-const stop = (error) => show(texts.stop, troubleOf(error), ...keeping());
+const stop = (/** @type {unknown} */ error) => show(texts.stop, troubleOf(error), ...keeping());
 
-/** @param {boolean} holds @param {string} detail */
-function need(holds, detail) {
+function need(/** @type {boolean} */ holds, /** @type {string} */ detail) {
   if (!holds) fail("page", detail);
 }
 
@@ -110,8 +100,7 @@ function asked(id, label, note, given) {
   return { input, node: framed(id, label, note, input) };
 }
 
-/** @param {string} column @param {number} at */
-function fieldOf(column, at) {
+function fieldOf(/** @type {string} */ column, /** @type {number} */ at) {
   const own = schema.features.filter((/** @type {any} */ each) => each.column === column);
   const number = own.find((/** @type {any} */ each) => each.kind === "number");
   const isLabel = schema.label.column === column;
@@ -274,8 +263,7 @@ function answered({ detail = "" } = {}) {
   );
 }
 
-/** @param {HTMLElement} place */
-async function check(place) {
+async function check(/** @type {HTMLElement} */ place) {
   try {
     for (const { status, why } of await agent.check()) {
       const counted = status === "included";
