@@ -3,16 +3,18 @@
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from common.crypto.identity import Identity
+from common.local.naming import Names
 from common.protocols.base import pattern_of
-from common.scenario.loading import load, shipped
+from common.scenario.loading import load, shipped, target_table
 from local_agent.cli import app
-from local_agent.page import MANIFEST, WEB, plain_module
+from local_agent.page import MANIFEST, WEB, plain_module, public_schema
 from tests.local_agent.web.people import KEY, page_of, scenario_file
 
 
@@ -70,6 +72,21 @@ def test_every_page_is_small_and_has_the_kinds_alone_that_its_scenario_asks(tmp_
     assert {name: each for name, each in found.items() if sum(each.values()) > 100_000} == {}
     families = ("bits", "features", "items", "laplace", "losses", "oracles", "residuals", "scores")
     assert {f"{name}.js" for name in families} & {*found["examples/people/scenario.yaml"]} == {"features.js", "bits.js"}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")
+def test_a_page_names_the_columns_as_the_referee_does():
+    tables = [
+        target_table(scenario) for scenario in ("adult", "adult-biased", "flights", "examples/people/scenario.yaml")
+    ]
+    script = f"""
+        import {{ namesOfTable }} from "{WEB}/words.js";
+        const schemas = {json.dumps([public_schema(each) for each in tables])};
+        console.log(JSON.stringify(schemas.map((each) => namesOfTable(each).wire)));
+    """
+    command = ["node", "--no-warnings", "--input-type=module"]
+    found = subprocess.run(command, input=script, capture_output=True, text=True, check=True).stdout
+    assert json.loads(found) == [json.loads(json.dumps(Names.of_table(each.wire()).wire())) for each in tables]
 
 
 def test_a_page_accepts_more_where_its_maker_says_so(tmp_path):
