@@ -140,7 +140,8 @@ def ordered_sum(terms: Floats) -> Floats:
 
 _STEPS = np.arange(-24, 25)
 """Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
-_OCTAVE = 0.6931471805599453
+QUARTER = 0.6931471805599453 / 4.0
+"""The logarithm of one step from slope to slope."""
 _MOST = 16
 _FINE = 16  # intercepts are searched among sixteenths, then among 1024ths
 _WIDE = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
@@ -171,7 +172,7 @@ class Prior:
 
     def logarithm(self) -> Floats:
         """Return the logarithm of the density at all slopes and intercepts of the grid, but for a constant."""
-        steep = (_STEPS - self.step) * (_OCTAVE / 4.0) / self.steep
+        steep = (_STEPS - self.step) * QUARTER / self.steep
         far = (_odds(self.middle) - self.odds) / self.far
         return np.asarray(-0.5 * ((steep * steep)[:, None] + far * far))
 
@@ -299,7 +300,7 @@ class Belief:
         weights = self._weights()
         step, steep = _moments([math.fsum(row) for row in weights.tolist()], _STEPS.astype(np.float64))
         odds, far = _moments(weights.ravel().tolist(), _odds(middle).ravel())
-        return Prior(step, odds, steep * (_OCTAVE / 4.0), far, middle)
+        return Prior(step, odds, steep * QUARTER, far, middle)
 
     def losses(
         self, within: Within, masses: Floats, cuts: Sequence[float], missed: tuple[float, float] = (1.0, 1.0)

@@ -18,12 +18,14 @@ from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import ScoreQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.queries.residuals import ResidualQuery
+from common.numerics.elementary import exp, log
 from common.operations.operation import Directions, Margins
 from common.protocols.base import Progress
 from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles
+from common.scenario.fitting import QUIET, Sizes, private_excess
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import calibration
-from common.statistics.calibration import Belief, CellShares, Prior, Reported, Within
+from common.statistics.calibration import QUARTER, Belief, CellShares, Prior, Reported, Within
 from common.statistics.curves import ScoreQuality, ScoreShares, bins_for
 from common.statistics.frequency import signed_shares
 from common.statistics.intervals import tally
@@ -38,6 +40,7 @@ class PortfolioPlan:
         alpha, beta: The gap that is aimed at, and the chance that something that is stated is wrong.
         roles: How many agents tell their label, teach in each round, and judge.
         margins: Epsilon of the curator's count of its people; 0 if there is none.
+        noise: What the noise of a private model of so many people may cost: :func:`private_excess`.
     """
 
     alpha: float
@@ -50,6 +53,7 @@ class PortfolioPlan:
     roles: Roles
     n: int
     margins: float
+    noise: float
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> Self:
@@ -61,18 +65,20 @@ class PortfolioPlan:
                 f"agents.count: {count} agents are too few for a portfolio: some tell their label, some teach the "
                 "model, and each of two finalists has a judge"
             )
-        margins = scenario.planned_margins
+        margins, curator = scenario.planned_margins, scenario.curator
+        public = (curator.n, count, scenario.source.dimension, curator.epsilon, curator.delta)
         return cls(
             alpha=scenario.alpha,
             beta=scenario.beta,
             loss=scenario.agents.loss,
             bound=scenario.agents.bound,
             costs=scenario.agents.costs,
-            mechanism=scenario.agents.bit_mechanism,
+            mechanism=(mechanism := scenario.agents.bit_mechanism),
             settings=settings,
             roles=roles,
             n=scenario.curator.n,
             margins=margins[0].epsilon if margins else 0.0,
+            noise=private_excess(Sizes(*public, mechanism, scenario.beta)),
         )
 
     @property
@@ -94,6 +100,9 @@ class PortfolioPlan:
 _STEEPEST, _FARTHEST = 1.0, 0.6
 """Standard deviations, beforehand, of ln(slope) and of the ln(odds) at the median score on the sample itself: of any
 model the score is believed to be about the logarithm of the odds."""
+_USUAL, _UNUSUAL = 1.6, 1.0
+"""How far the ln(odds) of people usually are from their median, and the standard deviation of the ln(slope) by that, of
+a model whose noise may cost :data:`common.scenario.fitting.QUIET`."""
 _STEEP, _FAR = 0.3, 0.8
 """How far those of the population are from the sample's, in standard deviations."""
 _BINS = 8
@@ -147,11 +156,11 @@ def teach(
     held = CellShares(sample, np.asarray(1.0 / variances), within)
     masses = held.masses
     center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
-    sample_odds = calibration.of_sample(held, Prior(odds=center, steep=_STEEPEST, far=_FARTHEST, middle=center))
+    spread = math.sqrt(max(float(people @ (scores - center) ** 2), 1e-6))
+    sample_odds = calibration.of_sample(held, beforehand(center, spread, plan.noise))
     own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
     prior = sample_odds.widened(_STEEP, _FAR)
     belief = Belief(prior.logarithm()).given(within, masses, Reported(*share))
-    spread = math.sqrt(max(float(people @ (scores - center) ** 2), 1e-6))
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
     for number in range(TEACHINGS):
         slope, intercept = belief.best()
@@ -176,6 +185,18 @@ def teach(
     bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
     ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
     return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends)
+
+
+def beforehand(center: float, spread: float, noise: float) -> Prior:
+    """Return what is believed of a model by its scores alone: their median, and how far they are from it.
+
+    Were a score the ln(odds), the slope would be 1. Were it the ln(odds) plus independent noise, the slope would be the
+    part of its variance that the ln(odds) have, (usual/spread)^2. Both are believed, the second the more so the more
+    ``noise`` the model may have: the product of both Gaussian densities of ln(slope) is Gaussian.
+    """
+    here, noisy = _STEEPEST**-2, noise / QUIET * _UNUSUAL**-2
+    flatter = 2.0 * float(log(np.array(min(1.0, _USUAL / spread)))) * noisy / (here + noisy)
+    return Prior(flatter / QUARTER, center * float(exp(np.array(flatter))), (here + noisy) ** -0.5, _FARTHEST, center)
 
 
 _TURNS = 3  # where directions are taught, that takes two thirds of those who teach

@@ -21,9 +21,11 @@ from common.numerics.elementary import logistic
 from common.numerics.randomness import subseed
 from common.operations.operation import Directions, Learn, Learned, Margins
 from common.protocols.base import AskCurator, Progress
+from common.scenario.fitting import QUIET
 from common.scenario.loading import load
 from common.scenario.plan import resolve
 from common.scenario.scenario import ResolvedScenario, Scenario
+from common.statistics.calibration import QUARTER
 from curator.sample.base import LocalSample
 from deploy import simulation
 from deploy.baselines import Attempts, evaluation_source, loss, run_baselines
@@ -516,3 +518,23 @@ def test_a_question_that_asks_everybody_the_same_reaches_more_than_can_be_listed
     script.send(Learned(hypothesis=Linear(weights=(0.0,) * 8, threshold=0.0)))  # says that it tests
     step = script.send(None)
     assert step.count == 10_000_000 > MAX_LISTED
+
+
+def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_is():
+    """The scores of a model that is mostly noise are far apart; 300 agents cannot tell how far they should be."""
+    few = "curator.n=300", "agents.count=300", "curator.epsilon=.5", "curator.learner={name: full-batch, mu: plan}"
+    chosen = portfolio_small(*few, "agents.mechanism.epsilon=1")
+    people, found = sample_of_target(chosen), []
+    for seed in range(6):
+        odds = conducted(resolve(chosen), seed).calibrated.margins(people.features).astype(np.float64)
+        found.append(np.logaddexp(0.0, -people.labels * odds).mean())
+    assert np.mean(found) < 0.9  # 1.23 where every score is taken for the logarithm of the odds
+
+
+def test_what_is_believed_beforehand_follows_the_scores_and_how_noisy_the_model_is():
+    certain, noisy, narrow = (teaching.beforehand(2.0, *of) for of in ((9.0, 0.0), (9.0, QUIET), (1.0, QUIET)))
+    assert (certain.step, certain.odds, certain.steep) == (0.0, 2.0, 1.0)
+    assert np.exp(noisy.step * QUARTER) == pytest.approx(1.6 / 9.0)
+    assert noisy.odds == pytest.approx(2.0 * 1.6 / 9.0)
+    assert noisy.steep == pytest.approx(0.5**0.5)
+    assert (narrow.step, narrow.odds) == (0.0, 2.0)
