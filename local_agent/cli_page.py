@@ -96,8 +96,7 @@ def page_command(
     people = loading.described_people(scenario, sets)
     asked = pattern_of(people.protocol).kinds("agents") & shipped_queries()
     known = pages.settings(
-        people.title,
-        people.table,
+        people,
         referee=asking.referee,
         key=key,
         relay=relay,
@@ -105,7 +104,6 @@ def page_command(
         witness=page.witness,
         epsilon=page.epsilon,
         queries=chosen_queries(kinds.accept or (), kinds.refuse or (), asked),
-        mechanism=people.mechanism,
         texts=pages.read_texts(page.texts),
     )
     place = (page.key or user_state() / "page.key").absolute()

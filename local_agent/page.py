@@ -29,6 +29,7 @@ from common.crypto.vouching import IssuerKey
 from common.data.tables import Feature, Number, TableSource
 from common.net.client import Client
 from common.net.tls import base_address
+from common.scenario.loading import DescribedPeople
 
 WEB = resources.files(__name__.rpartition(".")[0]) / "web"
 FRAME, MANIFEST, STYLE = "index.html", "manifest.json", "page/style.css"
@@ -103,8 +104,7 @@ def public_schema(table: TableSource) -> dict[str, Any]:
 
 
 def settings(
-    title: str,
-    table: TableSource,
+    people: DescribedPeople,
     *,
     referee: str,
     key: str,
@@ -113,22 +113,21 @@ def settings(
     witness: str | None = None,
     epsilon: float,
     queries: Collection[str],
-    mechanism: str | None,
     texts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what a page knows of its scenario, referee and policy: all of it is public.
+    """Return what a page knows of its scenario's people, referee and policy: all of it is public.
 
     ``referee`` and ``relay`` are addresses; where there is a relay, the referee is asked through it alone.
     ``issuer`` is who vouches for people, an address and its public keys; ``witness`` the address of one that must have
     seen the history in which a report is counted. ``epsilon`` is a lifetime budget, ``queries`` are the kinds of
-    questions that are accepted, ``mechanism`` is the one that alone is (None: each), ``texts`` those of the page.
+    questions that are accepted, by the scenario's mechanism alone, ``texts`` those of the page.
     BadInput where a witness would be asked past a relay.
     """
     if relay and witness:
         raise BadInput("a page would ask --witness past --relay, from a person's address: give one of the two")
     return {
-        "title": title,
-        "schema": public_schema(table),
+        "title": people.title,
+        "schema": public_schema(people.table),
         "referee": {"url": base_address(referee), "key": key},
         "relay": None if relay is None else base_address(relay),
         "issuer": None if issuer is None else {"address": base_address(issuer[0]), "key": issuer[1].wire()},
@@ -136,7 +135,7 @@ def settings(
         "policy": {
             "epsilon": epsilon,
             "queries": sorted(queries),
-            **({} if mechanism is None else {"mechanisms": [mechanism]}),
+            **({} if people.mechanism is None else {"mechanisms": [people.mechanism]}),
         },
         "texts": texts,
     }
