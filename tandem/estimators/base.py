@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import polars
@@ -79,10 +79,25 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     lifetime: tuple[float, float] | None
     options: Mapping[str, Any] | None
 
+    _output: Literal["default", "pandas", "polars"] = "default"
     hypothesis_: Hypothesis
     guarantee_: Guarantee
     estimate_: Estimate | None
     verdict_: Verdict
+
+    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
+        """Have predictions come as series and tables of pandas, with the index of their rows, or of polars.
+
+        "default": as arrays; None changes nothing. BadFit for anything else.
+        """
+        if transform not in (None, "default", "pandas", "polars"):
+            raise BadFit(f"transform must be 'default', 'pandas', 'polars' or None, found {transform!r}")
+        self._output = transform or self._output
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        made: Self = super().__sklearn_clone__()
+        return made.set_output(transform=self._output)
 
     def _given(self, X: Any, y: Any, *, reset: bool) -> FitPeople:
         """Read people and what is to be predicted of them: y an array, or the name of a column of X."""

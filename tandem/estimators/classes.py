@@ -11,7 +11,7 @@ import polars
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from common.core.arrays import AnyArray, Floats
+from common.core.arrays import AnyArray
 from common.core.errors import BadFit
 from common.data.files import canonical_texts
 from common.data.spelling import NoText, canonical_text, look_alikes, matching, plain_text
@@ -19,7 +19,7 @@ from common.data.tables import Category, Label, Layout, TableSource
 from common.local.hypotheses.composed import Argmax
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
-from tandem.estimators.frames import CLASS, LABEL, described
+from tandem.estimators.frames import CLASS, LABEL, as_output, described
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,14 +168,16 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         """How many classes it takes at most, as its parameters are."""
         return 2
 
-    def predict(self, X: Any) -> AnyArray:
+    def predict(self, X: Any) -> Any:
         """Return the class of each of n people, shape (n,)."""
         records = self._encoded(X)  # which refuses an estimator that was not fitted
         if isinstance(self.hypothesis_, Argmax):
-            return self.classes_[self.hypothesis_.classes(records)]
-        return self.classes_[(self.hypothesis_.predict(records) > 0).astype(np.int64)]
+            found = self.hypothesis_.classes(records)
+        else:
+            found = (self.hypothesis_.predict(records) > 0).astype(np.int64)
+        return as_output(self._output, X, self.classes_[found])
 
-    def decision_function(self, X: Any) -> AnyArray:
+    def decision_function(self, X: Any) -> Any:
         """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class.
 
         Where the answer is a constant, people are ordered by the calibrated probability, if there is one. Of C classes,
@@ -183,11 +185,11 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         """
         records = self._encoded(X)
         if isinstance(self.hypothesis_, Argmax):
-            return self.hypothesis_.scores_by_class(records)
-        return self.to_model().ranks(records)
+            return as_output(self._output, X, self.hypothesis_.scores_by_class(records), self.classes_)
+        return as_output(self._output, X, self.to_model().ranks(records))
 
     @property
-    def predict_proba(self) -> Callable[[Any], Floats]:
+    def predict_proba(self) -> Callable[[Any], Any]:
         """Return the probabilities of the C classes of each of n people, shape (n, C), in the order of ``classes_``.
 
         They are those of a logistic curve of the model's score that was fitted to the agents' answers. Where no agents
@@ -200,8 +202,8 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
             )
         return self._probabilities
 
-    def _probabilities(self, X: Any) -> Floats:
-        return self.to_model().probabilities_by_class(self._encoded(X))
+    def _probabilities(self, X: Any) -> Any:
+        return as_output(self._output, X, self.to_model().probabilities_by_class(self._encoded(X)), self.classes_)
 
     def to_model(self) -> Model:
         model = super().to_model()

@@ -7,7 +7,7 @@ with a parameter or with data, BadData that a file cannot be read or that a colu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,20 @@ def numbers(column: Any, name: str, what: str = "X") -> Floats:
             f"schema="
         )
     return found
+
+
+def as_output(kind: str, X: Any, values: AnyArray, columns: Iterable[Any] = ()) -> Any:
+    """Return what is predicted of X as ``set_output`` has it; ``columns`` are those of a table, shape (n, C)."""
+    if kind == "polars":
+        table = values.ndim > 1
+        return polars.DataFrame(values, schema=list(map(str, columns))) if table else polars.Series(values)
+    if kind == "pandas":
+        import pandas
+
+        index = X.index if isinstance(X, pandas.DataFrame) else None
+        table = values.ndim > 1
+        return pandas.DataFrame(values, index, list(columns)) if table else pandas.Series(values, index)
+    return values
 
 
 def known_target(y: Any) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 import polars
 from sklearn.base import RegressorMixin
 
-from common.core.arrays import Floats
 from common.core.errors import BadFit, BadInput
 from common.core.machine import works_after_fork
 from common.data.tables import Number, TableSource
@@ -28,11 +27,11 @@ class BoundedRegressor(RegressorMixin, HybridEstimator):  # type: ignore[misc]  
     _shortens: ClassVar[bool] = False
     _range: tuple[float, float]
 
-    def predict(self, X: object) -> Floats:
+    def predict(self, X: object) -> Any:
         """Return the response predicted for each of n people, shape (n,), within ``response_bounds``."""
         records = self._encoded(X)
         low, high = self._range
-        return low + (high - low) * self.hypothesis_.values(records)
+        return frames.as_output(self._output, X, low + (high - low) * self.hypothesis_.values(records))
 
     def _people(self, X: object, y: object) -> polars.DataFrame:
         return self._marked(self._given(X, y, reset=True))

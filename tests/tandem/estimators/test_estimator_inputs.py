@@ -75,7 +75,6 @@ def test_frames_do_what_they_do_with_classifiers_of_scikit_learn():
     for given, fresh in frames:
         ours, theirs = (_outcome(model, given, fresh) for model in (quick(), LogisticRegression()))
         assert ours == theirs, (given, fresh)
-    assert not hasattr(quick(), "set_output")
     steps = make_pipeline(Normalizer(), quick()).set_output(transform="pandas").fit(frame, Y)
     assert list(steps[-1].feature_names_in_) == ["a", "b"]
     assert isinstance(steps.predict(frame), np.ndarray)

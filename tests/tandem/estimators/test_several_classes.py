@@ -1,7 +1,9 @@
 """TransferClassifier with more than two classes: learned from some people, taught by others, and used by name."""
 
 import numpy as np
+import pandas
 import pytest
+from sklearn.base import clone
 
 import tandem
 from common.core.errors import BadFit
@@ -24,6 +26,29 @@ def people(count: int, shares: tuple[float, ...], seed: int) -> tuple[np.ndarray
 def fitted() -> TransferClassifier:
     model = TransferClassifier(epsilon=2.0, agent_epsilon=3.0, random_state=0)
     return model.fit(*people(3000, (0.8, 0.1, 0.1), 1), population=people(8000, (0.2, 0.4, 0.4), 2))
+
+
+def test_predictions_come_as_frames_where_that_is_asked_for(fitted):
+    X, y = people(50, (0.2, 0.4, 0.4), 3)
+    frame = pandas.DataFrame(X, index=[f"p{at}" for at in range(50)])
+    arrays = fitted.predict(X), fitted.predict_proba(X), fitted.decision_function(X), fitted.score(X, y)
+    asked = clone(fitted.set_output(transform="pandas"))
+    try:
+        label, odds, scores = (of(frame) for of in (fitted.predict, fitted.predict_proba, fitted.decision_function))
+        assert [type(of) for of in (label, odds, scores)] == [pandas.Series, pandas.DataFrame, pandas.DataFrame]
+        for found, plain in zip((label, odds, scores), arrays, strict=False):
+            assert list(found.index) == list(frame.index)
+            np.testing.assert_array_equal(found.to_numpy(), plain)
+        assert list(odds.columns) == list(scores.columns) == list(fitted.classes_)
+        assert fitted.score(frame, y) == arrays[-1]
+        fitted.set_output(transform="polars").set_output()
+        assert fitted.predict(X).to_list() == list(arrays[0])
+        assert fitted.predict_proba(X).columns == [str(name) for name in fitted.classes_]
+        with pytest.raises(ValueError, match="transform must be 'default'"):
+            fitted.set_output(transform="numpy")
+    finally:
+        fitted.set_output(transform="default")
+    assert vars(asked)["_output"] == "pandas"  # a clone has what was asked for
 
 
 def test_it_predicts_names_and_probabilities_and_says_what_it_is_worth(fitted):
