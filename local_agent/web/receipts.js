@@ -45,7 +45,12 @@ export async function checkReceipt(signed, report, referee) {
 /** Return the packed answer of one agent: that it answered, and what. */
 export function packOne(/** @type {number} */ answer, /** @type {import("./questions.js").AnswerKind} */ kind) {
   if (kind === "bit") return Uint8Array.of(0x80, answer ? 0x80 : 0);
-  if (kind === "real") return concat(Uint8Array.of(0x80), new Uint8Array(Float64Array.of(answer).buffer));
+  if (kind === "real") {
+    const body = new DataView(new ArrayBuffer(9));
+    body.setUint8(0, 0x80);
+    body.setFloat64(1, answer, true);
+    return new Uint8Array(body.buffer);
+  }
   return Uint8Array.of(0x80, answer & 0xff, ...(kind > 256 ? [answer >> 8] : []));
 }
 
