@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 const web = new URL("../../local_agent/web/", import.meta.url);
 const { Agent } = await import(new URL("agent.js", web).href);
 const { MemoryStore } = await import(new URL("folder.js", web).href);
-const { parseMechanism } = await import(new URL("mechanisms.js", web).href);
+const { parseMechanism } = await import(new URL("questions.js", web).href);
 
 const TOGETHER = 500; // agents: each waits a little before it answers
 const { assignment, configuration, rules, record, runs, times, twin } = JSON.parse(await text(process.stdin));
