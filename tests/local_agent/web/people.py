@@ -60,7 +60,7 @@ class Person:
     """One person's browser: what they do on the page, and what must not happen there."""
 
     def __init__(self, context: Any, link: str, *, script: str = "") -> None:
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)  # how long anything takes says how busy the machine is
         self.wrong: list[str] = []
         self.sent: list[Any] = []
         self.page = context.new_page()
