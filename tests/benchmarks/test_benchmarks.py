@@ -63,6 +63,7 @@ def test_it_counts_the_last_task():
     assert 0.0 <= both["loss"] < 0.5
 
 
+@pytest.mark.thorough
 def test_parties_are_killed_at_work_and_nothing_acknowledged_is_lost(tmp_path):
     found = once(tmp_path, None, random.Random(3), 3, (0.1, 2.0))
     assert len(found.kills) == 3

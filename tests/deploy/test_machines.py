@@ -129,6 +129,7 @@ def test_windows_is_refused_at_once() -> None:
         assert last.startswith("ImportError: Tandem runs on Linux and macOS: on Windows")
 
 
+@pytest.mark.thorough
 def test_without_a_home_what_simulates_runs_and_what_must_be_kept_is_refused(tmp_path: Path) -> None:
     """No home that the system knows, and one that cannot be written."""
     (tmp_path / "home").mkdir(mode=0o500)

@@ -110,10 +110,17 @@ SMALL: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What makes each shipped scenario small."""
 VARIANTS = {
-    *("adult-biased", "ball-few-agents", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
-    *("ball-lasso", "blender-pairs", "convex-squared", "domain-adaptation", "domain-adaptation-nonconvex"),
+    *("adult", "adult-biased", "ball-few-agents", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
+    *(
+        "ball-lasso",
+        "blender-pairs",
+        "convex-hinge",
+        "convex-squared",
+        "domain-adaptation",
+        "domain-adaptation-nonconvex",
+    ),
     *("flights", "model-agnostic-stream", "model-agnostic-transfer"),
-    *("parity-and-threshold", "parity-xor-threshold-rounds", "two-laws"),
+    *("parity-and-threshold", "parity-xor-threshold", "parity-xor-threshold-rounds", "sparse", "two-laws"),
 }
 """Of protocols, learners and kinds of people that CI runs otherwise, too; one has 1,870 agents: five minutes."""
 NOISY = {

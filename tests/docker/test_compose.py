@@ -204,6 +204,7 @@ def test_four_hosts_bring_four_times_as_many_people(compose: Compose) -> None:
         compose.call(f"{DOWN} --timeout 5")
 
 
+@pytest.mark.thorough
 def test_two_processes_on_a_server_behind_a_proxy_take_what_individuals_and_hosts_say(compose: Compose) -> None:
     """Everything that was acknowledged is stored and counted; nobody but the referee's processes reaches the server."""
     compose = Compose(compose.name, f"{compose.project}-load")  # its curator has another scenario, and so other volumes

@@ -389,8 +389,9 @@ SLOW: tuple[Job, ...] = (
     sequence(
         Step("referee plan portfolio --set agents.count=600000", ("gap 0.01097",)),
         Step("referee plan portfolio --set curator.n=600 --set agents.count=600", ("What these sizes can give",)),
+        thorough=True,
     ),
-    finished("referee run model-agnostic"),
+    finished("referee run model-agnostic", thorough=True),
     finished("referee run model-agnostic-stream", thorough=True),
     finished("referee run model-agnostic-transfer", status="(done|exhausted)", thorough=True),
     finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, thorough=True),

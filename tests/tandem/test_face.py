@@ -234,7 +234,7 @@ def test_a_first_fit_may_be_interrupted_at_any_import(tmp_path: Path) -> None:
     assert session(tmp_path, PEOPLE + INTERRUPTED) == "fitted True True"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_forked_pool_fits_plans_warns_and_refuses_as_its_parent_does(tmp_path: Path) -> None:
     """The parent has used the threads of Polars, which its forks lack; and a second fork of such a one, too."""
     again = "fit(2)\nchecked()\n"
@@ -298,7 +298,7 @@ def executed(client: BlockingKernelClient, code: str) -> str:
     return "".join(part.get("text", "") + part.get("ename", "") for part in content).strip()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_in_a_notebook(tmp_path: Path) -> None:
     """The stop button in a first fit, the same cell again, then a forked pool."""
     manager, client = start_new_kernel(cwd=str(tmp_path))

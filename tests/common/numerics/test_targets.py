@@ -132,7 +132,7 @@ def computed(**target: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="its targets are those of x86-64")
 def test_every_target_computes_the_same_bits() -> None:
     assert digests() == computed(**OLD)

@@ -281,7 +281,9 @@ def test_one_persons_agent_goes_on_once_the_fault_is_gone_and_answers_once(machi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", services.SERVICES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(of, marks=pytest.mark.thorough if of == "collector" else ()) for of in services.SERVICES]
+)
 def test_whoever_comes_to_a_service_under_faults_gets_one_thing_once_they_are_gone(machine, name):
     found = services.visit(machine, name, SOME)
     assert (found.wrong, found.answered, found.counted) == ([], len(SOME), len(SOME))

@@ -521,6 +521,9 @@ def test_a_private_window_is_told_what_it_forgets_and_other_browsers_that_they_r
     assert said in me.stage
 
 
+@pytest.mark.parametrize(
+    "browser", [BROWSERS[0], pytest.param("firefox", marks=[*BROWSERS[1].marks, pytest.mark.thorough])], indirect=True
+)
 def test_a_code_of_the_issuer_vouches_and_a_relay_hides_from_where(world, browser):
     """The referee is dialled by the relay alone; the issuer signs what it cannot see."""
     folder, referee = world.folder, world.referee

@@ -152,7 +152,7 @@ def test_every_command_shows_hostile_names_as_text_and_its_printed_commands_run(
         assert not (folder / "owned").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_process_shows_them_whatever_its_terminal_can_show(tmp_path: Path) -> None:
     """ASCII only, and a pipe: a title, a folder and a file with names beyond that end in no error of an encoding."""
     text = "שלום [/month] \x1b[31m $(touch owned)"
