@@ -97,7 +97,7 @@ LAST_FOUND = "agent_draws_again_after_a_crash"  # found by hundreds of histories
 
 
 @pytest.mark.parametrize(
-    "bug", [pytest.param(bug, marks=pytest.mark.thorough if bug == LAST_FOUND else ()) for bug in BUGS]
+    "bug", [pytest.param(bug, marks=pytest.mark.thorough if bug.__name__ == LAST_FOUND else ()) for bug in BUGS]
 )
 def test_each_seeded_bug_is_found(bug):
     history = found_within(bug, WITHIN, RARE.get(bug.__name__, 0))
