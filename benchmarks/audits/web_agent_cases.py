@@ -19,7 +19,7 @@ from common.privacy.auditing import Subject
 from deploy.auditing import Case
 
 SCRIPT = Path(__file__).with_name("web_agent.js")
-RUNS = 2000
+RUNS = 2000  # no seed fixes what comes out: the least that is demanded is five deviations off
 TRUTHFUL, FORGETFUL = "the truth as often as at twice the epsilon", "another secret at every start"
 
 
@@ -62,7 +62,7 @@ def cases() -> list[Case]:
     forgetful = {FORGETFUL: answered(loss, "warner", times=2, twin=FORGETFUL)}
     return [
         case("in JavaScript, an answer", ORDINARY, answered(loss, "warner"), 0.5, runs=RUNS, twins=truthful),
-        case("in JavaScript, an item", ITEMS, answered(item, "krr"), 0.5, runs=RUNS),
+        case("in JavaScript, an item", ITEMS, answered(item, "krr"), 0.4, runs=RUNS),
         case(
             "in JavaScript, after a crash", ORDINARY, answered(loss, "warner", times=2), 0.5, runs=RUNS, twins=forgetful
         ),

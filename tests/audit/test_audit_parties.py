@@ -79,8 +79,6 @@ LONG = {
     "a stable value",
     "chosen",
     "exponential",
-    "in JavaScript, after a crash",
-    "in JavaScript, an answer",
 }
 """Seconds each, and a third of the runs reaches what the honest subject must reach; ``benchmarks.audits`` does all."""
 
