@@ -52,9 +52,9 @@ test: .venv/installed-dev ## every contract, theorem and service at small size, 
 test-slow: .venv/installed-dev ## the slow tests alone: services, printed commands, audits, on Ray and Docker where they are there
 	$(PYTEST) -n 5 -m "slow and not thorough" # three wait, for services or containers, while two work
 
-test-all: test test-slow ## all that CI tests, each test once: under 20 minutes
+test-all: test test-slow ## all that CI tests, each test once: about 23 minutes
 
-test-thorough: .venv/installed-dev ## many further cases of what slow tests try: ten minutes
+test-thorough: .venv/installed-dev ## many further cases of what slow tests try
 	$(PYTEST) -m thorough
 
 docs: .venv/installed-dev ## the documents as a site in build/docs, with pages of reference written from the code
