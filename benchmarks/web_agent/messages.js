@@ -3,9 +3,9 @@
 import { createInterface } from "node:readline";
 
 const web = new URL("../../local_agent/web/", import.meta.url);
-const { decode, digest, encode, signedOf, unbase64 } = await import(new URL("messages.js", web).href);
+const { decode, digest, encode, signedOf, slotOf, unbase64 } = await import(new URL("messages.js", web).href);
 const { Refusal } = await import(new URL("values.js", web).href);
-const { check, checkCost, slotOf } = await import(new URL("policy.js", web).href);
+const { check, checkCost } = await import(new URL("policy.js", web).href);
 
 const unlimited = (value) => value ?? Infinity;
 

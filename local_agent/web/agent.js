@@ -16,8 +16,8 @@
  */
 
 import { RefereeClient, pause } from "./client.js";
-import { Identity, concat, createKey, digest as digestOf, hex, keyOfJson, sha256hex, unhex, verify } from "./messages.js";
-import { check, checkCost, kindOf, leftOf, slotOf } from "./policy.js";
+import { Identity, concat, createKey, digest as digestOf, hex, keyOfJson, sha256hex, slotOf, unhex, verify } from "./messages.js"; // prettier-ignore
+import { check, checkCost, kindOf, leftOf } from "./policy.js";
 import { KINDS } from "./questions.js";
 import { Source, derive } from "./random.js";
 import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";

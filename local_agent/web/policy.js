@@ -17,9 +17,9 @@
  */
 
 import { PROTOCOL } from "./client.js";
-import { digest, sha256hex, unbase64, verify } from "./messages.js";
+import { digest, sha256hex, verify } from "./messages.js";
 import { KINDS, ORDINARY, hypothesisKinds, load, parseMechanism, parseQuery } from "./questions.js";
-import { anyObject, demand, digestForm, fail, flag, isObject, list, numberForm, object, read, runForm, text, whole } from "./values.js"; // prettier-ignore
+import { anyObject, digestForm, fail, flag, isObject, list, numberForm, object, read, runForm, text, whole } from "./values.js"; // prettier-ignore
 import { namesIn, sameNames } from "./words.js";
 
 const MOST_AGENTS = 2 ** 32;
@@ -96,14 +96,6 @@ export function checkCost({ epsilon, delta = 0 }, cost, left) {
   const paid = cost[0] <= left[0] && (cost[1] <= left[1] || !Number.isFinite(epsilon));
   const budget = `(${left}) is left of the lifetime budget (${[epsilon, delta]})`;
   permit(paid, `an answer would cost (epsilon, delta) = (${cost}), and ${budget}`);
-}
-
-/** Return the slot of the one person, number 0, whom an assignment to an individual names. @param {any} assignment */
-export function slotOf(assignment) {
-  const [people, slots] = [assignment.people, assignment.slots].map(unbase64);
-  const one = people.length === 4 && slots.length === 4 && people.every((byte) => byte === 0);
-  demand(one, "an assignment to an individual agent names its one person, 0, and one slot");
-  return new DataView(slots.buffer).getUint32(0, true);
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 
 import { exp, expBelow } from "./elementary.js";
-import { slotOf } from "./policy.js";
+import { slotOf } from "./messages.js";
 import { flag, isObject, list, object, optional, read, real, refuse, text, write } from "./values.js";
 
 const LISTED = 6; // columns, or conditions, that one sentence names
