@@ -30,6 +30,8 @@ def compared(
         writer.start()
         *different, last = map(json.loads, process.stdout)
         writer.join()
+    if last["cases"] != count:
+        raise RuntimeError(f"{last['cases']:,} of {count:,} cases were compared: the others could not be made")
     return last["cases"], different
 
 

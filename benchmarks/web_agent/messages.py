@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from common.core import canonical
-from common.core.errors import TandemError
+from common.core.errors import BadMessage, TandemError
 from common.crypto.identity import Identity
 from tests.vectors import assignments
 from tests.vectors.basics import OTHER, READ, REFEREE
@@ -165,10 +165,13 @@ def damaged_case(case: Wire, drawn: random.Random) -> Wire:
     follows = case["assignment"]["message"].get("digest") == digest
     for name in ("configuration", "assignment"):
         message = case[name]["message"]
+        whole = copy.deepcopy(message)
         for _ in range(drawn.choice((0, 0, 1, 1, 2)) if name == "assignment" else drawn.choice((0, 0, 0, 1))):
             damage(message, drawn)
         if drawn.random() < 0.03:
             damage(case[name], drawn)
+        if not encodable(message):  # an integer that is no double: JSON.parse would round it; bytes are tried for that
+            message = case[name]["message"] = copy.deepcopy(whole)
         if name == "configuration" and follows and drawn.random() < 0.95:
             case["assignment"]["message"]["digest"] = canonical.digest(message)
         if drawn.random() < 0.95:
@@ -178,6 +181,15 @@ def damaged_case(case: Wire, drawn: random.Random) -> Wire:
     if drawn.random() < 0.1:
         case["dimension"] = drawn.choice((0, 1, 3, 20, 100))
     return case
+
+
+def encodable(message: object) -> bool:
+    """Tell whether a message has canonical bytes, which a signature or a digest could be of."""
+    try:
+        canonical.encode(message)
+    except BadMessage:
+        return False
+    return True
 
 
 def signed(wire: Wire, signer: Identity) -> Wire:
