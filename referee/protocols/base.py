@@ -227,7 +227,6 @@ Script = Generator[Step, Any, Outcome]
 class Protocol(ABC):
     """A protocol: its name, its pattern, its script."""
 
-    title: str
     pattern: Pattern
     done: str = "it ended with its answer; nothing is stated about that but the interval of its estimate"
     """What is shown where a run ends ``done``, and with which probability: no more than its theorem.
@@ -355,7 +354,6 @@ class Ablation(Protocol):
             raise BadScenario(f"nothing remains of protocol {name!r} for {side} alone")
         self.side = side
         self.whole: ProblemProtocol[Any] = whole()
-        self.title = f"{whole.title}: the {side} alone"
         self.problem = whole.problem
         self.pattern = pattern_of(name, side)
 

@@ -67,7 +67,6 @@ class Discrepancy(Protocol):
     *Heuristic:* that rivals matter. A model that is as good as all of them may still be far from the best.
     """
 
-    title = "Discrepancy-Test-Reweigh"
     done = (
         "the agents' tests have rejected that the answer's loss on T exceeds by {more} or more that of what agents "
         "alone learned, or that of either constant, among those who answer; with probability {beta} at most a run "

@@ -42,7 +42,6 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
     right with 1/2 + g/4: :func:`_decided_alone` runs its proof.
     """
 
-    title = "Hypothesis testing"
     done = f"a decision; {BY_NORMAL_LAW}it is wrong with a probability of about {{beta}} {AS_PLANNED}"
     kind = HypothesisTesting
     small = ({"name": "biased-coins", "d": 1, "biased": [0], "rates": [0.7]}, "problem.bias=0.4", "beta=0.001")
@@ -124,7 +123,6 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
     1/alpha'^2 of them suffice for the finer accuracy alpha', which the curator's few people cannot give.
     """
 
-    title = "Select then estimate"
     done = (
         "a feature and its mean; with probability {sure} at least the mean is within {alpha} of the largest one, and "
         f"estimated within problem.precise, {AS_PLANNED}"
@@ -187,7 +185,6 @@ class BlenderProtocol(ProblemProtocol[Blender]):
     more than its epsilon, whatever the list is.
     """
 
-    title = "Blender"
     done = (
         f"a list; {BY_NORMAL_LAW}it holds every item as frequent as problem.heavy, with shares that are off by "
         f"problem.precise at most, with a probability of about {{sure}} {AS_PLANNED}"

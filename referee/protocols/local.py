@@ -72,7 +72,6 @@ class LocalAverages(Protocol):
     that follows estimates the loss of the result and changes nothing about it.
     """
 
-    title = "Local averages"
     done = "nothing: it has no level and no gap to stop at, and ends exhausted"
     pattern = pattern_of("local-averages")
     supports_byzantine_agents = True
@@ -142,7 +141,6 @@ class LocalGradientDescent(Protocol):
     Returns the average of the second half of the iterates.
     """
 
-    title = "Local gradient descent"
     done = LocalAverages.done
     pattern = pattern_of("local-gradient-descent")
     supports_byzantine_agents = True
@@ -184,7 +182,6 @@ class StatisticalQueryProtocol(ProblemProtocol[StatisticalQuery]):
     query is, and nobody is asked twice. The curator is never asked.
     """
 
-    title = "Statistical queries"
     done = (
         "an estimate for each query; with probability {sure} at least every interval holds its query's mean, and none "
         f"is wider than {{alpha}} to either side, {AS_PLANNED}"

@@ -61,7 +61,6 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
     distribution function of y at all thresholds, and for that share; the quantile is read off.
     """
 
-    title = "Parity and threshold"
     done = (
         "a parity and a threshold; with probability {sure} at least the parity is right and the threshold is off by a "
         f"share of {{alpha}} at most, {AS_PLANNED}"
@@ -189,7 +188,6 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
     rounds. Where both halves have a parity, both are tried, and the one with the lesser loss among fresh agents stays.
     """
 
-    title = "Parity XOR threshold"
     done = (
         "parities between thresholds; with probability {sure} at least they err on a share of {alpha} at most, "
         + AS_PLANNED
@@ -302,7 +300,6 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
     referee sends: safe against a malicious one.
     """
 
-    title = "Parity chooses secret"
     done = f"a secret; {BY_NORMAL_LAW}it is right with a probability of about {{sure}} {AS_PLANNED}"
     kind = ParityChoosesSecret
     small = (
@@ -372,7 +369,6 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
     asks the curator to learn the parity with that number (KLNRS, pure epsilon): records that are shares say 0 = 0.
     """
 
-    title = "One of many parities"
     done = f"a parity; {BY_NORMAL_LAW}it is the wanted one with a probability of about {{sure}} {AS_PLANNED}"
     kind = OneOfManyParities
     small = (

@@ -50,7 +50,6 @@ class PortfolioProtocol(Protocol):
     judges, whatever S, T, the models and what was taught are. ``exhausted``: the same for the gap that is stated.
     """
 
-    title = "Portfolio"
     done = (
         "with probability {sure} at least, over which agents judge and over their noise, the answer's loss on T "
         "exceeds that of its rival, which is what one side has alone, by {gap} at most, among those who answer; no "

@@ -37,7 +37,6 @@ class PortfolioClasses(PortfolioProtocol):
     That is a loss in [0, 1] of one record, so the theorem of the portfolio holds for it as it stands.
     """
 
-    title = "Portfolio of several classes"
     pattern = pattern_of("portfolio-classes")
     small: ClassVar[tuple[str, ...]] = (
         "protocol=portfolio-classes",

@@ -40,7 +40,6 @@ class PortfolioRegression(PortfolioProtocol):
     squared loss that is cut there.
     """
 
-    title = "Portfolio of a regression"
     done = (
         "with probability {sure} at least, over which agents judge and over their noise, the answer's squared loss on "
         "T, as a part of the bound, exceeds that of its rival, which is what one side has alone, by {gap} at most, "

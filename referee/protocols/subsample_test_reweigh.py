@@ -46,7 +46,6 @@ class SubsampleTestReweigh(Protocol):
     founded, as the test alone decides it, but no theorem says that it ever comes.
     """
 
-    title = "Subsample-Test-Reweigh"
     tests_level = True
     done = (
         "the agents' test has rejected that the loss on T is {level} or more among those who answer; with probability "
@@ -158,7 +157,6 @@ class HandOver(Protocol):
     ends the run: later ones are not begun. Agnostic (no theorem): each task gets an equal share of the rounds.
     """
 
-    title = "Hand-over"
     tests_level = True
     done = (
         "for each task the agents' test has rejected that the loss on T is {level} or more among those who answer; "
@@ -232,7 +230,6 @@ class LearnAndTest(Protocol):
     one hypothesis, chosen before any agent answered, so its interval holds as it is.
     """
 
-    title = "Learn and test"
     done = _DONE
     pattern = pattern_of("learn-and-test")
     supports_byzantine_agents = True
@@ -254,7 +251,6 @@ class ModelAgnosticProtocol(Protocol):
     is worth for the population is then a question to fresh agents, as in :class:`LearnAndTest`.
     """
 
-    title = "Model-agnostic private learning"
     done = _DONE
     pattern = pattern_of("model-agnostic")
     supports_byzantine_agents = True

@@ -123,7 +123,6 @@ from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 class TwoTests(Protocol):
     """One learner's call, and two intervals for its loss that hold together."""
 
-    title = "Two tests"
     done = "two intervals; both hold among those who answer, with probability {sure} at least; no level is tested"
     pattern = pattern_of("two-tests")
     small = ("protocol=two-tests",)

@@ -50,7 +50,6 @@ class Compare(Protocol):
     The status is ``done`` if all agents that were wanted could be asked, else ``exhausted``.
     """
 
-    title = "Compare an interval on both sides"
     pattern = PATTERN
 
     @classmethod

@@ -166,7 +166,6 @@ def test_its_examples_are_scenarios_of_it_and_its_pattern_is_the_one_that_a_cura
     protocol = PROTOCOLS[name]
     for example in protocol.example():
         assert (example.protocol, example.problem and example.problem.name) == (name, protocol.problem)
-    assert protocol.title
     assert protocol.pattern is pattern_of(name)
     assert pattern_of(name).kinds("curator") <= set(HANDLERS)
     assert pattern_of(name).kinds("agents") <= set(QUERIES)
@@ -182,7 +181,7 @@ def test_a_protocol_about_a_problem_that_asks_both_sides_has_what_remains_of_it_
             continue
         found = protocol_of(small(name, alone=side))
         assert type(found) is Ablation
-        assert (found.problem, found.title) == (PROTOCOLS[name].problem, f"{PROTOCOLS[name].title}: the {side} alone")
+        assert found.problem == PROTOCOLS[name].problem
         assert found.pattern is pattern_of(name, side)
         assert found.pattern.kinds(side)
         assert not found.pattern.kinds(other)
