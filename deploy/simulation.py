@@ -55,55 +55,35 @@ def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engi
 class SimulatedAgents:
     """People of T who answer in the referee's order: those of a hosted population for the same seed, and their answers.
 
-    BadScenario if a pool is asked for with a mechanism that protects its people, or if people drop out.
-
-    Args:
-        pool: None: everybody is asked at most once, and people run out after ``agents.count``. A number: so many people
-            are drawn once, and every question begins with the first of them again. Only where the mechanism is
-            ``none``, which has no guarantee that a second answer could spend. The hypotheses then depend on the people
-            who test them: what a test says holds for the loss on the pool, and for the loss on T only as far as the
-            pool is like T.
-        people: The agents' records, where they are at hand; None: they are drawn from the scenario's distribution.
+    ``people`` are the agents' records, where they are at hand; None: they are drawn from the scenario's distribution.
+    BadScenario if people drop out.
     """
 
-    def __init__(
-        self, scenario: ResolvedScenario, seed: int, pool: int | None = None, people: Records | None = None
-    ) -> None:
+    def __init__(self, scenario: ResolvedScenario, seed: int, people: Records | None = None) -> None:
         section = scenario.agents
         if section.dropout:
             raise BadScenario("in a simulation every agent answers: set agents.dropout=0")
-        if pool is not None and section.mechanism.name != "none":
-            raise BadScenario(
-                f"a pool of people answers again and again, which mechanism {section.mechanism.name!r} does not allow: "
-                "leave the pool out, or take mechanism none"
-            )
-        size = pool or int(section.count)
+        size = int(section.count)
         if people is None:
             self._population = open_records(scenario.target, None, subseed(seed, "target"), size)
         else:
             self._population = TableRecordSource(people.take(np.arange(size)))
-        if pool is not None:
-            self._population = TableRecordSource(self._population.records(np.arange(pool)))
         self._order = Order(simulated(seed), len(self._population))
         self._cohort = Cohort(0, len(self._population), simulated(seed), 0)
         self._mechanism = section.mechanism
         self._source = RandomSource.seeded(seed, "agents")
-        self._reused = pool is not None
         self._used = 0
         self._asked: dict[int, Part] = {}
 
     def answer(self, number: int, step: AskAgents) -> Answers:
         """Ask the next people, as many as there are, or those of an earlier question."""
-        query, count = step.query, step.count
-        if self._reused:
-            people = np.arange(count) % len(self._population)
-        else:
-            fresh = Part(0, self._used, min(self._used + count, len(self._population)))
-            part = self._asked[number] = fresh if step.again is None else self._asked[step.again]
-            self._used = max(self._used, part.stop)
-            if part.stop - part.start > MAX_LISTED:
-                return self._answer_mass(query, part)
-            people = self._order.slice(part.start, part.stop - part.start)
+        query = step.query
+        fresh = Part(0, self._used, min(self._used + step.count, len(self._population)))
+        part = self._asked[number] = fresh if step.again is None else self._asked[step.again]
+        self._used = max(self._used, part.stop)
+        if part.stop - part.start > MAX_LISTED:
+            return self._answer_mass(query, part)
+        people = self._order.slice(part.start, part.stop - part.start)
         slots = np.arange(len(people))
         answers = answer_together(query, self._mechanism, self._population, people, slots, self._source)
         return Answers(len(people), answers, slots)
@@ -122,7 +102,6 @@ def conduct(
     seed: int,
     hook: Hook,
     *,
-    pool: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     held: tuple[Records, Records] | None = None,
 ) -> Outcome:
@@ -131,8 +110,7 @@ def conduct(
     BadScenario if the people are real, whom a service asks and never a simulation, or if the sample fits nowhere.
 
     Args:
-        seed: Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
-        pool: See :class:`SimulatedAgents`.
+        seed: Decides everything: the outcome is that of every deployment of the scenario with this seed.
         held: Records of the curator's people and of the agents, where they are at hand, in random order: public data.
             None: both are drawn from the scenario's distributions.
     """
@@ -147,7 +125,7 @@ def conduct(
             sample = LocalSample.of(held[0])
         opened.callback(sample.close)
         curator = local_curator(scenario, sample, seed)
-        simulated_agents = SimulatedAgents(scenario, seed, pool, None if held is None else held[1])
+        simulated_agents = SimulatedAgents(scenario, seed, None if held is None else held[1])
 
         def exchange(number: int, step: AskCurator | AskAgents) -> Any:
             if isinstance(step, AskAgents):

@@ -117,18 +117,7 @@ def test_everybody_is_asked_once_until_nobody_is_left():
     assert not np.array_equal(first.values, second.values)
 
 
-def test_a_pool_answers_the_same_again_and_from_its_beginning_when_it_is_through():
-    chosen = tiny("agents.mechanism={name: none}")
-    simulated_agents = SimulatedAgents(chosen, 1, pool=1000)
-    first, again = (simulated_agents.answer(0, AskAgents(PLANE, count)) for count in (1000, 2500))
-    assert np.array_equal(first.values, again.values[:1000])
-    assert np.array_equal(again.values[:1000], again.values[1000:2000])
-    assert np.array_equal(again.slots, np.arange(2500))
-
-
 def test_what_no_simulation_does_is_refused():
-    with pytest.raises(BadScenario, match="pool"):
-        SimulatedAgents(tiny(), 1, pool=1000)
     with pytest.raises(BadScenario, match="dropout"):
         SimulatedAgents(tiny("agents.dropout=0.25"), 1)
     with pytest.raises(BadScenario, match="real"):
