@@ -113,19 +113,17 @@ def scenario_file(options: Options) -> str:
     return yaml.safe_dump(options.scenario().wire(), sort_keys=False)
 
 
-def load_test(
-    options: Options, watch: Watch, target: LoadTarget | None = None, keep: Path | None = None
-) -> dict[str, Any]:
+def load_test(options: Options, watch: Watch, target: LoadTarget | None = None) -> dict[str, Any]:
     """Carry a load test out, on a referee that runs somewhere or one that is started here; return its document.
 
-    ``watch`` is called with a phase, how many are done, and how many there are; ``keep`` is where the run folder is
-    left, by default nowhere. BadInput if this process may not have so many connections.
+    ``watch`` is called with a phase, how many are done, and how many there are. BadInput if this process may not have
+    so many connections.
     """
     allow_descriptors(options.connections)
     if target is None:
         compile_loops()
     with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="load-", dir=keep)))
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="load-")))
         machine = limits(folder)
         chosen = options.scenario()
         here = target or opened.enter_context(started(chosen, folder, options.database))

@@ -90,10 +90,6 @@ class Claim:
     def key(self) -> str:
         return self.signed.key
 
-    @property
-    def people(self) -> int:
-        return 1 if isinstance(self.report, Report) else self.report.people
-
     def packed(self, kind: AnswerKind) -> bytes:
         """Return the packed answers; BadMessage if an individual's is none of the kind."""
         if isinstance(self.report, PackedReport):

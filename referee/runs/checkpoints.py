@@ -57,10 +57,10 @@ class WitnessStatus:
 class RunCheckpoints:
     """Makes the checkpoints of one referee's runs, and has them witnessed.
 
-    With ``beacon`` the witnesses' words take part in the orders of runs (:mod:`common.log.receipts`). ``clock`` has
-    seconds since 1970. Where a witness does not answer as one does, PeerUnavailable, CannotWrite, PeerMisbehaved,
-    Unauthorized or VersionSkew is raised; RolledBack where it has seen another transcript of the run; and what the
-    caller's own time limit raises (:func:`common.net.transport.time_limit`).
+    With ``beacon`` the witnesses' words take part in the orders of runs (:mod:`common.log.receipts`).
+    Where a witness does not answer as one does, PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized or
+    VersionSkew is raised; RolledBack where it has seen another transcript of the run; and what the caller's own time
+    limit raises (:func:`common.net.transport.time_limit`).
     """
 
     def __init__(
@@ -68,7 +68,6 @@ class RunCheckpoints:
         store: RefereeStore,
         identity: Identity,
         witnesses: Sequence[Witness] = (),
-        clock: Callable[[], float] = time.time,
         *,
         beacon: bool = False,
     ) -> None:
@@ -77,7 +76,6 @@ class RunCheckpoints:
         self._store = store
         self._identity = identity
         self._witnesses = tuple(witnesses)
-        self._clock = clock
         self._due: dict[str, float] = {}
         self._settled: set[str] = set()
         self._making: dict[str, threading.Lock] = {}
@@ -277,7 +275,7 @@ class RunCheckpoints:
             return kept
         known = self._links.get(run, [])
         links = self._links[run] = [*known, *self._store.links(run, len(known))]
-        now = int(self._clock())
+        now = int(time.time())
         if kept is not None:
             now = max(now, Checkpoint.parse(kept.checkpoint.message).time)  # a clock that was put back
         kept = StoredCheckpoint(checkpoint=signed_checkpoint(self._identity, run, configuration, links, now))
