@@ -255,26 +255,3 @@ def test_randomized_response_passes_and_the_audit_comes_close(epsilon: float, in
     warner = parse_mechanism({"name": "warner", "epsilon": epsilon})
     found = audit(once(warner), inputs, RandomSource.seeded(1, "warner"), runs=RUNS)
     assert 0.98 * epsilon - 0.1 < found.epsilon <= epsilon
-
-
-def test_randomized_response_that_tells_the_truth_too_often_is_caught() -> None:
-    twin = parse_mechanism({"name": "warner", "epsilon": 1.15})
-    assert audit(once(twin), BITS, RandomSource.seeded(2), runs=RUNS).epsilon > 1.0
-
-
-def test_laplace_passes_and_half_its_scale_is_caught() -> None:
-    for epsilon in (0.5, 1.0):
-        right = parse_mechanism({"name": "laplace", "epsilon": epsilon})
-        assert 0.8 * epsilon < audit(once(right), REALS, RandomSource.seeded(5), runs=RUNS).epsilon <= epsilon
-    twin = parse_mechanism({"name": "laplace", "epsilon": 2.0})
-    assert audit(once(twin), REALS, RandomSource.seeded(6), runs=RUNS).epsilon > 1.0
-
-
-def test_gaussian_noise_passes_at_its_delta_and_half_of_it_is_caught() -> None:
-    right: Any = parse_mechanism({"name": "gaussian", "epsilon": 1.0, "delta": 0.01})
-    assert audit(once(right), REALS, RandomSource.seeded(8), runs=RUNS, delta=0.01).epsilon <= 1.0
-
-    def twin(value: float, runs: int, source: RandomSource) -> AnyArray:
-        return value + 0.5 * (right.randomize(np.full(runs, value), source) - value)
-
-    assert audit(twin, REALS, RandomSource.seeded(9), runs=RUNS, delta=0.01).epsilon > 1.0
