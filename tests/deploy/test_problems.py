@@ -18,8 +18,9 @@ from deploy.deployment import Embedded
 from deploy.simulation import conduct
 from referee.audit.audit import audit
 from referee.collection.order import commitment, public_randomness, simulated
-from referee.protocols.base import PROTOCOLS, protocol_of
+from referee.protocols.base import PROTOCOLS
 from referee.view import show
+from tests.referee.protocols.test_protocol_contract import played
 from tests.support import ABOUT, ALONE, Bench, Halted, leave_folder, small
 from tests.tiers import for_each, thinned
 
@@ -112,27 +113,24 @@ def test_parity_xor_threshold_with_interaction_tries_the_parities_of_both_halves
     agents, mechanism = RandomSource.seeded(5), chosen.agents.bit_mechanism
     population = chosen.target.distribution.draw(1, np.arange(chosen.agents.count))
     parts, _ = shape(chosen.problem, chosen.curator.share, chosen.beta / 2.0)
-    script, begun = protocol_of(chosen).script(chosen, 1), 0
-    reply: Any = None
-    try:
-        while True:
-            step = script.send(reply)
-            if isinstance(step, AskCurator):
-                # The half with the threshold has found the parity {0}, the other one is right.
-                both = parts * [[[0, 4], [1, 2, 4]]]
-                reply = BlockParities.parse({"parities": both})
-            elif isinstance(step, AskAgents):
-                asked = population.take(np.arange(begun, begun := begun + step.count))
-                slots = np.arange(step.count)
-                bits = mechanism.randomize(step.query.evaluate(asked.only(step.query.columns), slots), agents)
-                reply = Answers(step.count, bits, slots)
-            else:
-                reply = None
-    except StopIteration as end:
-        outcome = end.value
+    counts: list[int] = []
+
+    def reply(step: Any) -> Any:
+        if isinstance(step, AskCurator):
+            # The half with the threshold has found the parity {0}, the other one is right.
+            return BlockParities.parse({"parities": parts * [[[0, 4], [1, 2, 4]]]})
+        if not isinstance(step, AskAgents):
+            return None
+        slots = np.arange(step.count)
+        asked = population.take(sum(counts) + slots)
+        counts.append(step.count)
+        bits = mechanism.randomize(step.query.evaluate(asked.only(step.query.columns), slots), agents)
+        return Answers(step.count, bits, slots)
+
+    outcome: Any = played(chosen, reply)
     assert outcome.answer.pieces == ((1, 2), (1, 2, 4))
     assert outcome.reason.endswith("2")
-    assert begun <= chosen.agents.count
+    assert sum(counts) <= chosen.agents.count
     assert run(small("parity-xor-threshold", *ROUNDS, alone="agents"), tmp_path / "alone")["answer"]["pieces"]
     with pytest.raises(BadScenario, match="in two blocks, found blocks = 4"):
         small("parity-xor-threshold", "problem.interactive=true")

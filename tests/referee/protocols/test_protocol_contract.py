@@ -25,7 +25,7 @@ from curator.operations import HANDLERS
 from curator.sample.base import LocalSample
 from deploy.simulation import local_curator
 from local_agent.answers import randomize
-from referee.protocols.base import PROTOCOLS, Ablation, Outcome, Protocol, Step, protocol_of
+from referee.protocols.base import PROTOCOLS, Ablation, Outcome, Protocol, Script, Step, protocol_of
 from referee.protocols.driver import drive
 from tests.contracts import entries
 from tests.support import Bench, audited, small, tiny
@@ -130,7 +130,10 @@ def play(
 
 def played(scenario: ResolvedScenario, reply: Callable[[Step], Any]) -> Outcome:
     """Drive a scenario's script alone, with what replies to each of its steps."""
-    script = protocol_of(scenario).script(scenario, PUBLIC)
+    return replied(protocol_of(scenario).script(scenario, PUBLIC), reply)
+
+
+def replied(script: Script, reply: Callable[[Step], Any]) -> Outcome:
     step = next(script)
     while True:
         try:

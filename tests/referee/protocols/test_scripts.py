@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,7 +24,7 @@ from common.operations.operation import LabelPoints, Learn, Reweigh
 from common.protocols.base import AskCurator, Together
 from common.protocols.patterns import agents, curator, sequence, some, together
 from common.scenario.loading import load
-from common.scenario.scenario import Scenario, data_folder
+from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
 from common.statistics.intervals import Estimate
 from deploy.baselines import evaluation_source, loss
 from deploy.checking import checked
@@ -134,6 +135,11 @@ def test_what_it_cannot_work_with_is_refused_before_anybody_is_asked(name, overr
 DESCENT_NAME = "local-gradient-descent"
 
 
+def agents_say(chosen: ResolvedScenario, answer: Callable[[AskAgents], Answers]) -> Any:
+    """Return how a script ends that asks agents alone."""
+    return played(chosen, lambda step: answer(step) if isinstance(step, AskAgents) else None)
+
+
 def test_the_same_iterates_as_plain_descent_and_the_sum_of_their_later_half():
     """Each agent answers one coordinate; here all coordinates are asked of the same records, without noise."""
     norms = [f"{side}.distribution.norm=2.0" for side in ("source", "target")]
@@ -144,15 +150,13 @@ def test_the_same_iterates_as_plain_descent_and_the_sum_of_their_later_half():
     x *= norm / (1.01 * np.linalg.norm(x, axis=1, keepdims=True))
     labels = np.where(x[:, 0] > 0.1, 1, -1).astype(np.int8)
 
-    def reply(step: Any) -> Answers | None:
-        if not isinstance(step, AskAgents):
-            return None
+    def answer(step: AskAgents) -> Answers:
         asked.append(step.count)
         slots = np.arange(20 * (d + 1))
         records = Records(x[slots // (d + 1)], labels[slots // (d + 1)])
         return Answers(step.count, step.query.evaluate(records, slots).astype(np.float64), slots)
 
-    outcome: Any = played(chosen, reply)
+    outcome = agents_say(chosen, answer)
     learning = int(40_000 * (1 - TESTED))
     steps = min(MAX_STEPS, learning // (MIN_PER_COORDINATE * (d + 1)))
     assert steps > 2
@@ -175,13 +179,11 @@ def test_with_several_answers_each_the_steps_share_the_agents_by_turns():
         chosen = small(DESCENT_NAME, f"agents.count={count}", f"agents.answers={answers}")
         asked: list[Any] = []
 
-        def reply(step: Any, asked: list[Any] = asked) -> Answers | None:
-            if not isinstance(step, AskAgents):
-                return None
+        def answer(step: AskAgents, asked: list[Any] = asked) -> Answers:
             asked.append(step)
             return told_nothing(step)
 
-        played(chosen, reply)
+        agents_say(chosen, answer)
         assert [step.group for step in asked] == [*(k % groups for k in range(1, steps + 1)), None]
         assert {step.count for step in asked[:-1]} == {int(count * (1 - TESTED)) // groups}
 
@@ -213,14 +215,12 @@ def test_coordinates_about_which_nobody_answers_stay_where_they_are():
     chosen = small(DESCENT_NAME, "agents.count=40000")
     hypotheses: list[Any] = []
 
-    def reply(step: Any) -> Answers | None:
-        if not isinstance(step, AskAgents):
-            return None
+    def answer(step: AskAgents) -> Answers:
         if isinstance(step.query, GradientQuery):
             hypotheses.append(step.query.hypothesis)
         return Answers(step.count, np.ones(3, dtype=np.uint8), np.zeros(3, dtype=np.int64))
 
-    played(chosen, reply)
+    agents_say(chosen, answer)
     first, *others = hypotheses[1].weights
     assert first != 0.0
     assert (others, hypotheses[1].threshold) == ([0.0] * (chosen.target.dimension - 1), 0.0)

@@ -25,6 +25,7 @@ from referee.view.diagrams import mermaid, page
 from referee.view.pages import report as page_of
 from referee.view.show import Outlook, Pace, in_time
 from referee.view.wording import judged_in_words, run_view
+from tests.referee.protocols.test_protocol_contract import replied
 from tests.support import TINY, Bench, tiny
 
 SETS = [part for override in TINY for part in ("--set", override)]
@@ -268,20 +269,19 @@ def test_progress_result_and_report_all_say_so(found, tmp_path, capsys, monkeypa
 def after_three_rounds(*, first_is_best: bool) -> Outcome:
     """Return how an agnostic run ends whose first model is told to err on a third, the others on half, or not so."""
     script = run_rounds(RoundsPlan.of(tiny("mode=agnostic", "curator.rounds=3", "agents.count=9000")), None, 1, 3)
-    number = 0
-    reply: Any = None
-    while True:
-        try:
-            step = script.send(reply)
-        except StopIteration as end:
-            return end.value
-        reply = None
+    learned: list[Learned] = []
+
+    def reply(step: Any) -> Any:
         if isinstance(step, AskCurator) and isinstance(step.operation, Learn):
-            number, reply = number + 1, Learned(hypothesis=Constant(label=1))
-        elif isinstance(step, AskAgents):
-            ones = np.zeros(step.count, dtype=np.uint8)
-            ones[:: 3 if (number == 1) == first_is_best else 2] = 1
-            reply = Answers(step.count, ones, np.arange(step.count))
+            learned.append(Learned(hypothesis=Constant(label=1)))
+            return learned[-1]
+        if not isinstance(step, AskAgents):
+            return None
+        ones = np.zeros(step.count, dtype=np.uint8)
+        ones[:: 3 if (len(learned) == 1) == first_is_best else 2] = 1
+        return Answers(step.count, ones, np.arange(step.count))
+
+    return replied(script, reply)
 
 
 def test_an_answer_of_the_first_round_is_never_said_to_be_reweighed():
