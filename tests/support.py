@@ -18,6 +18,7 @@ from common.lifetime.charging import USERS_OWN, Charging
 from common.log.entries import Head
 from common.log.witness import Witness
 from common.net import messages
+from common.net.app import Service
 from common.net.connection import Limits
 from common.net.server import Server, listen
 from common.protocols.base import demands_of
@@ -250,6 +251,10 @@ class Bench:
         result = self.referee.store.run(name).result
         assert result is not None
         return RunOutput.of(result, self.referee, name)
+
+    def app(self) -> Service:
+        """Return the referee as a service that takes requests and drives nothing."""
+        return referee_app(self.referee, Runner(self.referee))
 
     def leave(self, name: str = "run") -> Path:
         """Write the folder of a run that has ended, beside the bench's own folder."""

@@ -30,9 +30,7 @@ from issuer.cli import app as issuer_command
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from referee.cli import app as referee_command
-from referee.service.app import referee_app
 from referee.service.referee import CuratorClient
-from referee.service.runner import Runner
 from tandem.cli import app as tandem_command
 from tests.support import TINY, TOKEN, Bench, served, tiny
 from tests.tiers import for_each
@@ -161,7 +159,7 @@ def address(tmp_path_factory):
     with Bench(tmp_path_factory.mktemp("bench"), tiny("agents.count=600", "agents.batch=600")) as bench:
         bench.referee.registrar.allow("operator", "first-token")
         bench.referee.registrar.allow("operator", TOKEN)
-        with served(referee_app(bench.referee, Runner(bench.referee))) as found:
+        with served(bench.app()) as found:
             yield found
 
 

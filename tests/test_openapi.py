@@ -22,8 +22,6 @@ from curator.app import curator_app
 from curator.contributions.collection import Collection, collecting, collecting_app
 from issuer.issuer import REQUEST as TOKEN_REQUEST
 from issuer.issuer import issuer_app
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from tests.curator.contributions.given import scenario as contributed
 from tests.support import TOKEN, Bench
 from tests.tiers import for_each
@@ -82,7 +80,7 @@ def test_whatever_is_sent_to_who_collects_it_answers_as_described(collection, op
 
 @pytest.fixture(scope="module")
 def apps(bench: Bench) -> dict[str, FastAPI]:
-    referee = referee_app(bench.referee, Runner(bench.referee))
+    referee = bench.app()
     relay = relay_app("http://referee.invalid", carrier=httpx.ASGITransport(referee))
     issuer = issuer_app(bench.issuer, bench.folder)  # type: ignore[attr-defined]
     return {"curator": curator_app(bench.curator), "referee": referee, "issuer": issuer, "relay": relay}

@@ -23,9 +23,7 @@ from curator.cli import app as curator_command
 from deploy.processes import PartyProcess, free_port
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
-from referee.service.app import referee_app
 from referee.service.referee import CuratorClient
-from referee.service.runner import Runner
 from tests.certified import PAST, circle
 from tests.support import TOKEN, Bench, served, tiny
 
@@ -141,7 +139,7 @@ def test_an_agent_that_knows_no_key_trusts_at_first_contact_with_a_warning_and_o
     me.write_text(json.dumps({"features": [0.1] * 8, "label": 1}))
     with (
         Bench(tmp_path / "bench", individuals=1) as bench,
-        served(referee_app(bench.referee, Runner(bench.referee))) as address,
+        served(bench.app()) as address,
     ):
         key, other = bench.referee.identity.public, Identity.create().public
         for name, words in (

@@ -13,8 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from curator.app import curator_app
 from local_agent.metrics import exposed
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from tests.curator.given import LEARN, request
 from tests.support import TOKEN, Bench, served
 
@@ -54,7 +52,7 @@ def texts(tmp_path_factory) -> dict[str, str]:
     with Bench(tmp_path_factory.mktemp("parties")) as bench:
         bench.referee.registrar.allow("metrics", WATCHING)
         with (
-            served(referee_app(bench.referee, Runner(bench.referee))) as referee,
+            served(bench.app()) as referee,
             served(curator_app(bench.curator, WATCHING)) as curator,
             exposed(bench.host, 2.0, 0) as host,
         ):
@@ -137,7 +135,7 @@ def test_each_token_opens_its_own(tmp_path):
         bench.referee.registrar.allow("operator", TOKEN)
         bench.referee.registrar.allow("metrics", WATCHING)
         with (
-            served(referee_app(bench.referee, Runner(bench.referee))) as referee,
+            served(bench.app()) as referee,
             served(curator_app(bench.curator, WATCHING)) as curator,
             served(curator_app(bench.curator)) as closed,
         ):

@@ -27,9 +27,7 @@ from deploy.remote import Remote
 from local_agent.client import RefereeClient
 from referee.audit.audit import audit
 from referee.runfolder import unpack_reports
-from referee.service.app import referee_app
 from referee.service.referee import CuratorClient
-from referee.service.runner import Runner
 from tests.deploy.test_processes import until
 from tests.support import TINY, TOKEN, Bench, leave_folder, served
 
@@ -158,7 +156,7 @@ NOTHING = rf"states no protocol \(Tandem 0\.2\.0 or older\), this side speaks {P
 def parties(tmp_path) -> Iterator[tuple[Bench, str, str]]:
     with (
         Bench(tmp_path) as bench,
-        served(referee_app(bench.referee, Runner(bench.referee))) as referee,
+        served(bench.app()) as referee,
         served(curator_app(bench.curator)) as curator,
     ):
         yield bench, referee, curator

@@ -33,8 +33,6 @@ from local_agent.person.checking import (
 )
 from referee.collection.aggregation import leaf
 from referee.runfolder import unpack_reports
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from referee.service.witness import witness_app
 from tests.referee.audit.signing import entries_of
 from tests.referee.audit.test_history import SECRET, Watched
@@ -132,7 +130,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Watched
     with (
         served(witness_app(watched.witness_folder, SECRET)) as witness,
         Bench(watched.bench_folder, watched.chosen, individuals=1) as bench,
-        served(referee_app(bench.referee, Runner(bench.referee))) as address,
+        served(bench.app()) as address,
     ):
         yield watched, bench, address, witness
 

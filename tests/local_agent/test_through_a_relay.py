@@ -22,8 +22,6 @@ from local_agent.client import RelayedClient
 from local_agent.person.checking import INCLUDED, check, held_receipts
 from referee.audit.audit import audit
 from referee.service import agents_edge
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from tests import relayed
 from tests.certified import believe, circle
 from tests.local_agent.test_policy import individual
@@ -67,7 +65,7 @@ def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_pa
     with ExitStack() as opened:
         bench = opened.enter_context(Bench(tmp_path / "bench", chosen, individuals=PEOPLE))
         key = bench.referee.identity.public
-        address = opened.enter_context(served(referee_app(bench.referee, Runner(bench.referee))))
+        address = opened.enter_context(served(bench.app()))
         relay = opened.enter_context(served(relay_app(address, source=RELAY)))
 
         def asks() -> RelayedClient:
@@ -116,7 +114,7 @@ def test_relay_and_referee_speak_tls(tmp_path, monkeypatch):
     with Bench(tmp_path / "bench") as bench:
         key = bench.referee.identity.public
         with (
-            served(referee_app(bench.referee, Runner(bench.referee)), tls=first) as address,
+            served(bench.app(), tls=first) as address,
             served(relay_app(address), tls=second) as relay,
             closing(RelayedClient(relay, key)) as client,
         ):
@@ -147,7 +145,7 @@ HARM: list[tuple[Callable[[Service], object], str]] = [
 @pytest.mark.slow
 def test_an_agent_says_in_one_line_what_a_relay_did_and_stops(tmp_path):
     with Bench(tmp_path / "bench", tiny("agents.count=600"), individuals=1) as bench:
-        with served(referee_app(bench.referee, Runner(bench.referee))) as address:
+        with served(bench.app()) as address:
             for number, (harm, said) in enumerate(HARM):
                 relay = relay_app(address)
                 harm(relay)

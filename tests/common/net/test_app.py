@@ -23,8 +23,6 @@ from common.net.batching import Grouped
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Call, Edge, Guarded, Opening, Reply, fault, problem
 from common.net.monitoring import CHECK_PATIENCE, FRESH, MIN_FREE, Readiness, disk, require
 from curator.app import curator_app
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from tests.common.net.test_connections import answers
 from tests.curator.given import full_disk
 from tests.support import TOKEN, Bench, served
@@ -38,7 +36,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     with Bench(tmp_path_factory.mktemp("service")) as bench:
         bench.referee.registrar.allow("operator", TOKEN)
         bench.run()
-        referee = referee_app(bench.referee, Runner(bench.referee))
+        referee = bench.app()
         with served(referee) as first, served(curator_app(bench.curator)) as second:
             yield {"referee": first, "curator": second, "key": bench.referee.identity.public}
 

@@ -21,8 +21,6 @@ from deploy.load import phases
 from deploy.load.client import Connection, LightAgent, request
 from deploy.load.testing import Options, load_test, started
 from referee.cli import app
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served
 from tests.tiers import for_each
 
@@ -154,7 +152,7 @@ WAITING = 100
 async def test_a_flood_is_shed_and_what_was_acknowledged_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr(batching, "WAITING", WAITING)
     monkeypatch.setattr(batching, "MOST", 20)
-    with Bench(tmp_path) as bench, served(referee_app(bench.referee, Runner(bench.referee))) as address:
+    with Bench(tmp_path) as bench, served(bench.app()) as address:
         parts = urlsplit(address)
         agents = [LightAgent.fresh() for _ in range(10 * WAITING)]
         everyone = [await Connection.to(str(parts.hostname), int(parts.port or 0)) for _ in agents[:900]]

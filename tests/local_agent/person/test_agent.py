@@ -31,8 +31,6 @@ from local_agent.person.agent import Agent
 from local_agent.person.checking import held_receipts, leaf_of
 from local_agent.person.consent import NAME, ActivityLog, Consent, entries
 from local_agent.policy import PersonalPolicy
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from tests.local_agent.test_policy import LOSS, PERSON, POLICY, REFEREE, individual, question
 from tests.support import TOKEN, Bench, served, tiny
 from tests.tiers import for_each
@@ -376,7 +374,7 @@ def test_the_command_asks_answers_and_logs(tmp_path, monkeypatch, typed, more, c
     with Bench(tmp_path / "bench", tiny(*CHOSEN), individuals=1) as bench:
         with individual(bench, tmp_path / "me", 3.0):
             pass  # the same person enrols first, in the time before the run begins
-        with served(referee_app(bench.referee, Runner(bench.referee))) as address:
+        with served(bench.app()) as address:
             bench.meanwhile(lambda: ended.append(answer(tmp_path, address, *more, typed=typed)))
             bench.run()
     assert ended[0].exit_code == code, ended[0].output

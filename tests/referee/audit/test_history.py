@@ -30,8 +30,6 @@ from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.audit.history import check_history, check_reports, checkpoints_at, receipts_at
 from referee.runfolder import pack_reports, unpack_reports
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from referee.service.witness import witness_app
 from tests.referee.audit.signing import curator_of, cut_short, entries_of, resign_as, said, write_checkpoint
 from tests.support import TOKEN, Bench, served, tiny
@@ -73,7 +71,7 @@ class Watched:
 
     @contextmanager
     def serving(self) -> Iterator[tuple[Bench, str]]:
-        with self.bench() as bench, served(referee_app(bench.referee, Runner(bench.referee))) as address:
+        with self.bench() as bench, served(bench.app()) as address:
             bench.referee.registrar.allow("operator", TOKEN)
             yield bench, address
 

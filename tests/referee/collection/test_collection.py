@@ -38,8 +38,6 @@ from referee.collection import judging, roster
 from referee.collection.collection import PATIENCE
 from referee.collection.enrolment import Caps
 from referee.collection.judging import verified, verified_payload
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from tests.support import ONE_QUESTION, TOKEN, Bench, seal, served, tiny
 from tests.tiers import for_each
 
@@ -314,7 +312,7 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
             forged = sent[1].model_copy(update={"signature": "00" * 64})
             batch = [report.wire() for report in (sent[0], again, forged, sent[1], sent[0])]
             token = {"Authorization": f"Bearer {TOKEN}"}
-            with served(referee_app(referee, Runner(referee))) as address:
+            with served(bench.app()) as address:
                 url = f"{address}/v1/report-batches"
                 outcomes.append(httpx.post(url, json=batch, headers=token, trust_env=False, timeout=60).json())
 

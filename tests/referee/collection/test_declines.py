@@ -27,8 +27,6 @@ from referee import store
 from referee.collection.judging import Asked, Claim, judge, payload, read
 from referee.collection.order import Batch, assign
 from referee.collection.roster import Roster
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from referee.tables import Participant, StoredReport
 from tests.support import ONE_QUESTION, TOKEN, Bench, audited, seal, served, small, tiny
 from tests.tiers import for_each
@@ -159,7 +157,7 @@ def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_
     record.write_text('{"features": [0.1, 0.2], "label": 1}')
     with (
         Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench,
-        served(referee_app(bench.referee, Runner(bench.referee))) as address,
+        served(bench.app()) as address,
     ):
         key = bench.referee.identity.public
         # The same person enrols first, in the time before the run begins.

@@ -37,9 +37,7 @@ from common.net.oblivious.relay import relay_app
 from curator.app import curator_app
 from local_agent.client import RelayedClient
 from referee.service import agents_edge
-from referee.service.app import referee_app
 from referee.service.referee import CuratorClient
-from referee.service.runner import Runner
 from tests import relayed
 from tests.relayed import NOWHERE, InProcess, Recording, relay_before
 from tests.support import TOKEN, Bench, asking, seal, served, tiny
@@ -57,7 +55,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture
 def app(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
     monkeypatch.setattr(agents_edge, "HOLD", 0.01)
-    return referee_app(bench.referee, Runner(bench.referee))
+    return bench.app()
 
 
 @pytest.fixture
@@ -92,7 +90,7 @@ class Direct:
 
 @pytest.fixture
 def direct(bench: Bench) -> Iterator[Direct]:
-    found = Direct(referee_app(bench.referee, Runner(bench.referee)))
+    found = Direct(bench.app())
     with closing(found.http):
         yield found
 
@@ -271,7 +269,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     with Bench(tmp_path_factory.mktemp("large")) as bench:
         bench.referee.registrar.allow("operator", TOKEN)
         bench.run()
-        referee = referee_app(bench.referee, Runner(bench.referee))
+        referee = bench.app()
         with served(referee) as first, served(curator_app(bench.curator)) as second:
             yield {"referee": first, "curator": second}
 
@@ -327,7 +325,7 @@ def test_a_body_longer_than_its_header_says_is_not_read(tmp_path):
             asked = bench.referee.poll(poll(who)).message
             digest = messages.Configuration.parse(bench.referee.configuration("run").message).fingerprint()
             said = header(who, digest=digest, question=asked["question"], people=600)
-            with asking(referee_app(bench.referee, Runner(bench.referee)), "") as client:
+            with asking(bench.app(), "") as client:
                 for extra in (0, 1, 1 << 20):
                     reply = client.put(f"/v1/packed-reports/{ID}", content=said + bytes(150 + extra))
                     seen.append(reply.json()["type"].rpartition(":")[2])

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,13 +20,12 @@ from common.core.errors import CannotWrite, InvitationUsed, NotVouched, Refused,
 from common.crypto.identity import Identity, Signed
 from common.net import messages
 from deploy.load.client import LightAgent
+from deploy.processes import PartyProcess
 from issuer.issuer import Keys
 from local_agent.client import RefereeClient
 from referee.cli import app
 from referee.collection.enrolment import Caps, Registrar, invited
-from referee.service.app import referee_app
 from referee.service.referee import Referee
-from referee.service.runner import Runner
 from referee.store import backup
 from tests.referee.service.test_referee_app import NO_CURATOR
 from tests.support import TOKEN, Bench, audited, seal, served, tiny
@@ -101,7 +96,7 @@ def test_of_two_keys_in_one_group_and_of_two_processes_one_gets_in(tmp_path, mon
 def test_many_keys_that_race_over_http_with_one_code(bench):
     (code,) = invited(bench.referee.store, 1)
     requests = [seal(Identity.create(), messages.Enrolment(agents=1)).raw() for _ in range(16)]
-    with served(referee_app(bench.referee, Runner(bench.referee))) as address:
+    with served(bench.app()) as address:
 
         def post(content: bytes) -> httpx.Response:
             headers = {"Authorization": f"Bearer {code}"}
@@ -122,7 +117,7 @@ def test_over_http_a_refusal_says_what_to_do_and_nothing_shows_a_code(bench, cap
     none = "AAAAAA-AAAAAA-AAAAAA-AAAAAA"
     one, other = Identity.create(), Identity.create()
     with (
-        served(referee_app(bench.referee, Runner(bench.referee))) as address,
+        served(bench.app()) as address,
         closing(RefereeClient(address)) as client,
     ):
         client.enrol(enrolment(one), code)
@@ -320,34 +315,25 @@ def test_links_that_no_browser_could_use_are_refused_and_no_code_is_made(tmp_pat
 TOKENS = {"TANDEM_ENROLMENT_TOKEN": TOKEN, "TANDEM_OPERATOR_TOKEN": "another-token"}
 
 
-def serving(state: Path) -> tuple[subprocess.Popen[str], str]:
-    command = [sys.executable, "-m", "referee.cli", "serve", "--state", str(state), "--port", "0"]
-    process = subprocess.Popen(command, env={**os.environ, **TOKENS}, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if found := re.search(r"http://127\.0\.0\.1:\d+", line):
-            return process, found[0]
-    raise AssertionError("no referee came up")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("pause", [0.0, 0.002, 0.005, 0.02])
 def test_a_referee_that_is_killed_lets_one_key_in_with_a_code(tmp_path, pause):
     """Whenever it is killed: the key that comes first afterwards may be another one, and then is the only one."""
     keys = [Identity.create() for _ in range(2)]
-    process, address = serving(tmp_path)
+    serve = ["referee.cli", "serve", "--state", str(tmp_path), "--port", "0"]
+    party = PartyProcess("referee", serve, tmp_path, TOKENS)
     try:
+        address = party.wait_for("listens on").split()[-1]
+        party.let_die(for_good=True)
         code = called("invite", "--state", str(tmp_path)).strip()
         with ThreadPoolExecutor(1) as pool, closing(RefereeClient(address, patience=0.0)) as client:
             first = pool.submit(client.enrol, enrolment(keys[0]), code)
             time.sleep(pause)
-            process.send_signal(signal.SIGKILL)
-            process.wait(120)
+            party.process.kill()
+            party.process.wait(120)
             answered = first.exception(120) is None
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        party.stop()
     with closing(Referee(tmp_path, NO_CURATOR)) as again:
         admitted = []
         for who in (keys[1], keys[0]):

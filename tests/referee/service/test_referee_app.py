@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing, nullcontext
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -37,12 +33,12 @@ from common.log.witness import FileWitness
 from common.net import messages, monitoring
 from curator.app import curator_app
 from deploy.load.client import LightAgent
-from deploy.processes import free_port
+from deploy.processes import PartyProcess, free_port
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.collection import roster
 from referee.service import agents_edge
-from referee.service.app import checks, referee_app
+from referee.service.app import checks
 from referee.service.referee import Referee, RefereeSettings
 from referee.service.runner import Runner
 from referee.service.witness import WitnessLog, witness_app
@@ -58,25 +54,14 @@ from tests.tiers import for_each
 TOKENS = {"TANDEM_ENROLMENT_TOKEN": "choose-one", "TANDEM_OPERATOR_TOKEN": "choose-another"}
 
 
-def serving(folder: Path, port: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "referee.cli", "serve", "--state", str(folder), "--port", "0", "--page", str(port)]
-    return subprocess.Popen(command, env={**os.environ, **TOKENS}, stdout=subprocess.PIPE, text=True)
-
-
-def address(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if found := re.search(r"http://127\.0\.0\.1:\d+/\?key=\S+", line):
-            return found[0]
-    raise AssertionError("no page came up")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_the_page_shows_the_referee_and_ends_with_it(tmp_path, end):
-    process = serving(tmp_path / "referee", free_port())
+    serve = ["referee.cli", "serve", "--state", str(tmp_path / "referee"), "--port", "0", "--page", str(free_port())]
+    party = PartyProcess("referee", serve, tmp_path, TOKENS)
     try:
-        link = address(process)
+        link = re.search(r"http://\S+", party.wait_for("/?key="))[0]
+        party.let_die(for_good=True)
         with httpx.Client(trust_env=False, timeout=60, follow_redirects=True) as browser:
 
             def gone() -> bool:
@@ -90,13 +75,11 @@ def test_the_page_shows_the_referee_and_ends_with_it(tmp_path, end):
             assert "has no runs yet" in page
             assert TOKENS["TANDEM_OPERATOR_TOKEN"] not in page
             assert httpx.get(link.partition("?")[0], trust_env=False, timeout=60).status_code == 403
-            process.send_signal(end)
-            process.wait(120)
+            party.process.send_signal(end)
+            party.process.wait(120)
             until(gone)
     finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        party.stop()
 
 
 @pytest.mark.usefixtures("each_store")
@@ -106,7 +89,7 @@ def test_the_edge_and_the_app_answer_alike(tmp_path, short):
     enrolment = seal(somebody, messages.Enrolment(agents=1)).model_dump_json()
     poll = seal(stranger, messages.Poll(participant=stranger.public)).model_dump_json()
     with Bench(tmp_path) as bench:
-        app = referee_app(bench.referee, Runner(bench.referee))
+        app = bench.app()
         if not short:
             app.edge.short.clear()
         with asking(app) as client:
@@ -126,7 +109,7 @@ def test_of_very_many_only_hosts_are_held_and_pauses_share_what_a_referee_takes(
     assert roster.usual_pause(10**9) == 0.75 * roster.LONGEST
     monkeypatch.setattr(roster, "HELD", 3)
     monkeypatch.setattr(agents_edge, "HOLD", 0.05)
-    with Bench(tmp_path) as bench, asking(referee_app(bench.referee, Runner(bench.referee))) as client:
+    with Bench(tmp_path) as bench, asking(bench.app()) as client:
 
         def pause(who: Identity) -> float:
             told = client.post("/v1/polls", content=seal(who, messages.Poll(participant=who.public)).raw())
@@ -163,7 +146,7 @@ def test_lists_are_asked_from_places_that_they_do_not_have(tmp_path):
     with Bench(tmp_path / "bench") as bench:
         bench.referee.registrar.allow("operator", TOKEN)
         bench.run()
-        app, referee = referee_app(bench.referee, Runner(bench.referee)), Identity.create()
+        app, referee = bench.app(), Identity.create()
         with asking(witness_app(tmp_path, TOKEN)) as witness, asking(app) as run:
             place = f"/v1/runs/{referee.public}/run"
             assert witness.put(place, content=seal(referee, said).raw()).status_code == 200
@@ -187,7 +170,7 @@ def lacks(client: httpx.Client) -> str | None:
 
 @pytest.mark.usefixtures("_looks_each_time")
 def test_a_referee_without_room_or_database_is_alive_and_not_ready_and_to_ask_commits_nothing(tmp_path):
-    with Bench(tmp_path) as bench, asking(referee_app(bench.referee, Runner(bench.referee)), "") as client:
+    with Bench(tmp_path) as bench, asking(bench.app(), "") as client:
         store, before = bench.referee.store, bench.referee.store.commits()
 
         def only_reads(on: str) -> None:
@@ -264,7 +247,7 @@ def test_while_the_server_is_away_everybody_is_told_to_come_again_and_nothing_is
             bench.referee.enrol(Signed.model_validate_json(agent.enrolment()), TOKEN)
 
         def attack() -> None:
-            with asking(referee_app(bench.referee, Runner(bench.referee))) as client:
+            with asking(bench.app()) as client:
 
                 def poll(agent: LightAgent) -> httpx.Response:
                     return client.post("/v1/polls", content=agent.poll())
