@@ -153,16 +153,16 @@ def _add_operations(app: web.Service, curator: Curator, worker: Worker, watched:
 
         # Nobody but the referee may make others wait in the queue.
         signed, wanted, operation = await run_in_threadpool(admitted)
-        identity = signed.fingerprint()
-        job = running.get(identity)
-        if job is None:
-            job = running[identity] = worker.submit(watched.perform, signed, wanted, operation)
-            job.add_done_callback(lambda done: running.pop(identity, None))
-        return await _promptly(job)
+        begin = partial(worker.submit, watched.perform, signed, wanted, operation)
+        return await _promptly(running, signed.fingerprint(), begin)
 
 
-async def _promptly(job: Future[Signed]) -> Response:
-    """Return what a job gives, or that it is to be asked for again."""
+async def _promptly(jobs: dict[str, Future[Signed]], identity: str, begin: Callable[[], Future[Signed]]) -> Response:
+    """Return what a job gives, which is begun unless it runs, or that it is to be asked for again."""
+    job = jobs.get(identity)
+    if job is None:
+        job = jobs[identity] = begin()
+        job.add_done_callback(lambda done: jobs.pop(identity, None))
     try:
         release = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(job)), PROMPT)
     except TimeoutError:
@@ -187,13 +187,9 @@ def _add_stream(app: web.Service, curator: Curator, worker: Worker, watched: Cou
         signed = await web.read_signed(request, messages.PointQuestion.KIND)
         question = await run_in_threadpool(curator.admit_point, signed)
         identity = question.fingerprint()
-        job = waiting.get(identity)
-        if job is None:
-            if len(waiting) >= WAITING:
-                raise Busy(f"{WAITING} questions wait for their answer already; nothing was charged")
-            job = waiting[identity] = worker.submit(watched.answer, signed, question)
-            job.add_done_callback(lambda done: waiting.pop(identity, None))
-        return await _promptly(job)
+        if identity not in waiting and len(waiting) >= WAITING:
+            raise Busy(f"{WAITING} questions wait for their answer already; nothing was charged")
+        return await _promptly(waiting, identity, partial(worker.submit, watched.answer, signed, question))
 
 
 LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", "peer-misbehaved", "broken-ledger"})

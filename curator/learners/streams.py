@@ -13,11 +13,12 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
 from common.privacy.theorems.votes import Thresholds
 from curator.learners.teachers import (
+    BOTTOM,
+    UNANSWERED,
     ColumnClasses,
     LabelClasses,
     Teacher,
     TeacherAnswers,
-    UnstableCounter,
     chunk_of,
     count_votes,
     distances,
@@ -94,10 +95,11 @@ class StreamOfAnswers:
         return self.judge(int(winners(counts)[0]), int(distances(counts, self._touched)[0]), lineage)
 
     def judge(self, value: int, stable: int, lineage: str) -> int:
-        """Return a winner at such a distance to instability, or :data:`BOTTOM`: :meth:`UnstableCounter.answer`."""
+        """Return a winner at such a distance to instability, or :data:`BOTTOM`; :data:`UNANSWERED` after the last."""
+        if self._bottoms >= self._law.cutoff:
+            return UNANSWERED
         noise = int(geometric_noise(1, self._law.of_query, self._source.derive("question", lineage))[0])
-        counter = UnstableCounter(self._law, lambda bottoms: self._threshold, self._bottoms)
-        return counter.answer(value, stable, noise)
+        return value if stable + noise > self._law.level + self._threshold else BOTTOM
 
     def advance(self, lineage: str, *, bottom: bool) -> None:
         """Go on behind a question whose answer is stored: after a bottom the threshold's noise is drawn anew."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -370,29 +370,13 @@ def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, sour
     """
     refreshed = geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
     noise = geometric_noise(len(values), law.of_query, source.derive("queries"))
-    loop = UnstableCounter(law, lambda bottoms: int(refreshed[bottoms]))
-    return np.array([loop.answer(*query) for query in zip(values, stable, noise, strict=True)], dtype=np.int64)
-
-
-class UnstableCounter:
-    """The loop of Algorithm 2, one question after the other, whether they come all at once or one at a time.
-
-    Args:
-        threshold: Of how many bottoms there were, below T, the noise that the threshold has from there on; drawn once.
-        bottoms: How many there were already.
-    """
-
-    def __init__(self, law: Thresholds, threshold: Callable[[int], int], bottoms: int = 0) -> None:
-        self._law, self._threshold, self._bottoms = law, threshold, bottoms
-
-    def answer(self, value: int, stable: int, noise: int) -> int:
-        """Return the value if it is stable enough, else :data:`BOTTOM`; :data:`UNANSWERED` after the last of these."""
-        if not self._bottoms < self._law.cutoff:
-            return UNANSWERED
-        if stable + noise > self._law.level + self._threshold(self._bottoms):
-            return value
-        self._bottoms += 1
-        return BOTTOM
+    answers, bottoms = np.full(len(values), UNANSWERED, dtype=np.int64), 0
+    for place, (value, distance) in enumerate(zip(values, stable + noise, strict=True)):
+        if bottoms == law.cutoff:
+            break
+        answers[place] = value if distance > law.level + refreshed[bottoms] else BOTTOM
+        bottoms += int(answers[place] == BOTTOM)
+    return answers
 
 
 def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon: float, source: RandomSource) -> float:
