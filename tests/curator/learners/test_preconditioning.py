@@ -1,4 +1,4 @@
-"""A first look at records: what it pays, what it shows of features, and that half-spaces of z are half-spaces of x."""
+"""Learners after a first look at records: what it pays and shows; steps on everybody, least squares, class scores."""
 
 import math
 from fractions import Fraction
@@ -6,16 +6,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
 from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.local.hypotheses.composed import column_classes
 from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners.base import Learner, learn_from
+from common.privacy.budget import cost
+from common.scenario.loading import load
+from common.scenario.plan import resolve
+from curator.learners.base import CallSizes, Learner, learn_from, parse_learner
 from curator.learners.half_spaces import Discriminant, FullBatch
+from curator.learners.least_squares import LeastSquares
 from curator.learners.preconditioning import Preconditioner, precondition
+from curator.mechanisms import sums
 from curator.mechanisms.access import Access
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing, Sampler
@@ -73,18 +82,22 @@ def test_what_varies_is_brought_to_one_scale_and_what_does_not_is_not_enlarged(n
     assert 0.5 < np.mean(lengths > seen.radius) < 0.8
 
 
-@for_each("features", [np.ones((50, 3)), np.zeros((1, 3)), np.full((9, 3), np.nan), np.full((9, 3), 1e38)])
+@for_each("features", [np.ones((50, 6)), np.zeros((1, 6)), np.full((9, 6), np.nan), np.full((9, 6), 1e38)])
 @for_each("mu", [1e-5, 1.0, 100.0])
-@for_each("norm", [2.0, None])
-def test_any_records_give_a_radius_and_a_half_space(features: Floats, mu: float, norm: float | None) -> None:
+@for_each("norm", [1.0, 2.0, None])
+def test_any_records_give_a_radius_and_a_model(features: Floats, mu: float, norm: float | None) -> None:
     records = Records(features.astype(np.float32), np.ones(len(features), dtype=np.int8))
     seen = looked(records, mu=mu, norm=norm)
     assert np.isfinite(seen.mean).all()
     assert 0.0 < seen.radius < np.inf
     assert (seen.scale > 0.0).all()
-    for kind in (Discriminant, FullBatch):
-        found: Any = learn_from(kind(mu=mu, norm=norm), drawn(records), RandomSource.seeded(2))
+    for learner in (Discriminant(mu=mu, norm=norm), FullBatch(mu=mu, norm=norm)):
+        found: Any = learn_from(learner, drawn(records), RandomSource.seeded(2))
         assert np.isfinite([*found.weights, found.threshold]).all()
+    found = regression(records, mu=mu, norm=norm)
+    assert np.isfinite([*found.weights, found.intercept, found.center, found.spread]).all()
+    scored = scores(records, mu=mu, norm=norm).hypothesis.scores_by_class(np.zeros((1, 6), np.float32))
+    assert np.isfinite(scored).all()
 
 
 def test_people_who_lie_close_together_far_from_zero_are_told_apart() -> None:
@@ -153,3 +166,106 @@ def test_wide_data_is_learned_from_as_the_table_gives_it() -> None:
             mistakes[place] += found.mistakes(others).mean() / 3
     assert mistakes[0] < 0.35
     assert mistakes[1] > 0.43
+
+
+def responding(n: int, seed: int = 1) -> Records:
+    """Return people of three correlated features and one that never varies; the last feature is the response."""
+    rng = np.random.default_rng(seed)
+    x = np.clip(0.6 + 0.1 * rng.normal(size=(n, 3)) @ [[1.0, 0.5, 0.0], [0.0, 1.0, 0.2], [0.0, 0.0, 0.3]], 0.0, 1.0)
+    y = np.clip(0.4 + 0.8 * (x[:, 0] - 0.6) - 0.5 * (x[:, 1] - 0.6) + 0.04 * rng.normal(size=n), 0.0, 1.0)
+    return Records(np.column_stack([x, np.full(n, 0.5), y]).astype(np.float32), np.ones(n, dtype=np.int8))
+
+
+def regression(records: Records, seed: int = 1, **settings: Any) -> Any:
+    learner = LeastSquares(**{"norm": 2.3, "mu": 100.0, **settings})
+    return learn_from(learner, drawn(records), RandomSource.seeded(seed))
+
+
+@for_each(("precondition", "off"), [(0.0, 0.02), (0.15, 0.1)])
+def test_without_noise_it_is_least_squares_and_its_predictions_lie_as_it_says(precondition: float, off: float) -> None:
+    """Records that are shortened have smaller residuals on the far side, so weights are a tenth too small at most."""
+    records = responding(20_000)
+    found = regression(records, precondition=precondition)
+    best = LinearRegression().fit(records.features[:, :4], records.features[:, 4])
+    assert found.weights[:3] == pytest.approx(best.coef_[:3], abs=off)
+    values = found.values(records.features)
+    assert values == pytest.approx(best.predict(records.features[:, :4]), abs=0.05)
+    assert found.center == pytest.approx(values.mean(), abs=0.01)
+    assert found.spread == pytest.approx(values.std(), rel=0.15)
+
+
+def test_with_noise_a_regression_errs_little_more_and_says_no_spread_that_is_far_off() -> None:
+    others = responding(10_000, 9)
+    for seed in range(4):
+        found = regression(responding(3000, seed), seed, mu=0.25)
+        values = found.values(others.features)
+        assert np.mean((values - others.features[:, 4]) ** 2) < 0.6 * others.features[:, 4].var()
+        assert 0.5 < found.spread / values.std() < 2.0
+
+
+SHARES = (0.6, 0.3, 0.1)
+CLASSED: Any = {"classes": {"first": 3, "count": 3}}
+
+
+def classed(n: int, seed: int = 1, shares: tuple[float, ...] = SHARES) -> Records:
+    """Return people of three classes in [0, 1]^3, normal, that stand in three columns behind the features."""
+    rng = np.random.default_rng(seed)
+    own = rng.choice(3, size=n, p=shares)
+    means = np.array([[0.35, 0.5, 0.5], [0.6, 0.35, 0.5], [0.6, 0.6, 0.55]])
+    x = np.clip(means[own] + 0.1 * rng.normal(size=(n, 3)) @ [[1.0, 0.4, 0.0], [0.0, 1.0, 0.2], [0.0, 0.0, 0.5]], 0, 1)
+    return Records(np.column_stack([x, np.eye(3)[own]]).astype(np.float32), np.ones(n, dtype=np.int8))
+
+
+def scores(records: Records, seed: int = 1, **settings: Any) -> Any:
+    learner = Discriminant(**{"mu": 100.0, **CLASSED, **settings})
+    access = Access(learner.event(1.0), drawn(records), RandomSource.seeded(seed), learner.shown_features)
+    found = learner.learned(access, None, None)
+    access.close()
+    assert learner.can_give(found.hypothesis)
+    return found
+
+
+@for_each("precondition", [0.0, 0.15])
+def test_without_noise_it_is_fisher_s_and_scores_lie_as_the_release_says(precondition: float) -> None:
+    records = classed(20_000)
+    found = scores(records, precondition=precondition)
+    own, model = column_classes(records.features, 3, 3), found.hypothesis
+    best = LinearDiscriminantAnalysis().fit(records.features[:, :3], own)
+    assert (model.classes(records.features) == best.predict(records.features[:, :3])).mean() > 0.97
+    apart = np.abs(model.probabilities(records.features) - best.predict_proba(records.features[:, :3]))
+    assert apart.mean() < 0.03
+    assert found.scores.shares == pytest.approx(SHARES, abs=0.01)
+    scored = model.scores_by_class(records.features)
+    for number in range(3):
+        mean = scored[own == number].mean(axis=0)
+        told = np.array(found.scores.means[number])
+        assert told - told.mean() == pytest.approx(mean - mean.mean(), abs=0.6)
+
+
+def test_with_noise_scores_err_little_more_and_a_class_that_nobody_has_takes_nobody() -> None:
+    others = classed(10_000, 9)
+    for seed in range(4):
+        found = scores(classed(3000, seed), seed, mu=0.25).hypothesis
+        assert found.mistakes(others).mean() < 0.25
+    found = scores(classed(3000, 1, (0.6, 0.4, 0.0)), mu=0.25)
+    assert found.scores.shares[2] < 0.02
+    assert (found.hypothesis.classes(classed(3000, 2, (0.6, 0.4, 0.0)).features) == 2).mean() < 0.02
+
+
+def test_no_more_noise_is_drawn_for_classes_than_the_event_pays_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    draw = sums.whole_normals
+    monkeypatch.setattr(sums, "whole_normals", lambda *given: (counted.append(given[1]), draw(*given))[1])
+    scores(classed(200))
+    assert 0 < sum(counted) <= Discriminant(mu=1.0, **CLASSED).noise_numbers(CallSizes(200, 0, 6, 4))
+
+
+def test_features_that_are_not_there_are_refused_and_plans_give_the_whole_budget() -> None:
+    kind = np.dtype(np.float32)
+    with pytest.raises(BadScenario, match="one is too few"):
+        LeastSquares(mu=1.0, norm=1.0).check(kind, 1)
+    with pytest.raises(BadScenario, match="classes stand in features 3 to 5, records have 5"):
+        Discriminant(mu=1.0, **CLASSED).check(kind, 5)
+    for name in ("portfolio-regression", "portfolio-classes"):
+        learner: Any = parse_learner(resolve(load(name, [])).curator.learner)
+        assert 0.999 < cost([(learner.event(1.0), 1)], 1e-6) <= 1.0, name
