@@ -149,15 +149,6 @@ def test_beyond_the_budget_says_spent_requested_and_budget(tmp_path):
     assert said["spent"] + said["requested"] > said["budget"] >= said["spent"] > 0
 
 
-def test_rounds_beyond_the_policy_are_refused_even_where_nothing_is_charged(bench):
-    bench.open()
-    for number in range(3):
-        bench.perform(number, reweigh())
-    with pytest.raises(errors.PolicyRefused, match="allows 3 rounds"):
-        bench.perform(3, reweigh())
-    assert len(ledger(bench)) == 3
-
-
 def test_a_reweigh_that_there_is_no_memory_for_is_refused_and_changes_nothing(bench, monkeypatch):
     bench.open()
     with monkeypatch.context() as short:

@@ -140,24 +140,6 @@ def test_the_past_leads_to_the_same_workspace_and_the_same_releases(cut, unfinis
     np.testing.assert_array_equal(weights(again), weights(whole))
 
 
-def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
-    whole = engine()
-    past = perform_all(whole, SCRIPT)
-    kept = list(whole.workspace.sample.cumulative_losses())
-    asked: list[list[str]] = []
-
-    def find(lineages: list[str]) -> Any:
-        asked.append(lineages)
-        return 2, kept
-
-    monkeypatch.setattr("curator.sample.reweighing.Reweighing.update", lambda *_: pytest.fail("computed again"))
-    again = engine(past, stored=find)
-    assert asked == [[whole.lineage("1"), whole.lineage("3")]]
-    np.testing.assert_array_equal(weights(again), np.concatenate(kept))
-    assert again.workspace.reweighing.updates == 2
-    assert again.workspace.previous == whole.workspace.previous
-
-
 def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is_not_missed():
     chosen = resolve(load("domain-adaptation"))
     shape = np.dtype(np.float32), chosen.source.dimension

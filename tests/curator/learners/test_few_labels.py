@@ -14,6 +14,7 @@ from curator.learners.base import parse_learner
 from curator.learners.discrepancy import private_discrepancy
 from curator.learners.domains import Domains, DomainSide, fit_public
 from tests.curator.learners.given import domains, replaced
+from tests.curator.learners.test_domains import apart, in_ball
 from tests.tiers import for_each
 
 SOURCE = RandomSource.seeded(5)
@@ -52,20 +53,14 @@ def test_the_unlabelled_discrepancy_is_against_the_public_fit_and_moves_as_littl
     given, settings = domains(m=60, n=100, labels=loss == "logistic"), settings_of(loss)
     found = prepare(given, settings, None, SOURCE).discrepancy
     fit = fit_public(given.source, loss, 1.0, 1.0).weights
-    draw, worst = np.random.default_rng(1), 0.0
     said = [side.features @ fit for side in (given.source, given.target)]
-    for _ in range(3000):
-        w = draw.normal(size=4)
-        w *= draw.uniform() ** 0.25 / np.linalg.norm(w)
-        scores = [side.features @ w for side in (given.source, given.target)]
-        pairs = list(zip(scores, said, strict=True))
-        means = [np.mean((one - np.clip(h, -1, 1)) ** 2) for one, h in pairs]
-        if loss == "logistic":
-            means = [np.mean(np.logaddexp(0, -one * np.where(h > 0, 1, -1))) for one, h in pairs]
-        worst = max(worst, float(abs(means[1] - means[0])))
+    labels = [np.clip(h, -1, 1) if loss == "squared" else np.where(h > 0, 1.0, -1.0) for h in said]
+    pairs = zip((given.source, given.target), labels, strict=True)
+    worst = apart(Domains(*(DomainSide(side.features, own) for side, own in pairs)), in_ball(3000, 4, 1.0), loss)
     assert worst <= found
     assert worst > (0.9 if loss == "squared" else 0.4) * found
     bound = 4.0 if loss == "squared" else 1.0  # the widths of the losses of one record
+    draw = np.random.default_rng(1)
     for number in range(20):
         row = draw.normal(size=4)
         other = replaced(given, (row / np.linalg.norm(row)).tolist(), 1.0 if number % 2 else -1.0)

@@ -16,7 +16,6 @@ from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.votes import answer_mu, answers_sigma, flips
 from curator.mechanisms.counts import NoisyCount, NoisyHistogram
 from curator.mechanisms.gaussian_noise import FINE_GRID
-from curator.mechanisms.selection import MostFrequent
 from curator.mechanisms.sums import GRID, ClassMoments, ClippedSum, CoordinateMoments, LossSum, clipped, noisy_winners
 from tests.curator.operations.given import assert_law, geometric
 from tests.tiers import for_each
@@ -89,14 +88,6 @@ def test_a_person_has_one_value():
     for mechanism, values in ((NoisyCount(1.0), twice), (NoisyHistogram(1.0, 2), (twice, twice))):
         with pytest.raises(ValueError, match="one number a person"):
             once(mechanism, values)
-
-
-def test_the_most_frequent_column_has_the_law_of_the_exponential_mechanism():
-    epsilon = 0.8
-    rows = np.array([[1, 0, 1], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
-    weights = np.exp(epsilon * rows.sum(axis=0) / 2.0)
-    found = often(MostFrequent(epsilon, 3), rows).tolist()
-    assert_law(found, dict(enumerate(weights / weights.sum())))
 
 
 @for_each("cells", [40.0, float(1 << 15)])
