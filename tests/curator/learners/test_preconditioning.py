@@ -24,7 +24,7 @@ from curator.learners.base import CallSizes, Learner, learn_from, parse_learner
 from curator.learners.half_spaces import Discriminant, FullBatch
 from curator.learners.least_squares import LeastSquares
 from curator.learners.preconditioning import Preconditioner, precondition
-from curator.mechanisms import sums
+from curator.mechanisms import gaussian_noise, sums
 from curator.mechanisms.access import Access
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing, Sampler
@@ -254,7 +254,7 @@ def test_with_noise_scores_err_little_more_and_a_class_that_nobody_has_takes_nob
 
 def test_no_more_noise_is_drawn_for_classes_than_the_event_pays_for(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
-    draw = sums.whole_normals
+    draw = gaussian_noise.whole_normals
     monkeypatch.setattr(sums, "whole_normals", lambda *given: (counted.append(given[1]), draw(*given))[1])
     scores(classed(200))
     assert 0 < sum(counted) <= Discriminant(mu=1.0, **CLASSED).noise_numbers(CallSizes(200, 0, 6, 4))
