@@ -11,8 +11,7 @@ from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan, Value
 from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.learners.model_agnostic import ClassColumns
-from common.local.hypotheses.hypothesis import MAX_WEIGHTS
-from common.local.hypotheses.networks import MAX_HIDDEN
+from common.local.hypotheses.hypothesis import MAX_HIDDEN, MAX_WEIGHTS
 from common.privacy.events import Event, Gaussian, NonPrivate, delta_left, error_paid, payable
 from common.privacy.rounding import MAX_EPSILON, down, up
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed, paper_mu

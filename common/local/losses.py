@@ -35,11 +35,6 @@ UNIT = 1.0
 Cost = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
-def no_costs(costs: Costs | None) -> bool:
-    """Tell whether mistakes of both kinds count alike: messages leave costs out then."""
-    return costs is None
-
-
 class Costs(Value):
     """What mistakes cost, in any unit.
 
@@ -79,11 +74,6 @@ class Costs(Value):
         +1 costs less where p/(1 - p) > false_alarm/miss, and no rule that sees p alone costs less (Elkan 2001).
         """
         return log(self.false_alarm / self.miss)
-
-
-def no_bound(bound: float) -> bool:
-    """Tell whether B is 1: messages leave it out then."""
-    return bound == UNIT
 
 
 PARTS = 1024

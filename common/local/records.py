@@ -66,8 +66,7 @@ class Records:
     def check(self) -> Records:
         """Refuse what no computation should see: non-finite features, bytes but 0 and 1, labels but -1 and +1.
 
-        Raises:
-            BadData: Saying how many rows are affected, never which values they hold.
+        A BadData says how many rows are affected, never which values they hold.
         """
         single = self.features.dtype == np.float32
         bad = odd = 0

@@ -91,11 +91,6 @@ class Extension(Value):
         return found and end == (self.head.chain, self.head.entries, self.head.hash)
 
 
-def link(index: int, kind: str, body: dict[str, Any]) -> str:
-    """Return the link of an entry: the digest of its number, its kind and its content."""
-    return link_of(index, kind, canonical.encode(body))
-
-
 def link_of(index: int, kind: str, payload: bytes) -> str:
     """Return the link of an entry, given its content in canonical JSON."""
     return hashlib.sha256(b"[%d,%s,%s]" % (index, canonical.encode(kind), payload)).hexdigest()

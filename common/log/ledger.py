@@ -190,10 +190,8 @@ class Journal:
     def publish(self) -> None:
         """Bring the head to where it must be before anything leaves: beside the ledger, and to the witnesses.
 
-        Raises:
-            CannotWrite: If a disk does not take it: to be called again.
-            RolledBack: If a witness has seen another ledger.
-            PeerUnavailable: If a witness does not answer.
+        CannotWrite, if a disk does not take it: to be called again. RolledBack or PeerUnavailable, if a witness has
+        seen another ledger, or does not answer.
         """
         head = self.chain.head()
         if head == self._published:

@@ -33,9 +33,7 @@ class Witness(Protocol):
     def keep(self, signed: Signed) -> Signed | None:
         """Keep a signed extension or checkpoint, and return the witness's word for it, if it signs any; idempotent.
 
-        Raises:
-            RolledBack: If it does not extend the last one.
-            Forged: If another key signed the ones before.
+        RolledBack, if it does not extend the last one; Forged, if another key signed the ones before.
         """
         ...
 

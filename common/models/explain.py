@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from common.data.tables import Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
-from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
-from common.local.hypotheses.networks import Network
+from common.local.hypotheses.hypothesis import Hypothesis, Linear, Network, Regressor
 from common.local.hypotheses.rules import LEAF, Conjunction, Constant, Parity, Stump, Trees
 from common.models.model import Model, feature_at, feature_names, target_of
 

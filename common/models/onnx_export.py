@@ -19,8 +19,7 @@ from common.core.errors import BadInput
 from common.data.loading import numbers_of, rows_of
 from common.data.tables import Category, Feature, Missing, Number, longest
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
-from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
-from common.local.hypotheses.networks import Network
+from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Network, Regressor
 from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, OPSETS, TEXT, GraphBuilder, Onnx, ensemble, read_graph
 from common.local.hypotheses.onnx_operators import ML
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump, Trees

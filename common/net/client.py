@@ -254,8 +254,7 @@ class WitnessClient(Client):
     def keep(self, signed: Signed) -> Signed:
         """Keep a checkpoint; return the witness's word.
 
-        Raises:
-            RolledBack: If it has seen another history of the run, and shows one that the same referee has signed.
+        RolledBack, if it has seen another history of the run, and shows one that the same referee has signed.
         """
         path = f"/v1/runs/{signed.key}/{signed.message['run']}"
         try:

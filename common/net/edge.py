@@ -88,9 +88,7 @@ class Arriving:
     async def whole(self) -> tuple[bytes, bytes]:
         """Read it; returns the first line, where the resource wants it apart, and the rest.
 
-        Raises:
-            ConnectionError: If who sends it has gone.
-            TandemError: What is wrong with it, or what the resource says of its opening.
+        ConnectionError, if who sends it has gone; the TandemError of what is wrong, or that the resource raises.
         """
         headers = self._opening.headers
         declared = headers.get(b"content-length", b"0")

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
-from common.local.queries.expression import ExpressionQuery
+from common.local.queries.features import ExpressionQuery
 from common.numerics.randomness import subseed
 from common.privacy.rounding import up
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem

@@ -11,8 +11,7 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats
 from common.learners.adaptation import NetworkAdapSettings, NetworkFields
 from common.local.hypotheses.composed import MAX_CLASSES, Argmax, column_classes
-from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.networks import Network
+from common.local.hypotheses.hypothesis import Hypothesis, Network
 from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.loops import exp, log

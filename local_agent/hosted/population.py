@@ -10,12 +10,12 @@ import secrets
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from common.core.arrays import AnyArray, Indices
+from common.core.arrays import AnyArray, Bits, Indices
 from common.core.durable import SPEAKS, claim, claim_people, hold, make_folder
 from common.core.errors import AlreadyAnswered, BadInput, BadMessage
 from common.core.machine import check_memory
@@ -25,17 +25,18 @@ from common.data.population import RecordSource, open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local import packing
 from common.local.hypotheses.hypothesis import ordinary_kinds
-from common.local.packing import pack_answers
+from common.local.packing import Mask, pack_answers
 from common.net import messages
 from common.net.messages import Spent
 from common.numerics.counter import fill_words, stream
+from common.numerics.kernels import njit, njit_inlined
 from common.numerics.loops import all_distinct
 from common.numerics.randomness import RandomSource, durable_secret, subseed
 from common.privacy.guarantee import repeated
 from common.scenario.accepting import check_real
 from common.scenario.scenario import ResolvedScenario, data_folder
 from local_agent.answers import Values, answer_mass, answer_together, blocks, evaluated
-from local_agent.hosted import counts, questions
+from local_agent.hosted import questions
 from local_agent.person import checking
 from local_agent.person.credential import held_grant
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy
@@ -147,7 +148,7 @@ class Population:
             return known
         what = question.query, question.mechanism, self._population
         draw: Callable[[RandomSource, Values], AnyArray]
-        people: counts.People
+        people: People
         groups: Iterable[Indices]
         if isinstance(asked, messages.MassAssignment):
             people = mask = self._mask(asked)
@@ -195,14 +196,14 @@ class Population:
             raise BadMessage("an assignment may name each person only once")
         return people, slots
 
-    def _mask(self, asked: messages.MassAssignment) -> packing.Mask:
+    def _mask(self, asked: messages.MassAssignment) -> Mask:
         mask = packing.decode_mask(asked.people, len(self))
         count = packing.count_ones(mask)
         if count == 0 or asked.slot + count > messages.MAX_AGENTS:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
         return mask
 
-    def _check_fresh(self, question: CheckedQuestion, people: counts.People, own: Path, recorded: bytes) -> bool:
+    def _check_fresh(self, question: CheckedQuestion, people: People, own: Path, recorded: bytes) -> bool:
         """Refuse people of whom some have answered as often as they may; show the question to the witnesses.
 
         A crash may have cut off this question between recording the people and storing the report; no other one resumes
@@ -211,7 +212,7 @@ class Population:
         run = question.assignment.run
         if self._run != run:
             self._run, self._counts = run, questions.everybody_asked(self._folder, len(self), run)
-        spent = counts.count_spent(people, self._most, self._counts)
+        spent = count_spent(people, self._most, self._counts)
         resumed = own.exists() and questions.asked(own) == recorded
         if spent and not resumed:
             raise AlreadyAnswered(f"{spent} of the people asked have answered before, as often as they may")
@@ -219,11 +220,11 @@ class Population:
             self._questions.note(question.fingerprint)
         return resumed
 
-    def _count(self, people: counts.People, resumed: bool) -> None:
+    def _count(self, people: People, resumed: bool) -> None:
         if resumed:  # whether they were counted before depends on where it was cut off: the disk knows
             self._counts = questions.everybody_asked(self._folder, len(self), self._run)
         else:
-            counts.count_asked(people, self._counts)
+            count_asked(people, self._counts)
 
     def _speaks(self, people: Indices) -> NDArray[np.bool_]:
         words = np.empty((len(people), 1), dtype=np.uint64)
@@ -231,12 +232,77 @@ class Population:
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
 
 
-def _check_room(people: counts.People, question: CheckedQuestion) -> None:
+def _check_room(people: People, question: CheckedQuestion) -> None:
     """Refuse a question whose answers do not fit: once as drawn, packed, and in the report; and who speaks."""
     asked = len(people) if people.dtype == np.int64 else packing.count_ones(people.view(np.uint8))
     if asked > _FEW:
         each = 3 * packing.answer_type(question.answer_kind).itemsize + 2
         check_memory(f"answering for {asked:,} people", each * asked, "host fewer here, and others on another machine")
+
+
+Counts = Bits
+"""Shape (size, 2): of each person in all runs, and in this one. They lie where one look into memory finds both."""
+People = Indices | Mask
+"""Who is asked: numbers, int64, shape (n,), or a bit for each person, uint8, shape (ceil(size / 8),)."""
+
+
+def count_spent(asked: People, most: int, counts: Counts) -> int:
+    """Return how many of the people asked may not answer again: ``most`` times in one run, and in no other."""
+    look = _masked_spent if asked.dtype == np.uint8 else _listed_spent
+    return int(look(asked, most, _together(counts)))
+
+
+def count_asked(asked: People, counts: Counts) -> None:
+    """Add one for each person asked."""
+    if asked.dtype == np.uint8:
+        _masked_added(asked, counts)
+    else:
+        _listed_added(asked, _together(counts))
+
+
+_ONE = np.uint16(0x0101)
+
+
+def _together(counts: Counts) -> AnyArray:
+    """Return both counts of each person as one number, in which neither grows beyond its byte."""
+    return counts.view(np.uint16).reshape(-1)
+
+
+@njit_inlined
+def _spent(both: Any, most: int) -> Any:
+    """Tell whether two counts differ, or are equal and at least ``most``: the order of the bytes does not matter."""
+    lower = both & np.uint16(0xFF)
+    return (lower >= most) | (both != lower * _ONE)
+
+
+@njit
+def _listed_spent(asked: AnyArray, most: int, counts: AnyArray) -> int:
+    found = 0
+    for k in range(len(asked)):
+        found += _spent(counts[np.uint64(asked[k])], most)
+    return found
+
+
+@njit
+def _masked_spent(asked: AnyArray, most: int, counts: AnyArray) -> int:
+    found = 0
+    for person in range(len(counts)):
+        found += _spent(counts[person], most) & (asked[person >> 3] >> (7 - (person & 7)))
+    return found
+
+
+@njit
+def _listed_added(asked: AnyArray, counts: AnyArray) -> None:
+    for k in range(len(asked)):
+        counts[np.uint64(asked[k])] += _ONE
+
+
+@njit
+def _masked_added(asked: AnyArray, counts: Counts) -> None:
+    for person in range(len(counts)):  # byte by byte, which the compiler does for many together
+        one = (asked[person >> 3] >> (7 - (person & 7))) & 1
+        counts[person, 0] += one
+        counts[person, 1] += one
 
 
 def open_population(

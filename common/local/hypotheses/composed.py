@@ -98,8 +98,7 @@ class Task(Value):
     def about(self, hypothesis: Hypothesis) -> Hypothesis:
         """Return a hypothesis that was learned for this task as one about whole records.
 
-        Raises:
-            BadMessage: If it looks at the label, or is of a kind that not every party accepts.
+        BadMessage, if it looks at the label, or is of a kind that not every party accepts.
         """
         wire = {"column": self.label, "hypothesis": hypothesis}
         return hypothesis if self.label is None else Relabelled.parse(wire)
@@ -246,11 +245,7 @@ class Recalibrated(Hypothesis):
 def recalibrated(
     hypothesis: Hypothesis, slope: float, intercepts: tuple[float, ...], groups: tuple[int, ...] = ()
 ) -> Hypothesis:
-    """Return a hypothesis recalibrated: a half-space stays one where there are no groups.
-
-    Raises:
-        BadMessage: If the hypothesis is of a kind that cannot be part of another.
-    """
+    """Return a hypothesis recalibrated: a half-space without groups stays one; BadMessage, if it can be no part."""
     if isinstance(hypothesis, Linear) and not groups:
         scaled = {"weights": tuple(slope * weight for weight in hypothesis.weights)}
         return Linear.parse({**scaled, "threshold": slope * hypothesis.threshold - intercepts[0]})
@@ -260,8 +255,7 @@ def recalibrated(
 def above(hypothesis: Hypothesis, odds: float) -> Hypothesis:
     """Return the hypothesis that predicts +1 where a half-space's, or a recalibrated score's, margin is above ``odds``.
 
-    Raises:
-        BadMessage: If it is another one, or its numbers become too large.
+    BadMessage, if it is another one, or its numbers become too large.
     """
     if isinstance(hypothesis, Recalibrated):
         lower = tuple(intercept - odds for intercept in hypothesis.intercepts)

@@ -38,11 +38,7 @@ class LocalRandomizer(RegisteredValue):
 
     @abstractmethod
     def answer_kind(self, domain: int | None) -> AnswerKind:
-        """Return what one answer is, for items of a domain; None: for a value in [0, 1].
-
-        Raises:
-            PolicyRefused: If it cannot randomize what the query says.
-        """
+        """Return what one answer is, for items of a domain or (None) a value in [0, 1], or raise PolicyRefused."""
 
     def affordable(self, left: tuple[float, float]) -> Self:
         """Return the mechanism as an agent uses it that has so much (epsilon, delta) left; it may still cost more."""

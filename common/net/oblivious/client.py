@@ -35,10 +35,8 @@ class ThroughRelay(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and return its response.
 
-        Raises:
-            RelayUntrusted: If keys or response are not the referee's.
-            httpx.TransportError: If the relay does not answer at present.
-            BadMessage: If the request is too long.
+        RelayUntrusted, if keys or response are not the referee's; httpx.TransportError, if the relay does not answer at
+        present; BadMessage, if the request is too long.
         """
         if self._known is None:
             self._known = self._keys(request)

@@ -13,8 +13,7 @@ from common.core import machine
 from common.core.errors import BadScenario
 from common.data.distributions.clusters import ClassRings
 from common.local.hypotheses.composed import Argmax
-from common.local.hypotheses.hypothesis import Linear
-from common.local.hypotheses.networks import Network
+from common.local.hypotheses.hypothesis import Linear, Network
 from common.numerics.randomness import RandomSource
 from common.scenario.loading import load
 from curator.learners import networks

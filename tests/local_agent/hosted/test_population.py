@@ -41,7 +41,6 @@ from common.net.client import HttpWitness, witness_at
 from common.numerics.randomness import RandomSource
 from local_agent import answers as asking
 from local_agent.answers import NotOneEach, OwnNoise, answer_together
-from local_agent.hosted import counts
 from local_agent.hosted import population as hosted
 from local_agent.hosted.population import Population, open_population
 from referee.service.witness import witness_app
@@ -285,10 +284,10 @@ def test_people_are_counted_alike_by_their_numbers_and_by_a_mask():
     listed, mask = random.permutation(np.flatnonzero(asked)), np.packbits(asked)
     for most in (1, 2, 3):
         spent = np.count_nonzero(asked & ((in_all >= most) | (in_all != here)))
-        assert counts.count_spent(listed, most, before) == counts.count_spent(mask, most, before) == spent
+        assert hosted.count_spent(listed, most, before) == hosted.count_spent(mask, most, before) == spent
     for people in (listed, mask):
         after = before.copy()
-        counts.count_asked(people, after)
+        hosted.count_asked(people, after)
         assert np.array_equal(after.T, (in_all + asked, here + asked))
 
 

@@ -17,7 +17,7 @@ import pytest
 from common.core.durable import file_name
 from common.core.errors import URN, BadInput
 from common.crypto.identity import Identity, Signed
-from common.log.entries import START, Extension, Head, link, linked
+from common.log.entries import START, Extension, Head, link_of, linked
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
 from common.log.transcript import append
 from common.log.witness import last_head
@@ -321,7 +321,7 @@ def checkpoint(run: str) -> Signed:
 
 
 def head(entries: int = 1) -> Signed:
-    links = tuple(link(index, "entry", {}) for index in range(entries))
+    links = tuple(link_of(index, "entry", b"{}") for index in range(entries))
     reached = [START]
     for each in links:
         reached.append(linked(reached[-1], each))

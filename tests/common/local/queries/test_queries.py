@@ -10,8 +10,7 @@ import pytest
 from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import HYPOTHESES, Linear
 from common.local.naming import UNNAMED, Names
-from common.local.queries.expression import ExpressionQuery
-from common.local.queries.features import GradientQuery, ItemQuery, MomentQuery, ThresholdQuery
+from common.local.queries.features import ExpressionQuery, GradientQuery, ItemQuery, MomentQuery, ThresholdQuery
 from common.local.queries.query import QUERIES, parse_query
 from common.local.queries.residuals import ResidualQuery
 from common.local.records import Records
