@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
 from common.crypto.identity import Identity, Signed
@@ -40,6 +42,8 @@ from referee.service.runner import Runner
 from tests.clocks import Clock
 
 TOKEN = "a-token-for-tests"
+SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+"""Where the public data sets are: below ``TANDEM_DATA``, or in ``../shared/data`` beside the project."""
 TINY = BALL
 ONE_QUESTION = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 """A tiny run that asks all its agents one question."""
@@ -68,6 +72,14 @@ def small(protocol: str, *overrides: str, alone: str | None = None) -> ResolvedS
 def seal(party: Identity, message: Any) -> Signed:
     """Sign a message value as its own kind."""
     return party.sign(message.KIND, message.wire())
+
+
+def public_data(name: str = "") -> Path:
+    """Return the folder of a public data set; skips where it is not here."""
+    folder = SHELF / name
+    if not folder.is_dir():
+        pytest.skip(f"there is no folder {folder}: set TANDEM_DATA to that of the public data sets")
+    return folder
 
 
 class Halted(BaseException):

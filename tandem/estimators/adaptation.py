@@ -52,16 +52,9 @@ class Adapter(HybridEstimator):
         lifetime: tuple[float, float] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.agent_epsilon = agent_epsilon
-        self.bounds = bounds
-        self.schema = schema
+        super().__init__(epsilon, delta, agent_epsilon, bounds, schema, random_state, lifetime, options)
         self.settings = settings
         self.grid = grid
-        self.random_state = random_state
-        self.lifetime = lifetime
-        self.options = options
 
     @works_after_fork
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None, **further: Any) -> Self:

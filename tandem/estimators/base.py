@@ -69,21 +69,31 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     """Whether a norm shortens everybody's features, to learn from, to test on and to predict for."""
     _known_options: ClassVar[Mapping[str, Any]]  # what ``options`` may hold, with the value where it does not
 
-    # Parameters that every estimator has, set by their constructors.
-    epsilon: float
-    delta: float | None
-    agent_epsilon: float
-    bounds: Any
-    schema: Any
-    random_state: Any
-    lifetime: tuple[float, float] | None
-    options: Mapping[str, Any] | None
-
     _output: Literal["default", "pandas", "polars"] = "default"
     hypothesis_: Hypothesis
     guarantee_: Guarantee
     estimate_: Estimate | None
     verdict_: Verdict
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float | None,
+        agent_epsilon: float,
+        bounds: Any,
+        schema: Any,
+        random_state: Any,
+        lifetime: tuple[float, float] | None,
+        options: Mapping[str, Any] | None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.agent_epsilon = agent_epsilon
+        self.bounds = bounds
+        self.schema = schema
+        self.random_state = random_state
+        self.lifetime = lifetime
+        self.options = options
 
     def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
         """Have predictions come as series and tables of pandas, with the index of their rows, or of polars.

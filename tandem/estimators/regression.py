@@ -133,16 +133,9 @@ class TransferRegressor(BoundedRegressor):
         lifetime: tuple[float, float] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.agent_epsilon = agent_epsilon
+        super().__init__(epsilon, delta, agent_epsilon, bounds, schema, random_state, lifetime, options)
         self.response_bounds = response_bounds
         self.learner = learner
-        self.bounds = bounds
-        self.schema = schema
-        self.random_state = random_state
-        self.lifetime = lifetime
-        self.options = options
 
     @works_after_fork
     def fit(self, X: Any, y: Any = None, *, population: Any = None) -> Self:

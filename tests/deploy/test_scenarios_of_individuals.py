@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -30,9 +29,8 @@ from local_agent.policy import PINNED, PersonalPolicy
 from referee.audit.audit import audit
 from referee.collection.roster import HELD
 from referee.protocols.base import PROTOCOLS
-from tests.support import TOKEN, leave_folder, operated
+from tests.support import SHELF, TOKEN, leave_folder, operated
 
-SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FEW = ("agents.count=40", "agents.batch=40", "baselines=[]")
 LEARNING = ("curator.n=1200", "curator.kappa=0.2", "curator.eta=0.2", "curator.rounds=2", *FEW)
 PRIVATELY = ("curator.epsilon=60", "curator.learner.steps=300", *LEARNING)

@@ -1,18 +1,14 @@
 """What a documented command is run as: steps in a shell, what they must show, values for ``DIRECTORY`` and the like."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from referee.runs.verdict import ENDED
-from tests.documents.reading import ROOT
 from tests.documents.running import Clone, Done
+from tests.support import public_data
 
 Value = str | Callable[[Clone], str]
 
@@ -108,15 +104,8 @@ newest = Clone.newest_run
 
 
 def data(name: str = "") -> Callable[[Clone], str]:
-    """Return what finds the public data sets: below ``TANDEM_DATA``, or in ``../shared/data`` beside the project."""
-
-    def find(clone: Clone) -> str:
-        folder = Path(os.environ.get("TANDEM_DATA", ROOT.parent / "shared" / "data")) / name
-        if not folder.is_dir():
-            pytest.skip(f"there is no folder {folder}: set TANDEM_DATA to that of the public data sets")
-        return str(folder)
-
-    return find
+    """Return what finds a public data set."""
+    return lambda clone: str(public_data(name))
 
 
 def result(clone: Clone) -> dict[str, Any]:

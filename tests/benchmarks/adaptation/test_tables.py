@@ -1,9 +1,7 @@
 """From a split to a row of a table: what is private is paid for, what is measured is kept, what is missing is said."""
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +31,7 @@ from curator.learners.best_effort import Penalties, alternate, best_shares, obje
 from curator.learners.domains import Domains, DomainSide, least_squares, logistic
 from curator.learners.kernel_matching import KernelMeanMatching
 from curator.learners.moment_matching import match
+from tests.support import public_data
 from tests.tiers import for_each
 
 
@@ -165,8 +164,6 @@ def test_figures_draw_what_is_there(quick, monkeypatch, tmp_path):
     assert not scores(found for found in rows if not figures.holds(found))
 
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-SHELF = Path(os.environ.get("TANDEM_DATA", CHECKOUT.parent / "shared" / "data"))
 PAPER = {
     # source rows, target rows, inputs without the constant
     "wind": (6016, 558, 11),
@@ -178,10 +175,9 @@ PAPER = {
 }
 
 
-@pytest.mark.skipif(not SHELF.is_dir(), reason="the public data sets are not here (TANDEM_DATA)")
 @for_each("name", PAPER)
 def test_sizes(name):
-    found = DATASETS[name](SHELF)
+    found = DATASETS[name](public_data())
     source, target, inputs = PAPER[name]
     assert found.source.features.shape == (source, inputs + 1)
     assert found.target.features.shape == (target, inputs + 1)

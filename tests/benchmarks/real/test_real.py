@@ -1,7 +1,6 @@
 """Weights of survey statisticians: they match what they promise, find the right ones, and stay bounded."""
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from common.local.losses import Costs
 from common.local.records import Records
 from common.scenario.plan import resolve
 from deploy.simulation import conduct
+from tests.support import public_data
 from tests.tiers import for_each
 
 
@@ -270,7 +270,6 @@ def test_what_cannot_help_is_refused_in_words_before_anybody_is_asked(
     assert "refused: agents.count: 4 agents are too few for a portfolio" in printed.err
 
 
-SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
 SIZES = {
     "wine-red": (4_898, 1_599),
     "gas-later": (1_689, 5_008),
@@ -281,12 +280,11 @@ SIZES = {
 
 @for_each("shift", SHIFTS, ids=lambda shift: shift.name)
 def test_both_sides_of_a_shift(shift: Shift) -> None:
-    if not (SHELF / shift.data).is_dir():
-        pytest.skip(f"there is no folder {SHELF / shift.data}: set TANDEM_DATA to that of the public data sets")
-    frame = rows(shift, SHELF)
+    shelf = public_data(shift.data).parent
+    frame = rows(shift, shelf)
     assert isinstance(frame, polars.DataFrame)
     assert not np.any(shift.source(frame) & shift.target(frame))
-    people = load(shift, SHELF)
+    people = load(shift, shelf)
     for side in (people.source, people.target):
         assert side.dimension == table(shift).dimension
         assert 0.0 <= side.features.min() <= side.features.max() <= 1.0
@@ -331,10 +329,9 @@ def test_costs_by_which_both_constants_cost_the_same() -> None:
 
 @pytest.mark.slow
 def test_probabilities_and_costs_are_measured_on_real_people(tmp_path: Path) -> None:
-    if not (SHELF / "wind").is_dir():
-        pytest.skip(f"there is no folder {SHELF / 'wind'}: set TANDEM_DATA to that of the public data sets")
+    shelf = str(public_data("wind").parent)
     table = tmp_path / "table.md"
-    probabilities.main(["--shift", "wind-strong", "--splits", "1", "--data", str(SHELF), "--output", str(table)])
+    probabilities.main(["--shift", "wind-strong", "--splits", "1", "--data", shelf, "--output", str(table)])
     cells = [cell.strip() for cell in table.read_text("utf-8").splitlines()[-1].strip("|").split("|")]
     share, constant, source, portfolio, target, log_loss, base = (float(cells[at]) for at in (1, 3, 4, 5, 6, 7, 8))
     assert (cells[0], share, cells[2]) == ("wind-seasons: above 25 knots", 7.4, "12.6 to 1")

@@ -1,8 +1,6 @@
 """The people of the shipped scenarios: what is assumed of S and T is true, and the Adult files are read right."""
 
-import os
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +20,9 @@ from curator.startup import open_curator
 from deploy.baselines import can_judge
 from local_agent.hosted.population import open_population
 from referee.runs.results import promises
-from tests.support import tiny
+from tests.support import SHELF, tiny
 from tests.tiers import for_each
 
-SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
 REWEIGHED = [name for name in shipped() if demands_of(load(name).protocol).reweighs]
 """Scenarios that rest on a divergence of S and T."""
 

@@ -1,6 +1,5 @@
 """People by their number, simulated or from a table; what a changed field of one row of a file changes in a sample."""
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from common.data.spelling import canonical
 from common.data.tables import TableSource, disjoint
 from common.numerics.randomness import RandomSource
 from common.scenario.loading import load, shipped
+from tests.support import public_data
 from tests.tiers import for_each, thinned
 
 BALL = {"name": "gaussian-ball", "side": "source", "d": 4, "close": 2, "sigma_source": 1, "sigma_target": 0.7}
@@ -159,7 +159,6 @@ def with_a_field_changed(files: list[Piece], row: int, column: str, text: str) -
     return found
 
 
-SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
 REAL = [name for name in shipped() if (load(name, ["data=."]).source.table and load(name, ["data=."]).target.table)]
 SLOW = ("adult-biased", "domain-adaptation")
 """One of groups of people, one of two domains; the others take minutes."""
@@ -188,12 +187,10 @@ def changes(table: TableSource, files: list[Piece]) -> Iterator[tuple[str, int, 
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else pytest.mark.thorough) for name in REAL]
 )
 def test_a_changed_field_changes_one_record_of_each_side_in_its_slot(name):
-    if not SHELF.is_dir():
-        pytest.skip(f"there is no folder {SHELF}: set TANDEM_DATA to that of the public data sets")
-    scenario = load(name)
-    folder = SHELF / str(scenario.data)
+    scenario, shelf = load(name), public_data()
+    folder = shelf / str(scenario.data)
     if scenario.source.table is None:
-        scenario = load(name, [f"data={SHELF}"])
+        scenario = load(name, [f"data={shelf}"])
         folder = Path(str(scenario.data))
     both = ((scenario.source.table, scenario.curator.n), (scenario.target.table, scenario.agents.count))
     # A side that is kept in other files does not change.

@@ -22,8 +22,8 @@ from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.deployment import Embedded
 from referee.audit.audit import audit
-from tests.deploy.test_scenarios_of_individuals import SHELF, SMALL, check_alike
-from tests.support import TOKEN, leave_folder, operated
+from tests.deploy.test_scenarios_of_individuals import SMALL, check_alike
+from tests.support import SHELF, TOKEN, leave_folder, operated
 
 USUAL = {
     *("adult", "blender", "discrepancy", "hypothesis-testing", "local-gradient", "portfolio", "portfolio-classes"),

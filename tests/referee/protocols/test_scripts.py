@@ -1,9 +1,7 @@
 """Local averages: no question depends on an answer, estimates have the stated variance, Fisher's discriminant."""
 
 import json
-import os
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -40,7 +38,7 @@ from referee.view import show
 from referee.view.pages import report
 from referee.view.wording import run_view
 from tests.referee.protocols.test_protocol_contract import World, play, played
-from tests.support import ALONE, Bench, audited, small, tiny
+from tests.support import ALONE, SHELF, Bench, audited, small, tiny
 from tests.tiers import for_each
 
 NAME = "local-averages"
@@ -423,7 +421,6 @@ def test_another_learner_is_refused_before_anybody_is_asked():
 
 
 CLASSES_NAME = "model-agnostic-classes"
-SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 
 
 def test_a_run_is_done_and_audited_and_its_answer_is_a_class(tmp_path):

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import polars
+import pytest
 
-from common.core.errors import BadData
+from common.core.errors import BadData, BadFit
 from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
@@ -32,6 +33,15 @@ def made(kind: Any, **given: Any) -> Any:
     parameters = {name: given.pop(name) for name in [*given] if name in kind._get_param_names()}
     options = {name: given.pop(name) for name in [*given] if name in kind._known_options}
     return kind(**parameters, **({"options": options} if options else {}), **({"settings": given} if given else {}))
+
+
+def check_refused(model: Any, says: str, *people: Any, **others: Any) -> None:
+    """Check that a fit is refused before its run begins, and nothing is spent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tandem.estimators.base.run", lambda *arguments: pytest.fail("the run began"))
+        with pytest.raises(BadFit, match=says):
+            model.fit(*people, **others)
+    assert not hasattr(model, "guarantee_")
 
 
 def square(count: int, seed: int, *, rare: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

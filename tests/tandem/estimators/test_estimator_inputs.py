@@ -15,7 +15,7 @@ from sklearn.preprocessing import Normalizer
 from common.core.errors import BadFit
 from common.data.schema import parse_schema
 from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
-from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, customers, made, square
+from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, check_refused, customers, made, square
 from tests.tiers import for_each
 
 # Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
@@ -185,8 +185,7 @@ def test_what_is_wrong_is_named_all_at_once_and_weights_of_people_with_the_reaso
         ({"bounds": {"x5": (0, 1)}}, (X, Y), "bounds: 'x0', 'x1'"),
         ({"schema": SCHEMA}, (PEOPLE.drop("months", "plan"),), "no column 'months', 'plan' in the data"),
     ):
-        with pytest.raises(BadFit, match=says):
-            quick(**given).fit(*people)
+        check_refused(quick(**given), says, *people)
     with pytest.raises(BadFit, match="options: aplha, bate: unknown keys; known: alpha"):
         TransferClassifier(options={"bate": 2, "aplha": 1}).fit(X, Y)
     with pytest.raises(BadFit, match="fit takes no sample_weight: noise is calibrated"):
@@ -239,7 +238,6 @@ TEXTS = PEOPLE.with_columns(visits=polars.lit("many"), renews=polars.lit("perhap
 REFUSALS = {
     "no labels": (NO_LABEL, (PEOPLE,), "names no label"),
     "labels of others": (NO_LABEL, (PEOPLE, ["yes"] * 59), "60 people and y 59 values"),
-    "missing labels": (None, (X, np.array([None, *Y[1:]], dtype=object)), "y has missing values"),
     "no such column for y": (None, (polars.DataFrame(X), "renews"), "'renews', which X does not have"),
     "a name that is taken": (None, (polars.DataFrame(X, schema=["a", "__label__"]), Y), "rename it"),
     "a bound that is no pair": (None, (X, Y), "must be a pair"),
@@ -278,10 +276,8 @@ def test_they_are_refused_before_any_charge(estimator, parameter):
         return
     kinds = {"public": (X, Y)} if estimator is not TransferClassifier else {}
     for others, found in ((X, "X alone"), (X[:30], "X alone"), ([X, Y], "a list"), (X.tolist(), "a list")):
-        model = estimator(random_state=0)
-        with pytest.raises(BadFit, match=rf"the {parameter} needs labels: give \(X, y\), a tuple.*found {found}"):
-            model.fit(X, Y, **{**kinds, parameter: others})
-        assert not hasattr(model, "guarantee_")
+        says = rf"the {parameter} needs labels: give \(X, y\), a tuple.*found {found}"
+        check_refused(estimator(random_state=0), says, X, Y, **{**kinds, parameter: others})
 
 
 def test_pairs_that_are_none_are_refused():

@@ -32,7 +32,7 @@ from tandem.estimators import (
 from tandem.estimators.fitting import MOST, FewForTeachersWarning, learner_settings, suffice, warn_of_clipping
 from tandem.estimators.frames import numeric_schema, public_pairs, public_schema, response_cost, widened
 from tests.deploy.test_accepting import write_table
-from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, customers, made, square
+from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, check_refused, customers, made, square
 from tests.tiers import for_each, thinned
 
 LEARNER = {"name": "sgd", "steps": 3000, "noise": 8.0, "diameter": 6.0}
@@ -107,12 +107,8 @@ def test_who_cannot_help_is_named_before_anything_is_spent(monkeypatch):
         ({"alpha": 0.7}, "alpha"),
     ],
 )
-def test_what_does_not_go_together_is_refused(changes, said, monkeypatch):
-    monkeypatch.setattr("tandem.estimators.base.run", lambda *arguments: pytest.fail("the run began"))
-    model = quick(**changes)
-    with pytest.raises(BadFit, match=said):
-        model.fit(*square(2000, 1), population=square(6000, 2))
-    assert not hasattr(model, "guarantee_")
+def test_what_does_not_go_together_is_refused(changes, said):
+    check_refused(quick(**changes), said, *square(2000, 1), population=square(6000, 2))
 
 
 @pytest.mark.slow
@@ -225,13 +221,9 @@ def test_by_default_each_teacher_has_two_records_a_weight_or_a_word_is_said():
         ({"learner": TREES | {"teacher": {"classifier": "Oracle"}}}, True, "no such classifier"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_touched(changes, public, said, monkeypatch):
-    monkeypatch.setattr("tandem.estimators.base.run", lambda *arguments: pytest.fail("the run began"))
+def test_what_cannot_work_is_refused_before_anything_is_touched(changes, public, said):
     X, y = square(300, 1)
-    model = fit_quick(**changes)
-    with pytest.raises(BadFit, match=said):
-        model.fit(X, y, public=np.copy(X[:20]) if public else None)
-    assert not hasattr(model, "guarantee_")
+    check_refused(fit_quick(**changes), said, X, y, public=np.copy(X[:20]) if public else None)
 
 
 @few_agents

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import tandem
-from common.core.errors import BadFit
 from common.scenario.scenario import parse
 from referee.audit.audit import audit
 from referee.runs.percents import in_own_units
 from tandem.estimators import TransferRegressor, regression
-from tests.tandem.estimators.people import made
+from tests.tandem.estimators.people import check_refused, made
 from tests.tiers import for_each
 
 BOUNDS = (10.0, 30.0)
@@ -66,10 +65,7 @@ def test_reports_have_its_error_and_the_root_in_the_response_s_unit(fitted):
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_spent(change, words):
-    model = made(TransferRegressor, random_state=0, **change)
-    with pytest.raises(BadFit, match=words):
-        model.fit(*people(2000, 0.0, 1))
-    assert not hasattr(model, "guarantee_")
+    check_refused(made(TransferRegressor, random_state=0, **change), words, *people(2000, 0.0, 1))
 
 
 def test_its_example_runs():
