@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import prod
 from posixpath import normpath
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from common.core.arrays import Floats, Singles
 from common.core.errors import BadData
@@ -58,15 +58,10 @@ class Layout(Value):
     skip_lines: int = Field(default=0, ge=0)
     comment: str | None = Field(default=None, min_length=1)
     missing: Tokens = ("", "?")
-    decimal: Literal[".", ","] = "."
-    thousands: Literal[",", ".", " ", "'", "_"] | None = None
-    encoding: Encoding = "utf-8"
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is usual: digests stay what they were before there was any other."""
-        usual = {"decimal": ".", "thousands": None, "encoding": "utf-8"}
-        return {key: value for key, value in write(self).items() if key not in usual or value != usual[key]}
+    # The usual is left out: digests stay what they were before there was any other.
+    decimal: Literal[".", ","] = Field(default=".", exclude_if=lambda mark: mark == ".")
+    thousands: Literal[",", ".", " ", "'", "_"] | None = Field(default=None, exclude_if=lambda mark: mark is None)
+    encoding: Encoding = Field(default="utf-8", exclude_if=lambda name: name == "utf-8")
 
     @model_validator(mode="after")
     def _two_marks(self) -> Self:
@@ -120,6 +115,8 @@ class Number(Value):
     ``fill`` is in [low, high]: a public default, never an average of the data; left out, the middle of the bounds.
     """
 
+    width: ClassVar[int] = 1
+
     kind: Literal["number"] = "number"
     column: str
     low: float
@@ -138,10 +135,6 @@ class Number(Value):
     def default(self) -> float:
         """What stands for a number that is missing: ``fill``, or the middle of the bounds."""
         return self.low + 0.5 * (self.high - self.low) if self.fill is None else self.fill
-
-    @property
-    def width(self) -> int:
-        return 1
 
 
 class Category(Value):
@@ -177,6 +170,8 @@ class Category(Value):
 class Missing(Value):
     """One 0/1 feature: 1 where the field is missing. It stands beside a number or a category of the same column."""
 
+    width: ClassVar[int] = 1
+
     kind: Literal["missing"] = "missing"
     column: str
 
@@ -187,10 +182,6 @@ class Missing(Value):
 
     def texts(self, layout: Layout) -> tuple[Tokens, ...]:
         return (layout.missing_texts,)
-
-    @property
-    def width(self) -> int:
-        return 1
 
 
 Feature = Annotated[Number | Category | Missing, Field(discriminator="kind")]
@@ -333,14 +324,8 @@ class TableSource(Value):
     where: dict[str, Tokens] = Field(default_factory=dict)
     norm: float | None = Field(default=None, gt=0)
     selection: Selection | None = None
-    contributed: bool = False
-    id: str | None = Field(default=None, min_length=1)
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a table does not have: digests stay what they were before there was any."""
-        absent = {key for key in ("contributed", "id") if not getattr(self, key)}
-        return {key: value for key, value in write(self).items() if key not in absent}
+    contributed: bool = Field(default=False, exclude_if=lambda contributed: not contributed)
+    id: str | None = Field(default=None, min_length=1, exclude_if=lambda column: column is None)
 
     @model_validator(mode="after")
     def _from_somewhere(self) -> Self:

@@ -182,11 +182,7 @@ def advise(sizes: Sizes) -> Advice:
     )
 
 
-def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
-    """Return what fits the people of a scenario; None where its answer is no model that agents could judge.
-
-    ``n`` and ``agents`` are its numbers, or its plan's where it leaves them open: at most all are enrolled.
-    """
+def _sizes_of(scenario: Scenario, n: int, agents: int) -> Sizes | None:
     about_mistakes = scenario.problem is None and not scenario.tasks and scenario.agents.loss == "zero-one"
     mechanism, curator, dimension = scenario.agents.mechanism, scenario.curator, scenario.source.dimension
     if not (demands_of(scenario.protocol).transfers and about_mistakes and isinstance(mechanism, Mechanism)):
@@ -195,8 +191,18 @@ def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
     answering = math.floor(agents * (1.0 - scenario.agents.dropout))
     classes = 0 if curator.learner is None else curator.learner.class_columns[1]
     budget, costs = (curator.epsilon, curator.delta), scenario.agents.costs
-    sizes = Sizes(n, answering, dimension, *budget, mechanism, scenario.beta, reach, classes, costs)
-    found, alike = advise(sizes), n / scenario.divergence.chi_squared
+    return Sizes(n, answering, dimension, *budget, mechanism, scenario.beta, reach, classes, costs)
+
+
+def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
+    """Return what fits the people of a scenario; None where its answer is no model that agents could judge.
+
+    ``n`` and ``agents`` are its numbers, or its plan's where it leaves them open: at most all are enrolled.
+    """
+    sizes = _sizes_of(scenario, n, agents)
+    if sizes is None:
+        return None
+    found, alike, dimension = advise(sizes), n / scenario.divergence.chi_squared, sizes.dimension
     known = scenario.people == "simulated"  # an experiment, which tells
     if known or not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:
         return found
@@ -215,21 +221,19 @@ def noise_alone(scenario: Scenario, n: int, agents: int) -> str | None:
     Either the curator's model may be noise (:func:`private_excess`), or the agents are too few to tell anything: an
     interval of one loss is vague (:data:`VAGUE`), or those who judge are not likely to tell :data:`JUDGES`.
     """
-    found, mechanism = advice(scenario, n, agents), scenario.agents.mechanism
-    if found is None or not isinstance(mechanism, Mechanism):
+    sizes = _sizes_of(scenario, n, agents)
+    if sizes is None:
         return None
-    answering = math.floor(agents * (1.0 - scenario.agents.dropout))
+    found = advise(sizes)
     if found.noise >= IGNORANT:
-        curator, reach = scenario.curator, 1.0 if scenario.curator.learner is None else scenario.curator.learner.reach
-        sizes = (n, answering, scenario.source.dimension, curator.epsilon, curator.delta)
-        return _no_model(Sizes(*sizes, mechanism, scenario.beta, reach), found.noise)
+        return _no_model(sizes, found.noise)
     if demands_of(scenario.protocol).portfolio and found.protocol != "portfolio":
-        return _no_judges(answering, found.likely, scenario.agents.costs)
-    half = forecasting.half_width(mechanism, answering, scenario.beta)
+        return _no_judges(sizes.agents, found.likely, sizes.costs)
+    half = forecasting.half_width(sizes.mechanism, sizes.agents, sizes.beta)
     if 2.0 * half > VAGUE:
-        width = points(half, scenario.agents.costs)
-        what = "what a model costs" if scenario.agents.costs else "on how many a model errs"
-        return f"{answering:,} agents tell {what} to within {width} only: enlarge their number"
+        what = "what a model costs" if sizes.costs else "on how many a model errs"
+        width = points(half, sizes.costs)
+        return f"{sizes.agents:,} agents tell {what} to within {width} only: enlarge their number"
     return None
 
 

@@ -76,7 +76,7 @@ class Scenario(Value):
     tasks: tuple[Task, ...] = ()
     handed_over: tuple[Reweigh, ...] = Field(default=(), max_length=MAX_HANDED_OVER, exclude_if=lambda them: not them)
     problem: AnyProblem | None = None
-    portfolio: Portfolio | None = None
+    portfolio: Portfolio | None = Field(default=None, exclude_if=lambda settings: settings is None)
     alone: Literal["curator", "agents"] | None = None
     source: PopulationSpec
     target: PopulationSpec
@@ -84,12 +84,6 @@ class Scenario(Value):
     curator: CuratorSection
     agents: AgentsSection
     baselines: tuple[Literal["curator-only", "agents-only", "agents-once", "optimum"], ...] = ()
-
-    def wire(self) -> dict[str, Any]:
-        wire = super().wire()
-        if self.portfolio is None:
-            del wire["portfolio"]
-        return wire
 
     @property
     def anything_open(self) -> bool:

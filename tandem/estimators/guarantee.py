@@ -73,11 +73,6 @@ class Guarantee(Value):
         return _sum([fit.agent_epsilon for fit in self.fits])
 
     @property
-    def anybody(self) -> tuple[float, float]:
-        """The (epsilon, delta) of a person in every fit, whichever part they played in each."""
-        return _sum([max(fit.epsilon, fit.agent_epsilon) for fit in self.fits]), self.delta
-
-    @property
     def protects(self) -> Protected:
         """What of a record of the curator's people is protected in every fit."""
         return "labels" if any(fit.protects == "labels" for fit in self.fits) else "records"

@@ -200,7 +200,7 @@ class RefereeWatch:
 
     def __init__(self, there: Operating, clock: Callable[[], float] = time.monotonic) -> None:
         self._there = there
-        self._clock = clock
+        self.now = clock
         self._lock = threading.Lock()
         self._runs: dict[str, WatchedRun] = {}
         self._lines: list[dict[str, Any]] = []
@@ -210,18 +210,15 @@ class RefereeWatch:
     def url(self) -> str:
         return self._there.url
 
-    def now(self) -> float:
-        return self._clock()
-
     def runs(self) -> tuple[list[dict[str, Any]], str]:
         """Return all runs, those that go on first and each kind newest first; and why the referee is away, if it is."""
         with self._lock:
-            if self._listed_at < 0 or self._clock() - self._listed_at >= FRESH:
+            if self._listed_at < 0 or self.now() - self._listed_at >= FRESH:
                 try:
                     self._lines, self._away = self._there.runs(), ""
                 except TandemError as error:
                     self._away = _why(error)
-                self._listed_at = self._clock()
+                self._listed_at = self.now()
             newest = list(reversed(self._lines))
             return sorted(newest, key=lambda line: line["status"] in ENDED), self._away
 
@@ -229,7 +226,7 @@ class RefereeWatch:
         """Return a run as it stands now, or as it last stood if the referee is away; ``NotFound`` if it knows none."""
         with self._lock:
             known = self._runs.get(run) or WatchedRun(run)
-            if not known.ended and (known.asked_at < 0 or self._clock() - known.asked_at >= FRESH):
+            if not known.ended and (known.asked_at < 0 or self.now() - known.asked_at >= FRESH):
                 try:
                     self._ask(known)
                     known.away = ""
@@ -237,7 +234,7 @@ class RefereeWatch:
                     raise
                 except TandemError as error:
                     known.away = _why(error)
-                known.asked_at = self._clock()
+                known.asked_at = self.now()
             self._runs[run] = known
             return known
 
@@ -266,7 +263,7 @@ class RefereeWatch:
             known.declined = {str(reason): int(count) for reason, count in standing["declined"].items()}
         except (KeyError, TypeError, ValueError, AttributeError):
             raise PeerMisbehaved(f"what {self.url} says of run {known.run!r} is not the state of a run") from None
-        now, before = self._clock(), {numbers.get("round"): when for when, numbers in known.notes}
+        now, before = self.now(), {numbers.get("round"): when for when, numbers in known.notes}
         timed = [
             (before.get(numbers["round"], now) if "round" in numbers else now, numbers) for _, numbers in sentences
         ]

@@ -338,9 +338,6 @@ class OwnRuns:
     def under_way(self) -> OwnRun | None:
         return next((run for run in self._runs.values() if not run.ended), None)
 
-    def now(self) -> float:
-        return time.monotonic()
-
     def keep(self, draft: str, side: str, name: str, content: bytes) -> Path:
         """Keep a file that was chosen in the browser in the private state of the run's folder, for this user only."""
         short = re.sub(r"[^\w.-]+", "-", name.rpartition("/")[2].rpartition("\\")[2])[-80:].lstrip(".-")
@@ -368,7 +365,7 @@ class OwnRuns:
                 raise BadInput(f"the run {self.under_way.name} goes on: one at a time, so wait for its end")
             if draft in self._runs and not self._runs[draft].problem:
                 raise BadInput(f"the run {draft} has begun already")
-            run = self._runs[draft] = OwnRun(draft, found, self.now())
+            run = self._runs[draft] = OwnRun(draft, found, time.monotonic())
         threading.Thread(target=self._carry_out, args=(run,), daemon=True, name="own-run").start()
         return run
 
@@ -390,7 +387,7 @@ class OwnRuns:
                 raise KeyboardInterrupt
 
         def noted(text: str, numbers: Mapping[str, float]) -> None:
-            run.notes.append((self.now() - run.began, plain(text)))
+            run.notes.append((time.monotonic() - run.began, plain(text)))
             interrupted()
 
         @contextmanager
@@ -414,7 +411,7 @@ class OwnRuns:
             run.problem = plain(error.detail) + here
         except BaseException as error:  # noqa: BLE001 - who waits must see it; no fault of ours may stop the thread
             run.problem = f"a fault of Tandem: {type(error).__name__}"
-        run.seconds, run.ended = self.now() - run.began, True
+        run.seconds, run.ended = time.monotonic() - run.began, True
 
     def _spent(self, run: OwnRun, folder: Path) -> str:
         """Say what a run that was stopped has charged, as the ledger of people knows it."""

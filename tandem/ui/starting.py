@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -150,7 +151,7 @@ def _add_files(app: Service, own: OwnRuns, rules: Rules) -> None:
 def _add_live(app: Service, own: OwnRuns, rules: Rules) -> None:
     def values(name: str) -> dict[str, Any]:
         run = own.get(name)
-        shown: dict[str, Any] = {"run": run, "seconds": int(run.seconds if run.ended else own.now() - run.began)}
+        shown: dict[str, Any] = {"run": run, "seconds": int(run.seconds if run.ended else time.monotonic() - run.began)}
         shown |= {"notes": run.notes[-NOTES_SHOWN:], "steps": STEPS, "step": "run", "token": rules.form_token}
         return shown | {"folder": own.root / name, "scenario": own.root / name / SCENARIO}
 

@@ -348,6 +348,4 @@ class _Slope:
         return place, inside - place / NODES
 
 
-@lru_cache(maxsize=16)
-def _slope_of(law: Stopping) -> _Slope:
-    return _Slope(law)
+_slope_of = lru_cache(maxsize=16)(_Slope)

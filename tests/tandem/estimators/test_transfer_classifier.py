@@ -140,7 +140,6 @@ def test_each_fit_of_an_object_is_counted():
     assert (model.guarantee_.epsilon, model.guarantee_.delta, model.guarantee_.agent_epsilon) == (0.5, 1e-5, 2.0)
     model.fit(*PEOPLE)
     assert 1.0 <= model.guarantee_.epsilon == pytest.approx(1.0)
-    assert model.guarantee_.anybody == pytest.approx((4.0, 2e-5))
     assert [fit.people + fit.agents for fit in model.guarantee_.fits] == [300, 300]
 
 
