@@ -354,8 +354,10 @@ class Curator:
     def perform_admitted(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> Signed:
         """Carry out an operation with what :meth:`admit` has returned of its request."""
         with about_run(request.run), self._lock:
-            charge = self._once(signed, request, operation)
-            self._journal.publish()
+            try:
+                charge = self._once(signed, request, operation)
+            finally:
+                self._journal.publish()  # charge and result at once, before anything leaves: a failure, too
         release = messages.StoredRelease(
             run=request.run,
             digest=request.digest,
@@ -381,7 +383,6 @@ class Curator:
             known = self._ledger.charge(signed, operation.wire(), event)
             log.info("operation %s (%s) is charged as %s", known.operation_id, operation.kind, event.kind)
         with self._schedule.held(self._unit):
-            self._journal.publish()
             self._carry_out(known, operation)
         return known
 

@@ -66,7 +66,8 @@ def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes) ->
     with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
         sent = read_receipt(path).sent
     what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
-    make_folder(path.parent, mode=0o700)
+    if not path.parent.is_dir():  # one that there is was synchronised when its state directory was taken
+        make_folder(path.parent, mode=0o700)
     write_durably(path, json.dumps(what).encode(), mode=0o600)
 
 

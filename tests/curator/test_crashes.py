@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import BrokenLedger, Conflict, RolledBack, TandemError
+from common.core.errors import BrokenLedger, Conflict, OperationFailed, RolledBack, TandemError
 from common.log.entries import Head
-from common.log.ledger import Journal
-from common.log.witness import FileWitness
+from common.log.ledger import HEAD, Journal, read_head
+from common.log.witness import FileWitness, last_head
 from common.net import messages
 from curator import state
 from curator.ledger import Ledger
+from curator.operations import LearnHandler
 from curator.sample.shard import Shard
 from curator.state import Checkpoints
 from tests.curator.given import LEARN, SCRIPT, Crash, crash_at, edited, ledger, no_space, perform_all, reopened, reweigh
@@ -260,6 +261,23 @@ def test_two_copies_used_in_turn_stop_at_a_witness(tmp_path):
         copy.close()
         with pytest.raises(BrokenLedger, match="the witness"):
             reopened(two, witnesses=[FileWitness(witness)])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_witness_has_seen_the_charge_of_whatever_leaves(tmp_path, monkeypatch, fails):
+    witness = FileWitness(tmp_path / "heads")
+    with Bench(tmp_path / "bench", witnesses=[witness]) as bench:
+        bench.open()
+        before = last_head(witness)
+        if fails:
+            monkeypatch.setattr(LearnHandler, "run", lambda *given: 1 / 0)
+            with pytest.raises(OperationFailed):
+                bench.perform(0, LEARN)
+        else:
+            bench.perform(0, LEARN)
+        head = bench.curator._journal.chain.head()
+        assert head.entries == before.entries + (1 if fails else 2)
+        assert last_head(witness) == read_head(bench.folder / "curator" / HEAD, bench.curator.key) == head
 
 
 def test_a_referee_refuses_a_release_that_forgets(bench, monkeypatch):
