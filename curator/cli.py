@@ -19,9 +19,7 @@ from common.net.cli import (
     LedgerOptions,
     ServiceTlsOptions,
     TlsCa,
-    TlsCert,
     TlsClientCa,
-    TlsKey,
     application,
     end_with_stdin,
     has_terminal,
@@ -144,7 +142,7 @@ def serve_command(
     from curator.startup import open_curator, referee_of
 
     end_with_stdin()
-    context = serving("curator", tls.tls_cert, tls.tls_key, tls.tls_client_ca)
+    context = serving("curator", tls, tls.tls_client_ca)
     state = (place.state or user_state() / "curator").absolute()
     for named in place.classifier or ():
         name_classifier(named)
@@ -183,6 +181,7 @@ TOKEN = "TANDEM_CONTRIBUTION_TOKEN"  # noqa: S105 - the name of a variable
 
 @app.command("collect")
 def collect_command(
+    *,
     scenario: Annotated[str, typer.Argument(help="YAML file whose source table has contributed: true.")],
     state: Annotated[Path, typer.Option(help="The curator's state directory; curator serve takes the same.")],
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
@@ -191,8 +190,7 @@ def collect_command(
     most: Annotated[
         int | None, typer.Option(help="Contributions that are kept at most (default: curator.n).", min=1)
     ] = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
+    tls: ServiceTlsOptions,
 ) -> None:
     """Collect the records that people give this curator, until it is stopped; curator serve then begins the run.
 
@@ -209,7 +207,7 @@ def collect_command(
     from curator.startup import check_policy
 
     end_with_stdin()
-    tls = serving("curator", tls_cert, tls_key)
+    context = serving("curator", tls)
     chosen = accepted(loading.load(scenario, sets))
     check_policy(chosen)
     token = os.environ.get(TOKEN) or None
@@ -224,7 +222,7 @@ def collect_command(
         kept, withdrawn = collection.counts()
         say(f"contributors give --curator-key {collection.curator}")
         say(f"{kept} of {chosen.curator.n} records are here, {withdrawn} were withdrawn")
-        serve(collecting_app(collection), listener, "curator", tls)
+        serve(collecting_app(collection), listener, "curator", context)
 
 
 @app.command("invite")

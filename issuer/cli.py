@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from common.core.terminal import deliver_json, say
-from common.net.cli import AllowOrigin, TlsCert, TlsKey, application, end_with_stdin, serving
+from common.net.cli import AllowOrigin, ServiceTlsOptions, application, end_with_stdin, serving
 
 app = application(
     "The issuer: vouches that agents are people, without learning which agent is whose. It is none of the others."
@@ -20,12 +20,12 @@ State = Annotated[Path, typer.Option(help="The issuer's state directory: keys, a
 
 @app.command("serve")
 def serve_command(
+    *,
     state: State,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8011,
     allow_origin: AllowOrigin = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
+    tls: ServiceTlsOptions,
 ) -> None:
     """Sign blinded tokens for those who were invited, one for each code; what is signed, it cannot see.
 
@@ -38,10 +38,10 @@ def serve_command(
     from issuer.issuer import Issuer, issuer_app
 
     end_with_stdin()
-    tls = serving("issuer", tls_cert, tls_key)
+    context = serving("issuer", tls)
     with listen(host, port) as listener, closing(Issuer(state)) as found:
         say(f"issuer {found.public.fingerprint()[:16]}..., public keys in {state / 'issuer.json'}")
-        serve(issuer_app(found, state, allow_origin or ()), listener, "issuer", tls)
+        serve(issuer_app(found, state, allow_origin or ()), listener, "issuer", context)
 
 
 @app.command("invite")

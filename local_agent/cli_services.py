@@ -18,9 +18,8 @@ from common.net.cli import (
     REFEREE_KEY,
     AllowOrigin,
     LedgerOptions,
+    ServiceTlsOptions,
     TlsCa,
-    TlsCert,
-    TlsKey,
     end_with_stdin,
     serving,
 )
@@ -260,6 +259,7 @@ def host_command(
 
 
 def relay_command(
+    *,
     referee: Annotated[
         str, typer.Option(help="Address of the one referee that it leads to.")
     ] = "http://127.0.0.1:8000",
@@ -269,8 +269,7 @@ def relay_command(
         str | None, typer.Option(metavar="ADDRESS", help="Address of this machine to dial the referee from.")
     ] = None,
     allow_origin: AllowOrigin = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
+    tls: ServiceTlsOptions,
     tls_ca: TlsCa = None,
 ) -> None:
     """Carry agents' requests to one referee, which then does not learn their addresses (RFC 9458).
@@ -284,6 +283,6 @@ def relay_command(
     from common.net.server import listen, serve
 
     end_with_stdin()
-    tls = serving("relay", tls_cert, tls_key)
+    context = serving("relay", tls)
     with listen(host, port) as listener:
-        serve(relay_app(referee, source, origins=allow_origin or ()), listener, "relay", tls)
+        serve(relay_app(referee, source, origins=allow_origin or ()), listener, "relay", context)

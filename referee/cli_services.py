@@ -22,8 +22,6 @@ from common.net.cli import (
     AllowOrigin,
     ClientTlsOptions,
     ServiceTlsOptions,
-    TlsCert,
-    TlsKey,
     end_with_stdin,
     serving,
 )
@@ -185,7 +183,7 @@ def serve_command(
     from referee.service.runner import Follower, Runner
 
     end_with_stdin()
-    context = serving("referee", tls.tls_cert, tls.tls_key)
+    context = serving("referee", tls)
     if place.role not in ("both", "ingest"):
         raise typer.BadParameter(f"the role is both or ingest, found {place.role!r}")
     tokens = _tokens()
@@ -364,12 +362,12 @@ def invitations_command(state: State = None, database: Database = None, key: Key
 
 
 def witness_command(
+    *,
     state: Annotated[Path, typer.Option(help="Directory of what it keeps, on another machine than theirs.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8010,
     allow_origin: AllowOrigin = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
+    tls: ServiceTlsOptions,
 ) -> None:
     """Keep the heads of curators' ledgers and the checkpoints of referees' runs, so that nobody can go back in silence.
 
@@ -387,9 +385,9 @@ def witness_command(
     token = os.environ.get("TANDEM_WITNESS_TOKEN", "")
     if len(token) < 8:
         raise BadInput("TANDEM_WITNESS_TOKEN must be set in the environment, with at least 8 characters")
-    tls = serving("witness", tls_cert, tls_key)
+    context = serving("witness", tls)
     with listen(host, port) as listener:
-        serve(witness_app(state, token, allow_origin or ()), listener, "witness", tls)
+        serve(witness_app(state, token, allow_origin or ()), listener, "witness", context)
 
 
 def certificates_command(

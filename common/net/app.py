@@ -118,7 +118,7 @@ def create_app(
     readiness = Readiness({**(checks or {}), **{thread.name: thread.check for thread in app.threads}})
 
     # What every stranger may ask is cheap: many who ask at the same time delay others by the time that each takes.
-    async def alive(call: Call) -> Reply:
+    async def health(call: Call) -> Reply:
         return Reply(200, b'{"status":"alive"}')
 
     @cache
@@ -129,7 +129,7 @@ def create_app(
         return Reply(200, document())
 
     app.edge.limits.update({"/v1/health": TINY, "/openapi.json": TINY, **(limits or {})})
-    app.edge.short.update({("GET", "/v1/health"): alive, ("GET", "/openapi.json"): described, **(short or {})})
+    app.edge.short.update({("GET", "/v1/health"): health, ("GET", "/openapi.json"): described, **(short or {})})
 
     def plain(error: HTTPException) -> Response:
         title = str(error.detail)
@@ -138,9 +138,8 @@ def create_app(
 
     answer_errors(app, problem_response, plain)
 
-    @app.get("/v1/health", response_model=dict[str, str], summary="Is this service alive? Its loop answers")
-    async def health(request: Request) -> Response:
-        return await handled(alive, request)
+    summary = "Is this service alive? Its loop answers"
+    add_handled(app, "GET", "/v1/health", health, summary, response_model=dict[str, str])
 
     @app.get("/v1/ready", summary="Is this service ready? 503 names what is missing")
     async def ready() -> dict[str, str]:
@@ -225,11 +224,20 @@ def signed_of(raw: bytes, kind: str) -> Signed:
     return signed
 
 
-async def handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
-    """Answer a request that the framework has routed as the edge does, with the first line apart if asked for."""
-    body = await request.body()
-    line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
-    return _response(await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body)))
+def add_handled(
+    app: Service, method: str, path: str, handler: Handler, summary: str, *, first_line: bool = False, **described: Any
+) -> None:
+    """Add a resource that the edge answers before the framework does: it is described, and answered alike.
+
+    ``first_line``: the handler takes the first line of a body apart.
+    """
+
+    async def answer(request: Request) -> Response:
+        body = await request.body()
+        line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
+        return _response(await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body)))
+
+    app.add_api_route(path, answer, methods=[method], summary=summary, name=handler.__name__, **described)
 
 
 def signed_body(kind: str) -> dict[str, Any]:

@@ -258,30 +258,6 @@ TlsCa = Annotated[
         kept=True,
     ),
 ]
-TlsClientCert = Annotated[
-    Path | None,
-    _file(
-        "--tls-client-cert",
-        tls.CLIENT_CERT,
-        "File of the certificate that is shown to the curator, and to no other service.",
-        kept=True,
-    ),
-]
-TlsClientKey = Annotated[
-    Path | None,
-    _file("--tls-client-key", tls.CLIENT_KEY, "File of its key (default: beside it, with the ending .key).", kept=True),
-]
-TlsCert = Annotated[
-    Path | None,
-    _file(
-        "--tls-cert",
-        tls.CERT,
-        "File of this service's certificate: it then speaks TLS (referee certificates makes one).",
-    ),
-]
-TlsKey = Annotated[
-    Path | None, _file("--tls-key", tls.KEY, "File of its key (default: beside it, with the ending .key).")
-]
 AllowOrigin = Annotated[
     list[str] | None,
     typer.Option(
@@ -356,8 +332,17 @@ class LedgerOptions:
 class ServiceTlsOptions:
     """How a service speaks TLS."""
 
-    tls_cert: TlsCert = None
-    tls_key: TlsKey = None
+    tls_cert: Annotated[
+        Path | None,
+        _file(
+            "--tls-cert",
+            tls.CERT,
+            "File of this service's certificate: it then speaks TLS (referee certificates makes one).",
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None, _file("--tls-key", tls.KEY, "File of its key (default: beside it, with the ending .key).")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -365,15 +350,28 @@ class ClientTlsOptions:
     """How a client speaks TLS, and what it shows a curator; the options themselves set it."""
 
     tls_ca: TlsCa = None
-    tls_client_cert: TlsClientCert = None
-    tls_client_key: TlsClientKey = None
+    tls_client_cert: Annotated[
+        Path | None,
+        _file(
+            "--tls-client-cert",
+            tls.CLIENT_CERT,
+            "File of the certificate that is shown to the curator, and to no other service.",
+            kept=True,
+        ),
+    ] = None
+    tls_client_key: Annotated[
+        Path | None,
+        _file(
+            "--tls-client-key", tls.CLIENT_KEY, "File of its key (default: beside it, with the ending .key).", kept=True
+        ),
+    ] = None
 
 
-def serving(party: str, cert: Path | None, key: Path | None, clients: Path | None = None) -> ssl.SSLContext | None:
+def serving(party: str, given: ServiceTlsOptions, clients: Path | None = None) -> ssl.SSLContext | None:
     """Return how a service speaks TLS; None without a certificate, which the other files mean nothing without."""
-    if cert is not None:
-        return tls.server_context(tls.CertificateFiles.of(f"this {party}", cert, key), clients)
-    for option, given in (("--tls-key", key), ("--tls-client-ca", clients)):
-        if given is not None:
+    if given.tls_cert is not None:
+        return tls.server_context(tls.CertificateFiles.of(f"this {party}", given.tls_cert, given.tls_key), clients)
+    for option, file in (("--tls-key", given.tls_key), ("--tls-client-ca", clients)):
+        if file is not None:
             raise BadInput(f"{option} is for a {party} that speaks TLS: name its certificate with --tls-cert")
     return None

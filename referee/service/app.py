@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -27,9 +28,9 @@ from common.net.app import (
     BYTES_SCHEMA,
     METRICS,
     Service,
+    add_handled,
     body_of,
     create_app,
-    handled,
     metrics_response,
     of_requests,
     problem_response,
@@ -37,7 +38,7 @@ from common.net.app import (
     signed_body,
 )
 from common.net.batching import Grouped
-from common.net.edge import Admitted, Guarded, Handler, Opening
+from common.net.edge import Admitted, Guarded, Opening
 from common.net.monitoring import Check, Family, MetricSample, by_label, disk, free_bytes, gauge
 from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
@@ -209,28 +210,22 @@ def _report_id(report_id: ReportId) -> None:
 
 def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
     """Add what agents, hosts and relays ask: the edge answers it before it comes here, by the same handlers."""
-
-    def add(method: str, path: str, handler: Handler, summary: str, **described: Any) -> None:
-        async def answer(request: Request) -> Response:
-            return await handled(handler, request, first_line=handler == agents.packed)
-
-        app.add_api_route(path, answer, methods=[method], summary=summary, name=handler.__name__, **described)
-
+    add = partial(add_handled, app)
     receipt: dict[str, Any] = {"response_model": Signed, "dependencies": [Depends(_report_id)]}
-    token = [Depends(HTTPBearer(auto_error=False))]
+    token = {"dependencies": [Depends(HTTPBearer(auto_error=False))]}
     none = {204: {"description": "No; ask again after Retry-After seconds"}}
     words = "A signed 'packed-report' in one line of JSON, then the packed answers"
     packed = body_of(words, "application/octet-stream")
-    enrolled = {"response_model": Signed, "dependencies": token, "openapi_extra": signed_body("enrolment")}
-    polled = {"response_model": Signed, "responses": none, "openapi_extra": signed_body("poll")}
-    declined = {"status_code": 204, "openapi_extra": signed_body("decline")}
+    enrolled: dict[str, Any] = {**token, "response_model": Signed, "openapi_extra": signed_body("enrolment")}
+    polled: dict[str, Any] = {"response_model": Signed, "responses": none, "openapi_extra": signed_body("poll")}
+    declined: dict[str, Any] = {"status_code": 204, "openapi_extra": signed_body("decline")}
     add("POST", "/v1/enrolments", agents.enrol, "Enrol an agent or a hosted population", **enrolled)
     add("POST", "/v1/polls", agents.poll, "Is there a question for me?", **polled)
     add("POST", "/v1/declines", agents.decline, "Say that a question will not be answered, and why", **declined)
     words = "Hand in one randomized answer; the reply is the receipt"
     add("PUT", "/v1/reports/{report_id}", agents.report, words, openapi_extra=signed_body("report"), **receipt)
     words = "Hand in the packed answers of a hosted population; the reply is the receipt"
-    add("PUT", "/v1/packed-reports/{report_id}", agents.packed, words, openapi_extra=packed, **receipt)
+    add("PUT", "/v1/packed-reports/{report_id}", agents.packed, words, first_line=True, openapi_extra=packed, **receipt)
     words = "Answer an encapsulated request of an agent"
     add("POST", GATEWAY, gateway.forwarded, words, openapi_extra=ENCAPSULATED_BODY)
     add("GET", GATEWAY, gateway.keys, "Keys for encapsulated requests (RFC 9458)", response_class=Response)

@@ -16,10 +16,9 @@ from typing import cast
 
 import httptools
 import httpx
-from fastapi import Request, Response
 
 from common.core.errors import BadMessage, Busy, PeerMisbehaved, PeerUnavailable
-from common.net.app import Service, body_of, create_app, handled
+from common.net.app import Service, add_handled, body_of, create_app
 from common.net.edge import TINY, Call, Reply
 from common.net.oblivious.encapsulation import (
     GATEWAY,
@@ -105,16 +104,9 @@ def relay_app(
     app.allow_origins(origins, FOR_PAGES)
     app.router.add_event_handler("shutdown", relay.close)
 
-    # The edge answers both before they come here, with the same handlers.
-
-    @app.post(RELAY, summary="Carry an encapsulated request", openapi_extra=ENCAPSULATED_BODY)
-    async def carry(request: Request) -> Response:
-        return await handled(relay.carry, request)
-
-    @app.get(SIGNED_KEYS, summary="The referee's keys for encapsulated requests, under its signature")
-    async def keys(request: Request) -> Response:
-        return await handled(relay.keys, request)
-
+    add_handled(app, "POST", RELAY, relay.carry, "Carry an encapsulated request", openapi_extra=ENCAPSULATED_BODY)
+    summary = "The referee's keys for encapsulated requests, under its signature"
+    add_handled(app, "GET", SIGNED_KEYS, relay.keys, summary)
     return app
 
 
