@@ -25,7 +25,7 @@ from referee.service import agents_edge
 from tests import relayed
 from tests.certified import believe, circle
 from tests.local_agent.test_policy import individual
-from tests.support import TOKEN, Bench, leave_folder, served, tiny
+from tests.support import ONE_QUESTION, TOKEN, Bench, leave_folder, served, tiny
 
 AGENT, RELAY = "127.0.0.2", "127.0.0.3"
 PEOPLE = 3
@@ -61,7 +61,7 @@ def port_of(address: str) -> int:
 @pytest.mark.slow
 def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_path, wire, monkeypatch):
     monkeypatch.setattr(agents_edge, "HOLD", 0.01)
-    chosen = tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")
+    chosen = tiny(*ONE_QUESTION)
     with ExitStack() as opened:
         bench = opened.enter_context(Bench(tmp_path / "bench", chosen, individuals=PEOPLE))
         key = bench.referee.identity.public

@@ -225,18 +225,6 @@ def test_no_cookie_of_a_peer_is_sent_back():
     assert not any(b"cookie" in request.lower() for request in asked)
 
 
-def test_a_peer_cannot_steer_this_process_by_its_problem_documents():
-    for kind in ("superseded", "run-cancelled", "peer-untrusted", "peer-misbehaved", "no-such"):
-        body = b'{"type": "urn:tandem:problem:%s", "detail": "x", "self": 1}' % kind.encode()
-        with hostile(whole(body, status="409 Conflict")) as url, closing(Client(url, patience=0.2)) as client:
-            with pytest.raises(TandemError) as caught:
-                client.request("GET", "/v1/x")
-            assert type(caught.value) is PeerError
-    gone = whole(b'{"type": "urn:tandem:problem:not-found", "detail": "x"}', status="404 No")
-    with hostile(gone) as url, closing(Client(url, patience=0.2)) as client, pytest.raises(NotFound):
-        client.request("GET", "/v1/x")
-
-
 CHECK = """
 import sys
 from contextlib import closing

@@ -46,7 +46,7 @@ from local_agent.hosted.population import Population, open_population
 from referee.service.witness import witness_app
 from tests.common.data.test_people import own
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
-from tests.support import TOKEN, Bench, seal, served, tiny
+from tests.support import ONE_QUESTION, TOKEN, Bench, seal, served, tiny
 from tests.tiers import for_each, thinned
 
 AGREED = configuration()
@@ -304,7 +304,7 @@ def test_the_state_is_bound_to_the_people_and_to_one_process(tmp_path):
 @for_each("error", [None, BadData("row 7: no number"), OSError("row 7")])
 def test_records_that_cannot_be_read_are_answered_like_any_other(tmp_path, error, monkeypatch):
     """Whether a record can be read may depend on it: nobody may see that, neither by silence nor by a reason given."""
-    with Bench(tmp_path, tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")) as bench:
+    with Bench(tmp_path, tiny(*ONE_QUESTION)) as bench:
         source = type(bench.population._population)
         whole = source.records
 
@@ -364,9 +364,6 @@ def test_rejected_words_are_drawn_again_from_the_same_persons_stream():
             refused()
 
 
-CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
-
-
 def test_records_of_real_people_stay_in_their_process(tmp_path):
     chosen = tiny("agents.mechanism.epsilon=1").model_copy(update={"people": "real"})
     with pytest.raises(BadInput, match="their records stay in this process"):
@@ -385,12 +382,12 @@ def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(t
         values = over_workers(2)
         ended = []
         for spread in (False, True):
-            with Bench(tmp_path / str(spread), tiny(*CHOSEN)) as bench:
+            with Bench(tmp_path / str(spread), tiny(*ONE_QUESTION)) as bench:
                 if spread:
                     bench.population._values = values
                 ended.append((bench.run()["estimate"], bench.finished().reports))
         assert ended[0][0] == ended[1][0]
-        people = open_population(tiny(*CHOSEN), tmp_path / "people", 1, REFEREE.public, 600)
+        people = open_population(tiny(*ONE_QUESTION), tmp_path / "people", 1, REFEREE.public, 600)
         population, query = people._population, LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0))
         mask = np.packbits(np.arange(600) % 3 > 0)
         slots = [found.tolist() for _, found in answers.evaluated(query, population, answers.blocks(mask, 5))]

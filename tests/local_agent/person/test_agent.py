@@ -32,7 +32,7 @@ from local_agent.person.checking import held_receipts, leaf_of
 from local_agent.person.consent import NAME, ActivityLog, Consent, entries
 from local_agent.policy import PersonalPolicy
 from tests.local_agent.test_policy import LOSS, PERSON, POLICY, REFEREE, individual, question
-from tests.support import TOKEN, Bench, served, tiny
+from tests.support import ONE_QUESTION, TOKEN, Bench, served, tiny
 from tests.tiers import for_each
 
 
@@ -177,7 +177,7 @@ def test_it_has_exactly_one_acceptable_record_and_one_process(agent, tmp_path):
         Agent(PERSON, POLICY, tmp_path)
 
 
-ONE_QUESTION = ("agents.count=600", "agents.batch=600", "curator.rounds=1", "agents.deadline=600")
+UNHURRIED = (*ONE_QUESTION, "agents.deadline=600")
 
 
 class Lying:
@@ -215,7 +215,7 @@ def changed(signed: Signed, **message: object) -> Signed:
 
 @for_each("lie", [*LIES, "another report"])
 def test_nobody_keeps_a_receipt_that_is_none_and_all_have_answered_all_the_same(tmp_path, lie):
-    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
+    with Bench(tmp_path / "bench", tiny(*UNHURRIED), individuals=1) as bench:
         signer = bench.referee.identity
         other = signer.sign("receipt", {"run": "run", "question": 1, "report": "ab" * 64, "time": 1})
         told, why = LIES.get(lie, (lambda receipt: other, "for another report"))
@@ -230,7 +230,7 @@ def test_nobody_keeps_a_receipt_that_is_none_and_all_have_answered_all_the_same(
 
 
 def test_a_host_keeps_one_receipt_a_question_with_what_stands_for_its_report(tmp_path):
-    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION)) as bench:
+    with Bench(tmp_path / "bench", tiny(*UNHURRIED)) as bench:
         bench.run()
         (kept,) = held_receipts(tmp_path / "bench" / "agents")
         (question,) = bench.referee.store.questions("run")
@@ -250,7 +250,7 @@ def test_a_configuration_that_was_changed_on_its_way_is_not_kept_and_nothing_is_
             self.left, spoilt = 0, self.left
             return changed(found, time=1) if spoilt else found
 
-    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION)) as bench:
+    with Bench(tmp_path / "bench", tiny(*UNHURRIED)) as bench:
         bench.host = Host(bench.population, Spoiling(bench, lambda receipt: receipt), bench.referee.identity.public)
         bench.meanwhile(lambda: forged(bench.host))
         result = bench.run()
@@ -258,7 +258,6 @@ def test_a_configuration_that_was_changed_on_its_way_is_not_kept_and_nothing_is_
     assert result["lost"] == {"silent": 0, "declined": {}}
 
 
-CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 RUNNER = CliRunner()
 
 
@@ -268,7 +267,7 @@ class Watched:
     def __init__(self, tmp_path, *, agrees: bool, meanwhile=lambda bench: None) -> None:
         self.shown: list[str] = []
         self.folder, self.error = tmp_path / "me", ""
-        with Bench(tmp_path / "bench", tiny(*CHOSEN), individuals=1) as bench:
+        with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
             self.key = bench.referee.identity.public
             policy, journal = PersonalPolicy(self.key, 3.0), ActivityLog(self.folder)
 
@@ -298,12 +297,12 @@ class Watched:
 def test_all_that_a_person_must_know_is_shown_before_anything_is_spent(tmp_path):
     seen = Watched(tmp_path, agrees=True)
     text = " ".join(seen.shown[0].split())
-    mechanism = tiny(*CHOSEN).agents.mechanism
+    mechanism = tiny(*ONE_QUESTION).agents.mechanism
     assert isinstance(mechanism, Warner)
     epsilon, truth = mechanism.epsilon, mechanism.truth
     for part in (
         "http://referee", seen.key, "run 'run'", "The scenario of the run names no columns.",
-        f'"{tiny(*CHOSEN).title}", in the words of the referee',
+        f'"{tiny(*ONE_QUESTION).title}", in the words of the referee',
         "whether a rule that predicts the label of your record from numbers 1 to 8 of your record is wrong about you",
         f"If the value is 1, the bit is 1 with probability {truth:.6g} and 0 with probability {1 - truth:.6g}",
         f"({epsilon:g}, 0)-differential privacy",
@@ -371,7 +370,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_sent(tmp_path):
 def test_the_command_asks_answers_and_logs(tmp_path, monkeypatch, typed, more, code, events):
     monkeypatch.setattr(consents, "has_terminal", lambda: typed is not None)
     ended = []
-    with Bench(tmp_path / "bench", tiny(*CHOSEN), individuals=1) as bench:
+    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
         with individual(bench, tmp_path / "me", 3.0):
             pass  # the same person enrols first, in the time before the run begins
         with served(bench.app()) as address:
