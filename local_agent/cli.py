@@ -234,7 +234,7 @@ def record_command(
         raise BadInput("give either a file of the person's fields, or --simulated NUMBER")
     named = {}
     if fields is not None:
-        table = loading.target_table(scenario, sets)
+        table = loading.described_people(scenario, sets).table
         record = record_of(_read_fields(fields), table)
         named = {"names": Names.of_table(table.wire()).wire()}
     elif simulated is not None:

@@ -133,7 +133,7 @@ def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
         if table is None:
             raise BadScenario("target.table: the people of this scenario are simulated")
     else:
-        table = loading.target_table(str(scenario))
+        table = loading.described_people(str(scenario)).table
     record = mapped(fields, table)
     return {"features": record.features[0].tolist(), "label": int(record.labels[0])}
 

@@ -39,8 +39,6 @@ class StreamedLabel(NamedTuple):
 
 
 class _CuratorClient(Client):
-    """A curator as its consumers see it."""
-
     party: ClassVar[str] = "curator"
     works: ClassVar[float] = 3600.0
 
@@ -59,9 +57,6 @@ class LabelStream:
         curator_key: The curator's public key, as its operator has it.
         key: File of the consumer's own key, made if there is none (:func:`consumer_key`).
         patience: Seconds to keep trying while the curator is away.
-
-    Raises:
-        BadInput: If an argument is not what it should be.
     """
 
     def __init__(self, url: str, *, curator_key: str, key: str | Path | None = None, patience: float = 60.0) -> None:

@@ -66,11 +66,7 @@ def canonical_text(value: Any) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """Return a value as a text that writes it exactly; empty where it is missing.
-
-    Raises:
-        NoText: If its type has none.
-    """
+    """Return a value as a text that writes it exactly; empty where it is missing. NoText if its type has none."""
     if value is None:
         return ""
     if isinstance(value, str):

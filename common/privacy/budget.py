@@ -69,10 +69,8 @@ class Budget:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
 
         ``charged`` is every event recorded so far in this run, in any order; as long as it only grows, a call takes
-        time in the number of events since the last one.
-
-        Raises:
-            BudgetExceeded: With ``spent``, ``requested``, ``budget`` in the filter's ``unit``.
+        time in the number of events since the last one. BudgetExceeded has ``spent``, ``requested`` and ``budget`` in
+        the filter's ``unit``.
         """
         spent, requested = self._sum(charged), self._filter.amount(event)
         if requested is None or any(a + b > c for a, b, c in zip(spent, requested, self._filter.cap, strict=True)):
@@ -149,12 +147,11 @@ def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
 def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Event]) -> Budget:
     """Open the budget of a run whose planned events are known, or of a run without privacy.
 
+    BudgetExceeded says that the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
+
     Args:
         epsilon, delta: The curator's cap: epsilon > 0 and 0 <= delta < 1, or both None for no privacy.
         planned: The events of all rounds: the worst case.
-
-    Raises:
-        BudgetExceeded: If the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
     """
     plan = grouped(planned)
     if epsilon is None and delta is None:
@@ -333,10 +330,7 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
     """Return a sample size with kappa n > 10 whose plan fits: the smallest for the quick accountants, or a smaller one.
 
     Accountants that take seconds an answer are asked for one smaller by :data:`PRECISION`, and then for less. The cost
-    of ``plan`` must not grow with n; the n returned fits in any case.
-
-    Raises:
-        BudgetExceeded: If no n up to 2^50 fits.
+    of ``plan`` must not grow with n; the n returned fits in any case. BudgetExceeded if no n up to 2^50 fits.
     """
 
     def holds(n: int, *, quick: bool = False) -> bool:

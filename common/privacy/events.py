@@ -109,11 +109,7 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def parse_event(wire: Any) -> Event:
-    """Validate an event from its JSON form.
-
-    Raises:
-        BadMessage: If the kind is unknown or an attribute is wrong.
-    """
+    """Validate an event from its JSON form; BadMessage if the kind is unknown or an attribute is wrong."""
     kind = wire.get("kind") if isinstance(wire, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
         raise BadMessage(f"no privacy event is of kind {kind!r}; known: {', '.join(sorted(_KINDS))}")
@@ -130,8 +126,7 @@ ALLOWANCE = 1 << 10
 def check_numbers(event: Event, numbers: int) -> None:
     """Refuse an event of which a step, or a release, draws more Gaussian numbers than :func:`sampling_error` counts.
 
-    Raises:
-        BadScenario: If ``numbers``, of one step or release, are more; nothing was charged.
+    BadScenario if ``numbers``, of one step or release, are more; nothing was charged.
     """
     if not isinstance(event, SubsampledSteps | Gaussian | PrivateSelection):
         return

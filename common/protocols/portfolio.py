@@ -46,7 +46,6 @@ class Portfolio(Value):
 
 
 def _judged(*steps: Pattern, counts: bool = True, bounded: bool = False) -> Demands:
-    """Return the demands of a model that agents teach and judge."""
     return Demands(
         sequence(*steps),
         reweighs=False,

@@ -32,14 +32,6 @@ def shipped() -> list[str]:
     return scenarios.names()
 
 
-def target_table(name_or_path: str, overrides: list[str] | None = None) -> TableSource:
-    """Return the description of the target people's table; simulated ones are refused.
-
-    Nothing else of the scenario is read, so that an individual's device needs nothing of what it is made of.
-    """
-    return described_people(name_or_path, overrides).table
-
-
 @dataclass(frozen=True)
 class DescribedPeople:
     """What a scenario says to the people whom it asks: of its people, their table, and how it asks them."""
@@ -51,7 +43,10 @@ class DescribedPeople:
 
 
 def described_people(name_or_path: str, overrides: list[str] | None = None) -> DescribedPeople:
-    """Return what a scenario says to its people; only the table (:func:`target_table`) is checked."""
+    """Return what a scenario says to its people; simulated ones are refused.
+
+    Only the table is checked, so that an individual's device needs nothing of what else a scenario is made of.
+    """
     tree = _tree(name_or_path, overrides)
     target = tree.get("target")
     table = target.get("table") if isinstance(target, dict) else None

@@ -67,11 +67,8 @@ def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
     """Plan a scenario. What it fixes is kept, what it leaves at ``plan`` follows; the rest is built on both.
 
     Failure probability: beta each for the sample, the learner's calls, and the tests (1 - 3 beta in all,
-    Theorem 4.3).
-
-    Raises:
-        BadScenario: If a number that is left at ``plan`` has no value: no gap, levels that cannot be told apart, a
-            budget that nothing fits.
+    Theorem 4.3). BadScenario if a number that is left at ``plan`` has no value: no gap, levels that cannot be told
+    apart, a budget that nothing fits.
     """
     try:
         return _plan(scenario, (bounds or scenario.bounds) == "paper")
@@ -413,7 +410,6 @@ def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
 
 
 def _check_portfolio(scenario: Scenario, calls: int) -> None:
-    """Refuse several models, and a count that would be noise."""
     if calls > 1:
         raise BadScenario(
             f"curator.rounds: a portfolio has one model, with the whole budget; found {calls}: set it to 1"

@@ -11,7 +11,6 @@ from statistics import NormalDist
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats
-from common.core.errors import BadInput
 from common.core.values import Value
 from common.statistics.intervals import Estimate
 
@@ -70,10 +69,6 @@ class ScoreShares:
     items: Floats
     count: int
     scale: float
-
-    def __post_init__(self) -> None:
-        if self.items.ndim != 2 or self.items.shape[1] != 2 or self.count < 0 or not self.scale >= 1.0:
-            raise BadInput(f"shares must be by bin and label, of answers at a scale, found {self.items.shape}")
 
     def ratio(self, part: AnyArray, whole: AnyArray, miss: float) -> Estimate:
         """Return the share that the items ``part`` have of the people of ``whole``, with an interval.

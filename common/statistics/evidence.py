@@ -353,8 +353,7 @@ class LossTest(ABC):
         """Return how many answers to ask for next, if ``first`` is how many to begin with; 0 after the verdict."""
 
     @abstractmethod
-    def _decide(self) -> Verdict | None:
-        """Look at total and count."""
+    def _decide(self) -> Verdict | None: ...
 
 
 class FixedTest(LossTest):

@@ -103,8 +103,7 @@ class Adapter(HybridEstimator):
     def _by_public(self) -> bool:
         return isinstance(self.bounds, str) and self.bounds == "public"
 
-    def _settle(self, others: polars.DataFrame) -> None:
-        """Settle what the public sample decides."""
+    def _settle(self, others: polars.DataFrame) -> None: ...
 
     def _response_cost(self, others: polars.DataFrame) -> float:
         return 0.0
@@ -116,7 +115,6 @@ class Adapter(HybridEstimator):
         return {"private": "target", **plain(dict(self.settings or {}))}
 
     def _learning(self) -> dict[str, Any]:
-        """Return the learner's settings: of one run, or of a private choice among several."""
         given = self._settings()
         norm = given.setdefault("norm", 1.0 if self._by_public else 0.5 * math.sqrt(self._schema.dimension))
         # A norm that is no number is refused with the scenario.

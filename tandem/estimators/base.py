@@ -21,8 +21,7 @@ from common.core.machine import works_after_fork
 from common.data.files import canonical_texts
 from common.data.loading import encode, is_file, is_frame
 from common.data.tables import TableSource
-from common.lifetime.charging import GivenPeople as HandedOver
-from common.lifetime.charging import Side
+from common.lifetime.charging import GivenPeople, Side
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.models.explain import Sum, linear_terms
 from common.models.model import Model, released
@@ -58,7 +57,7 @@ class Sides:
     curator: polars.DataFrame
     population: polars.DataFrame
     drawn: bool
-    given: Mapping[Side, HandedOver]
+    given: Mapping[Side, GivenPeople]
 
 
 class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -185,7 +184,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return people, with what is to be predicted of them, as the parties read them."""
 
     def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
-        """Read the people of parameter ``name`` by the rules of the curator's."""
         return self._marked(self._given(*frames.labelled(others, y, name), reset=False))
 
     @abstractmethod
@@ -283,7 +281,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         ``people`` are those of X, ``asked`` the population; X, y and population are as given to ``fit``.
         """
-        given: dict[Side, HandedOver] = {}
+        given: dict[Side, GivenPeople] = {}
         if seed is None:
             given["source"] = self._handed_over(X, y)
         if asked is not None:
@@ -310,7 +308,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             }
         return Sides(people[curator], people[agents], True, given)
 
-    def _handed_over(self, X: Any, y: Any) -> HandedOver:
+    def _handed_over(self, X: Any, y: Any) -> GivenPeople:
         label = y if isinstance(y, str) else None
         if y is None and self._schema.label is not None:
             label = self._schema.label.column
@@ -364,8 +362,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.verdict_ = verdict(chosen, result, (labels[0], labels[1]) if len(labels) == 2 else None)
         self._released()
 
-    def _released(self) -> None:
-        """Settle what else an estimator has after a fit."""
+    def _released(self) -> None: ...
 
     def _in_units(self, estimate: Estimate) -> Estimate:
         return estimate

@@ -165,7 +165,6 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
 
     @property
     def _most(self) -> int:
-        """How many classes it takes at most, as its parameters are."""
         return 2
 
     def predict(self, X: Any) -> Any:

@@ -175,7 +175,6 @@ class TransferClassifier(HybridClassifier):
         return MOST_CLASSES if learner in (None, "discriminant") and self.protocol != fitting.REWEIGH else 2
 
     def _check_several(self, names: AnyArray, public: Any) -> None:
-        """Refuse what is of two classes only, before anything is spent."""
         wrong = {
             "costs are": self._value("costs") is not None,
             "mode is": self._value("mode") != "agnostic",
@@ -188,7 +187,6 @@ class TransferClassifier(HybridClassifier):
                 raise BadFit(f"y has {len(names)} classes: {what} {only}")
 
     def _several(self, sides: Sides, count: int) -> tuple[dict[str, Any], Advice]:
-        """Return the scenario for so many classes, and what fits."""
         given = {} if isinstance(self.learner, str | None) else fitting.plain(dict(self.learner))
         learner = given | learner_of_classes(self._schema.dimension, count)
         learner["mu"] = given.get("mu", learner["mu"])

@@ -3,6 +3,7 @@
 In the copy each is listed, keeps the contracts of imports, and passes the suites of its kind.
 """
 
+import ast
 import os
 import re
 import shutil
@@ -12,94 +13,36 @@ from pathlib import Path
 
 import pytest
 
+from tandem import modules_of
+from tests.plugins.installing import EXAMPLE
+
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns(".*", "*.egg-info", "build")
 MOST = 3
 """Files that may change for one of them, its tests among them."""
 
-QUERY = '''from typing import ClassVar, Literal
-
-from common.core.arrays import Floats, Indices
-from common.local.losses import evaluate
-from common.local.naming import Names
-from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
-from common.local.queries.query import QUERIES, LossQuery
-from common.local.records import Records
-
-
-@QUERIES.register("two-errors")
-class TwoErrorsQuery(LossQuery):
-    """1 if both hypotheses are wrong on me, else 0."""
-
-    kind: Literal["two-errors"] = "two-errors"
-    other: AnyHypothesis
-    examples: ClassVar = ({"hypothesis": PLANE, "other": {"kind": "constant", "label": 1}},)
-
-    def asks(self, names: Names, slot: int) -> str:
-        first, second = self.hypothesis.rule(names), self.other.rule(names, "another")
-        return f"whether both of two rules are wrong about you, {first}, and {second}: the value is 1 if so, else 0"
-
-    def evaluate(self, records: Records, slots: Indices) -> Floats:
-        return evaluate("zero-one", self.hypothesis, records) * evaluate("zero-one", self.other, records)
-'''
 KNOWN = """from common.local.mechanisms.mechanism import parse_mechanism
 
 
 def test_with_one_coin_epsilon_is_that_of_three_to_one():
     assert parse_mechanism({"name": "two-coins", "coins": 1}).guarantee == (1.098612288668111, 0.0)
 """
-OPERATION = '''from typing import ClassVar, Literal
-
-from pydantic import Field
-
-from common.operations.operation import OPERATIONS, Operation, ReleasedCount
-
-
-@OPERATIONS.register("two-counts")
-class TwoCounts(Operation[ReleasedCount]):
-    """Count the records of which two features are 1, and release the number with noise."""
-
-    result: ClassVar = ReleasedCount
-    kind: Literal["two-counts"] = "two-counts"
-    first: int = Field(ge=0, lt=1 << 20)
-    second: int = Field(ge=0, lt=1 << 20)
-    epsilon: float = Field(gt=0)
-    examples: ClassVar = ({"first": 0, "second": 1, "epsilon": 1.0},)
-
-    @property
-    def min_features(self) -> int:
-        return max(self.first, self.second) + 1
-'''
-HANDLER = '''
-
-@HANDLERS.register("two-counts")
-class TwoCountsHandler(ReleasingHandler[TwoCounts, ops.ReleasedCount]):
-    """A noisy count on the sample itself."""
-
-    def run(self, operation: TwoCounts, access: Access, standing: Standing) -> ops.ReleasedCount:
-        counted = access.release(
-            counts.NoisyCount(operation.epsilon),
-            lambda records: (records.features[:, [operation.first, operation.second]] > 0).all(axis=1),
-        )
-        return ops.ReleasedCount(count=counted)
-'''
-AUDIT = """from common.operations.two_counts import TwoCounts
-from common.operations.operation import ReleasedCount
+AUDIT = """from common.operations.count_inside import Counted, CountInside
 from deploy.auditing import Case
 from benchmarks.audits.release_cases import claimed, people, released
 
-AUDITED = {"operations two-counts": ("a count of two",)}
+AUDITED = {"operations two-count-inside": ("a count inside",)}
 
 
 def cases() -> list[Case]:
-    operation = TwoCounts(first=0, second=1, epsilon=1.0)
+    operation = CountInside(feature=0, low=0.5, high=1.5, epsilon=1.0)
 
-    def number(release: ReleasedCount) -> float:
+    def number(release: Counted) -> float:
         return float(release.count)
 
     twins = {"half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number)}
-    inputs = people([[1, 1]]), people([[1, 0]])
-    return [Case("a count of two", 1.0, inputs, released(operation, number), 4000, twins=twins, least=0.6)]
+    inputs = people([[1]]), people([[0]])
+    return [Case("a count inside", 1.0, inputs, released(operation, number), 4000, twins=twins, least=0.6)]
 """
 DEMANDED = """from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import agents, curator, sequence
@@ -254,8 +197,23 @@ def run(tree: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def example(name: str) -> tuple[str, list[str]]:
+    """Return a file of the example package up to its import of :mod:`tandem.extend`, and what follows, by class."""
+    text = (EXAMPLE / "tandem_example_plugins" / f"{name}.py").read_text("utf-8").replace('"example-', '"two-')
+    before, code = re.split(r"from tandem\.extend import (?:\([^)]*\)|.*)\n", text)
+    return before, re.split(r"\n(?=@HANDLERS)", code)
+
+
+def inner(code: str) -> str:
+    """Return code behind the imports of what it takes from :mod:`tandem.extend`, from where the tree has it."""
+    modules = modules_of(str(ROOT / "tandem" / "extend.py"))
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    return "".join(f"from {modules[name]} import {name}\n" for name in sorted(used & modules.keys())) + code
+
+
 def add_a_query(tree: Path) -> None:
-    (tree / "common/local/queries/two_errors.py").write_text(QUERY)
+    before, (query,) = example("inside")
+    (tree / "common/local/queries/inside.py").write_text(before + inner(query))
 
 
 def add_a_mechanism(tree: Path) -> None:
@@ -268,11 +226,12 @@ def add_a_mechanism(tree: Path) -> None:
 
 
 def add_an_operation(tree: Path) -> None:
-    (tree / "common/operations/two_counts.py").write_text(OPERATION)
-    handlers, first = tree / "curator/operations.py", "from common.operations.operation import"
-    edit(handlers, first, f"from common.operations.two_counts import TwoCounts\n{first}")
-    handlers.write_text(handlers.read_text("utf-8") + HANDLER, "utf-8")
-    (tree / "benchmarks/audits/two_counts_cases.py").write_text(AUDIT)
+    before, (operation, handler) = example("count_inside")
+    (tree / "common/operations/count_inside.py").write_text(before + inner(operation))
+    handlers = tree / "curator/operations.py"
+    own = "from common.operations.count_inside import Counted, CountInside\n\n\n"
+    handlers.write_text(handlers.read_text("utf-8") + inner(own + handler), "utf-8")
+    (tree / "benchmarks/audits/count_inside_cases.py").write_text(AUDIT)
 
 
 def add_a_protocol(tree: Path) -> None:
@@ -287,9 +246,9 @@ def add_a_learner(tree: Path) -> None:
 
 
 ADDING = {
-    "queries: .*two-errors": add_a_query,
+    "queries: .*two-inside": add_a_query,
     "mechanisms: .*two-coins": add_a_mechanism,
-    "operations: .*two-counts": add_an_operation,
+    "operations: .*two-count-inside": add_an_operation,
     "protocols: .*two-tests": add_a_protocol,
     "learners: .*two-averages": add_a_learner,
 }

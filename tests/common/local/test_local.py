@@ -24,7 +24,7 @@ from common.local.queries.query import LossQuery
 from common.local.queries.residuals import ResidualQuery
 from common.local.records import Records
 from common.operations.operation import Reweigh
-from common.scenario.loading import target_table
+from common.scenario.loading import described_people
 from tests.tiers import for_each
 
 FIRST = Linear(weights=(1.0,), threshold=0.0)
@@ -216,7 +216,8 @@ def test_what_a_default_run_asks_in_words():
 
 def test_the_page_prints_what_a_person_reads():
     page = (Path(__file__).parents[3] / "docs" / "running.md").read_text("utf-8")
-    names = Names.of_table(target_table(str(Path(__file__).parents[3] / "examples/own_data/scenario.yaml")).wire())
+    people = described_people(str(Path(__file__).parents[3] / "examples/own_data/scenario.yaml"))
+    names = Names.of_table(people.table.wire())
     rule, constant = Linear(weights=(1.0,) * 5, threshold=0.1), Constant(label=1)
     cells = ScoreCells(hypothesis=rule, cuts=tuple(range(7)))
     for query in (

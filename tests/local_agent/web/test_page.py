@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from common.crypto.identity import Identity
 from common.local.naming import Names
 from common.protocols.base import pattern_of
-from common.scenario.loading import load, shipped, target_table
+from common.scenario.loading import described_people, load, shipped
 from local_agent.cli import app
 from local_agent.page import MANIFEST, WEB, plain_module, public_schema
 from tests.local_agent.web.people import KEY, page_of, scenario_file
@@ -77,7 +77,8 @@ def test_every_page_is_small_and_has_the_kinds_alone_that_its_scenario_asks(tmp_
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")
 def test_a_page_names_the_columns_as_the_referee_does():
     tables = [
-        target_table(scenario) for scenario in ("adult", "adult-biased", "flights", "examples/people/scenario.yaml")
+        described_people(scenario).table
+        for scenario in ("adult", "adult-biased", "flights", "examples/people/scenario.yaml")
     ]
     script = f"""
         import {{ namesOfTable }} from "{WEB}/words.js";
