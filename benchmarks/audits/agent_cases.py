@@ -34,7 +34,7 @@ from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
-from common.privacy.theorems.randomized_response import randomized_response_probability
+from common.privacy.theorems.randomized_response import k_ary_response_probability
 from deploy.auditing import Case, separating
 from local_agent import answers as hosting
 from local_agent.answers import evaluate, randomize
@@ -183,7 +183,7 @@ def item_cases() -> list[Case]:
 def residual_case() -> Case:
     """One person of whom the model is certain and wrong, on either side: the values are 1 and 0."""
     query = ResidualQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0), slope=1e3, intercept=0.0)
-    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    often = {(Warner, "truth"): property(lambda self: k_ary_response_probability(2.0 * self.epsilon, 2))}
     twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
     return case("a residual", ((-0.5, -0.5, 1), (0.5, 0.5, -1)), hosted(query), 0.9, twins=twins)
 
@@ -191,7 +191,7 @@ def residual_case() -> Case:
 def cost_case() -> Case:
     """One person whom the model misses, or is right about: the values are 1 and 0, whatever a false alarm costs."""
     query = LossQuery(hypothesis=Linear(weights=(1.0, 1.0), threshold=0.0), costs=Costs(miss=24.0, false_alarm=1.0))
-    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    often = {(Warner, "truth"): property(lambda self: k_ary_response_probability(2.0 * self.epsilon, 2))}
     twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
     return case("a cost", ((-0.5, -0.5, 1), (-0.5, -0.5, -1)), hosted(query), 0.9, twins=twins)
 
@@ -199,7 +199,7 @@ def cost_case() -> Case:
 def response_residual_case() -> Case:
     """One person whose response is as far from the prediction as can be, above or below: the values are 1 and 0."""
     query = ResponseResidualQuery(hypothesis=Regressor(weights=(0.0,), intercept=0.5, response=1), reach=0.25)
-    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    often = {(Warner, "truth"): property(lambda self: k_ary_response_probability(2.0 * self.epsilon, 2))}
     twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
     return case("a response's residual", ((0.5, 1.0, 1), (0.5, 0.0, 1)), hosted(query), 0.9, twins=twins)
 
@@ -208,7 +208,7 @@ def class_residual_case() -> Case:
     """One person of whom the model is certain that another class is theirs, on either side: the values are 1 and 0."""
     scores = tuple(Linear(weights=(sign,), threshold=0.0) for sign in (1e3, -1e3))
     query = ClassResidualQuery(hypothesis=Argmax(first=1, hypotheses=scores), chosen=(1,))
-    often = {(Warner, "truth"): property(lambda self: randomized_response_probability(2.0 * self.epsilon))}
+    often = {(Warner, "truth"): property(lambda self: k_ary_response_probability(2.0 * self.epsilon, 2))}
     twins = {"the truth as often as at twice the epsilon": hosted(query, replaced=often)}
     inputs = ((1.0, 0.0, 1.0, 1), (-1.0, 1.0, 0.0, 1))
     return case("a residual of classes", inputs, hosted(query), 0.9, twins=twins)

@@ -89,9 +89,8 @@ CASES: list[tuple[str, Callable[..., object], list[tuple[object, ...]]]] = [
     ("do not keep", votes.printed, [(1000, 1000, 100.0, 0.01, 0.05)]),
     ("queries >= 1|can be drawn", votes.stability_share, [(0, 1.0, 0.1), (100_000, 1.0, 1e-6)]),
     ("at least 0|different", votes.leak, [(-1, 0.1, 0.2), (1, 0.1, 0.1)]),
-    ("epsilon must", randomized_response.randomized_response_probability, [(0.0,), (math.inf,)]),
     ("epsilon must|2 symbols", randomized_response.k_ary_response_probability, [
-        (0.0, 3), (math.nan, 3), (701.0, 3), (1.0, 1),
+        (0.0, 2), (math.inf, 2), (0.0, 3), (math.nan, 3), (701.0, 3), (1.0, 1),
     ]),
     ("sensitivity", randomized_response.analytic_gaussian_sigma, [(1.0, 0.1, -1.0)]),
     ("epsilon must|mu must", gaussian_dp.delta_of, [(1.0, -1.0), (math.nan, 1.0)]),

@@ -18,7 +18,7 @@ from common.numerics.counter import fill_words, stream, word
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import EXP_BITS, exp_below
-from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
+from common.privacy.theorems.randomized_response import k_ary_response_probability
 
 MAX_LISTED = 1 << 24  # items that are estimated at once, at most
 
@@ -268,7 +268,7 @@ class HadamardResponse(FrequencyOracle, PureMechanism):
     @cached_property
     def truth(self) -> float:
         """Probability of telling the bit truly, a whole multiple of 1/2^53."""
-        return randomized_response_probability(self.epsilon)
+        return k_ary_response_probability(self.epsilon, 2)
 
     def symbols(self, domain: int) -> int:
         return 2

@@ -17,7 +17,7 @@ from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.packing import AnswerKind
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import EXP_BITS, MAX_EPSILON, exp_below, up
-from common.privacy.theorems.randomized_response import analytic_gaussian_sigma, randomized_response_probability
+from common.privacy.theorems.randomized_response import analytic_gaussian_sigma, k_ary_response_probability
 
 
 class LocalRandomizer(RegisteredValue):
@@ -208,7 +208,7 @@ class Warner(BitMechanism, PureMechanism):
     @cached_property
     def truth(self) -> float:
         # Doubles in [1/2, 1) are whole multiples of 1/2^53.
-        return randomized_response_probability(self.epsilon)
+        return k_ary_response_probability(self.epsilon, 2)
 
 
 @MECHANISMS.register("none")

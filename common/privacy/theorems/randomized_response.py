@@ -22,11 +22,6 @@ from common.privacy.rounding import EXP_BITS, check_epsilon, down, exp_below, up
 from common.privacy.theorems.gaussian_dp import mu_allowed
 
 
-def randomized_response_probability(epsilon: float) -> float:
-    """Return Warner's p (1965), the largest multiple of 1/2^53 below e^eps / (1 + e^eps): p/(1-p) <= e^eps exactly."""
-    return k_ary_response_probability(epsilon, 2)
-
-
 def k_ary_response_probability(epsilon: float, symbols: int) -> float:
     """Return the largest multiple p of 1/2^53 below e^eps / (e^eps + k - 1), for k >= 2 symbols.
 

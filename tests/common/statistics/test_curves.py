@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from common.core.errors import BadInput
 from common.local.mechanisms.frequency import walsh_hadamard
 from common.local.mechanisms.mechanism import Warner
 from common.statistics.curves import ScoreShares, auc_width, bins_for
@@ -91,9 +90,3 @@ def test_without_noise_shares_are_what_they_are():
     assert exact.caught(3, 1, 0.05).value == pytest.approx(0.18 / 0.33)
     assert exact.caught(3, -1, 0.05).high < 0.05 / 0.67 + 0.002
     assert [bins_for(answers) for answers in (0, 300, 1100, 10**9)] == [2, 2, 4, 8]
-
-
-@for_each("items", [np.zeros((3, 3)), np.zeros(4)])
-def test_what_is_no_table_of_bins_and_labels_is_refused(items):
-    with pytest.raises(BadInput, match="by bin and label"):
-        ScoreShares(items, 10, 2.0)
