@@ -44,7 +44,7 @@ def add_lists(app: Service, folders: RunFolders, own: OwnRuns, standing: Callabl
         found = folders.listed()
         shown = matching(found, words, answer)
         values = {"folders": shown, "count": len(found), "root": str(folders.root), "words": words, "answer": answer}
-        values |= {"answers": ANSWERS, "problem": problem, "under_way": own.under_way, **standing()}
+        values |= {"answers": ANSWERS, "problem": problem, "under_way": own.under_way, "begun": own.begun, **standing()}
         return HTMLResponse(page("runs.html", here="runs", **values))
 
     @app.get("/")

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -328,6 +328,10 @@ class OwnRuns:
         if name not in self._runs:
             raise NotFound(f"this server has begun no run {name!r}")
         return self._runs[name]
+
+    @property
+    def begun(self) -> Collection[str]:
+        return self._runs.keys()
 
     def check_root(self) -> None:
         """Refuse a directory that is a run folder itself: no other run belongs into it."""

@@ -321,6 +321,7 @@ def test_a_run_is_stopped_as_by_ctrl_c_and_goes_on_without_a_further_charge(brow
         assert words in page
     assert own.under_way is None
     assert "has not ended" in unescape(browser.page("/"))
+    assert f'<a href="/own/run/{name}">' in browser.page("/")
     assert (len(charged), charged[0]["people"]) == (1, 2000)
     assert browser.post(f"/own/run/{name}/on").headers["location"] == f"/own/run/{name}"
     assert own.get(waited(own, name)).problem == ""
