@@ -3,6 +3,7 @@
 import asyncio
 import json
 import resource
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from deploy.load import phases
 from deploy.load.client import Connection, LightAgent, request
 from deploy.load.testing import Options, load_test, started
 from referee.cli import app
+from tests.common.net.test_hostile_peers import hostile
 from tests.support import TOKEN, Bench, served
 from tests.tiers import for_each
 
@@ -108,17 +110,13 @@ async def test_who_is_told_to_come_again_or_loses_the_connection_does_come_again
     answers.append(b"HTTP/1.1 204 x\r\n\r\n")
     asked: list[bytes] = []
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while answers and await reader.readuntil(b"\r\n\r\n"):
-            asked.append(b"x")
-            answer = answers.pop(0)
-            writer.write(answer)
-            if not answer:
-                break
-        writer.close()
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(answers[0])
+        if not answers.pop(0):
+            raise ConnectionError("it is lost")
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        load = phases.Load("127.0.0.1", server.sockets[0].getsockname()[1], connections=1)
+    with hostile(answer, asked.append) as url:
+        load = phases.Load("127.0.0.1", int(url.rpartition(":")[2]), connections=1)
         agents = [LightAgent.fresh()]
         ask = lambda agent: request("GET", "/", "x")  # noqa: E731
         found = await phases.phase("x", load, agents, ask, lambda agent, answer: None)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -38,7 +37,7 @@ from referee.collection import judging, roster
 from referee.collection.collection import PATIENCE
 from referee.collection.enrolment import Caps
 from referee.collection.judging import verified, verified_payload
-from tests.support import ONE_QUESTION, TOKEN, Bench, seal, served, tiny
+from tests.support import ONE_QUESTION, TOKEN, Bench, asking, seal, tiny
 from tests.tiers import for_each
 
 pytestmark = pytest.mark.usefixtures("each_store")
@@ -311,10 +310,8 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
             again = agents[0].identity.sign("report", {**sent[0].message, "report_id": secrets.token_hex(16)})
             forged = sent[1].model_copy(update={"signature": "00" * 64})
             batch = [report.wire() for report in (sent[0], again, forged, sent[1], sent[0])]
-            token = {"Authorization": f"Bearer {TOKEN}"}
-            with served(bench.app()) as address:
-                url = f"{address}/v1/report-batches"
-                outcomes.append(httpx.post(url, json=batch, headers=token, trust_env=False, timeout=60).json())
+            with asking(bench.app()) as client:
+                outcomes.append(client.post("/v1/report-batches", json=batch).json())
 
         result = bench.during(hand_in)
         for agent in agents:

@@ -15,11 +15,10 @@ from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents, conduct
-from referee.audit.audit import audit
 from referee.protocols.base import Outcome
 from tests.referee.protocols.test_portfolio import Replies
 from tests.referee.protocols.test_protocol_contract import played
-from tests.support import Bench, leave_folder
+from tests.support import Bench, audited
 from tests.tiers import for_each
 
 SMALL = ("curator.n=3000", "curator.epsilon=8", "agents.count=8000", "agents.mechanism.epsilon=3", "agents.deadline=5")
@@ -45,8 +44,7 @@ def test_a_run_is_audited_and_what_was_taught_is_better_than_both_sides_alone(tm
     """The volunteers' line is too high and too flat for the population."""
     with Bench(tmp_path / "state", small_regression()) as bench:
         result = bench.run()
-        folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
-    assert result["status"] == audit(folder).status == "done"
+        assert result["status"] == audited(bench).status == "done"
     people = target(bench.chosen)
     true = [error(parse_hypothesis(judged["hypothesis"]), people) for judged in result["candidates"]]
     assert [judged["name"] for judged in result["candidates"]] == ["model, recalibrated", "model"]

@@ -4,11 +4,8 @@ Whatever such a curator signs, it signs with the key that agreed to the run.
 """
 
 import math
-import socket
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from referee.audit.audit import audit
 from referee.runs import curator as patience
 from referee.service.referee import CuratorClient
 from referee.view.audited import audit_lines
+from tests.common.net.test_hostile_peers import endless, hostile, silent, whole
 from tests.support import Bench, audited, leave_folder, tiny
 
 pytestmark = pytest.mark.slow
@@ -199,59 +197,11 @@ def test_two_releases_for_one_operation_are_two_heads_of_one_ledger(tmp_path):
     assert "ledger" in result["reason"]
 
 
-@contextmanager
-def listening(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Serve every connection with ``answer``, on loopback, until the end."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        taken: list[socket.socket] = []
-
-        def accept() -> None:
-            while True:
-                try:
-                    taken.append(server.accept()[0])
-                except OSError:
-                    return
-                threading.Thread(target=quietly, args=(taken[-1],), daemon=True).start()
-
-        def quietly(connection: socket.socket) -> None:
-            with suppress(OSError):
-                answer(connection)
-
-        threading.Thread(target=accept, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            for connection in taken:
-                connection.close()
-
-
-def never(connection: socket.socket) -> None:
-    connection.recv(1 << 16)
-    time.sleep(600)
-
-
-def at_work(connection: socket.socket) -> None:
-    while connection.recv(1 << 16):
-        connection.sendall(b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\n{}")
-
-
-def slowly(begin: bytes, again: bytes) -> Callable[[socket.socket], None]:
-    def answer(connection: socket.socket) -> None:
-        connection.recv(1 << 16)
-        connection.sendall(b"HTTP/1.1 200 OK\r\n" + begin)
-        for _ in range(6000):
-            connection.sendall(again)
-            time.sleep(0.1)
-
-    return answer
-
-
 STALLS = {
-    "nothing": never,
-    "still at work": at_work,
-    "slow": slowly(b"content-length: 1000000\r\n\r\n", b" "),
-    "slow header": slowly(b"", b"x-header: y\r\n"),
+    "nothing": silent,
+    "still at work": whole(b"{}", status="202 Accepted"),
+    "slow": endless(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n", b" ", 0.1),
+    "slow header": endless(b"HTTP/1.1 200 OK\r\n", b"x-header: y\r\n", 0.1),
 }
 
 
@@ -259,7 +209,7 @@ STALLS = {
 def test_a_curator_that_stalls_ends_the_run_when_the_declared_patience_does(tmp_path, name, monkeypatch):
     monkeypatch.setattr(transport, "LOOK", 0.05)
     with (
-        listening(STALLS[name]) as url,
+        hostile(STALLS[name]) as url,
         Bench(tmp_path) as bench,
         closing(CuratorClient(url, patience=600.0)) as client,
     ):
