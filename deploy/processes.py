@@ -93,11 +93,9 @@ class PartyProcess:
         return self._lives == 0
 
     def let_die(self, *, for_good: bool) -> None:
-        """Start it again when it dies next, or leave it dead."""
         self._stopping = for_good
 
     def logged(self) -> str:
-        """Return what it has written on its standard error, in all its lives."""
         return (self._folder / f"{self.name}.log").read_text("utf-8", errors="replace")
 
     def stop(self) -> None:

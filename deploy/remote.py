@@ -80,7 +80,6 @@ class Operating:
         return _entries(self._client.request("GET", path, params=wanted, headers=self._headers, most=TRANSCRIPT).text)
 
     def ask_to_cancel(self, run: str) -> None:
-        """Cancel a run, and wait for nothing."""
         self._client.request("PUT", f"/v1/runs/{run_name(run)}/cancellation", headers=self._headers)
 
     def cancel(self, run: str) -> dict[str, Any]:

@@ -108,7 +108,6 @@ class QuestionQueries(Tables):
         return list(map(_question, rows))
 
     def questions_after(self, key: int) -> list[StoredQuestion]:
-        """Return the questions of all runs that were opened after the one with a key, in order."""
         return list(map(_question, self._all(_LATER_QUESTIONS, {"after": key})))
 
     def last_question(self, run: str) -> int:
@@ -369,7 +368,6 @@ class AgentQueries(Tables):
         return {(row.purpose, row.sha256) for row in self._all(select(TOKENS))}
 
     def invite(self, hashes: Iterable[str]) -> None:
-        """Remember the hashes of fresh invitation codes."""
         with self._alone(ENROLLING) as connection:
             connection.execute(insert(INVITATIONS), [{"sha256": sha256} for sha256 in hashes])
 
@@ -433,7 +431,6 @@ class AgentQueries(Tables):
         return [(text, int(agents)) for text, agents in self._all(stated.group_by(POLICIES.c.policy))]
 
     def participants(self, begin: int = 0) -> Iterator[Participant]:
-        """Go through those from an agent number on, in the order of their numbers."""
         return map(_participant, self._each(_participants_from(begin)))
 
     def vouchers(self, end: int) -> Iterator[tuple[int, bytes]]:

@@ -105,12 +105,10 @@ TABLES = sa.MetaData()
 
 
 def _key(name: str, kind: Any = sa.BigInteger, *constraints: Any) -> sa.Column[Any]:
-    """Return a column of a primary key, which nothing counts up."""
     return sa.Column(name, kind, *constraints, primary_key=True, autoincrement=False)
 
 
 def _table(name: str, *columns: Any, **required: Any) -> sa.Table:
-    """Return a table of these columns, and of required ones by name and type."""
     return sa.Table(name, TABLES, *columns, *(sa.Column(name, kind, nullable=False) for name, kind in required.items()))
 
 

@@ -28,7 +28,6 @@ class Answer(NamedTuple):
     body: bytes
 
     def header(self, name: bytes) -> bytes:
-        """Return a header's value, empty if there is none."""
         at = self.head.lower().find(b"\r\n" + name + b":")
         if at < 0:
             return b""

@@ -65,7 +65,6 @@ class LoadTarget:
         return {"TANDEM_ENROLMENT_TOKEN": self.enrolment, "TANDEM_OPERATOR_TOKEN": self.operator}
 
     def peak_memory(self) -> int | None:
-        """Return the most memory that the referee has had, in bytes."""
         if self.process is None:
             return None
         status = Path(f"/proc/{self.process.process.pid}/status")

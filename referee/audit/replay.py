@@ -368,7 +368,6 @@ class Vouchers:
             raise AuditFailed(f"the transcript speaks of {stated['count']} vouchers, there are {count}")
 
     def found(self, answers: Indices) -> Vouching:
-        """Return who vouches for whom, given how many answers came from each participant."""
         people = self._roster.speaks_for()
         once = self._by.copy()  # whoever has several places is counted at the first
         places, first = self._roster.people()
@@ -401,7 +400,6 @@ class Place:
         self.words = words
 
     def failed(self, why: str) -> AuditFailed:
-        """Return the failure to raise there."""
         return AuditFailed(f"{self.words}: {why}")
 
     @contextmanager

@@ -142,7 +142,6 @@ class Registrar:
         return [self._identity.envelope(kind, each) if isinstance(each, bytes) else each for each in found]
 
     def refresh(self) -> None:
-        """Read from the store whom other processes have enrolled."""
         with self._lock:
             self.roster.extend(self._store.participants(self.roster.agents))
 
@@ -151,7 +150,6 @@ class Registrar:
         return ("individual", sha256) in self._tokens or ("enrolment", sha256) in self._tokens
 
     def _codes_among(self, tokens: Iterable[str]) -> list[str]:
-        """Return the hashes of those tokens that may be invitation codes."""
         return [invitation_hash(token) for token in tokens if is_invitation(token) and not self._is_known(token)]
 
     def _code(self, token: str, key: str, agents: int, invitations: Mapping[str, str]) -> str | None:
@@ -272,7 +270,6 @@ class Registrar:
         return {"issuers": [issuer.wire() for issuer in self.issuers], "count": count, "sha256": digest.hexdigest()}
 
     def enrolled(self) -> dict[str, int]:
-        """Return how many are enrolled, of each kind, beside the caps."""
         roster = self.roster
         return {
             "individuals": roster.individuals,

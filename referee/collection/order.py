@@ -393,7 +393,6 @@ class Batch:
         return self.roster.at(self.position(slot))
 
     def slots_from(self, slot: int) -> Indices:
-        """Return the slots of the participant to whom a slot belongs, ascending."""
         owners, slots, edges = self._owners
         return slots[edges[owners[slot]] : edges[owners[slot] + 1]]
 

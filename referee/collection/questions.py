@@ -204,5 +204,4 @@ class OpenQuestion:
         return int(self._numbers[position]) if position < len(self._numbers) else 0
 
     def number_of(self, key: str) -> int:
-        """Return the number of a participant's report; 0 if there is none."""
         return next(filter(None, map(self.number, self.asked.batch.roster.places(key))), 0)

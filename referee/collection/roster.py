@@ -63,7 +63,6 @@ class Roster:
             self.add(participant)
 
     def add(self, participant: Participant) -> None:
-        """Enter a participant after all others."""
         key, position = bytes.fromhex(participant.key), len(self._keys)
         if participant.first != self.agents or participant.agents < 1:
             raise ValueError(f"agent {self.agents} does not belong to exactly one participant")
@@ -84,7 +83,6 @@ class Roster:
         return self._positions.get(bytes.fromhex(key))
 
     def places(self, key: str) -> Iterator[int]:
-        """Go through all places of a participant, the newest first."""
         place = self.position(key)
         while place is not None:
             yield place

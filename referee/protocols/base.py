@@ -69,7 +69,6 @@ class Comparison:
 
     @property
     def vague(self) -> Comparison:
-        """The same where nothing is known of the losses."""
         nothing = (-1.0, 1.0)
         return replace(self, low=-1.0, high=1.0, likely=nothing, probable=nothing, agents=None)
 
@@ -90,7 +89,6 @@ class BestConstant:
 
     @property
     def vague(self) -> BestConstant:
-        """The same where nothing is known of the losses."""
         estimate = self.candidate.estimate.model_copy(update={"low": 0.0, "high": 1.0})
         return BestConstant(replace(self.candidate, estimate=estimate), self.comparison.vague)
 
@@ -186,7 +184,6 @@ class AnswerSummary:
     once: bool = False
 
     def estimate(self, share: float = 0.0) -> Estimate:
-        """Return the estimate for the share of liars that the scenario assumes, or a larger one."""
         return self._estimate(max(self.liars, share), 0)
 
     def left_out(self) -> Estimate:

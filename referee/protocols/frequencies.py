@@ -234,7 +234,6 @@ def _list_head(plan: ProblemPlan[Blender]) -> Generator[AskCurator | Progress, A
 
 
 def _shares_by_curator(head: CountedHead, plan: ProblemPlan[Blender]) -> Shares:
-    """Estimate the share of each listed item from the curator's noisy counts."""
     shares, ratio = np.array(head.counts, dtype=np.int64) / head.people, plan.problem.noise(plan.share).ratio
     within = np.clip(shares, 0.0, 1.0)
     noise = 2.0 * ratio / ((1.0 - ratio) * head.people) ** 2
@@ -244,7 +243,6 @@ def _shares_by_curator(head: CountedHead, plan: ProblemPlan[Blender]) -> Shares:
 def _shares_by_agents(
     items: Sequence[int], problem: Blender, oracle: FrequencyOracle, count: int, public: int
 ) -> Generator[AskAgents, Answers, Shares]:
-    """Estimate the share of each listed item from the reports of ``count`` fresh agents."""
     query = ListedQuery(bits=problem.bits, items=tuple(items), public=public + 1)
     answers = yield AskAgents(query, at_once(count))
     reported = reports(query, answers)

@@ -96,7 +96,6 @@ class RunCheckpoints:
         return kept
 
     def due(self, run: str) -> bool:
-        """Tell whether it is time for a further checkpoint of a run that goes on."""
         return time.monotonic() >= self._due.get(run, 0.0)
 
     def in_passing(self, run: str, configuration: str, cost: dict[str, float]) -> dict[str, str]:

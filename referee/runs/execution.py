@@ -246,7 +246,6 @@ class Execution:
         return f"waiting for agents: {self._wanted:,} wanted, {available:,} enrolled that were never asked"
 
     def claim(self) -> int:
-        """Return how many agents the run may still ask of those that its scenario wants."""
         return max(0, self._wanted - self._store.agents_asked(self._run))
 
     def has_enough(self, beside: int) -> bool:

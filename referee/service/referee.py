@@ -189,7 +189,6 @@ class Referee:
         return packed(self.store.vouchers(agents))
 
     def kept(self, run: str, after: int = 0, most: int = 1 << 31) -> list[StoredCheckpoint]:
-        """Return so many checkpoints of a run after the first ones, oldest first."""
         self.store.run(run)
         return self.store.checkpoints(run, after, most)
 
@@ -202,7 +201,6 @@ class Referee:
                 self.checkpoints.catch_up(run.run, configuration.fingerprint(), cost)
 
     def notes(self, run: str) -> list[Progress]:
-        """Return what the run has said of its progress so far."""
         return self._notes.get(run, [])
 
     def test(self, run: str) -> dict[str, float] | None:
