@@ -1,22 +1,18 @@
 """Every shipped scenario, small, with individual agents alone and over HTTP, gives the answer that a host gives."""
 
-import asyncio
 import json
 import threading
-import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
-from common.crypto.identity import Signed
 from common.data.population import open_records
-from common.log.receipts import check_receipt
 from common.numerics.randomness import subseed
 from common.privacy.guarantee import repeated
 from common.scenario.loading import load, shipped
@@ -24,10 +20,11 @@ from common.scenario.scenario import ResolvedScenario, data_folder
 from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.deployment import Embedded, RunOutput
+from local_agent.client import RefereeClient
+from local_agent.host import Host
 from local_agent.person.agent import Agent
-from local_agent.policy import PINNED, PersonalPolicy
+from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
-from referee.collection.roster import HELD
 from referee.protocols.base import PROTOCOLS
 from tests.support import SHELF, TOKEN, leave_folder, operated
 
@@ -120,7 +117,7 @@ VARIANTS = {
     *("flights", "model-agnostic-stream", "model-agnostic-transfer"),
     *("parity-and-threshold", "parity-xor-threshold", "parity-xor-threshold-rounds", "sparse", "two-laws"),
 }
-"""Of protocols, learners and kinds of people that CI runs otherwise, too; one has 1,870 agents: five minutes."""
+"""Of protocols, learners and kinds of people that CI runs otherwise, too; one has 1,870 agents."""
 NOISY = {
     "adult",
     "adult-biased",
@@ -146,6 +143,9 @@ def check_alike(name: str, found: dict[str, Any], hosted: dict[str, Any]) -> Non
         assert {found["status"], hosted["status"]} <= {"done", "exhausted"}, found["reason"]
 
 
+WORKERS = 64  # threads in which individuals take part
+
+
 def individuals(
     chosen: ResolvedScenario, folder: Path, seed: int, referee: str, runs: int = 1, budgets: Sequence[float] = ()
 ) -> list[Agent]:
@@ -166,86 +166,38 @@ class Crowd:
     """Agents that take part until they have answered, or until the run is over."""
 
     def __init__(self, address: str, referee: str, agents: list[Agent]) -> None:
-        self._address, self._referee, self._agents = address, referee, agents
-        self._configurations: dict[str, Signed] = {}
-        self._enrolled, self._over, self._failed = threading.Event(), False, list[BaseException]()
-        self._thread = threading.Thread(target=self._run)
-        self.answered = 0
+        self._clients = [RefereeClient(address, patience=600) for _ in range(min(WORKERS, len(agents)))]
+        self._hosts = [Host(agent, self._clients[i % WORKERS], referee) for i, agent in enumerate(agents)]
+        self._over, self._pool = threading.Event(), ThreadPoolExecutor(WORKERS)
+        self._working: list[Future[None]] = []
+
+    @property
+    def answered(self) -> int:
+        return sum(host.counts["answered"] for host in self._hosts)
 
     def start(self) -> None:
-        """Let them come; return once all are enrolled."""
-        self._thread.start()
-        self._enrolled.wait()
+        """Enrol them one after the other, so that number i is person i, and let them come."""
+        for host in self._hosts:
+            host.enrol(TOKEN)
+        shares = (self._hosts[n::WORKERS] for n in range(len(self._clients)))
+        self._working = [self._pool.submit(self._take_part, share) for share in shares]
 
     def close(self) -> None:
         """Let them go, and wait until the last has gone."""
-        self._over = True
-        self._thread.join()
-        for agent in self._agents:
-            agent.close()
-        if self._failed:
-            raise self._failed[0]
+        self._over.set()
+        self._pool.shutdown()
+        for host in self._hosts:
+            host.close()
+        for client in self._clients:
+            client.close()
+        for working in self._working:
+            working.result()
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._take_part())
-        except BaseException as error:  # noqa: BLE001 - for the thread that closes this
-            self._failed.append(error)
-
-    async def _take_part(self) -> None:
-        limits = httpx.Limits(max_connections=2400)
-        async with httpx.AsyncClient(base_url=self._address, limits=limits, timeout=600, trust_env=False) as client:
-            try:
-                for agent in self._agents:  # one after the other: number i is person i
-                    await self._enrol(client, agent)
-            finally:
-                self._enrolled.set()
-            await asyncio.gather(*(self._one(client, agent) for agent in self._agents))
-
-    async def _enrol(self, client: httpx.AsyncClient, agent: Agent) -> None:
-        signed = agent.enrolment(again=agent.answered > 0)
-        await self._post(client, "/v1/enrolments", signed, {"Authorization": f"Bearer {TOKEN}"})
-
-    async def _one(self, client: httpx.AsyncClient, agent: Agent) -> None:
-        poll = agent.identity.sign("poll", {"participant": agent.identity.public})
-        while not self._over:
-            found = await self._post(client, "/v1/polls", poll)
-            if found is None:
-                continue
-            run = found.message["run"]
-            if run not in self._configurations:
-                found_there = await self._send(client, "GET", f"/v1/runs/{run}/configuration")
-                self._configurations[run] = Signed.parse(found_there.json())
-            report = agent.answer(found, self._configurations[run])
-            answer = await self._send(client, "PUT", f"/v1/reports/{report.message['report_id']}", content=report.raw())
-            receipt = Signed.parse(answer.json())
-            check_receipt(receipt, report, self._referee, PINNED)
-            agent.keep_receipt(receipt)
-            self.answered += 1
-            if agent.finished:
-                return
-            await self._enrol(client, agent)
-
-    async def _post(self, client: httpx.AsyncClient, path: str, signed: Signed, headers: Any = None) -> Signed | None:
-        response = await self._send(client, "POST", path, content=signed.raw(), headers=headers)
-        if response.status_code != 204:
-            return Signed.parse(response.json())
-        # Where polls are not held all share 100 a second: with more the one process of both sides falls behind.
-        pause = len(self._agents) / 100 if len(self._agents) > HELD else float(response.headers.get("retry-after", 0))
-        until = time.monotonic() + pause
-        while time.monotonic() < until and not self._over:
-            await asyncio.sleep(0.1)
-        return None
-
-    async def _send(self, client: httpx.AsyncClient, method: str, path: str, **parts: Any) -> httpx.Response:
-        """Send a request, again where the connection breaks, as an agent does: one that ended would end them all."""
-        while True:
-            try:
-                return (await client.request(method, path, **parts)).raise_for_status()
-            except httpx.TransportError:
-                if self._over:
-                    raise
-                await asyncio.sleep(0.1)
+    def _take_part(self, hosts: list[Host]) -> None:
+        while not self._over.is_set() and (left := [host for host in hosts if not host.finished]):
+            for host in left:
+                if not self._over.is_set() and not host.step() and len(hosts) > 1:
+                    self._over.wait(WORKERS / 100)  # all share 100 polls a second: with more the referee falls behind
 
 
 def asked_of(chosen: ResolvedScenario, folder: Path, run: str = "run", runs: int = 1) -> tuple[RunOutput, Crowd]:
