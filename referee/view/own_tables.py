@@ -97,33 +97,26 @@ def described(
     if n > agents:
         say("S has more rows than T. S are the few who trust the curator with their records: are the two swapped?")
     say(WARNING)
-    find = partial(columns_from, given, names)
-    found = ask.through(find) if isinstance(ask, Wizard) else find(ask)
-    label, features = found.label, found.features
-    used = {label.column, *(feature.column for feature in features), *filter(None, [found.id_column])}
-    for file in filter(is_typed, (source, target)):
-        _rows(file, layout, frozenset(used))
     epsilon, delta, agent_epsilon = budgets
     folder, (first, second) = _placed(source, target)
-    return Start(
+    start = partial(
+        Start,
         name=name or name_of(source),
         data=folder,
         source=first,
         target=second,
         n=n,
         agents=agents,
-        label=label,
-        features=features,
         epsilon=epsilon,
         delta=usual_delta(n) if delta is None else delta,
         agent_epsilon=agent_epsilon,
         layout=layout,
-        costs=found.costs,
-        id_column=found.id_column or None,
-        response=found.response,
-        left_out=tuple(name for name in names if name not in used),
-        classes=found.classes,
     )
+    find = partial(columns_from, given, names, start)
+    found = ask.through(find) if isinstance(ask, Wizard) else find(ask)
+    for file in filter(is_typed, (source, target)):
+        _rows(file, layout, frozenset(names) - frozenset(found.left_out))
+    return found
 
 
 def write(start: Start, output: Path, accept: Accept) -> Path:
@@ -287,23 +280,11 @@ class ColumnAnswers:
     classes: str = ""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What the columns of two tables are; ``response``: public bounds of the label's, if its number is predicted.
+def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[..., Start], ask: Ask) -> Start:
+    """Make a start with what options say of the columns, and where they say nothing, answers.
 
-    ``classes`` are all texts of a label of several classes, else empty.
+    A BadScenario is about the last answer.
     """
-
-    label: Label
-    response: tuple[float, float] | None
-    costs: Costs | None
-    id_column: str
-    features: tuple[Feature, ...]
-    classes: tuple[str, ...] = ()
-
-
-def columns_from(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Columns:
-    """Return what options say of the columns, and where they say nothing, answers; a BadScenario is about the last."""
     stated = _stated(given, names)
     if given.costs:
         costs_of(given, ask)
@@ -322,7 +303,16 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Column
         raise BadScenario("--costs are of mistakes about yes and no: a number that is predicted (--response) has none")
     costs = None if response is not None else costs_of(given, ask)
     id_column, features = features_of(given, names, label.column, stated, ask)
-    return Columns(label, response, costs, id_column, features, tuple(texts(given.classes)))
+    used = {label.column, id_column, *(feature.column for feature in features)}
+    return start(
+        label=label,
+        response=response,
+        costs=costs,
+        id_column=id_column or None,
+        features=features,
+        classes=tuple(texts(given.classes)),
+        left_out=tuple(name for name in names if name not in used),
+    )
 
 
 def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
@@ -345,7 +335,7 @@ def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
 
 
 def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Label, tuple[float, float] | None]:
-    """Return the label, its column and the texts that mean yes and no or a number to be above; and :class:`Columns`."""
+    """Return the label, and public bounds of its column if its number is predicted."""
     column = given.label or ask("Which column is to be predicted (--label)?")
     _known(column, names, "--label")
     if given.classes:
