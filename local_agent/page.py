@@ -221,7 +221,6 @@ def _families(policy: Mapping[str, Any]) -> list[str]:
 
 
 def _modules(*first: str) -> list[str]:
-    """Return the paths of some modules, and of all that they import."""
     found = list(first)
     for name in found:  # which grows
         for other in _IMPORT.findall((WEB / name).read_text("utf-8")):
@@ -258,7 +257,6 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
 
 
 def _needed(known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of the settings a page reads."""
     unused = {name for party, names in TEXTS.items() if not known[party] for name in names}
     texts = {name: text for name, text in known["texts"].items() if name not in unused}
     found = {name: value for name, value in known.items() if name != "title" and value is not None}

@@ -77,7 +77,6 @@ class IssuerKey(Value):
 
     @classmethod
     def parse(cls, wire: object) -> Self:
-        """Validate a JSON form in full, or raise BadMessage."""
         found = super().parse(wire)
         _rsa_key(found.tokens)
         return found

@@ -121,7 +121,6 @@ class HypothesisLoss:
 
     @property
     def grain(self) -> int:
-        """Into how many parts the unit is divided."""
         return grain(self.loss)
 
     def count(self, records: Records) -> AnyArray:

@@ -419,7 +419,6 @@ def report_payload(report_id: str, run: str, digest: str, question: int, assignm
 
 
 def _usual(kind: bytes, payload: bytes) -> Enrolment | Poll | Report | None:
-    """Return what a message of a kind says if it is in the usual form."""
     form, pattern = _FORMS.get(kind, (None, None))
     found = None if pattern is None else pattern.fullmatch(payload)
     if form is None or found is None:

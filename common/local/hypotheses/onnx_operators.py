@@ -67,7 +67,6 @@ class Node:
         return found
 
     def along_columns(self, name: str = "axis", default: int = -1) -> None:
-        """Check that an attribute names the columns."""
         if self.attributes.get(name, default) not in (1, -1):
             raise ValueError(f"{name} must be 1, across the columns, found {self.attributes.get(name, default)}")
 

@@ -17,7 +17,6 @@ import httpx
 import pytest
 
 from common.core.errors import (
-    BudgetExceeded,
     CannotWrite,
     NotFound,
     PeerError,
@@ -325,13 +324,6 @@ def test_it_repeats_until_it_is_answered_and_agents_wait_where_nothing_can_be_st
     ):
         with closing(talking(reply, patience=0.02, kind=kind)) as client, pytest.raises(error, match=why):
             client.request("GET", "/x")
-
-
-def test_errors_come_back_as_what_they_were():
-    with closing(talking(problem(BudgetExceeded("no", spent=1.0)))) as client:
-        with pytest.raises(BudgetExceeded) as caught:
-            client.request("GET", "/x")
-        assert caught.value.members == {"spent": 1.0}
 
 
 NO_STATES = "{}", '{"progress": 1}', '{"progress": [{}]}', '{"progress": [], "other": null}'

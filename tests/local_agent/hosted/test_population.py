@@ -52,6 +52,7 @@ from tests.tiers import for_each, thinned
 AGREED = configuration()
 ITS = seal(REFEREE, AGREED)
 ASKED = assignment(AGREED, range(20), range(20))
+TWICE = ("protocol=local-gradient-descent", "agents.answers=2")
 
 
 def opened(folder: Path, *overrides: str, seed: int | None = 1, agents: int = 50, witnesses: Any = ()) -> Population:
@@ -94,10 +95,9 @@ def test_nobody_answers_twice(people):
 
 def test_people_answer_as_often_as_the_scenario_may_ask_and_in_one_run(tmp_path):
     """A crash between the two writes counts once, and what was counted is there after a restart."""
-    overrides = ("protocol=local-gradient-descent", "agents.answers=2")
-    agreed, other = (configuration(*overrides, run=run) for run in ("run", "run-1"))
+    agreed, other = (configuration(*TWICE, run=run) for run in ("run", "run-1"))
     its, others = seal(REFEREE, agreed), seal(REFEREE, other)
-    with closing(opened(tmp_path, *overrides)) as people:
+    with closing(opened(tmp_path, *TWICE)) as people:
         answers = [people.answer(assignment(agreed, range(20), range(20), question=q), its)[1] for q in (1, 2)]
         assert answers[0] == answers[1]  # the same question, so the same noise
         with pytest.raises(AlreadyAnswered, match="as often as they may"):
@@ -105,7 +105,7 @@ def test_people_answer_as_often_as_the_scenario_may_ask_and_in_one_run(tmp_path)
         people.answer(assignment(agreed, range(20, 30), range(10), question=3), its)
         with pytest.raises(AlreadyAnswered):  # of a run whose name begins alike
             people.answer(assignment(other, range(20, 30), range(10)), others)
-    with closing(opened(tmp_path, *overrides)) as people:
+    with closing(opened(tmp_path, *TWICE)) as people:
         with pytest.raises(AlreadyAnswered):
             people.answer(assignment(other, range(20, 30), range(10)), others)
         people.answer(assignment(agreed, range(20, 30), range(10), question=4), its)
@@ -117,14 +117,13 @@ def test_people_answer_as_often_as_the_scenario_may_ask_and_in_one_run(tmp_path)
 
 def test_a_disk_that_fails_once_who_was_asked_is_written_counts_them(tmp_path, monkeypatch):
     """The process goes on: what it knows in memory is what the disk says."""
-    overrides = ("protocol=local-gradient-descent", "agents.answers=2")
-    agreed, real = configuration(*overrides), answered_module.write_durably  # type: ignore[attr-defined]
+    agreed, real = configuration(*TWICE), answered_module.write_durably  # type: ignore[attr-defined]
 
     def failing(*arguments: Any, **named: Any) -> None:
         real(*arguments, **named)
         raise OSError("the folder cannot be synchronized")
 
-    with closing(opened(tmp_path, *overrides)) as people:
+    with closing(opened(tmp_path, *TWICE)) as people:
         monkeypatch.setattr(answered_module, "write_durably", failing)
         with pytest.raises(OSError, match="synchronized"):
             people.answer(assignment(agreed, range(20), range(20)), seal(REFEREE, agreed))
@@ -137,10 +136,9 @@ def test_a_disk_that_fails_once_who_was_asked_is_written_counts_them(tmp_path, m
 
 @for_each("when", [1, 2])
 def test_a_question_that_a_crash_cut_off_counts_once(tmp_path, when):
-    overrides = ("protocol=local-gradient-descent", "agents.answers=2")
     cut_off(tmp_path, when, after=True)
-    agreed = configuration(*overrides)
-    with closing(opened(tmp_path, *overrides)) as people:
+    agreed = configuration(*TWICE)
+    with closing(opened(tmp_path, *TWICE)) as people:
         people.answer(ASKED, ITS)
         people.answer(assignment(agreed, range(20), range(20), question=2), seal(REFEREE, agreed))
         with pytest.raises(AlreadyAnswered):
