@@ -242,15 +242,14 @@ class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
         return {"mu": self.chosen_value(asked, "mu", text, source)}
 
 
-class OpenCnvxAdap(OpenAdaptation, ConvexFields):
-    """Settings of adaptation for linear regression (:class:`curator.learners.adaptation.CnvxAdap`).
+class OpenResponse(OpenAdaptation):
+    """Settings of adaptation that predicts a feature, or the label.
 
     Attributes:
         response: The feature that is predicted, in [0, 1] by its public bounds, behind those that are looked at: the
             algorithm sees it as 2 y - 1, and what is released is a regressor. Null: the label, and a half-space.
     """
 
-    name: Literal["cnvx-adap"] = "cnvx-adap"
     response: int | None = Field(default=None, ge=1, lt=1 << 17)
 
     @model_validator(mode="after")
@@ -258,6 +257,12 @@ class OpenCnvxAdap(OpenAdaptation, ConvexFields):
         if self.response is not None and self.response < self.features:
             raise ValueError(f"response = {self.response} is among the {self.features} features that are looked at")
         return self
+
+
+class OpenCnvxAdap(OpenResponse, ConvexFields):
+    """Settings of adaptation for linear regression (:class:`curator.learners.adaptation.CnvxAdap`)."""
+
+    name: Literal["cnvx-adap"] = "cnvx-adap"
 
 
 @SETTINGS.register("cnvx-adap")
@@ -383,11 +388,10 @@ class MatchingFields(AlgorithmFields):
     kept: int = Field(default=200, ge=0, le=10**6)
 
 
-class OpenMatching(MatchingFields, OpenAdaptation):
-    """Settings of :class:`curator.learners.matching.Matching`; ``response`` as of ``cnvx-adap``."""
+class OpenMatching(MatchingFields, OpenResponse):
+    """Settings of :class:`curator.learners.matching.Matching`."""
 
     name: Literal["matching"] = "matching"
-    response: int | None = Field(default=None, ge=1, lt=1 << 17)
 
     @model_validator(mode="after")
     def _is_what_it_can_do(self) -> Self:
@@ -395,8 +399,6 @@ class OpenMatching(MatchingFields, OpenAdaptation):
             raise ValueError(f"method {self.method} is not private: it takes mu: null and a curator without epsilon")
         if self.private == "source" or self.bound_share or self.labelled is not None:
             raise ValueError("matching weighs a public source: leave out private, bound_share and labelled")
-        if self.response is not None and self.response < self.features:
-            raise ValueError(f"response = {self.response} is among the {self.features} features that are looked at")
         return self
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:

@@ -293,10 +293,7 @@ class Adaptation(CentralMechanism[DomainSide, Adapted]):
         return NonPrivate() if self.mu is None else Gaussian(mu=self.mu)
 
     def apply(self, values: Iterator[DomainSide], source: RandomSource) -> Adapted:
-        sides = list(values)
-        own = DomainSide(
-            np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
-        )
+        own = DomainSide.joined(list(values))
         pair = (own, self.public) if self.private == "source" else (self.public, own)
         return self.solved(Domains(*pair, self.private), source)
 

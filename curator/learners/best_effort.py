@@ -18,6 +18,8 @@ import numpy as np
 from common.core.arrays import Floats
 from common.numerics.bisection import between
 
+_TURNS = 20
+
 
 @dataclass(frozen=True)
 class Penalties:
@@ -43,9 +45,8 @@ def alternate(
     extra: Floats,
     caps: Floats,
     penalties: Penalties,
-    turns: int = 20,
 ) -> Fitted:
-    """Take turns until the objective falls by less than one part in 10^6.
+    """Take turns until the objective falls by less than one part in 10^6, 20 at most.
 
     Args:
         fit: Returns the w of least q-weighted loss, given q and the last w (None at first).
@@ -53,18 +54,16 @@ def alternate(
         extra: The discrepancy on source rows, 0 on target rows.
         caps: p, shape (m + n,): where q begins.
     """
-    shares, weights = caps.copy(), None
+    shares, weights = caps, fit(caps, None)
     objectives: list[float] = []
-    for _ in range(turns):
-        weights = fit(shares, weights)
+    while True:
         costs = losses(weights) + extra - penalties.one
         shares = best_shares(costs, caps, penalties)
         objectives.append(objective(costs, shares, penalties))
-        if len(objectives) > 1 and objectives[-2] - objectives[-1] <= 1e-6 * abs(objectives[-2]):
-            break
-    if weights is None:
-        raise AssertionError("there is at least one turn")
-    return Fitted(weights, shares, tuple(objectives))
+        settled = len(objectives) > 1 and objectives[-2] - objectives[-1] <= 1e-6 * abs(objectives[-2])
+        if settled or len(objectives) == _TURNS:
+            return Fitted(weights, shares, tuple(objectives))
+        weights = fit(shares, weights)
 
 
 def objective(costs: Floats, shares: Floats, penalties: Penalties) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
 from common.core.arrays import Floats
-from common.core.errors import BadData, BadScenario
+from common.core.errors import BadData
 from common.learners.adaptation import Private
 
 Loss = Literal["squared", "logistic", "cross-entropy"]
@@ -40,6 +41,10 @@ class DomainSide:
     def __len__(self) -> int:
         return len(self.responses)
 
+    @classmethod
+    def joined(cls, sides: Sequence[DomainSide]) -> DomainSide:
+        return cls(np.concatenate([one.features for one in sides]), np.concatenate([one.responses for one in sides]))
+
     @property
     def dimension(self) -> int:
         return int(self.features.shape[1])
@@ -61,21 +66,11 @@ class Domains:
     Neighbouring domains differ in one record of the private side by replacement, in its fixed place; both sizes are
     public, and so is everything of the other side. A private ``source`` is the reverse scenario of the paper's
     Section 7.
-
-    Raises:
-        BadScenario: If their features differ in number.
     """
 
     source: DomainSide
     target: DomainSide
     private: Private = "target"
-
-    def __post_init__(self) -> None:
-        if self.source.dimension != self.target.dimension:
-            raise BadScenario(
-                f"source and target must have the same features, found {self.source.dimension} "
-                f"and {self.target.dimension} of them"
-            )
 
     @property
     def dimension(self) -> int:

@@ -129,10 +129,7 @@ def matched(domains: Domains, settings: PointMatching, mu: float | None, random:
 
 def _best_effort(domains: Domains, settings: PointMatching) -> Floats:
     apart, sizes = discrepancy(domains, settings.radius, settings.norm).value, domains.sizes
-    sides = domains.source, domains.target
-    both = DomainSide(
-        np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
-    )
+    both = DomainSide.joined([domains.source, domains.target])
     return alternate(
         lambda shares, start: least_squares(both, shares, settings.radius),
         lambda weights: np.asarray(np.square(both.features @ weights - both.responses)),

@@ -23,9 +23,9 @@ from curator.learners.adaptation import (
     solve,
 )
 from curator.learners.discrepancy import curvatures, private_discrepancy, sensitivity
-from curator.learners.domains import Domains, DomainSide
+from curator.learners.domains import DomainSide
 from curator.learners.noisy_descent import Bounds, Steps, descend, sensitivities, unit_of
-from tests.curator.learners.given import domains, replaced, side
+from tests.curator.learners.given import domains, replaced
 from tests.tiers import for_each, thinned
 
 SOURCE = RandomSource.seeded(1)
@@ -182,7 +182,6 @@ def test_printed_steps_are_those_of_algorithm_1():
 @for_each(
     ("wrong", "says"),
     [
-        (lambda: Domains(side(3, 0.0, 1, dimension=4), side(3, 0.0, 1, dimension=5)), "same features"),
         (lambda: DomainSide(np.array([[math.nan]]), np.array([1.0])), "finite"),
         (lambda: DomainSide(np.array([[1.0]]), np.array([1.0, 2.0])), "found"),
         (lambda: solve(domains(), settings(), 1e-7, SOURCE), "too small"),
