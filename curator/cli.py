@@ -138,7 +138,7 @@ def serve_command(
     from common.scenario.accepting import accepted
     from curator.app import curator_app
     from curator.contributions.collection import after_the_beginning
-    from curator.learners.own import name_classifier
+    from curator.learners.foreign import name_classifier
     from curator.startup import open_curator, referee_of
 
     end_with_stdin()

@@ -1,4 +1,4 @@
-"""Learners of half-spaces: private gradient descent, Fisher's discriminant, and the SVM, which is not private."""
+"""Learners of half-spaces and regressions: private gradient descent, releases of moments, the SVM, not private."""
 
 from __future__ import annotations
 
@@ -370,3 +370,31 @@ class FullBatchSettings(OpenFullBatch, PreconditionedSettings):
 
 
 _LEAST_STEPS, _MOST_STEPS = 10, 200
+
+
+class OpenLeastSquares(OpenPreconditioned):
+    """Settings of least squares (:class:`curator.learners.least_squares.LeastSquares`).
+
+    Attributes:
+        predicts: ``response``: the last feature, in [0, 1], from those before it. ``label``: the label, as 0 or 1, from
+            all features; a half-space says where the prediction is above 1/2.
+        ridge: What is added to the covariance's diagonal, in units of the spectral norm of its noise.
+    """
+
+    name: Literal["least-squares"] = "least-squares"
+    predicts: Literal["response", "label"] = "response"
+    ridge: float = Field(default=1.5, gt=0, le=1e6)
+
+    @property
+    def surrogate_loss(self) -> str:
+        return "squared"
+
+
+@SETTINGS.register("least-squares")
+class LeastSquaresSettings(OpenLeastSquares, PreconditionedSettings):
+    """Settled settings of least squares."""
+
+    mu: Mu
+
+    def can_give(self, hypothesis: Hypothesis) -> bool:
+        return isinstance(hypothesis, Regressor if self.predicts == "response" else Linear)

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.learners.least_squares import LeastSquaresSettings
+from common.learners.half_spaces import LeastSquaresSettings
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner

@@ -18,11 +18,9 @@ from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down, up
 from curator.learners.adaptation import Adaptation, Adapted, ResponseOrLabel
 from curator.learners.base import LEARNERS, CallSizes
-from curator.learners.best_effort import Penalties, alternate
 from curator.learners.discrepancy import discrepancy
 from curator.learners.domains import Domains, DomainSide, Whitening, least_squares
-from curator.learners.kernel_matching import KernelMeanMatching
-from curator.learners.moment_matching import match, smooth_norm
+from curator.learners.source_weights import KernelMeanMatching, Penalties, alternate, match, smooth_norm
 from curator.mechanisms.access import Access
 from curator.mechanisms.base import central
 from curator.mechanisms.selection import choose_level

@@ -15,7 +15,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Labelled, OpenedStream
 from common.privacy.theorems.votes import Thresholds
-from curator.learners import torch_network
+from curator.learners import foreign
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.scikit import Trainable
 from curator.learners.streams import StreamOfAnswers, TeacherStream
@@ -106,7 +106,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         kept = 0 if self.stream is None else self.chunks * _TEACHER + taught * 128
         network, count = self.teacher.network, 0 if self.stream is None else self.chunks
         if network is not None:
-            kept += torch_network.room(network, self._classes.before(sizes.dimension), self._classes.number, count)
+            kept += foreign.room(network, self._classes.before(sizes.dimension), self._classes.number, count)
         return taught * (3 * sizes.width + 32) + 2 * cast + kept
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:

@@ -18,7 +18,7 @@ from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.export import as_hypothesis
-from curator.learners import own, torch_network
+from curator.learners import foreign
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.access import Access
 
@@ -48,9 +48,9 @@ class Trainable(settings.Classifier):
     @property
     def missing(self) -> str:
         """What this process, if it were the curator's, would lack to train it, and the remedy; empty if nothing."""
-        if self.own and not own.is_here(self.own):
-            return own.unnamed(self.own)
-        if self.network is not None and not torch_network.is_here():
+        if self.own and not foreign.is_named(self.own):
+            return foreign.unnamed(self.own)
+        if self.network is not None and not foreign.has_torch():
             return f"{self.classifier} needs PyTorch: pip install 'tandem-hybrid[torch]'"
         return ""
 
@@ -115,9 +115,9 @@ def build(classifier: settings.Classifier, seed: int) -> Any:
     """Return a classifier, all whose randomness starts from the seed; ValueError if scikit-learn has none such."""
     name = classifier.classifier
     if classifier.own:
-        return own.make(classifier.own, classifier.parameters, seed)
+        return foreign.make(classifier.own, classifier.parameters, seed)
     if classifier.network is not None:
-        return torch_network.TorchNetwork(classifier.network, seed)
+        return foreign.TorchNetwork(classifier.network, seed)
     if name not in classifiers():
         raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(classifiers()))}")
     arguments = {key: _argument(value, seed) for key, value in classifier.parameters.items()}

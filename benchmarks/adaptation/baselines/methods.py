@@ -13,11 +13,9 @@ from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
-from curator.learners.best_effort import Penalties, alternate
 from curator.learners.discrepancy import discrepancy
 from curator.learners.domains import Domains, DomainSide, Loss, least_squares, logistic_in_ball
-from curator.learners.kernel_matching import KernelMeanMatching
-from curator.learners.moment_matching import match
+from curator.learners.source_weights import KernelMeanMatching, Penalties, alternate, match
 
 RIDGE = 1e-5
 """Penalty of all logistic fits but the private ones: the largest at which nothing changes in the third digit."""

@@ -18,7 +18,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from curator.learners.domains import Domains, least_squares
-from curator.learners.moment_matching import match_moment
+from curator.learners.source_weights import match_moment
 
 
 def noisy_moment(rows: Floats, norm: float, mu: float, source: RandomSource) -> Floats:

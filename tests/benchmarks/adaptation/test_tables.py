@@ -27,10 +27,8 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledSteps
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import epsilon_of_selection
-from curator.learners.best_effort import Penalties, alternate, best_shares, objective
 from curator.learners.domains import Domains, DomainSide, least_squares, logistic
-from curator.learners.kernel_matching import KernelMeanMatching
-from curator.learners.moment_matching import match
+from curator.learners.source_weights import KernelMeanMatching, Penalties, alternate, best_shares, match, objective
 from tests.support import public_data
 from tests.tiers import for_each
 

@@ -13,7 +13,7 @@ from common.core.errors import BadInput, BadScenario
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.scenario import loading
-from curator.learners import own
+from curator.learners import foreign
 from curator.learners.scikit import Trainable
 from curator.learners.teachers import chunk_of, votes
 from curator.startup import check_room, open_curator
@@ -67,7 +67,7 @@ def network(**parameters: float) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(own, "_NAMED", {})
+    monkeypatch.setattr(foreign, "_NAMED", {})
     place = tmp_path / "classes.py"
     place.write_text(CLASSES)
     return place
@@ -81,7 +81,7 @@ def scenario(*changes: str) -> Any:
     "teacher", [OWN, pytest.param(network(hidden=8, epochs=40), marks=[with_torch, pytest.mark.slow])]
 )
 def test_they_teach_through_all_parties(teacher: str, file: Path, tmp_path: Path) -> None:
-    own.name_classifier(f"nearest={file}:NearestMean")
+    foreign.name_classifier(f"nearest={file}:NearestMean")
     with Bench(tmp_path / "parties", scenario(teacher)) as bench:
         result = bench.run()
         audited(bench)
@@ -91,7 +91,7 @@ def test_they_teach_through_all_parties(teacher: str, file: Path, tmp_path: Path
 def test_only_the_curator_needs_them_and_without_one_there_is_nothing_to_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("curator.learners.torch_network.find_spec", lambda name: None)
+    monkeypatch.setattr("curator.learners.foreign.find_spec", lambda name: None)
     for teacher, says in (
         (OWN, r"give curator serve --classifier nearest=FILE\.py:CLASS"),
         (network(), r"TorchNetwork needs PyTorch: pip install 'tandem-hybrid\[torch\]'"),
@@ -120,7 +120,7 @@ def test_what_names_no_class_is_refused(named: str, says: str, file: Path) -> No
     broken = file.with_name("broken.py")
     broken.write_text("1 / 0")
     with pytest.raises(BadInput, match=says):
-        own.name_classifier(named.replace("FILE:", f"{file}:").replace("BROKEN", str(broken)))
+        foreign.name_classifier(named.replace("FILE:", f"{file}:").replace("BROKEN", str(broken)))
 
 
 @for_each(
@@ -155,20 +155,20 @@ def cast(name: str, changed: bool = False) -> Any:
 @for_each("kind", ["NearestMean", "Meddler", "Odd"])
 def test_a_record_changes_one_teachers_votes_whatever_the_class_does(kind: str, file: Path) -> None:
     """Also where it writes into the points, returns another shape, or fails for some records only."""
-    own.name_classifier(f"tried={file}:{kind}")
+    foreign.name_classifier(f"tried={file}:{kind}")
     differs = (cast("tried") != cast("tried", changed=True)).any(axis=1)
     assert not np.delete(differs, 3).any()
     if kind == "Meddler":
         alike = cast("tried")
-        own.name_classifier(f"tried={file}:NearestMean")
+        foreign.name_classifier(f"tried={file}:NearestMean")
         assert (cast("tried") == alike).all()
 
 
 def test_a_class_that_cannot_be_made_or_fails_its_trial_is_refused_before_any_record_is_seen(file: Path) -> None:
-    own.name_classifier(f"dear={file}:Dear")
+    foreign.name_classifier(f"dear={file}:Dear")
     with pytest.raises(BadScenario, match="too dear"):
         scenario("curator.learner.teacher={classifier: 'own:dear'}")
-    own.name_classifier(f"nearest={file}:NearestMean")
+    foreign.name_classifier(f"nearest={file}:NearestMean")
     with pytest.raises(BadScenario, match="unexpected keyword argument 'depth'"):
         scenario(OWN.replace("scale", "depth"))
 

@@ -15,7 +15,7 @@ from curator.learners.base import parse_learner
 from curator.learners.discrepancy import discrepancy
 from curator.learners.domains import least_squares
 from curator.learners.matching import PointMatching, matched, part_of, private_shares, selection_epsilon
-from curator.learners.moment_matching import smooth_norm
+from curator.learners.source_weights import smooth_norm
 from deploy.checking import checked
 from tests.curator.learners.given import domains
 from tests.support import Bench
