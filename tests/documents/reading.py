@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
+from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = (
@@ -22,7 +23,7 @@ PROGRAMS = (
 _WORD = r"(?:[\w./-]*/)?(?:" + "|".join(PROGRAMS) + ")"
 COMMAND = re.compile(rf"(?:[A-Z_]+=\S* )*{_WORD}(?: (?![=<-]|- )\S.*| -.*)?$")
 _BEGINS = re.compile(rf"(?:\$ )?(?:[A-Z_]+=\S* )*{_WORD}(?= [^\s<=]|\s*$|\s\s)")
-_SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 Kind = Literal["shell", "python", "data", "picture", "unknown"]
 
@@ -74,27 +75,13 @@ def pages() -> list[Path]:
 
 def blocks(page: Path) -> list[Block]:
     """Return the blocks of a page: fenced ones, and those indented by four spaces after an empty line."""
-    name, lines = _name(page), page.read_text("utf-8").splitlines()
-    found: list[Block] = []
-    at = 0
-    while at < len(lines):
-        begin = at
-        if lines[at].startswith("```"):
-            language = lines[at][3:].strip()
-            at = next(i for i in range(begin + 1, len(lines)) if lines[i].startswith("```")) + 1
-            body = lines[begin + 1 : at - 1]
-        elif lines[at].startswith("    ") and at and not lines[at - 1].strip():
-            language = ""
-            while at < len(lines) and (lines[at].startswith("    ") or not lines[at].strip()):
-                at += 1
-            while not lines[at - 1].strip():
-                at -= 1
-            body = [line[4:] for line in lines[begin:at]]
-        else:
-            at += 1
-            continue
-        around = "\n".join([*_paragraph(lines, begin - 1, -1), *body, *_paragraph(lines, at, 1)])
-        found.append(Block(name, begin + 1, _kind(language, body), tuple(body), around))
+    name, text = _name(page), page.read_text("utf-8")
+    lines, found = text.splitlines(), list[Block]()
+    for token in _MARKDOWN.parse(text):
+        if token.type in ("fence", "code_block") and token.map is not None:
+            body, (begin, end) = token.content.splitlines(), token.map
+            around = "\n".join([*_paragraph(lines, begin - 1, -1), *body, *_paragraph(lines, end, 1)])
+            found.append(Block(name, begin + 1, _kind(token.info.strip(), body), tuple(body), around))
     return found
 
 
@@ -184,20 +171,15 @@ def _split(line: str) -> tuple[str, str]:
 
 def _spans(page: Path) -> Iterator[Printed]:
     """Yield what stands between backquotes in a paragraph or in the row of a table; it may go over two lines."""
-    name, lines = _name(page), page.read_text("utf-8").splitlines()
-    code = {block.line + i - 1 for block in blocks(page) for i in range(len(block.lines) + 1)}
-    start = 0
-    while start < len(lines):
-        end = start
-        while end < len(lines) and lines[end].strip() and end not in code:
-            end += 1
-            if lines[start].startswith("|"):
-                break
-        paragraph = "\n".join(lines[start:end])
-        for match in _SPAN.finditer(paragraph):
-            line = start + 1 + paragraph.count("\n", 0, match.start())
-            yield Printed(name, line, " ".join(match[1].split()), paragraph)
-        start = max(end, start + 1)
+    name, text = _name(page), page.read_text("utf-8")
+    lines = text.splitlines()
+    for token in _MARKDOWN.parse(text):
+        if token.type == "inline" and token.map is not None:
+            line, paragraph = token.map[0] + 1, "\n".join(lines[slice(*token.map)])
+            for child in token.children or ():
+                if child.type == "code_inline":
+                    yield Printed(name, line, " ".join(child.content.split()), paragraph)
+                line += child.type == "softbreak"
 
 
 def _of_makefile() -> Iterator[Printed]:
