@@ -1,18 +1,20 @@
 """A witness that answers anything, or nothing, ends no run, no other run and no thread."""
 
+import asyncio
 import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from common.core.durable import file_name
 from common.core.errors import URN, BadInput
@@ -28,11 +30,13 @@ from local_agent.person import checking
 from referee.runs import execution
 from referee.service import runner as running
 from referee.service.referee import CuratorClient
-from referee.service.witness import HEADS, WitnessLog, witness_app
+from referee.service.witness import HEADS, witness_app
 from tests.referee.service.test_referee import driving, ended, until
-from tests.support import TOKEN, Bench, asking, tiny
+from tests.support import TOKEN, Bench, asking, served, tiny
 
-SIGNER, HONEST, STRANGER = Identity.create(), Identity.create(), Identity.create()
+KEYS = b"s" * 32, b"h" * 32
+SIGNER, HONEST = (Identity(Ed25519PrivateKey.from_private_bytes(key)) for key in KEYS)
+STRANGER = Identity.create()
 Answer = tuple[int, bytes] | None
 """A status and a body; None: none ever comes."""
 
@@ -74,7 +78,7 @@ LIES: dict[str, Callable[[Signed], Answer]] = {
     "thousands of words": lambda put: (200, b"[" + b",".join([word(put)[1]] * 3000) + b"]"),
     "the checkpoint itself": lambda put: (200, put.raw()),
     "another kind": lambda put: (200, SIGNER.sign("receipt", dict(put.message)).raw()),
-    "a time beyond all": lambda put: word(put, time=10**30),
+    "a time beyond all": lambda put: word(put, time=2**53 - 1),
     "a position that is none": lambda put: word(put, position=-1),
     "an unknown field": lambda put: word(put, more=1),
     "204": lambda put: (204, b""),
@@ -101,58 +105,35 @@ class Peer:
 
     Attributes:
         lie: What a PUT is answered, given the signed message; None: the word of an honest witness.
+        key: What is answered to who asks for its key; None: that key.
     """
 
-    def __init__(self, signer: Identity = SIGNER) -> None:
+    def __init__(self, private: bytes = KEYS[0]) -> None:
         self.lie: Callable[[Signed], Answer] | None = None
-        self.key: Callable[[], Answer] = lambda: (200, json.dumps({"key": signer.public}).encode())
-        self._over = threading.Event()
-        self._folder = tempfile.TemporaryDirectory()
-        log = WitnessLog(Path(self._folder.name), signer)
-        peer = self
+        self.key: Callable[[], Answer] | None = None
+        self._opened = ExitStack()
+        folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "identity.key").write_bytes(private)
+        app = witness_app(folder, TOKEN)
+        app.middleware("http")(self._answer)
+        self.url = self._opened.enter_context(served(app))
+        self.close = self._opened.close
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                where = urlsplit(self.path)
-                if not where.path.startswith("/v1/runs/"):
-                    self._answer(peer.key())
-                    return
-                referee, run = where.path.split("/")[3:]
-                after, most = (int(parse_qs(where.query)[name][0]) for name in ("after", "most"))
-                self._answer((200, b"[" + b",".join(log.lines(referee, run, after, most)) + b"]"))
-
-            def do_PUT(self) -> None:
-                signed = Signed.model_validate_json(self.rfile.read(int(self.headers["Content-Length"])))
-                FIRST.setdefault(signed.message["run"], signed)
-                self._answer((200, log.keep(signed).raw()) if peer.lie is None else peer.lie(signed))
-
-            def _answer(self, answer: Answer) -> None:
-                if answer is None:
-                    peer._over.wait(600)
-                    self.close_connection = True
-                    return
-                status, body = answer
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def close(self) -> None:
-        self._over.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._folder.cleanup()
+    async def _answer(self, request: Request, honest: Callable[[Request], Awaitable[Response]]) -> Response:
+        if request.method == "PUT":
+            signed = Signed.model_validate_json(await request.body())
+            FIRST.setdefault(signed.message["run"], signed)
+            if self.lie is None:
+                return await honest(request)
+            answer = await run_in_threadpool(self.lie, signed)
+        elif request.url.path.startswith("/v1/runs/") or self.key is None:
+            return await honest(request)
+        else:
+            answer = self.key()
+        if answer is None:
+            await asyncio.sleep(600)
+        status, body = answer or (503, b"")
+        return Response(body, status, media_type="application/json")
 
 
 @contextmanager
@@ -160,7 +141,7 @@ def watched(folder: Path, patience: float = 0.2) -> Iterator[tuple[Peer, Bench, 
     """A referee with two witnesses, of which one is hostile, that drives runs and serves its operator."""
     with (
         closing(Peer()) as peer,
-        closing(Peer(HONEST)) as honest,
+        closing(Peer(KEYS[1])) as honest,
         closing(WitnessClient(peer.url, TOKEN, patience=patience)) as first,
         closing(WitnessClient(honest.url, TOKEN)) as second,
         driving(folder, 30_000, [first, second]) as (bench, runner, _, operator),
@@ -230,15 +211,14 @@ def test_a_witness_that_lies_before_anybody_is_asked_ends_that_run_with_a_reason
         "a problem": lambda: problem("superseded"),
     }
     with watched(tmp_path) as (peer, bench, operator):
-        honest = peer.key
         lies = ("another checkpoint", "another key", "garbage", "cancelled", "an invented history")
         for number, name in enumerate((*keys, *lies)):
-            peer.key, peer.lie = keys.get(name, honest), None if name in keys else LIES[name]
+            peer.key, peer.lie = keys.get(name), None if name in keys else LIES[name]
             result = ended(bench, f"failed-{number}", QUICK)
             assert "fix that witness, or start the referee without it" in result["reason"], name
             found = result["status"], result["agents"]["asked"], result["privacy"]["curator"]
             assert found == ("failed", 0, NOTHING.wire()), name
-        peer.key, peer.lie = honest, None
+        peer.key, peer.lie = None, None
         assert ended(bench, "honest", QUICK)["status"] in ("done", "exhausted")
         assert operator.get("/v1/ready").status_code == 200
 
