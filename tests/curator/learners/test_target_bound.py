@@ -1,4 +1,4 @@
-"""Theorem B.1's bound as a number: the theorem, what its releases cost, what is refused, and whole runs."""
+"""Theorem B.1's bound as a number; few labels, and public people with other features, by a known map."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage, BadScenario
+from common.data.population import FeatureMap, PublicPopulationSpec, open_public
 from common.learners.adaptation import bound_mu, split
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Learned
 from common.operations.target_bound import LossClass, Released, TargetBound, target_bound
 from common.scenario.loading import load
-from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
+from curator.learners.adaptation import ConvexSettings, NonconvexSettings, prepare, solve
 from curator.learners.base import parse_learner
-from curator.learners.discrepancy import discrepancy, private_value
+from curator.learners.discrepancy import discrepancy, private_discrepancy, private_value
+from curator.learners.domains import Domains, DomainSide, fit_public
 from curator.learners.noisy_descent import Bounds
 from deploy.checking import checked
 from referee.view.wording import run_view
 from tests.curator.learners.given import domains, replaced
+from tests.curator.learners.test_domains import apart, in_ball
 from tests.support import Bench, audited
 from tests.tiers import for_each
 
@@ -27,8 +30,8 @@ SOURCE = RandomSource.seeded(5)
 COMMON = {"alpha": 0.4, "iterations": 200, "bound_share": 0.2}
 
 
-def both(loss):
-    return ConvexSettings(**COMMON) if loss == "squared" else NonconvexSettings(**COMMON, output="average")
+def settings_of(loss, common=COMMON):
+    return ConvexSettings(**common) if loss == "squared" else NonconvexSettings(**common, output="average")
 
 
 @for_each("loss", ["squared", "logistic"])
@@ -93,7 +96,7 @@ def test_the_right_side_is_that_of_theorem_b_1():
 @for_each("loss", ["squared", "logistic"])
 def test_without_noise_its_terms_are_those_of_the_samples(loss, private):
     given = domains(m=400, n=300, private=private, labels=loss == "logistic")
-    settings = both(loss)
+    settings = settings_of(loss)
     found = solve(given, settings, None, SOURCE)
     bounds, scale = Bounds(loss, 1.0, 1.0), settings.tested[1]
     means = [
@@ -127,7 +130,7 @@ def test_where_the_model_is_outside_of_the_local_ball_any_discrepancy_is_allowed
 
 @for_each("loss", ["squared", "logistic"])
 def test_one_private_record_moves_the_loss_by_what_its_noise_is_for(loss):
-    given, settings = domains(m=40, n=30, labels=loss == "logistic"), both(loss)
+    given, settings = domains(m=40, n=30, labels=loss == "logistic"), settings_of(loss)
     weights = np.array([0.5, -0.4, 0.3, 0.2])
     bounds = Bounds(loss, float(np.linalg.norm(weights)), 1.0)
     worst = -weights / np.linalg.norm(weights)
@@ -151,26 +154,30 @@ def test_the_loss_is_released_with_noise_of_its_own_part_of_mu(monkeypatch):
         return private_value(value, greatest, moved, mu, source)
 
     monkeypatch.setattr("curator.learners.adaptation.private_value", watched)
-    found = solve(given, both("squared"), 0.7, SOURCE)
+    found = solve(given, settings_of("squared"), 0.7, SOURCE)
     ((moved, mu),) = asked
-    assert mu == bound_mu(both("squared"), 0.7)
+    assert mu == bound_mu(settings_of("squared"), 0.7)
     assert moved >= (np.linalg.norm(found.weights) + 1.0) ** 2 / 30
 
 
 @for_each(
     ("settings", "wrong"),
     [
-        ({"alpha_from": "discrepancy"}, "fixed beforehand"),
-        ({"whitening": "public"}, "given features"),
-        ({"discrepancy_share": 0.9}, "leave a part"),
+        ({"bound_share": 0.1, "alpha_from": "discrepancy"}, "fixed beforehand"),
+        ({"bound_share": 0.1, "whitening": "public"}, "given features"),
+        ({"bound_share": 0.1, "discrepancy_share": 0.9}, "leave a part"),
         ({"bound_share": 1.0}, "less than 1"),
-        ({"name": "network-adap"}, "no bound on a network"),
+        ({"bound_share": 0.1, "name": "network-adap"}, "no bound on a network"),
+        ({"labelled": 9, "bound_share": 0.1}, "labelled discrepancies"),
+        ({"labelled": 9, "alpha_from": "discrepancy"}, "labelled discrepancies"),
+        ({"labelled": 9, "private": "source"}, "all labels are read"),
+        ({"labelled": 9, "name": "network-adap"}, "no unlabelled discrepancy"),
+        ({"labelled": 0}, "greater than or equal to 1"),
     ],
 )
-def test_a_bound_without_a_theorem_is_refused(settings, wrong):
-    given = {"name": "cnvx-adap", "alpha": 0.3, "features": 3, "bound_share": 0.1, "mu": 1.0, **settings}
+def test_what_has_no_theorem_is_refused(settings, wrong):
     with pytest.raises(BadScenario, match=wrong):
-        parse_learner(given)
+        parse_learner({"name": "cnvx-adap", "alpha": 0.3, "features": 3, "mu": 1.0, **settings})
 
 
 def test_a_choice_among_several_has_no_bound():
@@ -182,7 +189,7 @@ def test_a_choice_among_several_has_no_bound():
 
 def test_a_curators_bound_that_is_not_the_sum_of_its_terms_is_refused():
     given = domains(m=40, n=30)
-    bound = solve(given, both("squared"), 1.0, SOURCE).bound
+    bound = solve(given, settings_of("squared"), 1.0, SOURCE).bound
     hypothesis = {"kind": "linear", "weights": [1.0], "threshold": 0.0}
     assert Learned.parse({"hypothesis": hypothesis, "bound": bound.wire()}).bound == bound
     for wrong in ({"value": 0.9 * bound.value}, {"noise": -0.1}, {"confidence": 1.0}, {"loss": "hinge"}):
@@ -204,3 +211,114 @@ def test_a_run_has_the_bound_in_its_result_and_its_audit_is_of_it(name, tmp_path
     assert found.loss == chosen.agents.loss
     assert found.noise > 0.0
     assert found.in_words() in dict(run_view(chosen, result, result["rounds"]).facts).values()
+
+
+# Few labels -----------------------------------------------------------------------------------------------------------
+
+LINE = {"name": "drifting-line", "side": "source", "d": 4}
+FEW = {"alpha": 0.4, "iterations": 100, "labelled": 30}
+
+
+def relabelled(given, first):
+    """Other labels for the target's people from number ``first`` on."""
+    responses = given.target.responses.copy()
+    responses[first:] *= -1.0
+    return Domains(given.source, DomainSide(given.target.features, responses))
+
+
+@for_each("loss", ["squared", "logistic"])
+def test_labels_of_the_others_are_not_read_and_their_features_are(loss):
+    given, settings = domains(m=60, n=100, labels=loss == "logistic"), settings_of(loss, FEW)
+    found = solve(given, settings, 1.0, SOURCE).weights
+    assert np.array_equal(found, solve(relabelled(given, 30), settings, 1.0, SOURCE).weights)
+    assert not np.array_equal(found, solve(relabelled(given, 29), settings, 1.0, SOURCE).weights)
+    features = given.target.features.copy()
+    features[30:] = 0.0
+    other = Domains(given.source, DomainSide(features, given.target.responses))
+    assert not np.array_equal(found, solve(other, settings, 1.0, SOURCE).weights)
+    few = given.first_of_target(30)
+    alone = settings.model_copy(update={"labelled": None})
+    assert prepare(given, settings, 1.0, SOURCE).noise == prepare(few, alone, 1.0, SOURCE).noise
+
+
+@for_each("loss", ["squared", "logistic"])
+def test_the_unlabelled_discrepancy_is_against_the_public_fit_and_moves_as_little_as_its_noise_is_for(loss):
+    given, settings = domains(m=60, n=100, labels=loss == "logistic"), settings_of(loss, FEW)
+    found = prepare(given, settings, None, SOURCE).discrepancy
+    fit = fit_public(given.source, loss, 1.0, 1.0).weights
+    said = [side.features @ fit for side in (given.source, given.target)]
+    labels = [np.clip(h, -1, 1) if loss == "squared" else np.where(h > 0, 1.0, -1.0) for h in said]
+    pairs = zip((given.source, given.target), labels, strict=True)
+    worst = apart(Domains(*(DomainSide(side.features, own) for side, own in pairs)), in_ball(3000, 4, 1.0), loss)
+    assert worst <= found
+    assert worst > (0.9 if loss == "squared" else 0.4) * found
+    bound = 4.0 if loss == "squared" else 1.0  # the widths of the losses of one record
+    draw = np.random.default_rng(1)
+    for number in range(20):
+        row = draw.normal(size=4)
+        other = replaced(given, (row / np.linalg.norm(row)).tolist(), 1.0 if number % 2 else -1.0)
+        assert abs(prepare(other, settings, None, SOURCE).discrepancy - found) <= bound / 100 * 1.01
+
+
+def test_the_noise_of_the_discrepancy_is_for_all_people_and_not_for_those_with_labels(monkeypatch):
+    asked = []
+
+    def watched(given, *rest, **more):
+        asked.append(given.people)
+        return private_discrepancy(given, *rest, **more)
+
+    monkeypatch.setattr("curator.learners.noisy_descent.private_discrepancy", watched)
+    prepare(domains(m=60, n=100), settings_of("squared", FEW), 1.0, SOURCE)
+    assert asked == [100]
+
+
+def test_more_labels_than_people_are_refused_before_anything_is_charged():
+    learner = parse_learner({"name": "cnvx-adap", "alpha": 0.3, "features": 3, "labelled": 9, "mu": 1.0})
+    learner.check_people(9)
+    with pytest.raises(BadScenario, match="the first 9 people have labels, the curator has 8"):
+        learner.check_people(8)
+
+
+def test_a_known_map_makes_the_same_people_of_another_survey():
+    rows = [[[4, -1.0]], [[3, -1.0]], [[2, -1.0]], [[1, -1.0]], [[0, 1.0]]]
+    mapping = {"rows": rows, "offsets": [1, 1, 1, 1, 0]}
+    other = PublicPopulationSpec.parse({"count": 50, "distribution": {**LINE, "survey": "other"}, "mapping": mapping})
+    own = PublicPopulationSpec.parse({"count": 50, "distribution": LINE})
+    raw = PublicPopulationSpec.parse({"count": 50, "distribution": {**LINE, "survey": "other"}})
+    assert (raw.dimension, other.dimension, own.dimension) == (6, 5, 5)
+    found, wanted = open_public(other, None, 3), open_public(own, None, 3)
+    assert found.features == pytest.approx(wanted.features, abs=1e-6)
+    assert np.array_equal(found.labels, wanted.labels)
+    assert open_public(raw, None, 3).features[:, :5] != pytest.approx(wanted.features, abs=0.1)
+
+
+def test_a_map_is_affine_and_of_each_row_by_itself():
+    draw = np.random.default_rng(1)
+    features = draw.normal(size=(20, 3)).astype(np.float32)
+    found = FeatureMap.parse({"rows": [[[0, 2.0], [2, -0.5]], [], [[1, 1e6]]], "offsets": [0.0, 3.0, 1.0]})
+    moved = found.moved(features)
+    assert moved[:, 0] == pytest.approx(2.0 * features[:, 0] - 0.5 * features[:, 2], abs=1e-5)
+    assert (moved[:, 1] == 3.0).all()
+    assert np.array_equal(found.moved(features[7:8]), moved[7:8])
+    assert found.wanted == 3
+    assert np.isfinite(found.moved(np.full((1, 3), np.finfo(np.float32).max))).all()
+
+
+@for_each(
+    "mapping",
+    [
+        {"rows": []},
+        {"rows": [[[0, 1.0]]], "offsets": [1.0, 2.0]},
+        {"rows": [[[-1, 1.0]]]},
+        {"rows": [[[0, float("inf")]]]},
+        {"rows": [[[6, 1.0]]]},
+    ],
+)
+def test_a_map_that_is_none_is_refused(mapping):
+    with pytest.raises(BadMessage):
+        PublicPopulationSpec.parse({"count": 5, "distribution": {**LINE, "survey": "other"}, "mapping": mapping})
+
+
+def test_public_people_with_other_features_and_no_map_are_refused():
+    with pytest.raises(BadScenario, match="public people have 12 features, the curator's 11"):
+        load("adaptation-few-labels", ["public.mapping=null"])
