@@ -389,8 +389,7 @@ class TableSource(Value):
 
     def columns_of(self, first: int, count: int) -> frozenset[str]:
         """Return the names of the columns that features ``first``, ..., ``first + count - 1`` come from."""
-        names = [feature.column for feature in self.features for _ in range(feature.width)]
-        return frozenset(names[first : first + count])
+        return frozenset(feature.column for feature, _ in places(self.features)[first : first + count])
 
     @property
     def columns(self) -> frozenset[str]:
@@ -400,6 +399,11 @@ class TableSource(Value):
 
 def _plain_name(file: str) -> str:
     return normpath(file).removesuffix(".xz").removesuffix(".gz")
+
+
+def places(features: Iterable[Feature]) -> list[tuple[Feature, int]]:
+    """Return by the number of each feature what it is made from, and its place among the features that are."""
+    return [(feature, place) for feature in features for place in range(feature.width)]
 
 
 def scaled(numbers: Floats, feature: Number) -> Floats:

@@ -143,8 +143,6 @@ class WholeRelease(Aggregation):
 class Stability(WholeRelease, OpenStability):
     """Stable winners, settled."""
 
-    name: Literal["stability"] = "stability"
-
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
         try:
             votes.stability_share(queries, self.epsilon, self.delta)
@@ -154,8 +152,6 @@ class Stability(WholeRelease, OpenStability):
 
 class SparseVector(WholeRelease, OpenSparseVector):
     """The sparse vector, settled."""
-
-    name: Literal["sparse-vector"] = "sparse-vector"
 
     @property
     def estimate_epsilon(self) -> float:

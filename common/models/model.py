@@ -21,7 +21,7 @@ from common.data.examining import Notes
 from common.data.loading import encode_piece, rows_of
 from common.data.population import PopulationSpec
 from common.data.schema import Schema
-from common.data.tables import Feature, Label, Number
+from common.data.tables import Feature, Label, Number, places
 from common.local.hypotheses.composed import Argmax, Relabelled
 from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis, Regressor, parse_hypothesis
 from common.local.hypotheses.rules import Constant
@@ -134,13 +134,8 @@ class Model(Value):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that a row must have, in the order of the features."""
-        needed = self.inputs
-        first, names = 0, []
-        for feature in self.table.features:
-            if not needed.isdisjoint(range(first, first + feature.width)):
-                names.append(feature.column)
-            first += feature.width
-        return tuple(dict.fromkeys(names))
+        made = places(self.table.features)
+        return tuple(dict.fromkeys(made[number][0].column for number in sorted(self.inputs)))
 
 
 def label_classes(label: Label | None) -> tuple[str, str]:
@@ -357,28 +352,20 @@ def predictions(model: Model, features: Singles, costs: Costs | None = None) -> 
 
 def feature_at(model: Model, number: int) -> tuple[Feature, int]:
     """Return what a feature is made from, and its place among the features that are."""
-    for feature in model.table.features:
-        if number < feature.width:
-            return feature, number
-        number -= feature.width
-    raise IndexError(f"the table has {model.table.dimension} features")
+    return places(model.table.features)[number]
 
 
 def class_names(features: Sequence[Feature], first: int) -> list[str]:
     """Return what the values of the category that begins with feature ``first`` are called; empty if none does."""
-    for feature in features:
-        if first == 0 and not isinstance(feature, Number):
+    for feature, place in places(features)[first : first + 1]:
+        if place == 0 and not isinstance(feature, Number):
             return [group[0] for group in feature.groups]
-        first -= feature.width
     return []
 
 
 def feature_names(model: Model) -> tuple[str, ...]:
     """Return a name for each feature: the column of a number, ``column=value`` of a category."""
-    names: list[str] = []
-    for feature in model.table.features:
-        if isinstance(feature, Number):
-            names.append(feature.column)
-        else:
-            names += [f"{feature.column}={'/'.join(group)}" for group in feature.groups]
-    return tuple(names)
+    return tuple(
+        feature.column if isinstance(feature, Number) else f"{feature.column}={'/'.join(feature.groups[place])}"
+        for feature, place in places(model.table.features)
+    )
