@@ -23,7 +23,7 @@ from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of
-from referee.runs.verdict import ENDED as ENDED_WORDS
+from referee.runs.verdict import ENDED
 from referee.view.show import in_time
 from referee.view.wording import RunView, lost, run_view, view_so_far
 from tandem.ui.pages import fields_of, page
@@ -44,7 +44,7 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
     def shown(run: str) -> dict[str, Any]:
         watched = referee.look(run)
         view = watched.view()
-        status = ENDED_WORDS.get(watched.status, watched.status)
+        status = ENDED.get(watched.status, watched.status)
         verdict = "" if view is None else f" {view.verdict.text}"
         return {
             "run": watched,
@@ -126,7 +126,6 @@ def e_value(log_value: float) -> str:
 
 
 FRESH = 0.5  # seconds for which an answer of the referee is new enough for a further page
-ENDED = ("done", "exhausted", "refused", "failed", "cancelled")
 
 
 @dataclass

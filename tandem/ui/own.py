@@ -349,7 +349,7 @@ class OwnRuns:
             raise wrong(side, f"{plain(name)!r} is no table: its name must end in {', '.join(SUFFIXES)}")
         folder = self.root / draft / "state" / TABLES / {"source": "S", "target": "T"}[side]
         self.check_root()
-        if (self.root / draft / "claim.json").exists():
+        if (self.root / draft / CLAIM).exists():
             raise BadInput("this run has begun: its tables stay as they are")
         make_folder(self.root)
         for place in (*reversed(folder.parents[:3]), folder):

@@ -248,9 +248,7 @@ def test_two_files_become_a_run_that_is_watched_to_its_end_and_a_model_that_is_t
     assert (sent.status_code, sent.headers["location"]) == (303, f"/own/run/{draft}")
     assert "goes on" in browser.page(f"/own/run/{draft}")
     assert "has begun already" in problem(browser.post("/own/run", {**asked, "spend": "yes"}).text) or own.under_way
-    while not own.get(draft).ended:
-        time.sleep(0.05)
-    assert own.get(draft).problem == ""
+    assert own.get(waited(own, draft)).problem == ""
     assert "See what it has shown" in browser.page(f"/own/run/{draft}/part")
     folder = own.root / draft
     result = read_result(folder)
@@ -263,11 +261,7 @@ def test_two_files_become_a_run_that_is_watched_to_its_end_and_a_model_that_is_t
     assert result["verdict"]["title"] in unescape(report.text)
     pages = [browser.page(f"/run/{draft}{part}") for part in ("", "/parties?at=1", "/transcript", "/history")]
     assert not [words for page in [*pages, report.text] for words in ("Bern", "Thun") if words in page]
-    asked = hidden(browser.post("/own/forecast", {**files, **COLUMNS}).text)
-    again = browser.post("/own/run", {**asked, "spend": "yes"})
-    second = again.headers["location"].rpartition("/")[2]
-    while not own.get(second).ended:
-        time.sleep(0.05)
+    second = begun(browser, own, files)
     assert "charged before" in own.get(second).problem
     assert "The run has no result" in browser.page(f"/own/run/{second}")
 
