@@ -317,7 +317,6 @@ def contribute_command(
 
 
 def _fields(record: Path | None, given: list[str]) -> dict[str, Any]:
-    """Return the fields of a file, and those that options give."""
     if record is None and not given:
         raise typer.BadParameter("give a JSON file with the record, or its fields with --field COLUMN=VALUE")
     try:

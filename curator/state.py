@@ -126,7 +126,6 @@ class Checkpoints:
             return updates, found
 
     def _seal(self, file: BufferedRandom | BufferedReader) -> bytes:
-        """Return the seal of what follows it."""
         file.seek(_SEAL)
         return hashlib.file_digest(file, lambda: hmac.new(self._key, digestmod="sha256")).digest()
 

@@ -364,7 +364,6 @@ class FullBatchSettings(OpenFullBatch, PreconditionedSettings):
     mu: Mu
 
     def count(self, people: int) -> int:
-        """Return how many steps are made with so many people."""
         usual = min(_MOST_STEPS, max(_LEAST_STEPS, round(math.sqrt(people * self.mu))))
         return usual if self.steps is None else self.steps
 

@@ -268,7 +268,6 @@ class OpenModelAgnostic(OpenSettings):
 
     @property
     def touched(self) -> int:
-        """Teachers that one record may change."""
         return TOUCHED[self.by]
 
     @property
@@ -278,7 +277,6 @@ class OpenModelAgnostic(OpenSettings):
 
     @property
     def class_count(self) -> int:
-        """C, how many classes there are."""
         return 2 if self.classes is None else self.classes.count
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue | None:

@@ -311,7 +311,6 @@ class AdaptationLearner(PublicSettings, Learner):
 
     @property
     def wanted(self) -> int:
-        """Features that a record must have."""
         return self.features
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:

@@ -94,7 +94,6 @@ class Domains:
         return alpha / len(self.source), (1.0 - alpha) / len(self.target)
 
     def private_share(self, alpha: float) -> float:
-        """Return the reference weight of one private record."""
         return self.shares(alpha)[self.private == "target"]
 
     def labelled_by(self, weights: Floats, loss: Loss) -> Domains:

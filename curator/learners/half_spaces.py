@@ -59,7 +59,6 @@ class Sgd(SgdSettings, Learner):
 
     @property
     def descent(self) -> ClippedSteps:
-        """The steps that are to be made."""
         return ClippedSteps(**{part.name: getattr(self, part.name) for part in fields(ClippedSteps)})
 
     def _first(self, start: Floats, previous: Hypothesis | None) -> Floats:

@@ -133,7 +133,6 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return access.release(self.mechanism(points), draws=self.draws)
 
     def mechanism(self, points: AnyArray) -> TeacherAnswers:
-        """Return the mechanism that answers these points."""
         known = (self.aggregation, self.teacher, self._classes, self.chunks, self.by, self.sequence)
         return TeacherAnswers(*known, points, drawn=self.draws is not None, second_half=self.protects == "labels")
 

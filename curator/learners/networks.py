@@ -337,7 +337,6 @@ class NetworkAdap(NetworkAdapSettings, AdaptationLearner):
         return Argmax(first=self.classes.first, hypotheses=scored)
 
     def _scored(self, hidden: Floats, output: Floats, scaling: Whitening | None) -> Hypothesis:
-        """Return one score as a hypothesis about features as they are."""
         if not self.hidden:
             return self.half_space(self.unscaled(output, scaling))
         units = [self.affine(self.unscaled(row, scaling)) for row in hidden]

@@ -134,7 +134,6 @@ class DescentSettings(AlgorithmSettings):
 
     @property
     def bounds(self) -> Bounds:
-        """The public bounds on a record."""
         return Bounds(self.loss, self.radius, self.norm)
 
     def clipped(self, domains: Domains) -> Self:

@@ -278,7 +278,6 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
 
     @property
     def touched(self) -> int:
-        """Teachers that one record may change."""
         return TOUCHED[self.by]
 
     @property

@@ -71,7 +71,6 @@ class Meter:
             raise self.refuse("a mechanism on the sample itself")
 
     def draws(self, count: int) -> None:
-        """Take so many draws from mu."""
         if not self.free:
             if not 1 <= count <= self._draws:
                 raise self.refuse(f"{count} draws: {self._draws} are left")
@@ -90,7 +89,6 @@ class Meter:
         self._steps -= count
 
     def selection(self) -> None:
-        """Take the one private selection."""
         if not self._selections:
             raise self.refuse("a private selection")
         self._selections -= 1

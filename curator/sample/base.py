@@ -103,7 +103,6 @@ class Sample(ABC):
             yield from self.ask(Shard.block, {shard: ends})
 
     def scored_blocks(self, size: int) -> Iterator[tuple[Records, AnyArray]]:
-        """Yield the same, with the records' scores."""
         for shard, ends in self._pieces(size):
             yield from self.ask(Shard.scored_block, {shard: ends})
 
