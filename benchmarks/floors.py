@@ -41,9 +41,9 @@ from curator.learners.base import learn_from, parse_learner
 from curator.learners.half_spaces import Sgd
 from curator.mechanisms.parities import Equations
 from curator.sample.base import LocalSample, Sample
-from curator.sample.placement import open_sample
 from curator.sample.reweighing import Reweighing, Sampler
 from curator.sample.rows import FixedRows, GatheredRows, Grid
+from curator.startup import open_sample
 
 PAPER = "ball-paper-size"
 PLANE = Linear(weights=(1.0, -0.5, 0.25, 0.125, -1.0, 0.3, 0.2, 0.1), threshold=0.1)

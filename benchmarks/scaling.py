@@ -31,8 +31,8 @@ from common.local.losses import HypothesisLoss
 from common.numerics.randomness import RandomSource
 from common.scenario import loading
 from common.scenario.scenario import settled
-from curator.sample.placement import open_sample
 from curator.sample.reweighing import Reweighing
+from curator.startup import open_sample
 
 SIZES = (10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8, 324_700_000, 10**9)
 PLANES = (Linear(weights=(1.0,) * 8, threshold=0.0), Linear(weights=(1.0, 1.0, *(0.0,) * 6), threshold=-0.05))

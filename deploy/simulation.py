@@ -28,8 +28,7 @@ from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.scenario import ResolvedScenario, public_sample
 from curator.engine import CuratorPolicy, Engine
 from curator.sample.base import LocalSample, Sample
-from curator.sample.placement import open_sample
-from curator.startup import check_room
+from curator.startup import check_room, open_sample
 from local_agent.answers import answer_mass, answer_together
 from referee.collection.order import Order, commitment, form_mass, public_randomness, simulated
 from referee.collection.roster import Roster

@@ -26,11 +26,11 @@ from common.scenario.scenario import Scenario
 from curator.sample import shard as shards
 from curator.sample import source
 from curator.sample.base import LocalSample
-from curator.sample.placement import check_sample, open_sample
 from curator.sample.reweighing import Reweighing
 from curator.sample.rows import FixedRows, Grid, SingleRows
 from curator.sample.shard import AcceptanceTable
 from curator.sample.source import RecordLayout, each_block
+from curator.startup import check_sample, open_sample
 from tests.curator.given import cumulative_losses, losses_of, no_space, split
 from tests.support import tiny
 from tests.tiers import for_each

@@ -12,7 +12,7 @@ from common.core.errors import AuditFailed, BudgetExceeded
 from common.crypto.identity import Signed
 from common.net import messages
 from curator.curator import Curator
-from curator.sample.placement import open_sample
+from curator.startup import open_sample
 from referee.audit.audit import audit
 from referee.collection import order
 from referee.collection.order import Batch, Order, commitment, form_batch
