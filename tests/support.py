@@ -171,7 +171,8 @@ class Bench:
             ways: dict[str, Any] = {"settings": settings, "wait": self.wait, "clock": self.clock, "issuers": issuers}
             self.referee = Referee(folder / "referee", self._gate, witnesses=watching, beacon=beacon, **ways)
             opened.callback(self.referee.close)
-            self.referee.registrar.allow("enrolment", TOKEN)
+            for purpose in ("enrolment", "operator"):
+                self.referee.registrar.allow(purpose, TOKEN)
             key = self.referee.identity.public
             hosted = self.chosen.agents.count - individuals if individuals else None
             self.population = open_population(self.chosen, folder / "agents", seed, key, hosted)

@@ -39,7 +39,6 @@ BOUNDED = settings(
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     folder: Path = tmp_path_factory.mktemp("openapi")
     with Bench(folder) as parties:
-        parties.referee.registrar.allow("operator", TOKEN)
         parties.run()
         with an_issuer(folder / "issuer") as issuer:
             setattr(parties, "issuer", issuer)  # noqa: B010 - for this page alone

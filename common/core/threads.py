@@ -6,15 +6,12 @@ one of them ended until it has worked again for a while.
 
 from __future__ import annotations
 
-import atexit
 import logging
-import queue
 import threading
 import time
 import traceback
-import weakref
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -74,63 +71,31 @@ class Supervised:
         self._again.pop(threading.get_ident(), None)
 
 
-class Worker(Executor):
-    """One supervised thread that carries out calls, one after the other, in the order in which they are given.
+class Worker(ThreadPoolExecutor):
+    """One thread that carries out calls, one after the other, in the order in which they are given.
 
-    What a call raises its caller gets; a ``RuntimeError`` for what is no ``Exception``: it starts the thread again.
+    What a call raises its caller gets; a ``RuntimeError`` for what is no ``Exception``: it counts as an end of the
+    thread, which goes on at once.
     """
 
     def __init__(self, name: str) -> None:
+        def named() -> None:
+            threading.current_thread().name = name
+
+        super().__init__(1, initializer=named)
         self.threads = Supervised(name)
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Have a function called; the thread is started at the first call."""
-        with self._starting:
-            if self._thread is None:
-                calls, name = self._calls, self.threads.name
-                self._thread = self.threads.start(lambda: _work(calls, name))
-                _WORKERS.add(self)
-                weakref.finalize(self, calls.put, None).atexit = False  # without its worker, the thread ends
-        future: Future[T] = Future()
-        self._calls.put((future, fn, args, kwargs))
-        return future
+        return super().submit(self._call, fn, *args, **kwargs)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if self._thread is not None:
-            self._calls.put(None)
-            if wait:
-                self._thread.join()
-
-
-_Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
-
-
-def _work(calls: queue.SimpleQueue[_Call | None], name: str) -> None:
-    while (call := calls.get()) is not None:
-        future, fn, args, kwargs = call
-        if not future.set_running_or_notify_cancel():
-            continue
+    def _call(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         try:
-            outcome = fn(*args, **kwargs)
+            return fn(*args, **kwargs)
         except StopIteration as error:  # which no coroutine may raise
-            future.set_exception(RuntimeError(f"{name} raised {error!r}"))
-        except Exception as error:  # noqa: BLE001 - it is raised where the outcome is waited for
-            future.set_exception(error)
-        except BaseException as error:
-            future.set_exception(RuntimeError(f"the thread {name!r} was ended by {type(error).__name__}"))
+            raise RuntimeError(f"{self.threads.name} raised {error!r}") from None
+        except Exception:
             raise
-        else:
-            future.set_result(outcome)
-        del call, future, fn, args, kwargs  # nothing is kept alive by a thread that waits
-
-
-_WORKERS: weakref.WeakSet[Worker] = weakref.WeakSet()
-
-
-@atexit.register
-def _end_all() -> None:
-    for worker in list(_WORKERS):
-        worker.shutdown()
+        except BaseException as error:  # noqa: BLE001 - SystemExit and its like
+            self.threads.failed(error, 0.0)
+            raise RuntimeError(f"the thread {self.threads.name!r} was ended by {type(error).__name__}") from None

@@ -132,7 +132,6 @@ def test_a_run_is_seen(texts):
 
 def test_each_token_opens_its_own(tmp_path):
     with Bench(tmp_path) as bench:
-        bench.referee.registrar.allow("operator", TOKEN)
         bench.referee.registrar.allow("metrics", WATCHING)
         with (
             served(bench.app()) as referee,

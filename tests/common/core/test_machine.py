@@ -194,7 +194,7 @@ def test_the_thread_of_a_worker_ends_with_it():
     gone = weakref.ref(worker)
     del worker
     gc.collect()
-    assert gone() is None
+    until(lambda: gone() is None)
     thread.join(600)
     assert not thread.is_alive()
 

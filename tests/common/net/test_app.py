@@ -34,7 +34,6 @@ AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with Bench(tmp_path_factory.mktemp("service")) as bench:
-        bench.referee.registrar.allow("operator", TOKEN)
         bench.run()
         referee = bench.app()
         with served(referee) as first, served(curator_app(bench.curator)) as second:

@@ -35,7 +35,6 @@ ZEROS = "0" * 32
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with Bench(tmp_path_factory.mktemp("origins")) as found:
-        found.referee.registrar.allow("operator", TOKEN)
         found.run()
         yield found
 

@@ -83,11 +83,17 @@ class Person:
         self.page.wait_for_selector(f"h2:text-is('{heading}')")
 
     def answer(self) -> None:
-        """Enter a record, wait for the question, and answer it."""
         self.enter()
+        self.agree()
+
+    def agree(self) -> None:
         self.wait("Your question")
         self.press("Answer")
         self.wait("You have answered")
+
+    def be_asked(self) -> None:
+        self.enter()
+        self.wait("Your question")
 
     def enter(self, age: str = "41", travels: str = "bicycle", sport: str = "yes", budget: str = "1") -> None:
         self.wait("About you")

@@ -204,8 +204,7 @@ def test_from_the_form_to_a_counted_answer_and_nothing_else_leaves(world, person
 def test_who_does_not_agree_answers_nothing_and_spends_nothing(world, person):
     me = person()
     world.start()
-    me.enter()
-    me.wait("Your question")
+    me.be_asked()
     me.press("Do not answer")
     me.page.wait_for_selector("text=No answer left this device")
     assert world.end().result["lost"] == {"silent": 0, "declined": {"consent-withheld": 1}}
@@ -235,9 +234,7 @@ def test_a_record_from_a_file_is_the_same_and_what_does_not_fit_is_said(world, p
     me.page.set_input_files("#file", {**FILE, "buffer": json.dumps(FIELDS).encode()})
     me.press(GO_ON)
     world.start()
-    me.wait("Your question")
-    me.press("Answer")
-    me.wait("You have answered")
+    me.agree()
     world.end()
 
 
@@ -251,8 +248,7 @@ def test_a_browser_that_is_killed_between_storing_and_sending_sends_the_same_ans
     me = Person(context, world.link)
     me.page.route("**/v1/reports/**", lambda route: None)  # the network takes it, and nothing comes back
     world.start()
-    me.enter()
-    me.wait("Your question")
+    me.be_asked()
     with me.page.expect_request("**/v1/reports/**") as asked:
         me.press("Answer")
     first = asked.value.post_data
@@ -274,13 +270,9 @@ def test_a_browser_that_is_killed_between_storing_and_sending_sends_the_same_ans
 def test_a_reload_while_the_question_is_open_asks_again_and_one_after_the_answer_does_not(world, person):
     me = person()
     world.start()
-    me.enter()
-    me.wait("Your question")
+    me.be_asked()
     me.page.reload()
-    me.enter()  # what was entered is not stored; the invitation is
-    me.wait("Your question")
-    me.press("Answer")
-    me.wait("You have answered")
+    me.answer()  # what was entered is not stored; the invitation is
     me.page.reload()
     me.wait("You have answered")
     world.end()
@@ -310,8 +302,7 @@ def test_an_answer_that_is_lost_on_its_way_is_sent_again_as_it_was_and_counted_o
 def test_a_run_that_ends_while_the_person_reads_gets_no_answer(world, person):
     me = person()
     world.start()
-    me.enter()
-    me.wait("Your question")
+    me.be_asked()
     world.cancel()
     me.press("Answer")
     me.page.wait_for_selector("text=the question was closed meanwhile")
@@ -326,8 +317,7 @@ def test_an_answer_that_comes_after_the_run_is_not_counted_and_no_other_one_leav
     me = person()
     me.page.route("**/v1/reports/**", lambda route: route.abort())
     world.start()
-    me.enter()
-    me.wait("Your question")
+    me.be_asked()
     with me.page.expect_request("**/v1/reports/**"):
         me.press("Answer")
     world.cancel()
@@ -411,8 +401,7 @@ def test_a_browser_that_cannot_do_it_says_so_before_anything_is_sent(world, pers
 def test_a_store_that_is_full_lets_nothing_leave(world, person):
     me = person(script=FULL)
     world.start()
-    me.enter()
-    me.wait("Your question")
+    me.be_asked()
     me.press("Answer")
     me.page.wait_for_selector("text=its storage is full or forbidden")
     assert me.reports() == []
@@ -475,9 +464,7 @@ def test_a_referee_that_is_away_is_waited_for(world, person):
     check_looks(me.page)
     me.page.unroute("**/v1/**")
     world.start()
-    me.wait("Your question")
-    me.press("Answer")
-    me.wait("You have answered")
+    me.agree()
     world.end()
 
 
@@ -549,9 +536,7 @@ def test_a_code_of_the_issuer_vouches_and_a_relay_hides_from_where(world, browse
         me.enter()
         me.wait("Waiting for your question")
         world.start()
-        me.wait("Your question")
-        me.press("Answer")
-        me.wait("You have answered")
+        me.agree()
         world.end()
         me.press("Check that it is counted")
         me.page.wait_for_selector("text=Your answer is counted as it was sent.")

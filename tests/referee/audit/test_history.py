@@ -72,7 +72,6 @@ class Watched:
     @contextmanager
     def serving(self) -> Iterator[tuple[Bench, str]]:
         with self.bench() as bench, served(bench.app()) as address:
-            bench.referee.registrar.allow("operator", TOKEN)
             yield bench, address
 
     def check(self, run: Path, receipts: Sequence[Signed], entries: Sequence[SignedEntry] = (), seen: Any = ()) -> Any:

@@ -47,7 +47,6 @@ from tests.tiers import for_each
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with Bench(tmp_path_factory.mktemp("gateway")) as parties:
-        parties.referee.registrar.allow("operator", TOKEN)
         parties.run()
         yield parties
 
@@ -267,7 +266,6 @@ def header(who: Identity, **changed: object) -> bytes:
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with Bench(tmp_path_factory.mktemp("large")) as bench:
-        bench.referee.registrar.allow("operator", TOKEN)
         bench.run()
         referee = bench.app()
         with served(referee) as first, served(curator_app(bench.curator)) as second:

@@ -36,7 +36,6 @@ from tests.tiers import for_each
 
 @contextmanager
 def running(bench: Bench) -> Iterator[str]:
-    bench.referee.registrar.allow("operator", TOKEN)
     runner = Runner(bench.referee)
     with served(referee_app(bench.referee, runner)) as address:
         runner.start()

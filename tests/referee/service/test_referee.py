@@ -232,7 +232,6 @@ def driving(
             folder / "bench", tiny(f"agents.count={agents}"), curator=lambda own: curators, watching=watching
         ) as bench,
     ):
-        bench.referee.registrar.allow("operator", TOKEN)
         runner, follower = Runner(bench.referee), Follower(bench.referee)
         with asking(referee_app(bench.referee, runner, [follower.threads])) as operator:
             try:

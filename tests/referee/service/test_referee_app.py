@@ -144,7 +144,6 @@ def test_a_token_admits_whom_it_is_for(bench):
 def test_lists_are_asked_from_places_that_they_do_not_have(tmp_path):
     said = Checkpoint(run="run", configuration="0" * 64, entries=1, hash="0" * 64, root="0" * 64, time=1)
     with Bench(tmp_path / "bench") as bench:
-        bench.referee.registrar.allow("operator", TOKEN)
         bench.run()
         app, referee = bench.app(), Identity.create()
         with asking(witness_app(tmp_path, TOKEN)) as witness, asking(app) as run:
@@ -242,7 +241,6 @@ def test_while_the_server_is_away_everybody_is_told_to_come_again_and_nothing_is
     agents = [LightAgent.fresh() for _ in range(30)]
     enrolment = seal(Identity.create(), messages.Enrolment(agents=1)).raw()
     with Bench(tmp_path / "state", ONE_QUESTION, individuals=30) as bench:
-        bench.referee.registrar.allow("operator", TOKEN)
         for agent in agents:
             bench.referee.enrol(Signed.model_validate_json(agent.enrolment()), TOKEN)
 

@@ -212,7 +212,6 @@ class Paced:
 def test_a_live_run_is_seen_to_its_end_through_a_reload_and_a_referee_that_was_away(browser, folders, tmp_path):
     with Bench(tmp_path) as bench, ExitStack() as until_the_end:
         pace = Paced(bench)
-        bench.referee.registrar.allow("operator", TOKEN)
         bench.referee.create("live", bench.chosen.wire(), 1)
         runner = Runner(bench.referee)
         runner.start()

@@ -1,6 +1,6 @@
 """What every registered frequency oracle must keep; a new one is tested on its own examples by being registered.
 
-Known answers of the shipped ones stand in ``test_known_oracles.py``.
+Known answers of the shipped ones stand in ``test_known_mechanisms.py``.
 """
 
 import itertools
