@@ -94,7 +94,7 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engi
         more = "; pip install 'tandem-hybrid[postgresql]'" if isinstance(error, ImportError) else ""
         raise BadInput(f"not a database that can be used: {error}{more}") from None
     if kind == "sqlite":
-        event.listen(engine, "connect", partial(_durable, "journal_mode=WAL" if log else "journal_mode=DELETE"))
+        event.listen(engine, "connect", partial(_durable, "WAL" if log else "TRUNCATE"))
     else:
         event.listen(engine, "connect", _synchronous)
     try:
@@ -184,8 +184,8 @@ def _is_made(connection: Connection, schema: DatabaseSchema) -> bool:
 
 def _durable(journal: str, connection: Any, record: Any) -> None:
     cursor = connection.cursor()
-    # EXTRA also synchronises the folder when a journal goes: a commit cannot come back undone.
-    for pragma in (journal, "synchronous=FULL" if "WAL" in journal else "synchronous=EXTRA", "foreign_keys=ON"):
+    # FULL also synchronises a journal's truncation: a commit cannot come back undone. To remove it takes far longer.
+    for pragma in (f"journal_mode={journal}", "synchronous=FULL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
@@ -222,12 +222,13 @@ def copy_sqlite(source: Path, target: Path) -> None:
 def opened_copy(place: Path, name: str, kind: files.Kind, tables: frozenset[str]) -> Iterator[sqlite3.Connection]:
     """Open a SQLite file that another party may have written, for reading alone, and only if it is nothing but tables.
 
-    One that has triggers, views, virtual tables, generated columns or a log beside it is a BadData; none, a NotFound.
+    One that has triggers, views, virtual tables, generated columns or a log beside it (an empty one is none) is a
+    BadData; no file, a NotFound.
     """
     with files.opened(Path(name), kind, place):
         pass
     for beside in (f"{name}-wal", f"{name}-journal"):
-        if files.present(place, beside):
+        if files.present(place, beside) and (place / beside).lstat().st_size:
             raise BadData(f"beside {place / name} lies {beside}, and a copy is one file: make the copy again")
     address = f"{(place / name).absolute().as_uri()}?mode=ro&immutable=1"
     try:

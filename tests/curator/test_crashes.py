@@ -210,11 +210,12 @@ def test_a_ledger_that_was_touched_is_not_started_on(spent, name):
 
 
 def test_the_main_file_alone_is_the_whole_ledger(bench):
-    """Nothing that was released is in a write-ahead log only: a curator that is killed leaves one file."""
+    """Nothing that was released is in a write-ahead log only: a curator that is killed leaves one file, none beside it
+    but the journal of its last commit, which is empty."""
     bench.open()
     bench.perform(0, LEARN)
     folder = bench.folder / "curator"
-    assert [path.name for path in folder.glob("ledger*")] == [LEDGER]
+    assert {path.name for path in folder.glob("ledger*") if path.stat().st_size} == {LEDGER}
     copy = bench.folder / "copy.sqlite"
     copy.write_bytes((folder / LEDGER).read_bytes())  # while it runs
     with closing(sqlite3.connect(copy)) as connection:

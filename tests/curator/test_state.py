@@ -212,12 +212,14 @@ HOSTILE = {
     "ledger.sqlite cannot be used: found a link": lambda copy: link(copy / "ledger.sqlite"),
     "has 1,099,511,627,776 bytes": lambda copy: os.truncate(copy / "ledger.sqlite", 1 << 40),
     "ledger.sqlite-wal": lambda copy: (copy / "ledger.sqlite-wal").write_bytes(b"x"),
+    "ledger.sqlite-journal": lambda copy: (copy / "ledger.sqlite-journal").write_bytes(b"x"),
     "cannot be read as a database": lambda copy: (copy / "ledger.sqlite").write_bytes(b"x" * 5000),
 }
 
 
 def test_a_copy_that_was_made_to_do_something_is_not_put_back(bench, tmp_path):
     backup(bench.folder / "curator", tmp_path / "copy")
+    (tmp_path / "copy" / "ledger.sqlite-journal").touch()  # of the last commit, as in a copy of the whole directory
     check_copy(tmp_path / "copy")
     for said, change in HOSTILE.items():
         copy = tmp_path / "changed"
