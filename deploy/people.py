@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import random
-import secrets
 import ssl
 import subprocess
 import sys
@@ -16,13 +15,11 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import curator
 import local_agent
 import referee
 from common.core.machine import python_environment, python_module
 from common.core.terminal import say
-from common.crypto.identity import Identity
-from deploy.processes import PartyProcess, free_port
+from deploy.processes import PartyProcess, new_tokens, services
 
 HERE = Path(__file__).parents[1] / "examples" / "people"
 OF_CURATOR, INVENTED = 10, 200
@@ -71,35 +68,26 @@ def main(output: Path, *, once: bool) -> None:
     """Start the parties and your page, carry one run to its end, audit it; stay until interrupted unless ``once``."""
     with ExitStack() as until_the_end:
         work = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="tandem-people-")))
-        tokens = {f"TANDEM_{name}_TOKEN": secrets.token_hex(16) for name in ("ENROLMENT", "OPERATOR")}
+        tokens = new_tokens()
         (work / "page").mkdir()
         invent_people(work)
         page = until_the_end.enter_context(serving(work / "page"))
-        scenario, learns, asks = [str(HERE / "scenario.yaml"), "--set", f"data={work}"], free_port(), free_port()
-
-        def start(name: str, module: str, *arguments: str) -> PartyProcess:
-            party = PartyProcess(name, [module, *arguments], work, tokens)
-            until_the_end.callback(party.stop)
-            return party
+        scenario, of_referee = [str(HERE / "scenario.yaml"), "--set", f"data={work}"], f"{referee.__name__}.cli"
 
         def run(module: str, *arguments: str, stdout: int | None = None) -> str:
             command, environment = [*python_module(module), *arguments], {**python_environment(), **tokens}
             done = subprocess.run(command, env=environment, check=True, text=True, stdout=stdout)  # noqa: S603 - our own
             return str(done.stdout)
 
-        of_referee = f"{referee.__name__}.cli"
-        own = ["--ledger", str(work / "ledger"), "--seed", "1", "--state"]
-        key = Identity.load_or_create(work / "referee" / "identity.key").public
-        at = ["--referee", f"http://127.0.0.1:{asks}", "--referee-key", key]
-        served = [str(work / "curator"), "--port", str(learns), *at[2:]]
-        start("curator", f"{curator.__name__}.cli", "serve", *scenario, *own, *served).wait_for("listens on")
-        common = ["--state", str(work / "referee"), "--port", str(asks), "--page", "0", "--allow-origin", page]
-        party = start("referee", of_referee, "serve", "--curator", f"http://127.0.0.1:{learns}", *common)
-        party.wait_for("listens on")
-        runs = party.wait_for("open http").removeprefix("open ")
-        people = ["--set", f"agents.count={INVENTED}"]
-        agents = ["host", *scenario, *own, str(work / "agents"), *at, *people]
-        start("agents", f"{local_agent.__name__}.cli", *agents).wait_for("hosts")
+        own = ["--ledger", str(work / "ledger"), "--seed", "1"]
+        offered = ["--page", "0", "--allow-origin", page]
+        parties, at = until_the_end.enter_context(services(work, tokens, [*scenario, *own], offered))
+        parties["curator"].wait_for("listens on")
+        parties["referee"].wait_for("listens on")
+        runs = parties["referee"].wait_for("open http").removeprefix("open ")
+        agents = ["host", *scenario, *own, "--state", str(work / "agents"), *at, "--set", f"agents.count={INVENTED}"]
+        parties["agents"] = PartyProcess("agents", [f"{local_agent.__name__}.cli", *agents], work, tokens)
+        parties["agents"].wait_for("hosts")
         made = ["--texts", str(HERE / "texts.json"), "--epsilon", "2", "--key", str(work / "page.key")]
         run(f"{local_agent.__name__}.cli", "page", *scenario, *at, *made, "--output", str(work / "page"))
         inviting = ["invite", "--page", f"{page}/", *at[:2], "--state", str(work / "referee")]

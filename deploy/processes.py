@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,6 +155,38 @@ class PartyProcess:
                     self.process = self._start()
 
 
+Parties = dict[str, PartyProcess]
+
+
+def new_tokens() -> dict[str, str]:
+    """Return what a referee's operator and enrolments show, as the environment says it."""
+    return {f"TANDEM_{kind}_TOKEN": secrets.token_hex(16) for kind in ("ENROLMENT", "OPERATOR")}
+
+
+@contextmanager
+def services(
+    folder: Path, tokens: dict[str, str], of_curator: Sequence[str], of_referee: Sequence[str]
+) -> Iterator[tuple[Parties, list[str]]]:
+    """Start a curator and a referee on loopback; what the folders of their names hold is their state.
+
+    Gives the parties, all of which are stopped at the end, also who has joined, and the options that name the referee.
+    """
+    learns, asks = free_port(), free_port()
+    key = ["--referee-key", Identity.load_or_create(folder / referee.__name__ / "identity.key").public]
+    parties: Parties = {}
+    try:
+        for name, port, arguments in (
+            (curator.__name__, learns, [*of_curator, *key]),
+            (referee.__name__, asks, [*of_referee, "--curator", f"http://127.0.0.1:{learns}"]),
+        ):
+            own = ["--port", str(port), "--state", str(folder / name)]
+            parties[name] = PartyProcess(name, [f"{name}.cli", "serve", *arguments, *own], folder, tokens)
+        yield parties, ["--referee", f"http://127.0.0.1:{asks}", *key]
+    finally:
+        for party in reversed(parties.values()):
+            party.stop()
+
+
 class Processes:
     """A deployment of real processes on loopback; ``started`` is called with the parties once they run."""
 
@@ -162,7 +194,7 @@ class Processes:
         self,
         state: Path,
         *,
-        started: Callable[[dict[str, PartyProcess]], None] = lambda parties: None,
+        started: Callable[[Parties], None] = lambda parties: None,
         charging: Charging = USERS_OWN,
     ) -> None:
         self._state = state
@@ -176,40 +208,25 @@ class Processes:
         self._state.mkdir(parents=True, exist_ok=True)
         chosen = self._state / "scenario.yaml"
         write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
-        tokens = {f"TANDEM_{kind}_TOKEN": secrets.token_hex(16) for kind in ("ENROLMENT", "OPERATOR")}
+        tokens = new_tokens()
         seeds = [] if seed is None else ["--seed", str(seed)]
-        parties: dict[str, PartyProcess] = {}
-
-        def start(name: str, *arguments: str) -> PartyProcess:
-            parties[name] = PartyProcess(name, list(arguments), self._state, tokens)
-            return parties[name]
-
-        try:
-            ports = [str(free_port()) for _ in range(2)]
-            common = ["--state", str(self._state / "curator"), "--port", ports[0]]
-            charging = ["--ephemeral"] if self._charging.ephemeral else []
-            if self._charging.folder is not None:
-                charging += ["--ledger", str(self._charging.folder)]
-            charging += [f"--ledger-witness={place}" for place in self._charging.witnesses]
-            known = ["--referee-key", Identity.load_or_create(self._state / "referee" / "identity.key").public]
-            start("curator", f"{curator.__name__}.cli", "serve", str(chosen), *common, *known, *charging, *seeds)
-            address = f"http://127.0.0.1:{ports[0]}"
-            common = ["--state", str(self._state / "referee"), "--port", ports[1], "--curator", address]
-            start("referee", f"{referee.__name__}.cli", "serve", *common).wait_for("listens on")
-            address = f"http://127.0.0.1:{ports[1]}"
-            own = ["--state", str(self._state / "agents"), "--referee", address, *known, *charging, *seeds]
-            start("agents", f"{local_agent.__name__}.cli", "host", str(chosen), *own).wait_for("hosts")
+        own = ["--ephemeral"] if self._charging.ephemeral else []
+        if self._charging.folder is not None:
+            own += ["--ledger", str(self._charging.folder)]
+        own += [*(f"--ledger-witness={place}" for place in self._charging.witnesses), *seeds]
+        with services(self._state, tokens, [str(chosen), *own], []) as (parties, known):
+            parties["referee"].wait_for("listens on")
+            agents = ["host", str(chosen), "--state", str(self._state / "agents"), *known, *own]
+            parties["agents"] = PartyProcess("agents", [f"{local_agent.__name__}.cli", *agents], self._state, tokens)
+            parties["agents"].wait_for("hosts")
             parties["curator"].wait_for("listens on")
             self._started(parties)
-            with closing(Remote(address, tokens["TANDEM_OPERATOR_TOKEN"])) as remote:
+            with closing(Remote(known[1], tokens["TANDEM_OPERATOR_TOKEN"])) as remote:
                 finished = remote.run(scenario, seed, run, on_progress, lambda: _check_alive(parties))
             return replace(finished, all_runs=spent_over_all_runs(finished.transcript, scenario, self._charging))
-        finally:
-            for party in reversed(parties.values()):
-                party.stop()
 
 
-def _check_alive(parties: dict[str, PartyProcess]) -> None:
+def _check_alive(parties: Parties) -> None:
     """Wait no longer once a party stays dead: the run would wait for it for ever.
 
     PeerUnavailable: with the last line of its standard error.

@@ -100,13 +100,12 @@ class Operating:
 
     def log(self, run: str, follow: bool) -> Iterator[tuple[list[SignedEntry], list[str]]]:
         """Go through what is new of a run: entries of its transcript, and its progress notes."""
-        path = f"/v1/runs/{run_name(run)}/transcript"
         entries = notes = 0
         while True:
             state = self.state(run, notes)
-            written = _entries(self._client.request("GET", path, headers=self._headers, most=TRANSCRIPT).text)
-            yield written[entries:], [note["text"] for note in state["progress"]]
-            entries, notes = len(written), notes + len(state["progress"])
+            written = self.entries(run, entries, MAX_PLACE)
+            yield written, [note["text"] for note in state["progress"]]
+            entries, notes = entries + len(written), notes + len(state["progress"])
             if not follow or state["result"] is not None:
                 return
             time.sleep(LOOK)

@@ -15,13 +15,10 @@ from typing import Any
 
 import yaml
 
-import curator
 import local_agent
-import referee
 from common.core.database import database_bytes
 from common.core.durable import write_durably
 from common.core.errors import BadInput, RunFailed, TandemError
-from common.crypto.identity import Identity
 from common.net.tls import context_for, read_address
 from common.scenario.scenario import ResolvedScenario
 from deploy.deployment import RunOutput
@@ -29,7 +26,7 @@ from deploy.load.client import Answer, Connection, LightAgent, faster, request
 from deploy.load.machine import limits
 from deploy.load.options import Options as Options
 from deploy.load.phases import Load, Measured, allow_descriptors, cpu_of, phase, poll_idly
-from deploy.processes import PartyProcess, free_port
+from deploy.processes import PartyProcess, services
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
 from referee.audit.audit import Audit, audit
@@ -79,27 +76,14 @@ def started(
     """Start a referee and a curator on loopback, and stop them; what the folders of their names hold is their state."""
     chosen = folder / "scenario.yaml"
     write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
-    ports = [free_port(), free_port()]
-    tokens = (secrets.token_hex(16), secrets.token_hex(16))
     store = database or f"sqlite:///{folder}/referee/referee.sqlite"
-    target = LoadTarget(f"http://127.0.0.1:{ports[1]}", *tokens, folder=folder, database=store)
+    target = LoadTarget("", secrets.token_hex(16), secrets.token_hex(16), folder=folder, database=store)
     options = [*_ALL, *([] if database is None else ["--database", database]), *referee_options]
-    key = Identity.load_or_create(folder / referee.__name__ / "identity.key").public
-    parties: list[PartyProcess] = []
-    try:
-        for name, port, arguments in (
-            (curator.__name__, ports[0], [str(chosen), "--seed", "1", "--referee-key", key]),
-            (referee.__name__, ports[1], ["--curator", f"http://127.0.0.1:{ports[0]}", *options]),
-        ):
-            own = ["--port", str(port), "--state", str(folder / name)]
-            parties.append(PartyProcess(name, [f"{name}.cli", "serve", *arguments, *own], folder, target.tokens))
-        target.process = parties[1]
-        for party in parties:
+    with services(folder, target.tokens, [str(chosen), "--seed", "1"], options) as (parties, at):
+        target.url, target.process = at[1], parties["referee"]
+        for party in parties.values():
             party.wait_for("listens on")
         yield target
-    finally:
-        for party in reversed(parties):
-            party.stop()
 
 
 PATIENCE = 600.0  # seconds to wait for the first question, and for the result after the last report
