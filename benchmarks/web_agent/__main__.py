@@ -40,9 +40,9 @@ OF_VALUES: tuple[dict[str, Any], ...] = (
 )
 OF_ITEMS: tuple[dict[str, Any], ...] = tuple({"name": name, "epsilon": 1.0} for name in ("krr", "olh", "hadamard"))
 TWINS = (
-    ("one word in 200 is 0", OF_VALUES[0]),
-    ("one word in 200 is 0", OF_VALUES[2]),
-    ("one word in 200 is 0", OF_ITEMS[2]),
+    ("one word in 50 is 0", OF_VALUES[0]),
+    ("one word in 50 is 0", OF_VALUES[2]),
+    ("one word in 50 is 0", OF_ITEMS[2]),
     ("numbers below n are bytes modulo n", OF_ITEMS[0]),
 )
 
