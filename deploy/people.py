@@ -50,10 +50,16 @@ class Quiet(SimpleHTTPRequestHandler):
         """Leave it out."""
 
 
+class Files(ThreadingHTTPServer):
+    """Serves files; a browser asks for all of a page's at once, and one that finds no room tries again much later."""
+
+    request_queue_size = 128
+
+
 @contextmanager
 def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve a folder of static files to this machine; gives its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    server = Files(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     if tls is not None:  # each connection shakes hands in its own thread
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -172,15 +172,23 @@ def services(
     Gives the parties, all of which are stopped at the end, also who has joined, and the options that name the referee.
     """
     learns, asks = free_port(), free_port()
-    key = ["--referee-key", Identity.load_or_create(folder / referee.__name__ / "identity.key").public]
+    key = ["--referee-key", Identity.load_or_create(folder / "referee" / "identity.key").public]
     parties: Parties = {}
     try:
-        for name, port, arguments in (
-            (curator.__name__, learns, [*of_curator, *key]),
-            (referee.__name__, asks, [*of_referee, "--curator", f"http://127.0.0.1:{learns}"]),
+        for name, module, port, arguments in (
+            ("curator", curator, learns, [*of_curator, *key]),
+            ("referee", referee, asks, [*of_referee, "--curator", f"http://127.0.0.1:{learns}"]),
         ):
-            own = ["--port", str(port), "--state", str(folder / name)]
-            parties[name] = PartyProcess(name, [f"{name}.cli", "serve", *arguments, *own], folder, tokens)
+            command = [
+                f"{module.__name__}.cli",
+                "serve",
+                *arguments,
+                "--port",
+                str(port),
+                "--state",
+                str(folder / name),
+            ]
+            parties[name] = PartyProcess(name, command, folder, tokens)
         yield parties, ["--referee", f"http://127.0.0.1:{asks}", *key]
     finally:
         for party in reversed(parties.values()):

@@ -260,7 +260,6 @@ SUITES = (
     "tests/common/local/mechanisms/test_mechanism_contract.py",
     "tests/common/local/mechanisms/test_two_coins.py",
     "tests/common/local/mechanisms/test_known_mechanisms.py::test_every_registered_mechanism_is_known",
-    "tests/common/operations",
     "tests/common/scenario/test_resolved.py::test_what_protocols_ask_for_is_asked_of_their_scenarios",
     "tests/curator/learners/test_two_averages.py",
     f"{LEARNERS}test_a_twin_that_asks_for_more_releases_nothing",

@@ -3,8 +3,11 @@
 import json
 import re
 import shutil
+import socket
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +16,7 @@ from common.crypto.identity import Identity
 from common.local.naming import Names
 from common.protocols.base import pattern_of
 from common.scenario.loading import described_people, load, shipped
+from deploy.people import Files, serving
 from local_agent.cli import app
 from local_agent.page import MANIFEST, WEB, plain_module, public_schema
 from tests.local_agent.web.people import KEY, page_of, scenario_file
@@ -201,3 +205,18 @@ def test_a_page_through_a_relay_dials_the_relay_alone(tmp_path):
     assert status == 0, output
     assert "connect-src https://relay.example;" in (tmp_path / "page" / "index.html").read_text()
     assert (tmp_path / "page" / "relay.js").exists()
+
+
+def test_a_server_that_is_busy_has_room_for_all_that_a_browser_asks_at_once(tmp_path, monkeypatch):
+    """Who finds none tries again after a second, three, seven and so on: a page stood still for minutes."""
+    busy, serve = Event(), Files.serve_forever
+    monkeypatch.setattr(Files, "serve_forever", lambda server: busy.wait() and serve(server))
+    (tmp_path / "page.js").write_text("let here;")
+    with serving(tmp_path) as address, ExitStack() as opened:
+        opened.callback(busy.set)
+        port = int(address.rpartition(":")[2])
+        asked = [opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(60)]
+        for each in asked:
+            each.sendall(b"GET /page.js HTTP/1.0\r\n\r\n")
+        busy.set()
+        assert all(each.makefile("rb").read().endswith(b"let here;") for each in asked)
