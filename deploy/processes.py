@@ -179,16 +179,8 @@ def services(
             ("curator", curator, learns, [*of_curator, *key]),
             ("referee", referee, asks, [*of_referee, "--curator", f"http://127.0.0.1:{learns}"]),
         ):
-            command = [
-                f"{module.__name__}.cli",
-                "serve",
-                *arguments,
-                "--port",
-                str(port),
-                "--state",
-                str(folder / name),
-            ]
-            parties[name] = PartyProcess(name, command, folder, tokens)
+            own = ["--port", str(port), "--state", str(folder / name)]
+            parties[name] = PartyProcess(name, [f"{module.__name__}.cli", "serve", *arguments, *own], folder, tokens)
         yield parties, ["--referee", f"http://127.0.0.1:{asks}", *key]
     finally:
         for party in reversed(parties.values()):
