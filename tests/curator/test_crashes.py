@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import BrokenLedger, Conflict, OperationFailed, RolledBack, TandemError
+from common.core.errors import BrokenLedger, CannotWrite, Conflict, OperationFailed, RolledBack, TandemError
 from common.log.entries import Head
 from common.log.ledger import HEAD, Journal, read_head
 from common.log.witness import FileWitness, last_head
@@ -279,6 +279,20 @@ def test_a_witness_has_seen_the_charge_of_whatever_leaves(tmp_path, monkeypatch,
         head = bench.curator._journal.chain.head()
         assert head.entries == before.entries + (1 if fails else 2)
         assert last_head(witness) == read_head(bench.folder / "curator" / HEAD, bench.curator.key) == head
+
+
+def test_nothing_leaves_that_no_witness_has_taken_and_later_it_leaves_once(tmp_path, monkeypatch):
+    with Bench(tmp_path / "bench", witnesses=[FileWitness(tmp_path / "heads")]) as bench:
+        bench.open()
+        with monkeypatch.context() as away:
+            away.setattr(FileWitness, "keep", lambda *given: no_space())
+            with pytest.raises(CannotWrite):
+                bench.perform(0, LEARN)
+        kinds = [entry.kind for entry in bench.curator._journal.chain.entries]
+        released = bench.perform(0, LEARN)
+        assert released == bench.perform(0, LEARN)
+        assert kinds == [entry.kind for entry in bench.curator._journal.chain.entries]
+        assert kinds.count("charge") == kinds.count("result") == 1
 
 
 def test_a_referee_refuses_a_release_that_forgets(bench, monkeypatch):
