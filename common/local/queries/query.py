@@ -15,7 +15,7 @@ from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Word
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
 from common.local.hypotheses.rules import Constant
-from common.local.losses import PARTS, UNIT, Bound, Costs, Loss, PairLoss, evaluate
+from common.local.losses import PARTS, UNIT, Bound, Costs, Loss, PairLoss, evaluate, no_bound, no_costs
 from common.local.naming import Names
 from common.local.records import Records
 
@@ -183,8 +183,8 @@ class LossQuery(AlikeQuery):
     kind: Literal["loss"] = "loss"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
-    bound: Bound = Field(default=UNIT, strict=True, exclude_if=lambda bound: bound == UNIT)
-    costs: Costs | None = Field(default=None, exclude_if=lambda costs: costs is None)
+    bound: Bound = Field(default=UNIT, strict=True, exclude_if=no_bound)
+    costs: Costs | None = Field(default=None, exclude_if=no_costs)
     examples: ClassVar = (
         {"hypothesis": PLANE},
         {"hypothesis": PLANE, "costs": {"miss": 24.0, "false_alarm": 1.0}},
