@@ -234,9 +234,8 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
     """Return the HTML: policy, hashes of the files, and what the page knows, as data that no browser runs."""
     referee, issuer = known["relay"] or known["referee"]["url"], known["issuer"] and known["issuer"]["address"]
     dialled = filter(None, (referee, issuer, known["witness"]))
-    pinned = {
-        name: f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}" for name, content in files.items()
-    }
+    frame = (WEB / "page" / FRAME).read_text("utf-8")
+    pinned = {name: _pinned(content) for name, content in files.items()}
     preloads = [
         f'<link rel="modulepreload" href="{name}" integrity="{pinned[name]}">'
         for name in files
@@ -246,14 +245,19 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
         "language": escape(known["texts"]["language"]),
         "title": escape(known["title"]),
         "connect": escape(" ".join(f"{each.scheme}://{each.netloc}" for each in map(urlsplit, dialled))),
+        "again": _pinned(frame.partition("<script>")[2].partition("</script>")[0].encode()),
         "style": pinned[STYLE],
         "first": pinned[FIRST],
         "modules": "\n".join(preloads),
         "needs_scripts": escape(known["texts"]["needs_scripts"]),
         "settings": canonical.encode(_needed(known)).decode().replace("<", "\\u003c"),
     }
-    frame = (WEB / "page" / FRAME).read_text("utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], frame).encode()
+
+
+def _pinned(content: bytes) -> str:
+    """Return the hash of what runs in a page, as a browser compares it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 
 def _needed(known: Mapping[str, Any]) -> dict[str, Any]:

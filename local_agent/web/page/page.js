@@ -15,7 +15,7 @@ import { namesOfTable } from "../words.js";
 /** @typedef {Node | string} Part */
 
 const link = new URLSearchParams(location.hash.slice(1)); // of referee invite
-if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+history.replaceState(null, "", location.pathname + location.search); // and forgets how often it was loaded again
 
 const known = JSON.parse(byId("settings").textContent ?? "");
 const { texts, schema, referee } = known;

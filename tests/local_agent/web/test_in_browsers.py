@@ -456,6 +456,26 @@ def test_a_page_that_was_changed_on_its_way_does_not_run(world, browser):
     assert page.query_selector("h2") is None
 
 
+def test_a_page_whose_modules_break_off_is_loaded_again(world, browser):
+    """As where a phone changes its network: Chromium then gives up what it was loading."""
+    page = browser.new_context(**PHONE).new_page()
+    broken: list[Any] = []
+
+    def route(asked: Any) -> None:
+        if len(broken) < 3:
+            broken.append(asked.request.url)
+            asked.abort("connectionreset")
+        else:
+            asked.continue_()
+
+    page.route("**/values.js", route)
+    page.goto(world.link)
+    page.wait_for_selector("h2:text-is('About you')", timeout=60_000)
+    assert len(broken) == 3
+    assert page.url == f"{world.page}/"
+    assert page.query_selector("#invitation") is None  # it was not lost
+
+
 def test_a_referee_that_is_away_is_waited_for(world, person):
     me = person()
     me.page.route("**/v1/**", lambda route: route.abort())

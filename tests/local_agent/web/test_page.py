@@ -1,5 +1,7 @@
 """The folder of a page: what is in it, who signed it, and that every change of it is found."""
 
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -43,15 +45,17 @@ def page(made, tmp_path) -> Path:
 def test_a_page_talks_to_its_referee_alone_and_runs_nothing_but_its_files(made):
     frame = (made / "page" / "index.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', frame)[1]
+    [own] = re.findall(r"<script>(.*?)</script>", frame, re.DOTALL)  # which loads the page again
+    pinned = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
     assert policy == (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+        f"default-src 'none'; script-src 'self' 'sha256-{pinned}'; style-src 'self'; img-src data:; "
         "connect-src https://referee.example:8000; base-uri 'none'; form-action 'none'"
     )
     files = json.loads((made / "page" / MANIFEST).read_text())["message"]["files"]
     loaded = re.findall(r'(?:src|href)="(?!data:)([^"]*)"', frame)
     assert {*loaded, "index.html"} == {*files}
     assert "{{" not in frame
-    assert not re.search(r"<script(?![^>]*(?: src=|application/json))", frame)
+    assert len(re.findall(r"<script(?![^>]*(?: src=|application/json))", frame)) == 1
 
 
 def sizes(folder: Path) -> dict[str, int]:
