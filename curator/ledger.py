@@ -241,7 +241,7 @@ def backup(state: Path, copy: Path) -> Head:
         begun = any(entry.kind == SAMPLE for entry in chain.entries)
     for name in (*BESIDE, *(SEALED if begun else ())):  # what has begun is changed no more
         _take(state, copy, name)
-    return _write_head(copy)
+    return _write_head(copy, chain.head())
 
 
 def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close: bool = False) -> Head:
@@ -266,16 +266,17 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
     _checked_doubt(copy, state, witnesses, close=close)  # before a directory is made
     with closing(hold(state)):
         doubt = _checked_doubt(copy, state, witnesses, close=close)
-        if (state / LEDGER).exists():
-            (state / LEDGER).replace(state / f"{LEDGER}.replaced")
+        for end in ("", "-journal"):  # what a commit was cut off from is of the old file, and not of the copy
+            if (state / f"{LEDGER}{end}").exists():
+                (state / f"{LEDGER}{end}").replace(state / f"{LEDGER}.replaced{end}")
         for name in (LEDGER, *BESIDE, *SEALED):
             _take(copy, state, name)
         for stale in state.glob("weights-*"):
             stale.unlink()
-        if doubt:
-            with closing(Chain(state / LEDGER)) as chain:
+        with closing(Chain(state / LEDGER)) as chain:
+            if doubt:
                 chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
-        return _write_head(state)
+        return _write_head(state, chain.head())
 
 
 def _check_place(copy: Path, state: Path) -> None:
@@ -340,9 +341,7 @@ def _doubt(chain: Chain, identity: Identity, state: Path, witnesses: Sequence[Wi
     return None if seen else "no head of this ledger is left, neither beside it nor at a witness"
 
 
-def _write_head(folder: Path) -> Head:
-    with closing(Chain(folder / LEDGER)) as chain:
-        head = chain.head()
+def _write_head(folder: Path, head: Head) -> Head:
     signed = signed_head(Identity.load_or_create(folder / KEY), head)
     write_durably(folder / HEAD, canonical.encode(signed.wire()), mode=0o600)
     return head

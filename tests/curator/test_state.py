@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -120,6 +121,26 @@ def test_a_copy_that_may_be_old_is_refused_or_closes_the_budget(bench, tmp_path,
         bench.perform(2, SCRIPT[2])
     assert refused.value.members["spent"] == refused.value.members["budget"] == 60.0
     assert verify_ledger(folder)["closed"]
+
+
+def test_what_a_crash_has_left_of_a_commit_does_not_change_the_copy(bench, tmp_path):
+    """SQLite would write the pages of the lost ledger, which such a journal holds, into the file of the copy."""
+    folder, copy = bench.folder / "curator", tmp_path / "copy"
+    head = backup(folder, copy)
+    bench.perform(1, SCRIPT[2])
+    bench.curator.close()
+    journal = folder / "ledger.sqlite-journal"
+    with closing(sqlite3.connect(folder / "ledger.sqlite", isolation_level=None)) as connection:
+        for word in ("PRAGMA journal_mode=TRUNCATE", "PRAGMA cache_size=1", "BEGIN IMMEDIATE"):
+            connection.execute(word)
+        connection.execute("UPDATE entries SET body = body || hex(zeroblob(5000))")
+        left = journal.read_bytes()
+    assert left
+    journal.write_bytes(left)
+    restored = restore(copy, folder, close=True)
+    assert restored.entries == head.entries + 1
+    assert listed(folder)[-1]["kind"] == "closed"
+    assert (folder / "ledger.sqlite.replaced-journal").read_bytes() == left
 
 
 def test_a_copy_is_not_written_over_anything_and_is_not_restored_under_a_running_curator(bench, tmp_path):
