@@ -23,7 +23,7 @@ from deploy.checking import checked
 from deploy.processes import free_port
 from tests.documents.reading import ROOT
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("chromium")]
 
 BASE = "python:3.11-slim-bookworm"
 SERVICES = ("curator", "referee", "local_agent", "individuals")
