@@ -232,8 +232,8 @@ class Poll(Value):
 class Assignment(RunMessage):
     """One question to some of a participant's agents.
 
-    ``people`` and ``slots`` are base64 of little-endian uint32 arrays of equal length: the participant's own agent
-    indices (0-based) that are asked, and their public positions in the batch.
+    ``people`` and ``slots`` are base64 of little-endian uint32 arrays: the participant's own agent indices (0-based)
+    that are asked, and their public positions in the batch (:func:`pack_slots`).
     """
 
     KIND: ClassVar[str] = "assignment"
@@ -323,6 +323,23 @@ def pack_indices(values: Indices) -> str:
 def pack_index(value: int) -> str:
     """Do :func:`pack_indices` for one integer."""
     return base64.b64encode(value.to_bytes(4, "little")).decode("ascii")
+
+
+def pack_slots(slots: Indices) -> str:
+    """Encode as :func:`pack_indices` the slots of some people: of the first alone where each follows the one before."""
+    return pack_indices(slots[:1] if len(slots) and np.array_equal(slots, _following(slots)) else slots)
+
+
+def unpack_slots(text: str, people: int) -> Indices:
+    """Decode :func:`pack_slots` of so many people; BadMessage, if it is of others, or no base64 of 32-bit words."""
+    slots = unpack_indices(text)
+    if slots.size not in (1, people) or (slots.size < people and slots[0] + people > MAX_AGENTS):
+        raise BadMessage(f"an assignment to {people} people names the slot of each, or of the first alone")
+    return slots if slots.size == people else _following(slots, people)
+
+
+def _following(slots: Indices, count: int | None = None) -> Indices:
+    return np.arange(slots[0], slots[0] + (len(slots) if count is None else count), dtype=np.int64)
 
 
 def unpack_indices(text: str) -> Indices:

@@ -52,29 +52,10 @@ def bits_of(words: AnyArray, count: int) -> Bits:
     return ((words[:, None] >> places) & np.uint64(1)).astype(np.uint8)
 
 
-def all_distinct(numbers: Indices, size: int, room: Bits | None = None) -> bool:
-    """Tell whether numbers, each in 0..size-1, shape (n,), are all different: in one pass, with a bit for each of size.
-
-    Few numbers of very many are sorted instead, which takes less than so many bits. ``room`` is for these, where they
-    are needed again and again: fresh memory takes longer than the pass, shape (ceil(size / 8),).
-    """
-    if len(numbers) < size >> 9:
-        ordered = np.sort(numbers)
-        return bool((ordered[1:] != ordered[:-1]).all())
-    seen = np.empty((size + 7) // 8, dtype=np.uint8) if room is None else room
-    seen.fill(0)
-    return bool(_all_distinct(numbers, seen))
-
-
-@njit
-def _all_distinct(numbers: Indices, seen: Bits) -> bool:
-    for k in range(len(numbers)):
-        number = np.uint64(numbers[k])  # no index from the end has to be looked for
-        place, bit = number >> np.uint64(3), np.uint8(1) << np.uint8(number & np.uint64(7))
-        if seen[place] & bit:
-            return False
-        seen[place] |= bit
-    return True
+def all_distinct(numbers: Indices) -> bool:
+    """Tell whether numbers below 2^32, shape (n,), are all different: sorted, which takes less than a bit for each."""
+    ordered = np.sort(numbers.astype(np.uint32))
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 @njit

@@ -93,7 +93,6 @@ class Population:
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
             self._run, self._counts = "", questions.everybody_asked(self._folder, len(population), "")
-            self._room = np.zeros(packing.mask_bytes(len(population)), dtype=np.uint8)  # to see who is named twice
             if account is not None:
                 self.spent = account.check(self.identity.public)
             if account is not None or witnesses or (folder / "questions").exists():
@@ -189,10 +188,11 @@ class Population:
         return self.identity.sign(report.KIND, report.wire()), body
 
     def _asked(self, asked: messages.Assignment) -> tuple[Indices, Indices]:
-        people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
-        if people.size == 0 or people.shape != slots.shape or people.max() >= len(self):
+        people = messages.unpack_indices(asked.people)
+        slots = messages.unpack_slots(asked.slots, people.size)
+        if people.size == 0 or people.max() >= len(self):
             raise BadMessage(f"an assignment names 1..{len(self)} of this population's people, each with a slot")
-        if not all_distinct(people, len(self), self._room):
+        if not all_distinct(people):
             raise BadMessage("an assignment may name each person only once")
         return people, slots
 

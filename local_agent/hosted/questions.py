@@ -109,7 +109,7 @@ def everybody_asked(folder: Path, size: int, run: str) -> NDArray[np.uint8]:
     for path in folder.glob(f"*{PEOPLE}"):
         content = asked(path)
         people = np.frombuffer(content[: len(content) // 4 * 4], dtype="<u4").astype(np.int64)
-        if len(content) % 4 or not people.size or people.max() >= size or not all_distinct(people, size):
+        if len(content) % 4 or not people.size or people.max() >= size or not all_distinct(people):
             raise _damaged(path)
         found[people, columns(path)] += 1
     for path in folder.glob(f"*{MASK}"):

@@ -28,7 +28,15 @@ from common.core.arrays import AnyArray, Indices, Words
 from common.core.machine import on_all_cores
 from common.local.packing import PIECE, Mask, count_ones, cut_mask, encode_mask, fill_mask
 from common.local.queries.query import Query
-from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, OrderCommitment, pack_indices
+from common.net.messages import (
+    MAX_LISTED,
+    AnyAssignment,
+    Assignment,
+    MassAssignment,
+    OrderCommitment,
+    pack_indices,
+    pack_slots,
+)
 from common.numerics.counter import mix
 from common.numerics.kernels import njit
 from referee.collection.roster import Roster
@@ -427,5 +435,5 @@ def assign(batch: AnyBatch, key: str, run: str, digest: str, number: int, query:
         question=number,
         query=query,
         people=pack_indices(batch.people(key)),
-        slots=pack_indices(batch.slots(key)),
+        slots=pack_slots(batch.slots(key)),
     )

@@ -50,10 +50,12 @@ VARIANTS = {
     "CnvxAdap, residuals clipped by the public side",
     "NCnvxAdap",
     "a whole run",
+    "in JavaScript, after a crash",
+    "in JavaScript, an item",
 }
 """Other settings of what ``CnvxAdap`` and ``NCnvxAdap, a network`` release by the same noise; and a run of the curator
 alone, whose weights lack their cap in the twin, as in ``a protocol's transcript``, which is a run of all parties: three
-minutes.
+minutes. Of the agent in JavaScript other values, and the answers of a second start, which ``test_agent.py`` compares.
 """
 
 
