@@ -19,6 +19,8 @@ from common.crypto.identity import Signed, verify
 from common.log.entries import Extension, Head
 from common.log.receipts import StoredCheckpoint
 
+_BLOCK = 1 << 16  # bytes of a file's end that are read at a time
+
 
 class Witness(Protocol):
     """Keeps the signed heads of one ledger (:class:`~common.log.entries.Extension`), or checkpoints of any runs."""
@@ -63,14 +65,17 @@ class FileWitness:
         return ""
 
     def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
-        found = self._newest(self._path.read_bytes()) if self._path.exists() else None
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            found = self._newest(last_line(file)[0])
         return [] if found is None else [StoredCheckpoint(checkpoint=found)]
 
     def keep(self, signed: Signed) -> None:
         wanted = Extension.parse(verify(signed, Extension.KIND))
         with held_file(self._path) as file:
-            content = file.read()
-            found = self._newest(content)
+            line, end = last_line(file)
+            found = self._newest(line)
             if found is not None and found.key != signed.key:
                 raise Forged(f"the heads in {self.place} were signed by {found.key[:16]}..., not {signed.key[:16]}...")
             known = None if found is None else Extension.parse(found.message).head
@@ -79,7 +84,7 @@ class FileWitness:
             if not wanted.extends(known):
                 why = behind(f"the witness {self.place}", known, wanted.head)
                 raise RolledBack(f"{why}. Go on with the newest copy of the ledger")
-            append_line(file, content.rfind(b"\n") + 1, canonical.encode(signed.wire()))
+            append_line(file, end, canonical.encode(signed.wire()))
 
     def check_writable(self) -> None:
         if self._path.exists():
@@ -87,12 +92,11 @@ class FileWitness:
         elif not os.access(self._path.parent, os.W_OK | os.X_OK):
             raise PermissionError(f"{self._path.parent} cannot be written")
 
-    def _newest(self, content: bytes) -> Signed | None:
-        lines = content.split(b"\n")[:-1]
-        if not lines:
+    def _newest(self, line: bytes | None) -> Signed | None:
+        if line is None:
             return None
         try:
-            signed = Signed.parse(canonical.decode(lines[-1]))
+            signed = Signed.parse(canonical.decode(line))
             verify(signed, Extension.KIND)
         except (BadMessage, Forged):
             raise BrokenLedger(f"the witness {self.place} is not a list of heads: it was edited") from None
@@ -107,6 +111,17 @@ def held_file(path: Path) -> Iterator[IO[bytes]]:
         fcntl.flock(file, fcntl.LOCK_EX)
         sync_folder(path.parent)
         yield file
+
+
+def last_line(file: IO[bytes]) -> tuple[bytes | None, int]:
+    """Return the last whole line of a file, None if it has none, and where it ends: what was cut off lies behind it."""
+    at, read = file.seek(0, os.SEEK_END), b""
+    while at > 0 and read.count(b"\n") < 2:
+        before, at = at, max(0, at - _BLOCK)
+        file.seek(at)
+        read = file.read(before - at) + read
+    whole, newline, _ = read.rpartition(b"\n")
+    return (whole.rpartition(b"\n")[2] if newline else None), at + len(whole) + len(newline)
 
 
 def append_line(file: IO[bytes], end: int, line: bytes) -> None:

@@ -26,7 +26,7 @@ from common.core.values import MAX_PLACE, RUN, Value, run_name
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.log.entries import START, Extension
 from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint, Witnessed
-from common.log.witness import FileWitness, append_line, held_file
+from common.log.witness import FileWitness, append_line, held_file, last_line
 from common.net.app import Service, create_app, read_signed, same, signed_body
 from common.net.monitoring import disk
 
@@ -147,9 +147,6 @@ def _cannot_write(error: OSError | BrokenLedger) -> CannotWrite:
     return CannotWrite(f"the witness cannot write ({error}): make room there; ask again")
 
 
-_TAIL = 1 << 14  # bytes at a file's end in which its last line is: a line is at most some 2,000 bytes long
-
-
 class WitnessLog:
     """The runs that one witness watches: a :class:`~common.log.witness.Witness` of any referees."""
 
@@ -231,17 +228,14 @@ class WitnessLog:
 
     def _last(self, file: IO[bytes], path: Path) -> tuple[int, StoredCheckpoint | None]:
         """Return where the last whole line of a run's file ends, and what is in it; BrokenLedger if that is none."""
-        begin = file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-        tail = file.read()
-        whole = tail.rfind(b"\n") + 1
-        found = tail[:whole].splitlines()
-        if not found:
-            return begin + whole, None
+        line, end = last_line(file)
+        if line is None:
+            return end, None
         try:
-            kept = StoredCheckpoint.parse(canonical.decode(found[-1]))
+            kept = StoredCheckpoint.parse(canonical.decode(line))
             verify(kept.witnessed[0], Witnessed.KIND, self._identity.public)
             if Witnessed.parse(kept.witnessed[0].message).checkpoint == kept.verified().fingerprint():
-                return begin + whole, kept
+                return end, kept
         except (BadMessage, Forged, IndexError):
             pass
         raise BrokenLedger(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 import sqlite3
 from contextlib import closing
@@ -19,7 +20,7 @@ from common.log.entries import Extension
 from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, Chain, Journal, read_head
 from common.log.merkle import RunningRoot, Tree, merkle_root, root_from_inclusion_proof, verify_consistency
 from common.log.transcript import append, read
-from common.log.witness import FileWitness, last_head
+from common.log.witness import FileWitness, last_head, last_line
 from tests.tiers import for_each
 
 
@@ -156,6 +157,28 @@ def test_heads_go_to_every_witness_once(folder, tmp_path):
     with opened(folder, *witnesses) as log:
         assert [entry.kind for entry in log.chain.entries] == ["genesis", "witness", "witness", "charge"]
     assert [Path(witness.place).read_bytes() for witness in witnesses] == sent  # they know the head already
+
+
+def test_of_the_heads_that_a_witness_keeps_only_the_last_one_is_read(folder, tmp_path):
+    """Else n heads would take n^2: here a terabyte stands before it, a hole in the file."""
+    witness = FileWitness(tmp_path / "heads")
+    with opened(folder, witness) as log:
+        written = (tmp_path / "heads").read_bytes()
+        with (tmp_path / "heads").open("wb") as file:
+            file.seek(1 << 40)
+            file.write(b"\n" + written + b"cut off")
+        assert last_head(witness) == log.chain.head()
+        grow(log)
+        assert last_head(witness) == log.chain.head()
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 200_000])
+def test_the_last_whole_line_is_found_wherever_it_lies(size):
+    for before in (b"", b"\n", b"x\n", b"x" * 70_000 + b"\n"):
+        for after in (b"", b"cut", b"cut" * 50_000):
+            content = before + b"a" * size + b"\n"
+            assert last_line(io.BytesIO(content + after)) == (b"a" * size, len(content))
+    assert last_line(io.BytesIO(b"x" * size)) == (None, 0)
 
 
 def test_a_witness_is_named_or_reached_at_every_start_and_must_remember(folder, tmp_path):
