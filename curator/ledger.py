@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from common.core import canonical
 from common.core import folder as files
 from common.core.database import VERSION_TABLE, copy_sqlite, opened_copy, place_for_copy
-from common.core.durable import durable_key, hold, user_state, write_durably
+from common.core.durable import durable_key, hold, sync_folder, user_state, write_durably
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
 from common.core.values import Value
 from common.crypto.identity import Identity, Signed
@@ -266,10 +267,15 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
     _checked_doubt(copy, state, witnesses, close=close)  # before a directory is made
     with closing(hold(state)):
         doubt = _checked_doubt(copy, state, witnesses, close=close)
+        copied = state / f"{LEDGER}.copied"
+        write_durably(copied, (copy / LEDGER).read_bytes(), mode=0o600)  # the old one stays until this one is whole
+        replaced = _unused(state / f"{LEDGER}.replaced")
         for end in ("", "-journal"):  # what a commit was cut off from is of the old file, and not of the copy
             if (state / f"{LEDGER}{end}").exists():
-                (state / f"{LEDGER}{end}").replace(state / f"{LEDGER}.replaced{end}")
-        for name in (LEDGER, *BESIDE, *SEALED):
+                (state / f"{LEDGER}{end}").replace(f"{replaced}{end}")
+        copied.replace(state / LEDGER)
+        sync_folder(state)
+        for name in (*BESIDE, *SEALED):
             _take(copy, state, name)
         for stale in state.glob("weights-*"):
             stale.unlink()
@@ -277,6 +283,12 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
             if doubt:
                 chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
         return _write_head(state, chain.head())
+
+
+def _unused(path: Path) -> Path:
+    """Return a path, or one with a number behind its name, at which nothing lies: what was kept before stays."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in numbered if not each.exists()) if path.exists() else path
 
 
 def _check_place(copy: Path, state: Path) -> None:

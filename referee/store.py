@@ -340,9 +340,14 @@ class RunQueries(Tables):
 
     def heads(self, curator: str) -> list[tuple[str, Head]]:
         """Return the last head of its ledger that a curator has shown in each run, by run."""
-        query = select(ENTRIES.c.run, ENTRIES.c.line).where(ENTRIES.c.kind.in_(("terms", "operation")))
+        shown = ENTRIES.c.kind.in_(("terms", "operation"))
+        last = (
+            select(ENTRIES.c.run, func.max(ENTRIES.c.index).label("at")).where(shown).group_by(ENTRIES.c.run).subquery()
+        )
+        its = (ENTRIES.c.run == last.c.run) & (ENTRIES.c.index == last.c.at)
+        query = select(ENTRIES.c.run, ENTRIES.c.line).join(last, its)
         found: dict[str, Head] = {}
-        for run, line in self._all(query.order_by(ENTRIES.c.run, ENTRIES.c.index)):
+        for run, line in self._all(query.order_by(ENTRIES.c.run)):
             body = json.loads(line)["body"]
             reply = body.get("terms") or body["release"]
             if reply["key"] == curator:

@@ -58,7 +58,8 @@ class Charge:
     """What one party's run costs the people on its side.
 
     Attributes:
-        party: The public key of the curator or host: each is charged once.
+        party: The public key of the curator or host: each is charged once, for its dearest run. A host's people answer
+            in one of its runs, and nobody knows beforehand who in which.
         lifetime: What they were promised for all of their runs, if anything.
         experiment: Whether it is one on public records: it is counted, and needs no lifetime budget.
         both: Whether it covers the agents' answers, too, as both sides read the same file.
@@ -111,7 +112,7 @@ class PeopleLedger:
 
     def knows(self, party: str) -> bool:
         with self._opened() as journal:
-            return _own(journal, party) is not None
+            return bool(_own(journal, party))
 
     def check_head(self, head: Head) -> None:
         """Refuse a ledger that is not the one, or older than the one, which a curator was charged by."""
@@ -135,17 +136,21 @@ class PeopleLedger:
     def charge(self, charge: Charge, who: People, beside: Sequence[tuple[Charge, People]] = ()) -> tuple[Spent, Head]:
         """Charge people, durably, once; return what they have spent, and the ledger's head.
 
+        Where the party was charged for less, or its people were promised less, the rest is charged.
         ``beside`` are the charges of the same run's other side, where its people are at hand.
         """
         with self._opened() as journal:
-            known = _own(journal, charge.party)
-            if known is None and (covering := _covering(journal, charge)) is not None:
+            own = _own(journal, charge.party)
+            known = own[-1] if own and _covers(own, charge) else None
+            if not own and (covering := _covering(journal, charge)) is not None:
                 who = self._rest(covering, who)
                 known = None if len(who) else covering
             if known is not None:
                 return Spent.parse(known.body["spent"]), journal.chain.head()
             spent = self._check(journal, charge, who, [(charge, who), *beside])
             body = asdict(charge) | {
+                "epsilon": _rest_of(charge.epsilon, own, "epsilon"),
+                "delta": _rest_of(charge.delta, own, "delta"),
                 "people": min(charge.people, len(who)),
                 "lifetime": None if charge.lifetime is None else charge.lifetime.wire(),
                 "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -329,8 +334,22 @@ def _charged(journal: Journal) -> list[Entry]:
     return [entry for entry in journal.chain.entries if entry.kind == CHARGED]
 
 
-def _own(journal: Journal, party: str) -> Entry | None:
-    return next((entry for entry in _charged(journal) if entry.body["curator"] == party), None)
+def _own(journal: Journal, party: str) -> list[Entry]:
+    return [entry for entry in _charged(journal) if entry.body["curator"] == party]
+
+
+def _covers(own: Sequence[Entry], charge: Charge) -> bool:
+    """Tell whether a party's charges are for as much as this one, and promise no more."""
+    agreed, wanted = [each for entry in own if (each := _stored(entry).lifetime) is not None], charge.lifetime
+    kept = wanted is None or any(x.epsilon <= wanted.epsilon and x.delta <= wanted.delta for x in agreed)
+    return kept and not _rest_of(charge.epsilon, own, "epsilon") and not _rest_of(charge.delta, own, "delta")
+
+
+def _rest_of(cost: float, own: Sequence[Entry], name: str) -> float:
+    """Return what is left to be charged of a cost after a party's own charges."""
+    if cost == float("inf"):
+        return cost
+    return above(max(Fraction(0), Fraction(cost) - sum(Fraction(entry.body[name]) for entry in own)))
 
 
 def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begun: bool) -> bool:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
 from common.core.database import DatabaseSchema, open_database, sqlite_url
-from common.core.durable import write_whole
+from common.core.durable import write_durably
 from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, TandemError
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import Entry, Extension, Head, Verifier, following, signed_head
@@ -197,8 +197,8 @@ class Journal:
         if head == self._published:
             return
         try:
-            # A power cut may bring an older head back, which the ledger holds, too: its own commits stay.
-            write_whole(self._head, canonical.encode(signed_head(self.identity, head).wire()), mode=0o600, durably=True)
+            # The folder, too: by the head alone a ledger that was lost is known to be newer than a copy of it.
+            write_durably(self._head, canonical.encode(signed_head(self.identity, head).wire()), mode=0o600)
             if self.closed is None:
                 for witness in self._witnesses:
                     self._tell(witness, head)

@@ -80,6 +80,7 @@ class FileWitness:
                 raise Forged(f"the heads in {self.place} were signed by {found.key[:16]}..., not {signed.key[:16]}...")
             known = None if found is None else Extension.parse(found.message).head
             if known == wanted.head:
+                os.fsync(file.fileno())  # who wrote it may have failed at that
                 return
             if not wanted.extends(known):
                 why = behind(f"the witness {self.place}", known, wanted.head)

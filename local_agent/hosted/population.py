@@ -169,7 +169,11 @@ class Population:
         )
         signed, body = self._packed(question, speaks, answers)
         # The people first: once their answers exist anywhere, they count.
-        questions.keep_asked(file, recorded)
+        try:
+            questions.keep_asked(file, recorded)
+        except BaseException:
+            self._run = ""  # who was asked may be on disk or not: it is read again
+            raise
         self._count(people, resumed)
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
@@ -211,7 +215,9 @@ class Population:
         """
         run = question.assignment.run
         if self._run != run:
-            self._run, self._counts = run, questions.everybody_asked(self._folder, len(self), run)
+            known, self._run = self._counts if self._run else None, ""  # until it is read
+            self._counts = questions.everybody_asked(self._folder, len(self), run, known)
+            self._run = run
         spent = count_spent(people, self._most, self._counts)
         resumed = own.exists() and questions.asked(own) == recorded
         if spent and not resumed:

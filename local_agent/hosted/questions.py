@@ -96,28 +96,36 @@ def asked(path: Path) -> bytes:
     return content
 
 
-def everybody_asked(folder: Path, size: int, run: str) -> NDArray[np.uint8]:
+def everybody_asked(folder: Path, size: int, run: str, known: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
     """Return how often each person was asked, in all runs and in one, shape (size, 2).
 
+    ``known`` are these counts for another run: the files of this one alone are read then, and the counts overwritten.
     BadData says that a file was damaged, or one of a report is gone.
     """
-    found = np.zeros((size, 2), dtype=np.uint8)
+    found = np.zeros((size, 2), dtype=np.uint8) if known is None else known
+    found[:, 1] = 0
+
+    def of_run(path: Path) -> bool:
+        return path.stem.rsplit("-", 2)[0] == run
+
+    def files(ending: str) -> list[Path]:
+        return [path for path in folder.glob(f"*{ending}") if known is None or of_run(path)]
 
     def columns(path: Path) -> slice:
-        return slice(2 if path.stem.rsplit("-", 2)[0] == run else 1)
+        return slice(0 if known is None else 1, 2 if of_run(path) else 1)
 
-    for path in folder.glob(f"*{PEOPLE}"):
+    for path in files(PEOPLE):
         content = asked(path)
         people = np.frombuffer(content[: len(content) // 4 * 4], dtype="<u4").astype(np.int64)
         if len(content) % 4 or not people.size or people.max() >= size or not all_distinct(people):
             raise _damaged(path)
         found[people, columns(path)] += 1
-    for path in folder.glob(f"*{MASK}"):
+    for path in files(MASK):
         content = asked(path)
         if len(content) != -(-size // 8) or not any(content):
             raise _damaged(path)
         found[:, columns(path)] += np.unpackbits(np.frombuffer(content, dtype=np.uint8), count=size)[:, None]
-    for path in folder.glob(f"*{REPORT}"):
+    for path in files(REPORT):
         if not path.with_suffix(PEOPLE).exists() and not path.with_suffix(MASK).exists():
             raise _damaged(path.with_suffix(PEOPLE))
     return found

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from common.core.durable import write_durably
+from common.core.durable import sync_folder, write_durably
 from common.core.errors import BadData, BadMessage, Forged
 from common.crypto import blindrsa
 from common.crypto.identity import Identity, Signed
@@ -34,6 +34,7 @@ def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, ke
     asked. Unauthorized or Conflict as the issuer says.
     """
     if (folder / CREDENTIAL).exists():
+        _forget_request(folder)  # a crash may have left it
         raise BadData(f"{folder / CREDENTIAL} is a credential already: one is enough for a lifetime")
     if issuer.key() != key:
         raise Forged("the issuer there has other keys than those that were given: ask it nothing, and find out why")
@@ -43,8 +44,15 @@ def obtain(folder: Path, identity: Identity, issuer: IssuerClient, code: str, ke
     signature = blindrsa.finalize(key.token_key, message, reply, blinded.inverse)
     found = Credential(issuer=key.token_key_id, nonce=nonce.hex(), signature=signature.hex())
     write_durably(folder / CREDENTIAL, json.dumps(found.wire()).encode(), mode=0o600)
-    (folder / ASKED).unlink()  # with what it was blinded by, an issuer could tell whose credential this is
+    _forget_request(folder)
     return found
+
+
+def _forget_request(folder: Path) -> None:
+    """Delete what was asked, durably: with what it was blinded by, an issuer could tell whose credential this is."""
+    if (folder / ASKED).exists():
+        (folder / ASKED).unlink()
+        sync_folder(folder)
 
 
 def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, blindrsa.Blinded]:
@@ -64,7 +72,10 @@ def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, bli
 
 def held_credential(folder: Path) -> Credential | None:
     """Return the credential in a state directory, None if there is none; BadData, if the file is none."""
-    return _held(folder / CREDENTIAL, Credential.parse, "credential")
+    found = _held(folder / CREDENTIAL, Credential.parse, "credential")
+    if found is not None:
+        _forget_request(folder)
+    return found
 
 
 def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> None:

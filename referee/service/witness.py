@@ -172,6 +172,7 @@ class WitnessLog:
             if last is not None:
                 known = Checkpoint.parse(last.checkpoint.message)
                 if known.model_copy(update={"time": parsed.time}) == parsed:
+                    os.fsync(file.fileno())  # who wrote it may have failed at that
                     return last.witnessed[0]
                 if parsed.entries <= known.entries or parsed.configuration != known.configuration:
                     raise RolledBack(

@@ -141,6 +141,11 @@ def test_what_a_crash_has_left_of_a_commit_does_not_change_the_copy(bench, tmp_p
     assert restored.entries == head.entries + 1
     assert listed(folder)[-1]["kind"] == "closed"
     assert (folder / "ledger.sqlite.replaced-journal").read_bytes() == left
+    kept = (folder / "ledger.sqlite.replaced").read_bytes()
+    restore(copy, folder, close=True)
+    assert (folder / "ledger.sqlite.replaced").read_bytes() == kept  # and the second one is kept beside it
+    assert (folder / "ledger.sqlite.replaced-2").exists()
+    assert not (folder / "ledger.sqlite.copied").exists()
 
 
 def test_a_copy_is_not_written_over_anything_and_is_not_restored_under_a_running_curator(bench, tmp_path):

@@ -1,5 +1,6 @@
 """An issuer: one credential for each code, whatever is tried, and files that tell no code and no request."""
 
+import json
 import secrets
 from contextlib import closing
 
@@ -11,6 +12,7 @@ from common.crypto.blindrsa import blind
 from common.crypto.identity import Identity
 from common.crypto.vouching import check_credential, check_grant, read_issuer, token_input, token_request
 from issuer.issuer import InvitationCodes, Issuer, Keys, grant
+from local_agent.person.credential import ASKED, CREDENTIAL, held_credential
 from tests.vouched import an_issuer, codes, credential
 
 AGENT = Identity.create().public
@@ -35,6 +37,16 @@ def code(party, folder) -> str:
 def request(party: Issuer) -> bytes:
     message = token_input(AGENT, secrets.token_bytes(32), party.public.token_key_id)
     return token_request(party.public, blind(party.public.token_key, message).message)
+
+
+def test_a_request_that_a_crash_has_left_beside_its_credential_is_forgotten(tmp_path, party, code):
+    """With what it was blinded by, an issuer could tell whose credential it is."""
+    (tmp_path / ASKED).write_text("{}")
+    assert held_credential(tmp_path) is None
+    assert (tmp_path / ASKED).exists()
+    (tmp_path / CREDENTIAL).write_text(json.dumps(credential(party, code, AGENT).wire()))
+    assert held_credential(tmp_path) is not None
+    assert not (tmp_path / ASKED).exists()
 
 
 def test_a_code_is_good_for_one_credential(party, code):

@@ -80,6 +80,26 @@ def test_the_same_people_take_part_once_unless_a_lifetime_budget_is_stated(ledge
     assert "in 2 runs" in str(spent)
 
 
+def test_a_host_that_goes_on_at_a_higher_price_or_with_a_lower_promise_is_charged_the_rest(ledger):
+    """Its people answer in one of its runs each, and nobody knows beforehand who in which: all may pay the most."""
+    ledger.pay("a", 1.0, digest="run 1", **AGENTS)
+    assert ledger.pay("a", 0.5, digest="run 2", **AGENTS).epsilon == 1.0
+    assert ledger.pay("a", 5.0, digest="run 3", **AGENTS).epsilon == 5.0
+    for epsilon in (5.0, 1.0):
+        spent, head = ledger.charge(*ledger.pair("a", epsilon, digest="run 4", **AGENTS))
+        assert (spent.epsilon, head.entries) == (
+            5.0,
+            ledger.charge(*ledger.pair("a", digest="run 1", **AGENTS))[1].entries,
+        )
+    assert ledger.spent("run 1")["target"].epsilon == 5.0
+    with pytest.raises(BudgetExceeded, match="Nothing was charged"):
+        ledger.pay("a", 7.0, Lifetime(epsilon=6.0, delta=0.1), digest="run 5", **AGENTS)
+    ledger.pay("a", 5.0, Lifetime(epsilon=6.0, delta=0.1), digest="run 6", **AGENTS)
+    with pytest.raises(BudgetExceeded, match="lifetime budget is"):  # what was promised last binds whoever comes later
+        ledger.pay("b", 1.5, Lifetime(epsilon=9.0, delta=0.1), **AGENTS)
+    assert ledger.pay("b", 1.0, Lifetime(epsilon=9.0, delta=0.1), **AGENTS).epsilon == 6.0
+
+
 def test_what_the_message_says_to_write_is_enough(ledger):
     ledger.pay("a", 0.1)
     words = ledger.refuse(".", "b", 0.2, delta=3e-7).detail.partition("lifetime=(")[2].partition(")")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -170,6 +171,16 @@ def test_of_the_heads_that_a_witness_keeps_only_the_last_one_is_read(folder, tmp
         assert last_head(witness) == log.chain.head()
         grow(log)
         assert last_head(witness) == log.chain.head()
+
+
+def test_a_head_whose_writing_failed_is_synchronised_before_it_is_taken_for_kept(folder, tmp_path, monkeypatch):
+    witness, synchronised = FileWitness(tmp_path / "heads"), []
+    with opened(folder, witness) as log:
+        extension = log.chain.extension(0)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", synchronised.append)
+            witness.keep(log.identity.sign(extension.KIND, extension.wire()))
+    assert len(synchronised) == 2  # the folder's name of the file, and the file
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 200_000])

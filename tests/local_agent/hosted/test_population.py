@@ -134,6 +134,40 @@ def test_a_disk_that_fails_once_who_was_asked_is_written_counts_them(tmp_path, m
             people.answer(assignment(agreed, range(20), range(20), question=3), seal(REFEREE, agreed))
 
 
+def test_after_a_disk_failed_nobody_answers_another_question_than_the_one_that_may_be_written(tmp_path, monkeypatch):
+    def failing(*arguments: Any, **named: Any) -> None:
+        real(*arguments, **named)
+        raise OSError("the folder cannot be synchronized")
+
+    real = answered_module.write_durably  # type: ignore[attr-defined]
+    with closing(opened(tmp_path)) as people:
+        with monkeypatch.context() as patched:
+            patched.setattr(answered_module, "write_durably", failing)
+            with pytest.raises(OSError, match="synchronized"):
+                people.answer(ASKED, ITS)
+        with pytest.raises(AlreadyAnswered):
+            people.answer(assignment(AGREED, range(20), range(20), question=2), ITS)
+        people.answer(ASKED, ITS)
+
+
+def test_of_runs_that_go_on_side_by_side_each_reads_its_own_files(tmp_path, monkeypatch):
+    """Else each answer would read all that the host was ever asked."""
+    runs = [configuration(*TWICE, run=run) for run in ("run", "run-1")]
+    read: list[Path] = []
+    real = answered_module.asked
+    with closing(opened(tmp_path, *TWICE)) as people:
+        for question in range(4):
+            for agreed, first in zip(runs, (0, 20), strict=True):
+                who = range(first + question // 2 * 10, first + question // 2 * 10 + 10)
+                monkeypatch.setattr(answered_module, "asked", lambda path: (read.append(path), real(path))[1])
+                people.answer(assignment(agreed, who, range(10), question=question), seal(REFEREE, agreed))
+        assert len(read) <= 1 + 2 * sum(range(4)) + 8  # at most its own each time it is its turn
+        for agreed, who in zip(runs, (range(20, 30), range(10)), strict=True):
+            with pytest.raises(AlreadyAnswered):
+                people.answer(assignment(agreed, who, range(10), question=9), seal(REFEREE, agreed))
+    assert people.answered == 40
+
+
 @for_each("when", [1, 2])
 def test_a_question_that_a_crash_cut_off_counts_once(tmp_path, when):
     cut_off(tmp_path, when, after=True)
