@@ -163,9 +163,11 @@ def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Si
     """
     if folder.exists() and (not folder.is_dir() or names(folder)):
         raise BadInput(f"{folder} is there already: give --output a new folder, or empty that one")
-    modules = _modules(FIRST, *(path for party, path in LATER.items() if known[party]), *_families(known["policy"]))
-    files = {name: plain_module((WEB / name).read_text("utf-8")) for name in modules}
-    files[STYLE] = (WEB / STYLE).read_bytes()
+    later = [*(path for party, path in LATER.items() if known[party]), *_families(known["policy"])]
+    files = {name: plain_module((WEB / name).read_text("utf-8")) for name in _modules(FIRST, *later)}
+    # Loaded with the first one: a browser remembers that a later import broke off, and the person would be stuck.
+    files[FIRST] = "".join(f'import"../{name}";' for name in later).encode() + files[FIRST]
+    files[STYLE] = _plain_style((WEB / STYLE).read_text("utf-8"))
     files[FRAME] = _frame(files, known)
     manifest = Manifest(
         title=known["title"],
@@ -198,6 +200,8 @@ def plain_module(text: str) -> bytes:
         if token is None:
             break
         at, last, found = token.end(), kept[-1][-1:], token[0]
+        if found == "}" and last in (";", ","):
+            kept.pop()  # nothing follows it
         if found.endswith(("${", "{")):
             opened.append(found[-2:])
         if skipped and last == "}":  # which may end a statement
@@ -206,6 +210,11 @@ def plain_module(text: str) -> bytes:
             kept.append(" ")
         kept.append(found)
     return "".join(kept).encode()
+
+
+def _plain_style(text: str) -> bytes:
+    """Return a style sheet without the spaces that separate nothing."""
+    return re.sub(r" ?([{};,]) ?", r"\1", re.sub(r"\s+", " ", text)).replace(": ", ":").replace(";}", "}").encode()
 
 
 def _families(policy: Mapping[str, Any]) -> list[str]:
@@ -234,10 +243,12 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
     """Return the HTML: policy, hashes of the files, and what the page knows, as data that no browser runs."""
     referee, issuer = known["relay"] or known["referee"]["url"], known["issuer"] and known["issuer"]["address"]
     dialled = filter(None, (referee, issuer, known["witness"]))
-    frame = (WEB / "page" / FRAME).read_text("utf-8")
+    before, _, rest = (WEB / "page" / FRAME).read_text("utf-8").partition("<script>")
+    script, _, after = rest.partition("</script>")
+    again = plain_module(script)
     pinned = {name: _pinned(content) for name, content in files.items()}
     preloads = [
-        f'<link rel="modulepreload" href="{name}" integrity="{pinned[name]}">'
+        f'<link rel=modulepreload href="{name}" integrity="{pinned[name]}">'
         for name in files
         if name.endswith(".js") and name != FIRST
     ]
@@ -245,13 +256,14 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
         "language": escape(known["texts"]["language"]),
         "title": escape(known["title"]),
         "connect": escape(" ".join(f"{each.scheme}://{each.netloc}" for each in map(urlsplit, dialled))),
-        "again": _pinned(frame.partition("<script>")[2].partition("</script>")[0].encode()),
+        "again": _pinned(again),
         "style": pinned[STYLE],
         "first": pinned[FIRST],
-        "modules": "\n".join(preloads),
+        "modules": "".join(preloads),
         "needs_scripts": escape(known["texts"]["needs_scripts"]),
         "settings": canonical.encode(_needed(known)).decode().replace("<", "\\u003c"),
     }
+    frame = f"{before}<script>{again.decode()}</script>{after}"
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], frame).encode()
 
 

@@ -24,7 +24,7 @@ import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";
 import { Refusal, countForm, digestForm, fail, isDigest, read, runForm } from "./values.js";
 import { described } from "./words.js";
 
-const PASSING = ["peer-unavailable", "peer-misbehaved", "busy", "not-ready", "superseded", "cannot-write"];
+const PASSING = ["peer-unavailable", "peer-misbehaved", "busy", "cannot-write"];
 const ENROLLED = { participant: digestForm, first: countForm, agents: countForm };
 const SECONDS = 1 / 16; // that an answer takes at least
 const SECONDS_A_CHARACTER = 1e-5; // of the question: to parse it, and to evaluate it
@@ -331,6 +331,7 @@ export class Agent {
   /** Delete everything: key, secret, answers, receipts, log. What was sent stays sent. */
   async erase() {
     await this.options.store.erase();
+    [this.answers, this.receipts, this.log] = [[], {}, []];
     this.close();
   }
 }

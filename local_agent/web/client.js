@@ -12,6 +12,7 @@ import { Refusal, fail, isObject } from "./values.js";
 export const PROTOCOL = 3; // the version that this agent speaks
 const HEADER = "Tandem-Protocol";
 const URN = "urn:tandem:problem:";
+const BUSY = ["cannot-write", "not-ready", "superseded"]; // of the service, and not of this device: it is asked again
 const PAUSES = [0.1, 0.2, 0.5, 1, 2]; // seconds between attempts; the last repeats
 const ATTEMPT = 60; // seconds of one attempt
 export const ANSWER = 16 << 20; // bytes of the longest answer: a question, with its hypothesis
@@ -66,10 +67,13 @@ export class Client {
 
   /** @param {string} path @param {RequestInit} request @returns {Promise<Reply | string>} or why there is none */
   async attempt(path, request) {
-    const limit = AbortSignal.timeout(1000 * ATTEMPT);
-    const signal = this.signal ? AbortSignal.any([limit, this.signal]) : limit;
+    const limit = new AbortController(); // AbortSignal.any is not in Safari 17.0
+    const stop = () => limit.abort();
+    const timer = setTimeout(stop, 1000 * ATTEMPT);
+    this.signal?.addEventListener("abort", stop);
+    if (this.signal?.aborted) stop();
     try {
-      const { status, headers, body } = await this.fetch(this.address + path, { ...request, signal });
+      const { status, headers, body } = await this.fetch(this.address + path, { ...request, signal: limit.signal });
       const parts = [];
       const reader = body?.getReader();
       for (let part = await reader?.read(), size = 0; part?.value; part = await reader?.read()) {
@@ -83,6 +87,9 @@ export class Client {
     } catch (error) {
       if (error instanceof Refusal) throw error;
       return error instanceof Error ? error.message : "it does not answer";
+    } finally {
+      clearTimeout(timer);
+      this.signal?.removeEventListener("abort", stop);
     }
   }
 
@@ -94,7 +101,8 @@ export class Client {
     const { type, title, detail = title } = jsonOf(reply) ?? {};
     if (!String(type).startsWith(URN))
       fail("peer-misbehaved", `${this.address} answers ${reply.status} without a reason: is that the referee?`);
-    fail(String(type).slice(URN.length), String(detail).slice(0, 2000));
+    const problem = String(type).slice(URN.length);
+    fail(BUSY.includes(problem) ? "busy" : problem, String(detail).slice(0, 2000));
   }
 
   /** @type {(method: string, path: string, signed?: Signed, headers?: Record<string, string>) => Promise<any>} */

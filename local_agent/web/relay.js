@@ -17,6 +17,15 @@ const ZEROS = new Uint8Array(32); // as a key of HMAC, none
 
 /** @typedef {Uint8Array<ArrayBuffer>} Bytes */
 
+/** @returns {Promise<CryptoKeyPair>} */
+async function drawn() {
+  try {
+    return /** @type {any} */ (await crypto.subtle.generateKey(X25519, false, ["deriveBits"]));
+  } catch {
+    fail("bad-input", "this browser cannot encrypt with X25519, as a relay needs: take Firefox 132, Chrome 137, Safari 17, or a later one"); // prettier-ignore
+  }
+}
+
 /** HKDF-Expand for at most 32 bytes. @param {Bytes} key @param {Bytes} info @param {number} size */
 const expand = async (key, info, size) => (await hmac(key, concat(info, Uint8Array.of(1)))).slice(0, size);
 /** @param {Bytes} suite @param {string} label @param {Bytes} material */
@@ -125,7 +134,7 @@ export async function gatewayOf(reply, referee) {
  * @param {CryptoKeyPair} [own] what is drawn, but for vectors
  */
 export async function seal(key, header, plain, own) {
-  const pair = own ?? /** @type {CryptoKeyPair} */ (await crypto.subtle.generateKey(X25519, false, ["deriveBits"]));
+  const pair = own ?? (await drawn());
   const enc = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
   const recipient = await crypto.subtle.importKey("raw", key, X25519, false, []);
   const dh = new Uint8Array(await crypto.subtle.deriveBits({ ...X25519, public: recipient }, pair.privateKey, 256));

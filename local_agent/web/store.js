@@ -17,25 +17,47 @@ export class BrowserStore {
   }
 
   async open() {
-    const alone = await new Promise((resolve) => {
-      navigator.locks.request(this.name, { ifAvailable: true }, (lock) => {
+    const alone = await new Promise((resolve, reject) => {
+      const held = (/** @type {Lock | null} */ lock) => {
         resolve(lock !== null);
         return lock && new Promise((end) => (this.release = () => end(undefined)));
-      });
+      };
+      navigator.locks.request(this.name, { ifAvailable: true }, held).catch(reject); // where the browser keeps nothing
+    }).catch((error) => {
+      throw cannotWrite(error);
     });
     if (!alone) fail("bad-input", "another tab has this page open: answer there, or close it and load this one again");
     try {
-      const opening = indexedDB.open(this.name, 1);
-      opening.onupgradeneeded = () => opening.result.createObjectStore("state");
-      this.database = await done(opening);
+      await this.connect();
     } catch (error) {
       this.release();
       throw cannotWrite(error);
     }
   }
 
-  async read(/** @type {string} */ name) {
-    return this.database && done(this.database.transaction("state").objectStore("state").get(name));
+  async connect() {
+    const opening = indexedDB.open(this.name, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore("state");
+    this.database = await done(opening);
+  }
+
+  /**
+   * Do something with the database; once more, if the browser has closed it, as phones do while a page is not in view.
+   * @template T @param {(database: any) => Promise<T>} work @param {boolean} [again]
+   * @returns {Promise<T>}
+   */
+  async with(work, again) {
+    try {
+      return await work(this.database);
+    } catch (/** @type {any} */ error) {
+      if (again || !this.database || error?.name === "QuotaExceededError") throw cannotWrite(error);
+      await this.connect().catch(() => {});
+      return this.with(work, true);
+    }
+  }
+
+  read(/** @type {string} */ name) {
+    return this.with(async (database) => done(database.transaction("state").objectStore("state").get(name)));
   }
 
   write(/** @type {string} */ name, /** @type {any} */ value) {
@@ -46,18 +68,15 @@ export class BrowserStore {
     return this.change((state) => state.clear());
   }
 
-  async change(/** @type {(state: IDBObjectStore) => void} */ change) {
-    try {
-      const transaction = this.database?.transaction("state", "readwrite", { durability: "strict" });
-      if (!transaction) throw new Error("closed");
+  change(/** @type {(state: IDBObjectStore) => void} */ change) {
+    return this.with(async (database) => {
+      const transaction = database.transaction("state", "readwrite", { durability: "strict" });
       await new Promise((resolve, reject) => {
         transaction.oncomplete = resolve;
         transaction.onabort = transaction.onerror = () => reject(transaction.error);
         change(transaction.objectStore("state"));
       });
-    } catch (error) {
-      throw cannotWrite(error);
-    }
+    });
   }
 
   close() {
@@ -75,4 +94,4 @@ const done = (request) =>
   });
 
 const cannotWrite = (/** @type {any} */ error) =>
-  new Refusal("cannot-write", `this browser stores nothing for this page (${error?.name}): its storage is full or forbidden; allow it in the browser's settings, and load the page again. Nothing was sent`); // prettier-ignore
+  new Refusal("cannot-write", `this browser stores nothing for this page (${error?.name}): its storage is full or forbidden; allow it in the browser's settings`); // prettier-ignore

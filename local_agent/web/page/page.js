@@ -1,7 +1,7 @@
 /**
  * The page: what a person enters, reads, and agrees to. It holds no part of the agent.
  *
- * Nothing that was entered is stored. The invitation leaves the address at once, and never is in one that is sent.
+ * Nothing that was entered is stored. The invitation is, and then leaves the address; it never is in one that is sent.
  */
 
 import { Agent } from "../agent.js";
@@ -15,7 +15,7 @@ import { namesOfTable } from "../words.js";
 /** @typedef {Node | string} Part */
 
 const link = new URLSearchParams(location.hash.slice(1)); // of referee invite
-history.replaceState(null, "", location.pathname + location.search); // and forgets how often it was loaded again
+addEventListener("hashchange", () => location.reload()); // another link was opened here
 
 const known = JSON.parse(byId("settings").textContent ?? "");
 const { texts, schema, referee } = known;
@@ -26,6 +26,9 @@ const SLOWEST = 1; // seconds between two polls, at least
 
 /** @type {Agent} */
 let agent;
+let asking = new AbortController(); // of what goes on between agent and referee: another one, once that is over
+/** @type {Promise<unknown>} */
+let running = Promise.resolve();
 
 function byId(/** @type {string} */ id) {
   return /** @type {HTMLElement} */ (document.getElementById(id));
@@ -193,7 +196,7 @@ async function goOn() {
   const keeps = paragraph(texts.forgets, "quiet"); // until the browser says that it keeps it: Firefox asks the person
   const kept = (/** @type {boolean} */ yes) => yes && (keeps.textContent = texts.remembers);
   navigator.storage.persist().then(kept, () => {});
-  const ended = new AbortController();
+  const own = (asking = new AbortController());
   const wrong = element("div", { role: "status" });
   const wait = () => {
     const heading = agent.unacknowledged ? texts.sending : texts.waiting;
@@ -204,19 +207,28 @@ async function goOn() {
   let last = { state: "waiting" };
   const onState = (/** @type {State} */ state) => {
     last = state;
+    if (own.signal.aborted) return;
     if (state.state === "waiting") state.pause = Math.max(state.pause ?? 0, SLOWEST);
-    if (state.state === "answered" || state.problem === "cannot-write") return ended.abort();
+    if (state.state === "answered" || state.problem === "cannot-write") return own.abort();
     if (!wrong.isConnected) wait(); // the person has decided, and there is no answer
     wrong.replaceChildren(...(state.detail ? [trouble(state)] : []));
   };
   wait();
   try {
-    await agent.run({ signal: ended.signal, onState });
+    await (running = agent.run({ signal: own.signal, onState }));
+    if (asking !== own) return;
     if (last.problem === "unauthorized") await agent.options.store.write("page", null); // it is entered again
     after(last);
   } catch (error) {
-    stop(error);
+    if (asking === own) stop(error);
   }
+}
+
+/** Ask and send nothing more; what is under way has ended when this has. */
+async function halt() {
+  asking.abort();
+  asking = new AbortController();
+  await running.catch(() => {});
 }
 
 /** @param {State} state the last one */
@@ -287,7 +299,9 @@ function keeping() {
   const file = asked("state", texts.load, "", { type: "file", accept: ".json,application/json" });
   file.input.onchange = async () => {
     try {
-      await agent.import(await chosen(file));
+      const found = await chosen(file);
+      await halt();
+      await agent.import(found);
       await begin();
     } catch (error) {
       stop(error);
@@ -309,6 +323,7 @@ async function save() {
 
 async function erase() {
   if (!confirm(texts.erase_sure)) return;
+  await halt();
   await agent.erase();
   stage.replaceChildren();
   show(texts.erased);
@@ -341,6 +356,8 @@ async function start() {
     agent.options.token ||= before?.token ?? "";
     if (issuer) issuer.code ||= before?.code ?? "";
     rules.epsilon = before?.epsilon ?? rules.epsilon;
+    await store.write("page", { token: agent.options.token, epsilon: rules.epsilon, code: issuer?.code });
+    history.replaceState(null, "", location.pathname + location.search); // and forgets how often it was loaded again
     await begin();
   } catch (error) {
     stop(error);

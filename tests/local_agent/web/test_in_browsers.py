@@ -340,9 +340,12 @@ def test_a_second_tab_says_that_another_one_is_open(world, person):
     other.wait_for_selector("text=another tab has this page open")
     check_looks(other)
     me.page.close()
-    other.goto(world.link)
     other.reload()
     other.wait_for_selector("h2:text-is('About you')")
+    assert other.url == f"{world.page}/"
+    other.reload()
+    other.wait_for_selector("h2:text-is('About you')")
+    assert other.query_selector("#invitation") is None  # it is not asked for once it was given
 
 
 def test_the_state_moves_by_a_file_and_is_gone_once_it_is_deleted(world, person, downloads):
@@ -373,6 +376,15 @@ def test_the_state_moves_by_a_file_and_is_gone_once_it_is_deleted(world, person,
 
 NO_SIGNING = "crypto.subtle.generateKey = async () => { throw new DOMException('no', 'NotSupportedError'); };"
 NO_STORE = "indexedDB.open = () => { throw new DOMException('no', 'SecurityError'); };"
+NO_LOCK = "navigator.locks.request = async () => { throw new DOMException('no', 'SecurityError'); };"
+CLOSED = """
+const transaction = IDBDatabase.prototype.transaction;
+IDBDatabase.prototype.transaction = function (...given) {
+  if (window.closing) this.close();
+  window.closing = false;
+  return transaction.apply(this, given);
+};
+"""
 FULL = """
 const put = IDBObjectStore.prototype.put;
 IDBObjectStore.prototype.put = function (value, name) {
@@ -387,6 +399,7 @@ IDBObjectStore.prototype.put = function (value, name) {
     [
         (NO_SIGNING, "cannot sign with Ed25519"),
         (NO_STORE, "stores nothing for this page"),
+        (NO_LOCK, "stores nothing for this page"),
         ("Object.defineProperty(window, 'isSecureContext', { value: false });", "opened by http. Open it by https"),
     ],
 )
@@ -396,6 +409,56 @@ def test_a_browser_that_cannot_do_it_says_so_before_anything_is_sent(world, pers
     assert said in me.stage
     check_looks(me.page)
     assert [each.url for each in me.sent if each.url.startswith(world.remote.url)] == []
+
+
+@CHROMIUM
+def test_a_store_that_the_browser_closes_is_opened_again(world, person):
+    """As iPhones do while the page is not in view."""
+    me = person(script=CLOSED)
+    world.start()
+    me.be_asked()
+    me.page.evaluate("window.closing = true")
+    me.press("Answer")
+    me.wait("You have answered")
+    me.page.evaluate("window.closing = true")
+    me.press("Check that it is counted")
+    me.page.wait_for_selector(".notice")
+    world.end()
+
+
+@CHROMIUM
+def test_after_everything_is_deleted_nothing_leaves(world, person):
+    me = person()
+    me.page.on("dialog", lambda dialog: dialog.accept())
+    me.page.route("**/v1/reports/**", lambda route: route.abort())
+    world.start()
+    me.be_asked()
+    with me.page.expect_request("**/v1/reports/**"):
+        me.press("Answer")
+    me.wait("Your answer is stored on this device, and on its way")
+    me.press("Delete everything")
+    me.wait("Everything is deleted from this device")
+    me.page.unroute("**/v1/reports/**")
+    sent = len(me.sent)
+    me.page.wait_for_timeout(4000)
+    assert (me.heading, len(me.sent)) == ("Everything is deleted from this device", sent)
+    world.cancel()
+
+
+@CHROMIUM
+def test_a_referee_that_cannot_store_at_present_is_asked_again(world, person):
+    me = person()
+    problem = {"type": "urn:tandem:problem:cannot-write", "title": "no", "detail": "ask again", "status": 503}
+    headers = {"tandem-protocol": "3 test", "access-control-allow-origin": world.page}
+    answer = {"status": 503, "headers": headers, "content_type": "application/problem+json"}
+    me.page.route("**/v1/polls", lambda route: route.fulfill(**answer, body=json.dumps(problem)))
+    me.enter()
+    me.page.wait_for_selector("text=It is tried again", timeout=60_000)
+    me.wait("Waiting for your question")
+    me.page.unroute("**/v1/polls")
+    world.start()
+    me.agree()
+    world.end()
 
 
 def test_a_store_that_is_full_lets_nothing_leave(world, person):

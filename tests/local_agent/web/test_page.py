@@ -55,6 +55,9 @@ def test_a_page_talks_to_its_referee_alone_and_runs_nothing_but_its_files(made):
     loaded = re.findall(r'(?:src|href)="(?!data:)([^"]*)"', frame)
     assert {*loaded, "index.html"} == {*files}
     assert "{{" not in frame
+    first = (made / "page" / "page" / "page.js").read_text()
+    later = re.findall(r'^import"\.\./(\w+\.js)";', first)
+    assert later  # what is needed later is loaded with the page, or the page is loaded again
     assert len(re.findall(r"<script(?![^>]*(?: src=|application/json))", frame)) == 1
 
 
