@@ -1,6 +1,6 @@
 /** An agent's state for Node: in a folder, one JSON file a document, for its owner alone; or in memory, for tests. */
 
-import { mkdir, open, readFile, readdir, rename, rm } from "node:fs/promises";
+import { link, mkdir, open, readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Refusal, fail } from "./values.js";
 
@@ -15,23 +15,49 @@ export class FolderStore {
 
   constructor(/** @type {string} */ folder) {
     this.folder = folder;
+    this.held = ""; // its lock, while it holds the folder
   }
 
+  /** Hold the folder by the lock with the highest number: whoever finds its owner dead makes the next one. */
   async open() {
-    const path = join(this.folder, "lock");
     await mkdir(this.folder, { recursive: true, mode: 0o700 });
-    for (;;)
-      try {
-        await written(path, "wx", String(process.pid));
-        held.add(this.folder);
-        return;
-      } catch (/** @type {any} */ error) {
-        if (error.code !== "EEXIST") throw this.cannotWrite(error);
-        const owner = Number(await readFile(path, "utf8").catch(() => "0"));
-        if (held.has(this.folder) || (owner > 0 && owner !== process.pid && isAlive(owner)))
-          fail("bad-input", `process ${owner} works in ${this.folder}: end it, or name another folder`);
-        await rm(path, { force: true }); // of a process that was killed
-      }
+    const own = join(this.folder, `.lock-${process.pid}-${crypto.randomUUID()}`);
+    try {
+      await written(own, String(process.pid)); // whole, before it has the name that others look for
+      while (!(await this.taken(own))); // another process was faster
+      held.add(this.folder);
+    } catch (error) {
+      throw error instanceof Refusal ? error : this.cannotWrite(error);
+    } finally {
+      await rm(own, { force: true }).catch(() => {});
+    }
+  }
+
+  /** Take the next lock, if it then is the last one. @param {string} own @returns {Promise<boolean>} */
+  async taken(own) {
+    const last = await this.last();
+    const owner = Number(await readFile(this.lock(last), "utf8").catch(() => "0"));
+    if (held.has(this.folder) || (owner > 0 && owner !== process.pid && isAlive(owner)))
+      fail("bad-input", `process ${owner} works in ${this.folder}: end it, or name another folder`);
+    try {
+      await link(own, this.lock(last + 1));
+    } catch (/** @type {any} */ error) {
+      if (error.code === "EEXIST") return false;
+      throw error;
+    }
+    if ((await this.last()) > last + 1) return false; // what was seen was old
+    this.held = this.lock(last + 1);
+    await rm(this.lock(last), { force: true });
+    return true;
+  }
+
+  lock(/** @type {number} */ number) {
+    return join(this.folder, `lock-${number}`);
+  }
+
+  async last() {
+    const numbers = (await readdir(this.folder)).map((name) => Number(/^lock-(\d+)$/.exec(name)?.[1] ?? 0));
+    return Math.max(0, ...numbers);
   }
 
   async read(/** @type {string} */ name) {
@@ -46,7 +72,7 @@ export class FolderStore {
 
   async write(/** @type {string} */ name, /** @type {any} */ value) {
     try {
-      await written(this.path(`.${name}`), "w", JSON.stringify(value));
+      await written(this.path(`.${name}`), JSON.stringify(value));
       await rename(this.path(`.${name}`), this.path(name));
       const folder = await open(this.folder, "r");
       await folder.sync();
@@ -61,7 +87,7 @@ export class FolderStore {
   }
 
   close() {
-    if (held.delete(this.folder)) rm(join(this.folder, "lock"), { force: true }).catch(() => {});
+    if (held.delete(this.folder)) writeFile(this.held, "0").catch(() => {}); // the last lock stays, and is nobody's
   }
 
   path(/** @type {string} */ name) {
@@ -91,8 +117,8 @@ export class MemoryStore {
   close() {}
 }
 
-async function written(/** @type {string} */ path, /** @type {"w" | "wx"} */ flags, /** @type {string} */ text) {
-  const file = await open(path, flags, 0o600);
+async function written(/** @type {string} */ path, /** @type {string} */ text) {
+  const file = await open(path, "w", 0o600);
   await file.writeFile(text);
   await file.sync();
   await file.close();

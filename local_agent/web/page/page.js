@@ -277,11 +277,10 @@ function answered({ detail = "" } = {}) {
 
 async function check(/** @type {HTMLElement} */ place) {
   try {
-    for (const { status, why } of await agent.check()) {
-      const counted = status === "included";
-      const words = counted ? `${texts.counted} (${why})` : `${texts.uncounted} ${status}: ${why}`;
-      place.replaceChildren(notice(words, counted ? "good" : "bad"));
-    }
+    const found = (await agent.check()).map(({ status, why }) =>
+      status === "included" ? notice(`${texts.counted} (${why})`, "good") : notice(`${texts.uncounted} ${status}: ${why}`, "bad"),
+    );
+    place.replaceChildren(...found);
   } catch (error) {
     place.replaceChildren(troubleOf(error));
   }

@@ -171,12 +171,46 @@ def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_spent(tmp_path: Path
         assert token["problem"] == "unauthorized"
         bad = it.agent(record={"features": [0.0], "label": 3})[-1]
         assert (bad["problem"], bad["sent"]) == ("bad-data", [])
-        (folder / "lock").write_text(str(threading.main_thread().native_id))
+        [lock] = folder.glob("lock-*")
+        assert lock.read_text() == "0"  # whoever closed it holds it no more
+        lock.write_text(str(threading.main_thread().native_id))
         held = it.agent()[-1]
         assert held["problem"] == "bad-input"
         assert "end it, or name another folder" in held["detail"]
-        (folder / "lock").unlink()
+        lock.write_text("0")
         (folder / "answers.json").write_text("[{")
         torn = it.agent()[-1]
         assert (torn["problem"], torn["sent"]) == ("bad-data", [])
-        assert not (folder / "lock").exists()
+        assert [path.read_text() for path in folder.glob("lock-*")] == ["0"]
+        assert not list(folder.glob(".lock*"))
+
+
+HOLD = """
+import { FolderStore } from "%s/folder.js";
+const store = new FolderStore(process.argv[1]);
+while (Date.now() < Number(process.argv[2]));
+const found = await store.open().then(() => "held", (error) => error.problem);
+console.log(found);
+if (found === "held") { process.stdin.resume(); await new Promise((end) => process.stdin.once("end", end)); }
+process.kill(process.pid, "SIGKILL");
+"""
+
+
+def test_of_processes_that_start_together_after_a_crash_one_holds_the_folder(tmp_path: Path) -> None:
+    """Two would forget each other's answers, and what they cost."""
+    node = [
+        "node",
+        "--input-type=module",
+        "-e",
+        HOLD % (ROOT / "local_agent" / "web").as_uri(),
+        str(tmp_path / "agent"),
+    ]
+    for _ in range(4):  # each but the first finds the lock of one that was killed
+        at = str(int(1000 * (time.time() + 1.0)))
+        started = [
+            subprocess.Popen([*node, at], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
+        ]
+        said = [each.stdout.readline().strip() for each in started if each.stdout]
+        for each in started:
+            each.communicate(timeout=60)
+        assert sorted(said) == ["bad-input", "bad-input", "held"]
