@@ -174,7 +174,7 @@ def test_of_the_heads_that_a_witness_keeps_only_the_last_one_is_read(folder, tmp
 
 
 def test_a_head_whose_writing_failed_is_synchronised_before_it_is_taken_for_kept(folder, tmp_path, monkeypatch):
-    witness, synchronised = FileWitness(tmp_path / "heads"), []
+    witness, synchronised = FileWitness(tmp_path / "heads"), list[int]()
     with opened(folder, witness) as log:
         extension = log.chain.extension(0)
         with monkeypatch.context() as patched:
