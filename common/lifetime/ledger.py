@@ -265,6 +265,10 @@ class PeopleLedger:
     def _check(self, journal: Journal, charge: Charge, who: People, run: Sequence[tuple[Charge, People]]) -> Spent:
         """Return what these people will have spent with all charges of a run; refuse what no lifetime budget holds."""
         parties = {each.party for each, _ in run if each.party}
+        # A party's own charges count as one, the dearest, and what it has promised binds it, too.
+        promised = [_stored(entry).lifetime for entry in _own(journal, charge.party)]
+        raised = {each: _dearest(each, _own(journal, each.party)) for each, _ in run}
+        charge, run = raised[charge], [(raised[each], people) for each, people in run]
         entries = [e for e in _charged(journal) if e.body["curator"] not in parties]
         begun = not any(each.side == "source" for each, _ in run)
         same = [e for e in entries if _of_this_run(e, charge, entries, begun=begun)]
@@ -279,7 +283,7 @@ class PeopleLedger:
         known = [(cost, inside) for _, cost, inside in met]
         spent, before = _sum([*known, *own]), _sum(known)
         earlier = [(entry, inside) for entry, _, inside in met if entry not in same]
-        limits = [charge.lifetime, *(cost.lifetime for cost, inside in [*known, *own] if inside.any())]
+        limits = [charge.lifetime, *promised, *(cost.lifetime for cost, inside in [*known, *own] if inside.any())]
         again = np.any([inside for _, inside in earlier] or [np.zeros(len(who), dtype=np.bool_)], axis=0)
         agreed = np.any([inside for cost, inside in [*known, *own] if cost.lifetime is not None] or [~again], axis=0)
         tight = next(
@@ -336,6 +340,12 @@ def _charged(journal: Journal) -> list[Entry]:
 
 def _own(journal: Journal, party: str) -> list[Entry]:
     return [entry for entry in _charged(journal) if entry.body["curator"] == party]
+
+
+def _dearest(charge: Charge, own: Sequence[Entry]) -> Charge:
+    """Return a charge at what its party was charged, if that is more."""
+    paid = {name: above(sum((Fraction(e.body[name]) for e in own), Fraction(0))) for name in ("epsilon", "delta")}
+    return replace(charge, **{name: max(getattr(charge, name), already) for name, already in paid.items()})
 
 
 def _covers(own: Sequence[Entry], charge: Charge) -> bool:

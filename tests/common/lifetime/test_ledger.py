@@ -95,6 +95,13 @@ def test_a_host_that_goes_on_at_a_higher_price_or_with_a_lower_promise_is_charge
     with pytest.raises(BudgetExceeded, match="Nothing was charged"):
         ledger.pay("a", 7.0, Lifetime(epsilon=6.0, delta=0.1), digest="run 5", **AGENTS)
     ledger.pay("a", 5.0, Lifetime(epsilon=6.0, delta=0.1), digest="run 6", **AGENTS)
+    for epsilon, lifetime in (
+        (7.0, None),
+        (7.0, Lifetime(epsilon=9.0, delta=0.1)),
+        (1.0, Lifetime(epsilon=3.0, delta=0.1)),
+    ):
+        with pytest.raises(BudgetExceeded, match="which no later run can raise"):  # nor the party itself
+            ledger.pay("a", epsilon, lifetime, digest="run 7", **AGENTS)
     with pytest.raises(BudgetExceeded, match="lifetime budget is"):  # what was promised last binds whoever comes later
         ledger.pay("b", 1.5, Lifetime(epsilon=9.0, delta=0.1), **AGENTS)
     assert ledger.pay("b", 1.0, Lifetime(epsilon=9.0, delta=0.1), **AGENTS).epsilon == 6.0
