@@ -137,8 +137,8 @@ def answer_until(
 ) -> None:
     """Poll and answer until all is finished; what may pass is tried again, and each problem shown to ``refused``.
 
-    TandemError: a copy of this folder is at work, an individual has declined, or the referee is full. OSError: an
-    individual's answer cannot be stored.
+    TandemError: a copy of this folder is at work, an individual has declined, or the referee stayed away for as long as
+    the client is patient. OSError: an individual's answer cannot be stored.
     """
     while not finished():
         try:
@@ -146,7 +146,9 @@ def answer_until(
         except TandemError as error:
             refused(error)
             ended = isinstance(error, (BrokenLedger, RolledBack))  # another copy of this folder is at work
-            if ended or error.status == 503 or (connection.declined and connection.individual):
+            # Of a host the ledgers and witnesses of its own may be what is away: they are asked again.
+            away = connection.individual or time.monotonic() - connection.polled >= client.patience
+            if ended or (error.status == 503 and away) or (connection.declined and connection.individual):
                 raise
             log.warning("%s: %s", error.title, error.words)
             time.sleep(_AFTER_ERROR)

@@ -236,6 +236,7 @@ def _referee(
     from referee.service.referee import CuratorClient, Referee, RefereeSettings
 
     client = CuratorClient(curator.curator, patience=curator.patience)
+    client.works = max(client.works, curator.curator_patience)
     client.bind()
     referee = Referee(
         place.folder,

@@ -80,6 +80,7 @@ _TAKEN = (
     .where(REPORTS.c.number > _AFTER)
     .order_by(REPORTS.c.number)
 )
+_FORGET_POLICY = delete(POLICIES).where(POLICIES.c.first == _AT)
 _ALL_COHORTS = select(COHORTS).order_by(COHORTS.c.first)
 
 
@@ -422,11 +423,15 @@ class AgentQueries(Tables):
 
     def renew_policies(self, policies: Mapping[int, str]) -> None:
         """Replace what participants, by their first agents, will not do, where it has changed."""
-        for first, policy in policies.items():
-            if self._value(select(POLICIES.c.policy).where(POLICIES.c.first == first)) != policy:
-                with self._alone(ENROLLING) as connection:
-                    connection.execute(delete(POLICIES).where(POLICIES.c.first == first))
-                    connection.execute(insert(POLICIES).values(first=first, policy=policy))
+        asked, known = sorted(policies), dict[int, str]()
+        for begin in range(0, len(asked), 1000):
+            some = POLICIES.c.first.in_(asked[begin : begin + 1000])
+            known |= {int(first): policy for first, policy in self._all(select(POLICIES).where(some))}
+        changed = [(first, policies[first]) for first in asked if known.get(first) != policies[first]]
+        if changed:
+            with self._alone(ENROLLING) as connection:
+                connection.execute(_FORGET_POLICY, [{"at": first} for first, _ in changed])
+                self._insert_all(connection, POLICIES, ("first", "policy"), changed)
 
     def policies(self) -> list[tuple[str, int]]:
         """Return what participants will not do, each with the number of all agents of whom the same is true."""

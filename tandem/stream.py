@@ -40,7 +40,7 @@ class StreamedLabel(NamedTuple):
 
 class _CuratorClient(Client):
     party: ClassVar[str] = "curator"
-    works: ClassVar[float] = 3600.0
+    works = 3600.0
 
 
 class LabelStream:

@@ -59,14 +59,14 @@ class Client:
     party: ClassVar[str] = "service"
     shows: ClassVar[bool] = False  # whether this process's certificate is for this party, and no other
     most: ClassVar[int] = SMALL  # bytes of one answer, at most, where a request names no other number
-    works: ClassVar[float] = 0.0  # seconds for which the service may answer 202: it is still at work
+    works: float = 0.0  # seconds for which the service may answer 202: it is still at work
     insists: ClassVar[bool] = False  # whether a service that cannot store anything is asked again
 
     def __init__(
         self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
     ) -> None:
         self.url = base_address(url)
-        self._patience = patience
+        self.patience = patience
         self._timeout = timeout
         common = {HEADER: stated(), "Accept-Encoding": "identity"}
         self._carrier = transport or Transport(context_for(self.url, party=self.party, shows=self.shows))
@@ -90,6 +90,9 @@ class Client:
     ) -> httpx.Response:
         """Send a request, again and again while the service does not answer or says 503, or 202 where it may.
 
+        A proxy before a service that is away answers 502 or 504 in words of its own, and a service that had to wait too
+        long for a request 408: it has read none of it.
+
         Args:
             patience, timeout, most: For this request alone: seconds to keep trying (and to be at work), seconds of one
                 attempt, bytes of the answer.
@@ -103,7 +106,7 @@ class Client:
             TandemError: The error that the service reported, as its own type.
         """
         works = self.works if patience is None else min(self.works, patience)
-        patience = self._patience if patience is None else patience
+        patience = self.patience if patience is None else patience
         seconds = timeout or min(self._timeout, max(patience, SOON))
         most = self.most if most is None else most
         began, attempt, at_work = time.monotonic(), 0, None
@@ -115,7 +118,7 @@ class Client:
                 began, attempt = time.monotonic(), 0
                 continue
             says_why = response is not None and response.status_code == 503 and _cannot_write(response)
-            if response is not None and (response.status_code != 503 or (says_why and not self.insists)):
+            if response is not None and (not _is_away(response) or (says_why and not self.insists)):
                 return self._checked(response)
             wait = PAUSES[min(attempt, len(PAUSES) - 1)]
             attempt += 1
@@ -215,6 +218,13 @@ def read_signed_reply(response: httpx.Response) -> Signed:
     except (ValueError, BadMessage) as error:
         found = error.detail if isinstance(error, BadMessage) else "not a signed message"
         raise PeerMisbehaved(f"{response.request.url} answered something that is {found}") from None
+
+
+def _is_away(response: httpx.Response) -> bool:
+    if response.status_code in (502, 504):
+        document = json_of(response)
+        return not (isinstance(document, dict) and str(document.get("type")).startswith(URN))
+    return response.status_code in (408, 503)
 
 
 def _cannot_write(response: httpx.Response) -> bool:

@@ -12,7 +12,8 @@ import { Refusal, fail, isObject } from "./values.js";
 export const PROTOCOL = 3; // the version that this agent speaks
 const HEADER = "Tandem-Protocol";
 const URN = "urn:tandem:problem:";
-const BUSY = ["cannot-write", "not-ready", "superseded"]; // of the service, and not of this device: it is asked again
+const AWAY = [408, 502, 503, 504]; // statuses of a service that has read nothing, or of a proxy before one that is away
+const BUSY = ["cannot-write", "not-ready", "superseded", "too-slow"]; // of the service, and not of this device: it is asked again
 const PAUSES = [0.1, 0.2, 0.5, 1, 2]; // seconds between attempts; the last repeats
 const ATTEMPT = 60; // seconds of one attempt
 export const ANSWER = 16 << 20; // bytes of the longest answer: a question, with its hypothesis
@@ -59,7 +60,7 @@ export class Client {
       const found = await this.attempt(path, { method, body, headers, ...ALONE });
       const wait = PAUSES[Math.min(attempt, PAUSES.length - 1)];
       const over = this.signal?.aborted || Date.now() + 1000 * wait > end;
-      if (typeof found !== "string" && (over || found.status !== 503)) return this.checked(found);
+      if (typeof found !== "string" && (over || !AWAY.includes(found.status))) return this.checked(found);
       if (over) fail("peer-unavailable", `nobody answers at ${this.address} (${found}): it is asked again`);
       await pause(wait, this.signal);
     }
@@ -80,7 +81,7 @@ export class Client {
         parts.push(part.value);
         if ((size += part.value.length) > ANSWER) {
           await reader?.cancel();
-          return "it answers more than any question is long";
+          return "it answers too much";
         }
       }
       return { status, headers, body: concat(...parts) };

@@ -119,10 +119,11 @@ class Runner:
     def _begin(self) -> None:
         runs = self._referee.store.unfinished()
         # Which agents are left for the next run is known once the one before has its configuration.
-        settling = any(run.configuration is None and run.run in self._under_way for run in runs)
+        fresh = {run.run for run in runs if run.configuration is None and run.status != "cancelling"}
+        settling = bool(fresh & self._under_way.keys())
         for run in runs:
-            fresh = run.configuration is None
-            if run.run in self._under_way or len(self._under_way) >= MAX_AT_ONCE or (fresh and settling):
+            held_up = len(self._under_way) >= MAX_AT_ONCE or (run.run in fresh and settling)
+            if run.run in self._under_way or (held_up and run.status != "cancelling"):
                 continue
             try:
                 waits = self._waits(run)
@@ -131,7 +132,7 @@ class Runner:
             except Exception:  # noqa: BLE001 - the run meets it again in its own thread, and ends there
                 waits = False
             if not waits:
-                settling = settling or fresh
+                settling = settling or run.run in fresh
                 self._under_way[run.run] = self._runs.start(partial(self._carry, run.run), run.run)
 
     def _catch_up(self) -> None:

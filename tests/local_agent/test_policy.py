@@ -14,7 +14,17 @@ import pytest
 import local_agent.hosted.questions as answered_module
 from common.core import canonical
 from common.core.arrays import Floats, Indices
-from common.core.errors import BadData, BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
+from common.core.errors import (
+    BadData,
+    BadInput,
+    BadMessage,
+    CannotWrite,
+    ConfigurationMismatch,
+    Forged,
+    PeerUnavailable,
+    PolicyRefused,
+    TandemError,
+)
 from common.crypto.identity import Identity, Signed
 from common.local.hypotheses.rules import Trees
 from common.local.naming import Names
@@ -389,15 +399,16 @@ def test_a_record_goes_as_deep_as_the_tree_whichever_way_it_takes() -> None:
 def test_a_host_whose_disk_is_full_answers_once_there_is_room(bench, monkeypatch):
     monkeypatch.setattr(cli_services, "_AFTER_ERROR", 0.0)
     real, failed = answered_module.write_durably, list[int]()  # type: ignore[attr-defined]
+    away = CannotWrite("the ledger of people is full"), PeerUnavailable("a witness of its own is away")
 
     def full(*arguments: Any, **named: Any) -> None:
         if len(failed) < 3:
             failed.append(bench.population.answered)
-            raise OSError(28, "No space left on device")
+            raise (OSError(28, "No space left on device"), *away)[len(failed) - 1]
         real(*arguments, **named)
 
     monkeypatch.setattr(answered_module, "write_durably", full)
-    waiting: Any = SimpleNamespace(pause=0.0)
+    waiting: Any = SimpleNamespace(pause=0.0, patience=60.0)
     bench.meanwhile(lambda: cli_services.answer_until(bench.host, waiting, lambda: bench.host.counts["answered"] > 0))
     assert bench.run()["status"] == "exhausted"
     assert failed == [0, 0, 0]  # nobody counts as asked before it is stored

@@ -285,6 +285,8 @@ GONE = r"cannot connect to http://peer .*is the service running there"
 NO_SIGNED = b"", b"{}", b"[]", b"null", b'{"kind": 1}', b"\xff", b"NaN"
 FAULTS: list[tuple[Any, Callable[[Any], Any], type[Exception], str]] = [
     *((reply, request, PeerUnavailable, GONE) for reply in (CONNECT, httpx.ReadTimeout(""), (503, b"{}"))),
+    *((reply, request, PeerUnavailable, GONE) for reply in ((502, b"<html>"), (504, b""), (408, b""))),
+    (problem(PeerMisbehaved("the curator is another one")), request, PeerError, "the curator is another one"),
     *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((500, b"<html>"), (400, b"[1]"), (404, b""))),
     *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((302, b""), (418, b"\xff\xfe"))),
     *(((200, text), lambda c: c.signed("GET", "/x"), PeerMisbehaved, "not a signed message") for text in NO_SIGNED),
@@ -309,10 +311,11 @@ FULL = problem(CannotWrite("no space left"))
 
 
 def test_it_repeats_until_it_is_answered_and_agents_wait_where_nothing_can_be_stored():
-    """Others are told of it, and nobody waits for who may not be at work."""
+    """Others are told of it, and nobody waits for who may not be at work. A proxy says so in its own words."""
+    proxy = httpx.Response(502, content=b"<html>"), httpx.Response(408, content=b"")
     kind: type[Client]
     for kind, replies in (
-        (CuratorClient, (AWAY, BUSY, RUNNING, RUNNING, AWAY, DONE)),
+        (CuratorClient, (AWAY, BUSY, RUNNING, *proxy, RUNNING, AWAY, DONE)),
         (RefereeClient, (FULL, FULL, DONE)),
     ):
         with closing(talking(*replies, kind=kind)) as client:

@@ -233,6 +233,10 @@ def test_a_run_that_waits_for_a_witness_is_cancelled_and_others_go_on_beside_it(
         bench.referee.create("stuck", QUICK, 1)
         until(lambda: any("waits for a witness" in note.text for note in bench.referee.notes("stuck")))
         assert bench.referee.store.run("stuck").result is None
+        bench.referee.create("behind", QUICK, 1)
+        assert operator.put("/v1/runs/behind/cancellation").json()["status"] in ("cancelling", "cancelled")
+        assert ended(bench, "behind")["status"] == "cancelled"
+        assert bench.referee.store.run("stuck").result is None
         assert operator.get("/v1/ready").status_code == 200
         assert operator.put("/v1/runs/stuck/cancellation").json()["status"] in ("cancelling", "cancelled")
         assert ended(bench, "stuck")["status"] == "cancelled"
