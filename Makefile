@@ -50,7 +50,7 @@ test: .venv/installed-dev ## every contract, theorem and service at small size, 
 	$(PYTEST) -m "not slow and not thorough"$(if $(COVERAGE), --cov --cov-report term)
 
 test-slow: .venv/installed-dev ## the slow tests alone: services, printed commands, audits, on Ray and Docker where they are there
-	$(PYTEST) -n 6 -m "slow and not thorough" # four wait, for services or containers, while two work
+	$(PYTEST) -n 5 -m "slow and not thorough" # three wait, for services or containers, while two work
 
 test-all: test test-slow ## all that CI tests, each test once: about 23 minutes
 
