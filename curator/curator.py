@@ -152,7 +152,7 @@ class Curator:
         self._unit = RELEASE_UNIT if scenario.people == "real" else None
         self._sample = sample
         self._public = public
-        self._digest = policy_digest(scenario)
+        self._digest, self._covered = policy_digest(scenario), scenario.covered
         self.consumers: frozenset[str] = frozenset()
         self._stream: RunStream | None = None
         with ExitStack() as opened:
@@ -224,9 +224,16 @@ class Curator:
         if configuration.referee != signed.key:
             raise errors.ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
-        if policy_digest(parse(configuration.scenario)) != self._digest:
+        asked = parse(configuration.scenario)
+        if policy_digest(asked) != self._digest:
             raise errors.ConfigurationMismatch(
                 "the run's curator section differs from this curator's own policy: start both from the same scenario"
+            )
+        if self._covered is not None and asked.covered != self._covered:
+            raise errors.ConfigurationMismatch(
+                "both sides read one file, whose people this curator charges for the agents' answers, too, and the "
+                "run's agents cost something else, or were promised something else, than in this curator's scenario: "
+                "start both from the same scenario"
             )
         with self._lock:
             holder = self._ledger.holder

@@ -36,6 +36,7 @@ from common.scenario.sections import (
     CuratorSection,
     Density,
     Divergence,
+    Lifetime,
     Rounds,
     SampleSize,
     Step,
@@ -145,6 +146,11 @@ class Scenario(Value):
         """Whether a row that changes may leave one side and join the other."""
         source, target = self.source.table, self.target.table
         return source is not None and target is not None and bool(source.plain_names & target.plain_names)
+
+    @property
+    def covered(self) -> tuple[float, float, Lifetime | None] | None:
+        """What the curator's charge covers of the agents', where both sides read one file: cost and promise."""
+        return (*self.agents.cost, self.agents.lifetime) if self.shares_a_file else None
 
     @model_validator(mode="before")
     @classmethod

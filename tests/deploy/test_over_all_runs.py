@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from common.core import canonical
 from common.core.durable import user_state
-from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
+from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded, ConfigurationMismatch
 from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
 from common.log.transcript import SignedEntry
-from common.net.messages import Configuration
+from common.net.messages import Configuration, OrderCommitment
 from curator.ledger import Ledger
 from curator.startup import open_curator
 from deploy.deployment import Embedded
@@ -116,6 +116,30 @@ def test_a_file_that_both_sides_read_is_charged_what_its_rows_are_promised_toget
     limit["lifetime"] = {"epsilon": 181.0, "delta": 0.05}
     with pytest.raises(BudgetExceeded, match=r"would have spent \(182"):
         run(tmp_path / "two", own(tmp_path, **sides, curator=limit))
+
+
+def test_a_curator_that_charges_for_the_agents_takes_no_run_whose_agents_cost_something_else(tmp_path):
+    (tmp_path / "all.csv").write_text(
+        "half,x,y\n" + "".join(f"{at % 2},{at % 7},{'yes' if at % 7 > 3 else 'no'}\n" for at in range(400))
+    )
+    sides = {
+        name: {"table": {**TABLE, "files": ["all.csv"], "where": {"half": [half]}}}
+        for name, half in (("source", "0"), ("target", "1"))
+    }
+    agents, referee = TREE["agents"], Identity.create()
+    order = OrderCommitment(first=0, agents=200, used=0, sha256="0" * 64)
+    dearer = {**agents, "mechanism": {**agents["mechanism"], "epsilon": 5.0}}
+    promised = {**agents, "lifetime": {"epsilon": 1.0, "delta": 0.0}}
+
+    def asked(**changes):
+        chosen = own(tmp_path, **sides, **changes)
+        return seal(referee, Configuration(run="run", referee=referee.public, scenario=chosen.wire(), order=(order,)))
+
+    with closing(open_curator(own(tmp_path, **sides), tmp_path / "curator", None, None)) as curator:
+        for other in (dearer, promised):
+            with pytest.raises(ConfigurationMismatch, match="both sides read one file"):
+                curator.open_run(asked(agents=other))
+    assert not PeopleLedger().table()
 
 
 @pytest.mark.slow
