@@ -141,7 +141,7 @@ class Population:
         """
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
-        stored = self._folder / f"{asked.run}-{asked.question}-{question.fingerprint[:32]}"
+        stored = self._folder / f"{_run_of(asked)}-{asked.question}-{question.fingerprint[:32]}"
         known = questions.report(stored.with_suffix(questions.REPORT), self.identity)
         if known is not None:
             return known
@@ -213,7 +213,7 @@ class Population:
         A crash may have cut off this question between recording the people and storing the report; no other one resumes
         it. Return whether this does.
         """
-        run = question.assignment.run
+        run = _run_of(question.assignment)
         if self._run != run:
             known, self._run = self._counts if self._run else None, ""  # until it is read
             self._counts = questions.everybody_asked(self._folder, len(self), run, known)
@@ -236,6 +236,11 @@ class Population:
         words = np.empty((len(people), 1), dtype=np.uint64)
         fill_words(stream(self._seed, 0), self._first + people, words)
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
+
+
+def _run_of(asked: messages.AnyAssignment) -> str:
+    """Return a run's name and configuration: another one of the same name, at another price, is another run."""
+    return f"{asked.run}-{asked.digest[:16]}"
 
 
 def _check_room(people: People, question: CheckedQuestion) -> None:

@@ -115,6 +115,19 @@ def test_people_answer_as_often_as_the_scenario_may_ask_and_in_one_run(tmp_path)
         assert (policy.epsilon, people.answered) == (2 * tiny().agents.mechanism.guarantee[0], 30)
 
 
+def test_another_configuration_under_the_name_of_a_run_is_another_run(tmp_path):
+    """Else a person would pay two prices: of the first run, and of what is left of the second one's answers."""
+    first = configuration()
+    with closing(opened(tmp_path)) as people:
+        people.answer(ASKED, ITS)
+    second = configuration(*TWICE, run=first.run)
+    assert second.fingerprint() != first.fingerprint()
+    with closing(opened(tmp_path, *TWICE)) as people:
+        with pytest.raises(AlreadyAnswered):
+            people.answer(assignment(second, range(20), range(20), question=1), seal(REFEREE, second))
+        people.answer(assignment(second, range(20, 30), range(10), question=1), seal(REFEREE, second))
+
+
 def test_a_disk_that_fails_once_who_was_asked_is_written_counts_them(tmp_path, monkeypatch):
     """The process goes on: what it knows in memory is what the disk says."""
     agreed, real = configuration(*TWICE), answered_module.write_durably  # type: ignore[attr-defined]
@@ -170,10 +183,11 @@ def test_of_runs_that_go_on_side_by_side_each_reads_its_own_files(tmp_path, monk
 
 @for_each("when", [1, 2])
 def test_a_question_that_a_crash_cut_off_counts_once(tmp_path, when):
-    cut_off(tmp_path, when, after=True)
     agreed = configuration(*TWICE)
+    asked = assignment(agreed, range(20), range(20)), seal(REFEREE, agreed)
+    cut_off(tmp_path, when, after=True, asked=asked)
     with closing(opened(tmp_path, *TWICE)) as people:
-        people.answer(ASKED, ITS)
+        people.answer(*asked)
         people.answer(assignment(agreed, range(20), range(20), question=2), seal(REFEREE, agreed))
         with pytest.raises(AlreadyAnswered):
             people.answer(assignment(agreed, range(20), range(20), question=3), seal(REFEREE, agreed))
@@ -199,8 +213,8 @@ class Crash(BaseException):
     """The end of the process."""
 
 
-def cut_off(folder: Path, when: int, *, after: bool, witnesses: Any = ()) -> None:
-    """Let a host end at a write of :data:`ASKED`: the first is of who was asked, the second of the report."""
+def cut_off(folder: Path, when: int, *, after: bool, witnesses: Any = (), asked: Any = (ASKED, ITS)) -> None:
+    """Let a host end at a write of a question: the first is of who was asked, the second of the report."""
     calls, real = [], answered_module.write_durably  # type: ignore[attr-defined]
 
     def dying(*arguments: Any, **named: Any) -> None:
@@ -213,7 +227,7 @@ def cut_off(folder: Path, when: int, *, after: bool, witnesses: Any = ()) -> Non
     with pytest.MonkeyPatch.context() as patched, closing(opened(folder, witnesses=witnesses)) as people:
         patched.setattr(answered_module, "write_durably", dying)
         with pytest.raises(Crash):
-            people.answer(ASKED, ITS)
+            people.answer(*asked)
 
 
 @for_each("when", [1, 2])
