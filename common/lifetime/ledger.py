@@ -151,6 +151,7 @@ class PeopleLedger:
             body = asdict(charge) | {
                 "epsilon": _rest_of(charge.epsilon, own, "epsilon"),
                 "delta": _rest_of(charge.delta, own, "delta"),
+                "costs": [charge.epsilon, charge.delta],  # of the run, of which a part may have been charged before
                 "people": min(charge.people, len(who)),
                 "lifetime": None if charge.lifetime is None else charge.lifetime.wire(),
                 "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -176,7 +177,9 @@ class PeopleLedger:
                 body, source = entry.body, entry.body["side"] == "source"
                 row = rows.setdefault(body["digest"] or f"{number}", _empty(body))
                 total = self._total(journal, self._people(entry)).wire()
-                own = {name: body[name] for name in ("people", "epsilon", "delta", "lifetime")} | {"all_runs": total}
+                epsilon, delta = _costs(body)
+                own = {"people": body["people"], "epsilon": epsilon, "delta": delta, "lifetime": body["lifetime"]}
+                own |= {"all_runs": total}
                 row.update({**own, "curator": body["curator"]} if source else {"agents": own})
             return list(rows.values())
 
@@ -396,8 +399,15 @@ def _stored(entry: Entry) -> Charge:
     return replace(charge, digest=charge.digest or charge.party, lifetime=lifetime)
 
 
+def _costs(body: dict[str, Any]) -> tuple[float, float]:
+    """Return the epsilon and delta of a charged run, which may be more than what was charged for it."""
+    epsilon, delta = body.get("costs", (body["epsilon"], body["delta"]))
+    return float(epsilon), float(delta)
+
+
 def _words_of(body: dict[str, Any]) -> str:
-    pair = f"({body['epsilon']:g}, {body['delta']:g})"
+    epsilon, delta = _costs(body)
+    pair = f"({epsilon:g}, {delta:g})"
     return f"{body['scenario']} of {body['time'][:16]}, {WHOSE[body['side']]} {pair}"
 
 

@@ -92,6 +92,7 @@ def test_a_host_that_goes_on_at_a_higher_price_or_with_a_lower_promise_is_charge
             ledger.charge(*ledger.pair("a", digest="run 1", **AGENTS))[1].entries,
         )
     assert ledger.spent("run 1")["target"].epsilon == 5.0
+    assert [row["agents"]["epsilon"] for row in ledger.table()] == [1.0, 5.0]  # of each run that was charged
     with pytest.raises(BudgetExceeded, match="Nothing was charged"):
         ledger.pay("a", 7.0, Lifetime(epsilon=6.0, delta=0.1), digest="run 5", **AGENTS)
     ledger.pay("a", 5.0, Lifetime(epsilon=6.0, delta=0.1), digest="run 6", **AGENTS)
