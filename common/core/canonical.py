@@ -25,8 +25,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _ENDLESS = re.compile(rb"(?<![0-9])[0-9]{200}|[eE]\+?[0-9]{3,}\s*[,\]}]|[eE]\+?[0-9]{3,}\s*$")
 """What may be a number without a double: only where this is found are numbers looked at one by one."""
-_OTHER_TEXT = re.compile(r"\.0(?![0-9])|[0-9]e[-+]|(?<![0-9.])[0-9]{16}")
-"""Where this is not found, Python writes all numbers as ECMAScript does."""
+_LONG_INTEGER = re.compile(r"[,:\[-][0-9]{16}")  # in JSON without spaces and without what is within strings
 _NUMBER = re.compile(r"(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+][0-9]+|-?[0-9]+\.0(?![0-9])|-?[0-9]{16,}(?![0-9.e]))")
 """A number that ECMAScript may write in another way."""
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|' + _NUMBER.pattern)
@@ -63,15 +62,24 @@ def _with_long_strings(value: dict[str, Any]) -> bytes:
 
 def _numbers_rewritten(text: str) -> str:
     if "\\" in text:  # a quotation mark need not end a string
-        return _TOKEN.sub(_rewritten, text) if _OTHER_TEXT.search(text) else text
+        return _TOKEN.sub(_rewritten, text)
     parts = text.split('"')  # every other one is a string, which may be very long, and is not looked at
     outside = '"'.join(parts[::2])
-    if not _OTHER_TEXT.search(outside):
+    if not _may_differ(outside):
         return text
     for end in ",]}":  # 1.0 and -0.0, of which a model may have thousands
         outside = outside.replace(".0" + end, end).replace("-0" + end, "0" + end)
-    parts[::2] = (_NUMBER.sub(_rewritten, outside) if _OTHER_TEXT.search(outside) else outside).split('"')
+    parts[::2] = (_NUMBER.sub(_rewritten, outside) if _may_differ(outside) else outside).split('"')
     return '"'.join(parts)
+
+
+def _may_differ(outside: str) -> bool:
+    """Return whether Python may have written a number in another way than ECMAScript does: 1e-05, 1e+16, 1.0.
+
+    Plain searches for two or three characters take a tenth of the time that one regular expression for all takes.
+    """
+    found = any(each in outside for each in ("e-", "e+", ".0,", ".0]", ".0}"))
+    return found or outside.endswith(".0") or outside[:16].isdigit() or _LONG_INTEGER.search(outside) is not None
 
 
 def number_text(number: float) -> str:
