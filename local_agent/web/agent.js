@@ -16,7 +16,7 @@
  */
 
 import { RefereeClient, pause } from "./client.js";
-import { Identity, concat, createKey, digest as digestOf, hex, keyOfJson, sha256hex, slotOf, unhex, verify } from "./messages.js"; // prettier-ignore
+import { concat, createKey, digest as digestOf, hex, identityOf, keyOfJson, sha256hex, slotOf, unhex, verify } from "./messages.js"; // prettier-ignore
 import { check, checkCost, kindOf, leftOf } from "./policy.js";
 import { KINDS } from "./questions.js";
 import { Source, derive } from "./random.js";
@@ -30,21 +30,16 @@ const SECONDS = 1 / 16; // that an answer takes at least
 const SECONDS_A_CHARACTER = 1e-5; // of the question: to parse it, and to evaluate it
 
 export class Agent {
-  /** @type {Map<string, Signed>} */
-  configurations = new Map();
-  /** @type {Identity} */
+  /** @type {Map<string, Signed>} */ configurations = new Map();
+  /** @type {import("./messages.js").Identity} */
   me = /** @type {any} */ (undefined); // until it is open
   enrolled = false;
   settled = 0; // answers that this process has sent for good: acknowledged, or refused
   secret = new Uint8Array(32);
-  /** @type {Person | undefined} */
-  record;
-  /** @type {Answer[]} */
-  answers = [];
-  /** @type {Record<string, import("./receipts.js").Held>} */
-  receipts = {};
-  /** @type {Record<string, unknown>[]} */
-  log = [];
+  /** @type {Person | undefined} */ record;
+  /** @type {Answer[]} */ answers = [];
+  /** @type {Record<string, import("./receipts.js").Held>} */ receipts = {};
+  /** @type {Record<string, unknown>[]} */ log = [];
 
   constructor(/** @type {Options} */ options) {
     this.options = options;
@@ -74,7 +69,7 @@ export class Agent {
       key = store.keepsKeys ? pair : await crypto.subtle.exportKey("jwk", pair.privateKey);
       await store.write("key", key);
     }
-    this.me = await Identity.of(store.keepsKeys ? key : await keyOfJson(key));
+    this.me = await identityOf(store.keepsKeys ? key : await keyOfJson(key));
     const { referee, secret } = (await store.read("state")) ?? {};
     if (referee !== undefined && referee !== rules.referee)
       fail("forged", "this state belongs to another referee's key: take the page that made it, or erase it");
@@ -113,7 +108,6 @@ export class Agent {
     return this.left[0] <= 0 && !this.unacknowledged;
   }
 
-  /** Features of the record, as far as they are known. */
   get dimension() {
     return this.record?.features.length ?? this.options.dimension;
   }
@@ -146,9 +140,7 @@ export class Agent {
     this.enrolled = true;
   }
 
-  async poll() {
-    return this.client.poll(await this.me.sign("poll", { participant: this.me.key }));
-  }
+  poll = async () => this.client.poll(await this.me.sign("poll", { participant: this.me.key }));
 
   /** @param {Signed} assignment @returns {Promise<State>} */
   async takeUp(assignment) {
@@ -160,7 +152,11 @@ export class Agent {
     this.configurations.set(run, configuration);
     let answer;
     try {
-      const question = await this.examine(assignment, configuration);
+      const { rules, names = null } = this.options;
+      // It is checked in full; the record is not touched, nothing is spent.
+      const question = await check(rules, assignment, configuration, this.dimension, names, this.left);
+      if (!this.known(question)) checkCost(rules, question.mechanism.guarantee, this.left);
+      slotOf(question.assignment);
       await this.askForConsent(question);
       const again = await this.poll();
       if (!again || (await digestOf(again.message)) !== question.digest)
@@ -175,18 +171,8 @@ export class Agent {
     return this.handIn(answer);
   }
 
-  /** Check a question in full; the record is not touched, nothing is spent. */
-  async examine(/** @type {Signed} */ assignment, /** @type {Signed} */ configuration) {
-    const { rules, names = null } = this.options;
-    const question = await check(rules, assignment, configuration, this.dimension, names, this.left);
-    if (!this.known(question)) checkCost(rules, question.mechanism.guarantee, this.left);
-    slotOf(question.assignment);
-    return question;
-  }
-
-  known(/** @type {Question} */ { fingerprint }) {
-    return this.answers.find((answer) => answer.question === fingerprint);
-  }
+  /** @param {Question} question */
+  known = ({ fingerprint }) => this.answers.find((answer) => answer.question === fingerprint);
 
   async askForConsent(/** @type {Question} */ question) {
     const { address, rules, consent } = this.options;

@@ -1,7 +1,7 @@
 /** Mechanisms of one bit (common/local/mechanisms): of a value in [0, 1], at one level of privacy or several. */
 
 import { rint } from "./elementary.js";
-import { GRID, MAX_EPSILON, MIN_EPSILON, chance, epsilonForm, mechanismOf, truthOf } from "./questions.js";
+import { GRID, MAX_EPSILON, MIN_EPSILON, chance, epsilonForm, mechanismOf } from "./questions.js";
 import { ascending, list, optional, real, refuse, whole } from "./values.js";
 import { general } from "./words.js";
 

@@ -34,8 +34,7 @@ function raw({ kind, message, key, signature }) {
 }
 
 export class Client {
-  /** @type {AbortSignal | undefined} */
-  signal;
+  /** @type {AbortSignal | undefined} */ signal;
   pause = 0; // seconds after which the next poll is wanted
 
   /**
@@ -79,10 +78,9 @@ export class Client {
       const reader = body?.getReader();
       for (let part = await reader?.read(), size = 0; part?.value; part = await reader?.read()) {
         parts.push(part.value);
-        if ((size += part.value.length) > ANSWER) {
-          await reader?.cancel();
-          return "it answers too much";
-        }
+        if ((size += part.value.length) <= ANSWER) continue;
+        await reader?.cancel();
+        return "it answers too much";
       }
       return { status, headers, body: concat(...parts) };
     } catch (error) {
@@ -112,6 +110,9 @@ export class Client {
     if (!isObject(found)) fail("peer-misbehaved", `${this.address} answers ${path} with no JSON object`);
     return found;
   };
+
+  /** A document that is signed. @param {Parameters<Client["document"]>} asked @returns {Promise<Signed>} */
+  signed = async (...asked) => signedOf(await this.document(...asked));
 }
 
 /** @param {Pick<Reply, "body">} reply @returns {any} undefined of what is no acceptable JSON */
@@ -124,32 +125,19 @@ export function jsonOf(reply) {
 }
 
 export class RefereeClient extends Client {
-  async enrol(/** @type {Signed} */ signed, /** @type {string} */ token) {
-    return signedOf(await this.document("POST", "/v1/enrolments", signed, { Authorization: `Bearer ${token}` }));
-  }
+  /** @param {Signed} signed @param {string} token */
+  enrol = (signed, token) => this.signed("POST", "/v1/enrolments", signed, { Authorization: `Bearer ${token}` });
+  configuration = (/** @type {string} */ run) => this.signed("GET", `/v1/runs/${run}/configuration`);
+  decline = (/** @type {Signed} */ signed) => this.request("POST", "/v1/declines", raw(signed));
+  /** Hand in a report, and return the receipt. @param {Signed} signed */
+  report = (signed) => this.signed("PUT", `/v1/reports/${signed.message.report_id}`, signed);
+  proof = (/** @type {Signed} */ request) => this.document("POST", "/v1/proofs", request);
 
   /** @param {Signed} signed @returns {Promise<Signed | null>} */
   async poll(signed) {
     const reply = await this.request("POST", "/v1/polls", raw(signed));
     if (reply.status !== 204) return signedOf(jsonOf(reply));
-    this.pause = Math.min(Math.max(Number(reply.headers.get("retry-after") ?? 0), 0), LONGEST_PAUSE) || 0;
+    this.pause = Math.min(Math.max(Number(reply.headers.get("retry-after")), 0), LONGEST_PAUSE) || 0;
     return null;
-  }
-
-  async configuration(/** @type {string} */ run) {
-    return signedOf(await this.document("GET", `/v1/runs/${run}/configuration`));
-  }
-
-  async decline(/** @type {Signed} */ signed) {
-    await this.request("POST", "/v1/declines", raw(signed));
-  }
-
-  /** Hand in a report, and return the receipt. */
-  async report(/** @type {Signed} */ signed) {
-    return signedOf(await this.document("PUT", `/v1/reports/${signed.message.report_id}`, signed));
-  }
-
-  proof(/** @type {Signed} */ request) {
-    return this.document("POST", "/v1/proofs", request);
   }
 }

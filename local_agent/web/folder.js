@@ -51,9 +51,7 @@ export class FolderStore {
     return true;
   }
 
-  lock(/** @type {number} */ number) {
-    return join(this.folder, `lock-${number}`);
-  }
+  lock = (/** @type {number} */ number) => join(this.folder, `lock-${number}`);
 
   async last() {
     const numbers = (await readdir(this.folder)).map((name) => Number(/^lock-(\d+)$/.exec(name)?.[1] ?? 0));
@@ -90,9 +88,7 @@ export class FolderStore {
     if (held.delete(this.folder)) writeFile(this.held, "0").catch(() => {}); // the last lock stays, and is nobody's
   }
 
-  path(/** @type {string} */ name) {
-    return join(this.folder, `${name}.json`);
-  }
+  path = (/** @type {string} */ name) => join(this.folder, `${name}.json`);
 
   cannotWrite(/** @type {any} */ { code }) {
     return new Refusal("cannot-write", `nothing can be stored in ${this.folder} (${code}): nothing was sent`);
@@ -102,12 +98,9 @@ export class FolderStore {
 /** @implements {Store} */
 export class MemoryStore {
   keepsKeys = true;
-  /** @type {Map<string, any>} */
-  documents = new Map();
+  /** @type {Map<string, any>} */ documents = new Map();
   async open() {}
-  async read(/** @type {string} */ name) {
-    return this.documents.get(name);
-  }
+  read = async (/** @type {string} */ name) => this.documents.get(name);
   async write(/** @type {string} */ name, /** @type {any} */ value) {
     this.documents.set(name, value);
   }

@@ -260,8 +260,7 @@ export class Hypothesis extends Kinded {
   needs;
   /** @type {(names: Names) => string} what it predicts from what, for a person who is asked about it */
   rule = (names) => `a rule that predicts ${this.target(names)} from ${names.among(this.inputs)}`;
-  /** @type {(names: Names) => string} */
-  target = (names) => names.ofLabel;
+  /** @type {(names: Names) => string} */ target = (names) => names.ofLabel;
   /** @type {(x: Features) => boolean} this one, or the margin, is given */
   positive = (x) => this.margin(x) > 0;
   /** @type {(x: Features) => number} how far it is on the positive side, in float32 */
@@ -280,9 +279,7 @@ export class Hypothesis extends Kinded {
     return this.needs ?? (this.inputs.at(-1) ?? -1) + 1;
   }
 
-  mistake(/** @type {Record} */ record) {
-    return Number(this.positive(record.features) !== this.label(record) > 0);
-  }
+  mistake = (/** @type {Record} */ record) => Number(this.positive(record.features) !== this.label(record) > 0);
 }
 
 const HYPOTHESES = { noun: "hypothesis", tag: "kind", names: [...ORDINARY, FOREIGN], kinds };

@@ -3,6 +3,8 @@
  * WebCrypto. A signature covers a domain tag, the kind of message and its bytes, so that no kind passes for another.
  *
  * @typedef {{kind: string, message: any, key: string, signature: string}} Signed
+ * @typedef {{key: string, sign: (kind: string, message: object) => Promise<Signed>}} Identity key: the public half in
+ *   hex, which is this party's name
  */
 
 import { anyObject, demand, digestForm, fail, read, signatureForm, text } from "./values.js";
@@ -37,11 +39,7 @@ export function slotOf(assignment) {
 /** @param {...Uint8Array} parts */
 export function concat(...parts) {
   const joined = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    joined.set(part, at);
-    at += part.length;
-  }
+  parts.reduce((at, part) => (joined.set(part, at), at + part.length), 0);
   return joined;
 }
 
@@ -69,9 +67,7 @@ export const encode = (/** @type {unknown} */ value) => utf8(canonical(value));
 export const digest = (/** @type {unknown} */ value) => sha256hex(encode(value));
 
 /** @type {(holds: boolean, why: string) => asserts holds} */
-function acceptable(holds, why) {
-  demand(holds, `not acceptable JSON: ${why}`);
-}
+const acceptable = (holds, why) => demand(holds, `not acceptable JSON: ${why}`);
 
 /** Read JSON; refused if it is inexact, ambiguous, too deep or too large. @param {Uint8Array} raw @returns {any} */
 export function decode(raw) {
@@ -108,14 +104,22 @@ function keysOf(value, depth) {
 
 const ED25519 = { name: "Ed25519" };
 
-/** Create a signing key; `extractable`: for a store that keeps no keys. @returns {Promise<CryptoKeyPair>} */
-export async function createKey(extractable = false) {
+/**
+ * Draw a pair of keys; where the browser cannot: Refusal `bad-input`, which says what it cannot, and what to do.
+ * @param {{name: string}} algorithm @param {boolean} extractable @param {KeyUsage[]} uses @param {string} what
+ * @returns {Promise<CryptoKeyPair>}
+ */
+export async function drawKeys(algorithm, extractable, uses, what) {
   try {
-    return /** @type {any} */ (await crypto.subtle.generateKey(ED25519, extractable, ["sign", "verify"]));
+    return /** @type {any} */ (await crypto.subtle.generateKey(algorithm, extractable, uses));
   } catch {
-    fail("bad-input", "this browser cannot sign with Ed25519: open the page by https or on localhost, in Firefox 129, Chrome 137, Safari 17, or a later one"); // prettier-ignore
+    fail("bad-input", `this browser cannot ${what}, or a later one`);
   }
 }
+
+/** Create a signing key; `extractable`: for a store that keeps no keys. */
+export const createKey = (extractable = false) =>
+  drawKeys(ED25519, extractable, ["sign", "verify"], "sign with Ed25519: open the page by https or on localhost, in Firefox 129, Chrome 137, Safari 17"); // prettier-ignore
 
 /** @param {any} json of an extractable private key @returns {Promise<CryptoKeyPair>} */
 export async function keyOfJson(json) {
@@ -124,22 +128,14 @@ export async function keyOfJson(json) {
   return { privateKey, publicKey: await crypto.subtle.importKey("jwk", { kty, crv, x }, ED25519, true, ["verify"]) };
 }
 
-export class Identity {
-  /** @param {CryptoKey} secret @param {string} key the public half in hex, which is this party's name */
-  constructor(secret, key) {
-    this.secret = secret;
-    this.key = key;
-  }
-
-  static async of(/** @type {CryptoKeyPair} */ { privateKey, publicKey }) {
-    return new Identity(privateKey, hex(new Uint8Array(await crypto.subtle.exportKey("raw", publicKey))));
-  }
-
-  /** @param {string} kind @param {object} message @returns {Promise<Signed>} */
-  async sign(kind, message) {
-    const signature = await crypto.subtle.sign(ED25519, this.secret, covered(kind, encode(message)));
-    return { kind, message, key: this.key, signature: hex(new Uint8Array(signature)) };
-  }
+/** Return who signs with a key. @param {CryptoKeyPair} pair @returns {Promise<Identity>} */
+export async function identityOf({ privateKey, publicKey }) {
+  const key = hex(new Uint8Array(await crypto.subtle.exportKey("raw", publicKey)));
+  const sign = async (/** @type {string} */ kind, /** @type {object} */ message) => {
+    const signature = await crypto.subtle.sign(ED25519, privateKey, covered(kind, encode(message)));
+    return { kind, message, key, signature: hex(new Uint8Array(signature)) };
+  };
+  return { key, sign };
 }
 
 /** @param {string} kind @param {Uint8Array} payload */

@@ -35,8 +35,8 @@ const MECHANISMS = registry("mechanism", "name", {
 });
 export const KINDS = QUERIES.names;
 
-const ORDINARY_KINDS = "argmax conjunction constant flipped-parity linear network parity recalibrated regressor relabelled stump trees"; // prettier-ignore
-export const ORDINARY = ORDINARY_KINDS.split(" "); // the kinds of hypotheses that every agent accepts
+/** The kinds of hypotheses that every agent accepts. */
+export const ORDINARY = "argmax conjunction constant flipped-parity linear network parity recalibrated regressor relabelled stump trees".split(" "); // prettier-ignore
 export const FOREIGN = "onnx"; // a kind that only a foreign library reads
 
 /** Load what defines some kinds of queries and mechanisms. */
@@ -65,25 +65,21 @@ export class Query extends Kinded {
   part = () => 0;
   /** @type {(names: Names, slot: number) => string} what is asked, in plain words: a clause */
   asks = () => "";
-  /** @type {(x: Features, label: number, slot: number) => number | bigint} */
-  value = () => 0;
+  /** @type {(x: Features, label: number, slot: number) => number | bigint} */ value = () => 0;
 
   /** The slot's public word, for the mechanisms that need one. */
-  public(/** @type {number} */ slot) {
-    return publicWord(this.fields.public ?? 0n, slot);
-  }
+  public = (/** @type {number} */ slot) => publicWord(this.fields.public ?? 0n, slot);
 
   /** Return what it says of a person; what cannot be computed is 0. @param {Record} record @param {number} slot */
   evaluate({ features, label }, slot) {
     const read = this.columns?.map((column) => features[column]) ?? features;
     const x = features instanceof Uint8Array ? Uint8Array.from(read) : Float32Array.from(read);
-    const most = this.domain;
     try {
       const value = this.value(x, label, slot);
-      if (most === null) return clip(known(Number(value)), 0, 1);
-      return BigInt(value) < most ? BigInt(value) : most - 1n;
+      if (this.domain === null) return clip(known(Number(value)), 0, 1);
+      return BigInt(value) < this.domain ? BigInt(value) : this.domain - 1n;
     } catch {
-      return most === null ? 0 : 0n;
+      return this.domain === null ? 0 : 0n;
     }
   }
 }
@@ -107,10 +103,9 @@ export function truthOf(/** @type {number} */ epsilon, symbols = 2) {
 /** @param {bigint} threshold a multiple of 2^-53 */
 export const chance = (threshold) => Number(threshold) / Number(GRID);
 
-/** @param {string} name @returns {never} */
-export function unfit(name) {
+/** @type {(name: string) => never} */
+export const unfit = (name) =>
   fail("policy", `mechanism '${name}' cannot randomize what is asked, or not for real people`);
-}
 
 /** How one agent answers: a randomized function of what a query says about its record. */
 export class Mechanism extends Kinded {
@@ -118,18 +113,13 @@ export class Mechanism extends Kinded {
   forRealPeople = true;
   /** @type {[number, number]} epsilon and delta of one answer */
   guarantee = [this.fields.epsilon, this.fields.delta ?? 0];
-  /** @type {bigint[] | undefined} */
-  made;
-  /** @type {bigint | null | undefined} the domain for which they were made */
-  madeFor;
+  /** @type {bigint[] | undefined} */ made;
+  /** @type {bigint | null | undefined} the domain for which they were made */ madeFor;
   /** @type {(left: [number, number]) => Mechanism} as an agent uses it that has so much left */
   affordable = () => this;
-  /** @type {(domain: bigint) => AnswerKind} */
-  answer = () => "bit";
-  /** @type {(domain: bigint) => bigint[]} */
-  thresholds = () => [truthOf(this.guarantee[0])];
-  /** @type {(coins: bigint[], kind: AnswerKind, domain: bigint) => string} */
-  words = () => "";
+  /** @type {(domain: bigint) => AnswerKind} */ answer = () => "bit";
+  /** @type {(domain: bigint) => bigint[]} */ thresholds = () => [truthOf(this.guarantee[0])];
+  /** @type {(coins: bigint[], kind: AnswerKind, domain: bigint) => string} */ words = () => "";
   /** @type {(coins: bigint[], value: any, source: Words, domain: bigint, word: bigint) => number} */
   draw = () => unfit(this.kind);
 

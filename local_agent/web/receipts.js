@@ -29,10 +29,8 @@ const PROOF = { entry: anyObject, index: countForm, reports: atLeastOne, body: t
 /** @type {Fields} */
 const KEPT = { checkpoint: anyObject, witnessed: [list(anyObject), []] };
 
-/** @param {string} detail @returns {never} */
-export function forged(detail) {
-  fail("forged", detail);
-}
+/** @type {(detail: string) => never} */
+export const forged = (detail) => fail("forged", detail);
 
 /** Check a receipt of a report. @param {Signed} signed @param {Signed} report @param {string} referee */
 export async function checkReceipt(signed, report, referee) {
@@ -45,13 +43,10 @@ export async function checkReceipt(signed, report, referee) {
 /** Return the packed answer of one agent: that it answered, and what. */
 export function packOne(/** @type {number} */ answer, /** @type {import("./questions.js").AnswerKind} */ kind) {
   if (kind === "bit") return Uint8Array.of(0x80, answer ? 0x80 : 0);
-  if (kind === "real") {
-    const body = new DataView(new ArrayBuffer(9));
-    body.setUint8(0, 0x80);
-    body.setFloat64(1, answer, true);
-    return new Uint8Array(body.buffer);
-  }
-  return Uint8Array.of(0x80, answer & 0xff, ...(kind > 256 ? [answer >> 8] : []));
+  if (kind !== "real") return Uint8Array.of(0x80, answer & 0xff, ...(kind > 256 ? [answer >> 8] : []));
+  const number = new DataView(new ArrayBuffer(8));
+  number.setFloat64(0, answer, true);
+  return Uint8Array.of(0x80, ...new Uint8Array(number.buffer));
 }
 
 /** @param {Signed} report @param {Uint8Array} body the packed answer */
@@ -159,7 +154,7 @@ async function breaks(old, proof, referee, who) {
  * and from what a witness has seen. Refusal `forged`: the receipt itself is none, or the witness shows what it has not
  * signed; others: referee or witness do not answer.
  * @param {Held} held @param {Pick<import("./client.js").RefereeClient, "proof">} client
- * @param {Pick<import("./messages.js").Identity, "key" | "sign">} identity @param {string} referee @param {Seen} [before]
+ * @param {import("./messages.js").Identity} identity @param {string} referee @param {Seen} [before]
  * @param {Witness} [witness] @returns {Promise<Finding>}
  */
 export async function checkReport(held, client, identity, referee, before, witness) {

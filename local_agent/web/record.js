@@ -27,10 +27,8 @@ const CLOCK = /^(\d\d:\d\d:\d\d)\.(\d+)$/;
 const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
 const [LEAST, MOST] = [-20, 40]; // numbers from 10^-21 to 10^40 are written without an exponent
 
-/** @param {string} detail @returns {never} */
-function bad(detail) {
-  fail("bad-data", detail);
-}
+/** @type {(detail: string) => never} */
+const bad = (detail) => fail("bad-data", detail);
 
 function stripped(/** @type {string} */ text) {
   let [first, end] = [0, text.length];
@@ -55,10 +53,8 @@ function decimal(text) {
   return `${sign.replace("+", "")}${before}${after && `.${after}`}${far ? `e${point - 1}` : ""}`;
 }
 
-function withFraction(/** @type {string} */ time, /** @type {string} */ fraction) {
-  const rest = fraction.replace(/0+$/, "");
-  return rest ? `${time}.${rest}` : time;
-}
+const withFraction = (/** @type {string} */ time, /** @type {string} */ fraction) =>
+  `${time}.${fraction}`.replace(/\.?0*$/, "");
 
 /** @param {string} text @param {(string | undefined)[]} parts */
 function moment(text, [year, month, day, hour, minute, second = "0", fraction = "", zone]) {
@@ -98,15 +94,15 @@ function pointed(text, { decimal: point, marks }) {
 function textOf(/** @type {string} */ column, /** @type {unknown} */ value, /** @type {Schema} */ schema) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
   if (typeof value === "string") return canonical(pointed(value, schema));
-  if (typeof value === "boolean" || typeof value === "bigint") return canonical(String(value));
-  if (typeof value === "number") return canonical(String(value).replace("Infinity", "inf"));
-  return bad(`field '${column}' must be a number, a text, a boolean or null`);
+  if (!["boolean", "bigint", "number"].includes(typeof value))
+    bad(`field '${column}' must be a number, a text, a boolean or null`);
+  return canonical(String(value).replace("Infinity", "inf"));
 }
 
 function numberOf(/** @type {string} */ column, /** @type {string} */ text, /** @type {Schema} */ schema) {
   if (schema.missing.includes(text)) return NaN;
-  const number = NUMBER.test(text) ? Number(text) : NaN;
-  return Number.isFinite(number) ? number : bad(`field '${column}' must be a finite number`);
+  if (!NUMBER.test(text) || !Number.isFinite(Number(text))) bad(`field '${column}' must be a finite number`);
+  return Number(text);
 }
 
 /** Return a sum as NumPy adds (pairwise sum, loops_utils.h.src). @param {number[]} terms @returns {number} */
@@ -162,11 +158,9 @@ export function recordOf(fields, schema) {
 
 function labelOf(/** @type {string} */ text, /** @type {Schema} */ schema) {
   const { column, positive, negative, above, texts = [positive, negative] } = schema.label;
-  if (above !== null) {
-    const number = numberOf(column, text, schema);
-    if (Number.isNaN(number)) bad(`field '${column}': the label is missing`);
-    return number > above ? 1 : -1;
-  }
+  const number = above === null ? 0 : numberOf(column, text, schema);
+  if (Number.isNaN(number)) bad(`field '${column}': the label is missing`);
+  if (above !== null) return number > above ? 1 : -1;
   const place = texts.findIndex((means) => means.includes(text));
   if (place < 0) bad(`field '${column}': the label must be one of ${[...positive, ...negative].join(", ")}`);
   return 1 - 2 * place;

@@ -3,7 +3,7 @@
  * HPKE (RFC 9180) with X25519, HKDF-SHA256 and AES-128-GCM by WebCrypto; binary HTTP (RFC 9292), known-length form.
  */
 
-import { concat, decode, hex, signedOf, unhex, utf8, verify } from "./messages.js";
+import { concat, decode, drawKeys, hex, signedOf, unhex, utf8, verify } from "./messages.js";
 import { hmac } from "./random.js";
 import { Refusal, demand, fail } from "./values.js";
 
@@ -17,14 +17,7 @@ const ZEROS = new Uint8Array(32); // as a key of HMAC, none
 
 /** @typedef {Uint8Array<ArrayBuffer>} Bytes */
 
-/** @returns {Promise<CryptoKeyPair>} */
-async function drawn() {
-  try {
-    return /** @type {any} */ (await crypto.subtle.generateKey(X25519, false, ["deriveBits"]));
-  } catch {
-    fail("bad-input", "this browser cannot encrypt with X25519, as a relay needs: take Firefox 132, Chrome 137, Safari 17, or a later one"); // prettier-ignore
-  }
-}
+const NEEDS = "encrypt with X25519, as a relay needs: take Firefox 132, Chrome 137, Safari 17";
 
 /** HKDF-Expand for at most 32 bytes. @param {Bytes} key @param {Bytes} info @param {number} size */
 const expand = async (key, info, size) => (await hmac(key, concat(info, Uint8Array.of(1)))).slice(0, size);
@@ -74,9 +67,7 @@ class Reader {
     return this.take((1 << (first >> 6)) - 1).reduce((value, byte) => value * 256 + byte, first & 0x3f);
   }
 
-  part() {
-    return this.left ? this.take(this.integer()) : NONE;
-  }
+  part = () => (this.left ? this.take(this.integer()) : NONE);
 }
 
 /**
@@ -134,7 +125,7 @@ export async function gatewayOf(reply, referee) {
  * @param {CryptoKeyPair} [own] what is drawn, but for vectors
  */
 export async function seal(key, header, plain, own) {
-  const pair = own ?? (await drawn());
+  const pair = own ?? (await drawKeys(X25519, false, ["deriveBits"], NEEDS));
   const enc = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
   const recipient = await crypto.subtle.importKey("raw", key, X25519, false, []);
   const dh = new Uint8Array(await crypto.subtle.deriveBits({ ...X25519, public: recipient }, pair.privateKey, 256));

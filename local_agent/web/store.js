@@ -8,8 +8,7 @@ import { Refusal, fail } from "./values.js";
 export class BrowserStore {
   keepsKeys = true;
   release = () => {};
-  /** @type {IDBDatabase | null} */
-  database = null;
+  /** @type {IDBDatabase | null} */ database = null;
 
   /** @param {string} name of the database: another one is another agent */
   constructor(name) {
@@ -60,13 +59,9 @@ export class BrowserStore {
     return this.with(async (database) => done(database.transaction("state").objectStore("state").get(name)));
   }
 
-  write(/** @type {string} */ name, /** @type {any} */ value) {
-    return this.change((state) => state.put(value, name));
-  }
+  write = (/** @type {string} */ name, /** @type {any} */ value) => this.change((state) => state.put(value, name));
 
-  erase() {
-    return this.change((state) => state.clear());
-  }
+  erase = () => this.change((state) => state.clear());
 
   change(/** @type {(state: IDBObjectStore) => void} */ change) {
     return this.with(async (database) => {

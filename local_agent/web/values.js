@@ -33,10 +33,8 @@ export function demand(holds, detail) {
   if (!holds) fail("bad-message", detail);
 }
 
-/** @param {string} where @param {string} why @returns {never} */
-export function refuse(where, why) {
-  fail("bad-message", `${where}: ${why}`);
-}
+/** @type {(where: string, why: string) => never} */
+export const refuse = (where, why) => fail("bad-message", `${where}: ${why}`);
 
 /** @param {any} value @returns {value is {[name: string]: any}} */
 export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -59,11 +57,10 @@ export const oneOf = (...choices) => form((value) => choices.includes(value), `o
 export const whole = (low, high) =>
   form((value) => Number.isInteger(value) && low <= value && value <= high, `a whole number from ${low} to ${high}`);
 /** A number; `above`: above the lowest. @param {number} [low] @param {number} [high] @param {boolean} [above] */
-export const real = (low = -Infinity, high = Infinity, above = false) =>
-  form(
-    (value) => Number.isFinite(value) && (above ? low < value : low <= value) && value <= high,
-    `a number from ${low} to ${high}`,
-  );
+export const real = (low = -Infinity, high = Infinity, above = false) => {
+  const within = (/** @type {any} */ value) => (above ? low < value : low <= value) && value <= high;
+  return form((value) => Number.isFinite(value) && within(value), `a number from ${low} to ${high}`);
+};
 export const countForm = whole(0, 2 ** 53 - 1);
 export const numberForm = whole(0, 2 ** 31 - 1); // of a question in its run
 export const GREATEST = 1e30;
@@ -147,8 +144,7 @@ export class Kinded {
 
 /**
  * Return what a kind makes of fields.
- * @template {Kinded} T
- * @param {new (registry: Registry, kind: string, fields: any) => T} Made
+ * @template {Kinded} T @param {new (registry: Registry, kind: string, fields: any) => T} Made
  * @param {Registry} registry @param {string} kind @param {any} fields
  */
 export const make = (Made, registry, kind, fields) =>
@@ -156,8 +152,7 @@ export const make = (Made, registry, kind, fields) =>
 
 /**
  * Read one of a registry's kinds; Refusal `policy` of one that is not accepted here, `bad-message` of what is none.
- * @template {Kinded} T
- * @param {new (registry: Registry, kind: string, fields: any) => T} Made
+ * @template {Kinded} T @param {new (registry: Registry, kind: string, fields: any) => T} Made
  * @param {Registry} registry @param {any} wire @param {string} [where]
  */
 export function parse(Made, registry, wire, where = registry.noun) {

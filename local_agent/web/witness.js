@@ -8,13 +8,7 @@ const PAGE = 100; // checkpoints that are asked for together
 
 /** A witness; what it keeps of a run is read in pages. */
 export class Witness extends Client {
-  newest(/** @type {import("./receipts.js").Held} */ held, /** @type {string} */ referee) {
-    return newestOf(held, this, referee);
-  }
-
-  async key() {
-    return String((await this.document("GET", "/v1/witness")).key);
-  }
+  key = async () => String((await this.document("GET", "/v1/witness")).key);
 
   /** @param {string} referee @param {string} run @returns {Promise<any[]>} stored checkpoints, oldest first */
   async kept(referee, run) {
@@ -30,20 +24,21 @@ export class Witness extends Client {
       if (page.length < PAGE) return found;
     }
   }
-}
 
-/**
- * Return the newest checkpoint of a report's run that a witness keeps; undefined: it has seen none.
- * @param {import("./receipts.js").Held} held @param {Pick<Witness, "key" | "kept">} witness @param {string} referee
- */
-export async function newestOf(held, witness, referee) {
-  const [key, found] = [await witness.key(), await witness.kept(referee, held.report.message.run)];
-  const entries = /** @param {any} kept */ (kept) => kept?.checkpoint?.message?.entries ?? -1;
-  const newest = found.reduce((most, kept) => (entries(kept) > entries(most) ? kept : most), undefined);
-  if (newest === undefined) return undefined;
-  const { run, configuration } = await checkpointOf(newest, referee);
-  if (!(await witnessesOf(newest)).includes(key)) forged("the witness shows what it has not signed: ask another one");
-  if (run !== held.report.message.run || configuration !== held.report.message.digest)
-    forged("the witness shows a checkpoint of another run: ask another one");
-  return newest;
+  /**
+   * Return the newest checkpoint of a report's run that it keeps; undefined: it has seen none.
+   * @param {import("./receipts.js").Held} held @param {string} referee
+   */
+  async newest({ report }, referee) {
+    const { run, digest } = report.message;
+    const [key, found] = [await this.key(), await this.kept(referee, run)];
+    const entries = /** @param {any} kept */ (kept) => kept?.checkpoint?.message?.entries ?? -1;
+    const newest = found.reduce((most, kept) => (entries(kept) > entries(most) ? kept : most), undefined);
+    if (newest === undefined) return undefined;
+    const shown = await checkpointOf(newest, referee);
+    if (!(await witnessesOf(newest)).includes(key)) forged("the witness shows what it has not signed: ask another one");
+    if (shown.run !== run || shown.configuration !== digest)
+      forged("the witness shows a checkpoint of another run: ask another one");
+    return newest;
+  }
 }

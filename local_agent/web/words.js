@@ -117,9 +117,7 @@ export class Names {
   }
 
   /** @param {number[]} features @param {string[]} more */
-  conditions(features, ...more) {
-    return listed([...features.map((feature) => this.above(feature)), ...more]);
-  }
+  conditions = (features, ...more) => listed([...features.map((feature) => this.above(feature)), ...more]);
 
   get ofLabel() {
     return this.fields.label ? quoted(this.fields.label) : "the label of your record";

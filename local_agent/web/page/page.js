@@ -17,6 +17,7 @@ import { namesOfTable } from "../words.js";
 const link = new URLSearchParams(location.hash.slice(1)); // of referee invite
 addEventListener("hashchange", () => location.reload()); // another link was opened here
 
+const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const known = JSON.parse(byId("settings").textContent ?? "");
 const { texts, schema, referee } = known;
 const stage = element("section", {});
@@ -24,27 +25,13 @@ const OTHER = "\0"; // no text that is listed
 const UNTRUE = ["bad-message", "configuration-mismatch"];
 const SLOWEST = 1; // seconds between two polls, at least
 
-/** @type {Agent} */
-let agent;
+/** @type {Agent} */ let agent;
 let asking = new AbortController(); // of what goes on between agent and referee: another one, once that is over
-/** @type {Promise<unknown>} */
-let running = Promise.resolve();
+/** @type {Promise<unknown>} */ let running = Promise.resolve();
 
-function byId(/** @type {string} */ id) {
-  return /** @type {HTMLElement} */ (document.getElementById(id));
-}
-
-/**
- * @param {string} tag
- * @param {Record<string, any>} given properties, or attributes where the name has a hyphen
- * @param {Part[]} children
- * @returns {any}
- */
-function element(tag, given, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(given))
-    if (name.includes("-") || name === "role") made.setAttribute(name, value);
-    else Object.assign(made, { [name]: value });
+/** @param {string} tag @param {Record<string, any>} properties @param {Part[]} children @returns {any} */
+function element(tag, properties, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
 }
@@ -58,7 +45,7 @@ const notice = (words, kind, ...more) => block(`notice ${kind}`, paragraph(words
 const button = (words, onclick, className = "") => element("button", { type: "button", className, onclick }, words);
 /** @param {string} summary @param {Part[]} parts */
 const details = (summary, ...parts) => element("details", {}, element("summary", {}, summary), ...parts);
-const progress = (/** @type {string} */ label) => element("progress", { "aria-label": label });
+const progress = (/** @type {string} */ ariaLabel) => element("progress", { ariaLabel });
 
 const listed = (/** @type {Record<string, Part>} */ parts) =>
   element("dl", {}, ...Object.entries(parts).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
@@ -87,20 +74,17 @@ const troubleOf = (/** @type {any} */ error) =>
 
 const stop = (/** @type {unknown} */ error) => show(texts.stop, troubleOf(error), ...keeping());
 
-function need(/** @type {boolean} */ holds, /** @type {string} */ detail) {
-  if (!holds) fail("page", detail);
-}
-
 // What a person enters -----------------------------------------------------------------------------------------------
 
-/** @param {string} id @param {string} label @param {string} note @param {any} input */
-const framed = (id, label, note, input) =>
-  block("field", element("label", { htmlFor: id }, label), element("span", { className: "quiet", id: `${id}-note` }, note), input);
-
-/** @param {string} id @param {string} label @param {string} note @param {Record<string, any>} given */
-function asked(id, label, note, given) {
-  const input = element("input", { id, autocomplete: "off", "aria-describedby": `${id}-note`, ...given });
-  return { input, node: framed(id, label, note, input) };
+/**
+ * @param {string} id @param {string} label @param {string} note @param {Record<string, any>} given
+ * @param {string} tag @param {Node[]} options
+ */
+function asked(id, label, note, given, tag = "input", ...options) {
+  const input = element(tag, { id, autocomplete: "off", ...given }, ...options);
+  input.setAttribute("aria-describedby", `${id}-note`);
+  const quiet = element("span", { className: "quiet", id: `${id}-note` }, note);
+  return { input, node: block("field", element("label", { htmlFor: id }, label), quiet, input) };
 }
 
 function fieldOf(/** @type {string} */ column, /** @type {number} */ at) {
@@ -116,25 +100,24 @@ function fieldOf(/** @type {string} */ column, /** @type {number} */ at) {
   ];
   const options = groups.filter((group, at) => groups.findIndex((other) => other[0] === group[0]) === at);
   const id = `field-${at}`;
-  const given = { id, "aria-describedby": `${id}-note` };
   if (number || !options.length) {
     const type = options.length ? "text" : "number";
-    const input = element("input", { ...given, type, step: "any", autocomplete: "off", required: isLabel });
     const hint = number ? filled(texts.number, number) : filled(texts.number_label, schema.label);
-    const read = () => (input.value === "" ? null : type === "number" ? input.valueAsNumber : input.value);
-    return { column, read, node: framed(id, label, [note, hint].filter(Boolean).join(" "), input) };
+    const notes = [note, hint].filter(Boolean).join(" ");
+    const { input, node } = asked(id, label, notes, { type, step: "any", required: isLabel });
+    return { column, node, read: () => (input.value === "" ? null : type === "number" ? input.valueAsNumber : input.value) };
   }
   const shown = options.map((group) => [group.map((text) => words[text] ?? text).join(" / "), group[0]]);
   const choices = isLabel || schema.where[column] ? shown : [...shown, [texts.unknown, null], [texts.other, OTHER]];
   const all = [[texts.choose, ""], ...choices.map(([text], index) => [text, String(index)])];
   const nodes = all.map(([text, value]) => element("option", { value }, text));
-  const input = element("select", { ...given, required: true }, ...nodes);
-  return { column, read: () => choices[input.value][1], node: framed(id, label, note, input) };
+  const { input, node } = asked(id, label, note, { required: true }, "select", ...nodes);
+  return { column, node, read: () => choices[input.value][1] };
 }
 
 /** Ask for the record, and go on once it is one. */
 async function ask() {
-  const { token, issuer, rules, store } = agent.options;
+  const { token, issuer, rules } = agent.options;
   const columns = new Set([...schema.features, schema.label].map(({ column }) => column).concat(Object.keys(schema.where)));
   const fields = [...columns].map(fieldOf);
   const about = element("legend", { className: "unseen" }, texts.about_you);
@@ -154,12 +137,9 @@ async function ask() {
       const own = () => Object.fromEntries(fields.map(({ column, read }) => [column, read()]));
       agent.know(recordOf((await chosen(file)) ?? own(), schema));
       rules.epsilon = budget.input.valueAsNumber;
-      agent.options.token ||= invitation.input.value.trim();
-      if (issuer) issuer.code ||= code?.input.value.trim() ?? "";
-      await store.write("page", { token: agent.options.token, epsilon: rules.epsilon, code: issuer?.code });
+      await remember(invitation.input.value.trim(), code?.input.value.trim());
     } catch (error) {
-      wrong.replaceChildren(troubleOf(error));
-      return;
+      return wrong.replaceChildren(troubleOf(error));
     }
     await goOn();
   };
@@ -170,18 +150,22 @@ async function ask() {
 }
 
 /** The JSON value in a file that was chosen. @param {{input: any}} file */
-async function chosen({ input }) {
-  return input.files.length > 0 ? decode(new Uint8Array(await input.files[0].arrayBuffer())) : undefined;
+const chosen = async ({ input: { files } }) =>
+  files.length > 0 ? decode(new Uint8Array(await files[0].arrayBuffer())) : undefined;
+
+/** Store what was entered, where it was not known, and the budget. @param {string} [token] @param {string} [code] */
+async function remember(token = "", code = "") {
+  const { issuer, rules, store } = agent.options;
+  agent.options.token ||= token;
+  if (issuer) issuer.code ||= code;
+  await store.write("page", { token: agent.options.token, epsilon: rules.epsilon, code: issuer?.code });
 }
 
 // What the agent does ------------------------------------------------------------------------------------------------
 
-/**
- * 
- * @param {import("../policy.js").Question} _question @param {Record<string, string>} words @returns {Promise<boolean>}
- */
-function agreed(_question, words) {
-  return new Promise((resolve) => {
+/** @type {(question: import("../policy.js").Question, words: Record<string, string>) => Promise<boolean>} */
+const agreed = (_question, words) =>
+  new Promise((resolve) => {
     const decide = (/** @type {boolean} */ yes) => {
       show(yes ? texts.computing : texts.declined, progress(texts.computing));
       resolve(yes);
@@ -189,7 +173,6 @@ function agreed(_question, words) {
     const buttons = [button(texts.answer, () => decide(true), "main"), button(texts.not, () => decide(false))];
     show(texts.asked, listed(words), block("buttons pair", ...buttons));
   });
-}
 
 /** Wait for a question, and let the agent answer it. */
 async function goOn() {
@@ -339,23 +322,20 @@ async function begin() {
 async function start() {
   byId("loading").replaceWith(paragraph(texts.intro), who(), stage);
   try {
-    need(isSecureContext, texts.insecure);
-    need(window.top === window, texts.framed);
-    need((link.get("key") ?? referee.key) === referee.key, texts.other_referee);
+    if (!isSecureContext) fail("page", texts.insecure);
+    if (window.top !== window) fail("page", texts.framed);
+    if ((link.get("key") ?? referee.key) !== referee.key) fail("page", texts.other_referee);
     await createKey();
     const store = new BrowserStore(`tandem ${referee.key}`);
     const rules = { ...known.policy, referee: referee.key };
-    const issuer = known.issuer && { ...known.issuer, code: link.get("code") ?? "" };
-    const token = link.get("invitation") ?? "";
     const { relay, witness } = known;
-    const parties = { relay, witness, issuer, token };
-    const own = { store, rules, consent: agreed, names: namesOfTable(schema), dimension: dimension(schema), ...parties };
-    agent = await Agent.open({ ...own, address: referee.url });
+    const issuer = known.issuer && { ...known.issuer, code: link.get("code") ?? "" };
+    const parties = { address: referee.url, relay, witness, issuer, token: link.get("invitation") ?? "" };
+    const own = { store, rules, consent: agreed, names: namesOfTable(schema), dimension: dimension(schema) };
+    agent = await Agent.open({ ...own, ...parties });
     const before = await store.read("page");
-    agent.options.token ||= before?.token ?? "";
-    if (issuer) issuer.code ||= before?.code ?? "";
     rules.epsilon = before?.epsilon ?? rules.epsilon;
-    await store.write("page", { token: agent.options.token, epsilon: rules.epsilon, code: issuer?.code });
+    await remember(before?.token, before?.code);
     history.replaceState(null, "", location.pathname + location.search); // and forgets how often it was loaded again
     await begin();
   } catch (error) {

@@ -8,14 +8,14 @@ const { obtain } = await load("credential");
 const { MemoryStore } = await load("folder");
 const messages = await load("messages");
 const { base64, hex, sha256hex, slotOf, unbase64, unhex, decode, digest, encode } = messages;
-const { Identity, keyOfJson, signedOf, verify } = messages;
+const { identityOf, keyOfJson, signedOf, verify } = messages;
 const hypotheses = await load("hypotheses");
 const { check, checkCost } = await load("policy");
 const { load: loadKinds, ORDINARY, parseMechanism, parseQuery } = await load("questions");
 const { publicWord } = await load("random");
 const { recordOf } = await load("record");
 const { checkReceipt, checkReport, goesOn, leafOf, packOne, rootOf } = await load("receipts");
-const { newestOf } = await load("witness");
+const { Witness } = await load("witness");
 const { gatewayOf, opened, seal } = await load("relay");
 const { Refusal } = await load("values");
 const { described } = await load("words");
@@ -58,7 +58,7 @@ const files = {
   async signatures({ secret, key, cases, refused }) {
     const url = (bytes) => base64(bytes).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
     const pair = await keyOfJson({ kty: "OKP", crv: "Ed25519", d: url(unhex(secret)), x: url(unhex(key)) });
-    const identity = await Identity.of(pair);
+    const identity = await identityOf(pair);
     await hold("the public key", key, () => identity.key);
     for (const { signed, kind, payload, digest: known, fingerprint: whole } of cases)
       await hold(kind, { signed, payload, digest: known, fingerprint: whole }, async () => {
@@ -134,7 +134,7 @@ const files = {
         await hold([wire, domain], rest.refused ? refusal(rest) : { ...rest, coins: coinsOf({ truth, ratio, digits }) }, () => {
           const of = domain === null ? null : BigInt(domain);
           const kind = mechanism.answerKind(of);
-          const coins = wire.name === "gaussian" ? [] : mechanism.coins(of).map(String);
+          const coins = mechanism.coins(of).map(String);
           const known = truth === undefined && ratio === undefined ? [] : wire.name === "olh" ? coins.slice(1) : coins;
           return { kind, leaves: mechanism.leaves(of), coins: known };
         });
@@ -182,7 +182,7 @@ const files = {
         const held = { receipt, report, leaf, sent: Date.now() / 1000 - each.age };
         const { key, kept } = each.witness ?? {};
         const seen = { key: async () => key, kept: async () => kept };
-        const witness = each.witness && { newest: (held, referee) => newestOf(held, seen, referee) };
+        const witness = each.witness && Object.assign(new Witness("https://witness.example"), seen);
         try {
           return (await checkReport(held, client, identity, referee, each.before, witness)).status;
         } catch (error) {
