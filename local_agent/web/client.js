@@ -23,8 +23,13 @@ const ALONE = /** @type {const} */ ({ redirect: "error", credentials: "omit", ca
 /** Wait so many seconds, or until the signal is given. @param {number} seconds @param {AbortSignal} [signal] */
 export const pause = (seconds, signal) =>
   new Promise((resolve) => {
-    const timer = setTimeout(resolve, 1000 * seconds);
-    signal?.addEventListener("abort", () => (clearTimeout(timer), resolve(undefined)), { once: true });
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end); // which may live as long as the agent
+      resolve(undefined);
+    };
+    const timer = setTimeout(end, 1000 * seconds);
+    signal?.addEventListener("abort", end);
   });
 
 /** A signed message as it travels. @param {Signed} signed */

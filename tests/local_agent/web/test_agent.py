@@ -214,3 +214,21 @@ def test_of_processes_that_start_together_after_a_crash_one_holds_the_folder(tmp
         for each in started:
             each.communicate(timeout=60)
         assert sorted(said) == ["bad-input", "bad-input", "held"]
+
+
+PAUSES = """
+import { getEventListeners } from "node:events";
+import { pause } from "%s/client.js";
+const over = new AbortController();
+for (let times = 0; times < 20; times++) await pause(0.001, over.signal);
+const left = getEventListeners(over.signal, "abort").length;
+setTimeout(() => over.abort(), 20);
+await pause(60, over.signal);
+console.log(left, getEventListeners(over.signal, "abort").length);
+"""
+
+
+def test_who_waits_for_days_leaves_nothing_on_the_signal_that_ends_it() -> None:
+    command = ["node", "--input-type=module", "-e", PAUSES % (ROOT / "local_agent" / "web").as_uri()]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert (found.stdout, found.stderr) == ("0 0\n", "")
