@@ -88,9 +88,7 @@ export class Agent {
     this.record = record;
   }
 
-  close() {
-    this.options.store.close();
-  }
+  close = () => this.options.store.close();
 
   /** What is left of the lifetime budget, (epsilon, delta), never rounded up. @returns {[number, number]} */
   get left() {
@@ -144,15 +142,14 @@ export class Agent {
 
   /** @param {Signed} assignment @returns {Promise<State>} */
   async takeUp(assignment) {
-    const { referee } = this.options.rules;
-    await verify(assignment, kindOf(assignment), referee); // before anything of it is used
+    const { rules, names = null } = this.options;
+    await verify(assignment, kindOf(assignment), rules.referee); // before anything of it is used
     const run = runForm(assignment.message.run, "run");
     const configuration = this.configurations.get(run) ?? (await this.client.configuration(run));
-    await verify(configuration, "configuration", referee); // what was changed on its way is not kept
+    await verify(configuration, "configuration", rules.referee); // what was changed on its way is not kept
     this.configurations.set(run, configuration);
     let answer;
     try {
-      const { rules, names = null } = this.options;
       // It is checked in full; the record is not touched, nothing is spent.
       const question = await check(rules, assignment, configuration, this.dimension, names, this.left);
       if (!this.known(question)) checkCost(rules, question.mechanism.guarantee, this.left);

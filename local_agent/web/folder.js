@@ -52,6 +52,7 @@ export class FolderStore {
   }
 
   lock = (/** @type {number} */ number) => join(this.folder, `lock-${number}`);
+  path = (/** @type {string} */ name) => join(this.folder, `${name}.json`);
 
   async last() {
     const numbers = (await readdir(this.folder)).map((name) => Number(/^lock-(\d+)$/.exec(name)?.[1] ?? 0));
@@ -88,8 +89,6 @@ export class FolderStore {
     if (held.delete(this.folder)) writeFile(this.held, "0").catch(() => {}); // the last lock stays, and is nobody's
   }
 
-  path = (/** @type {string} */ name) => join(this.folder, `${name}.json`);
-
   cannotWrite(/** @type {any} */ { code }) {
     return new Refusal("cannot-write", `nothing can be stored in ${this.folder} (${code}): nothing was sent`);
   }
@@ -101,12 +100,8 @@ export class MemoryStore {
   /** @type {Map<string, any>} */ documents = new Map();
   async open() {}
   read = async (/** @type {string} */ name) => this.documents.get(name);
-  async write(/** @type {string} */ name, /** @type {any} */ value) {
-    this.documents.set(name, value);
-  }
-  async erase() {
-    this.documents.clear();
-  }
+  write = async (/** @type {string} */ name, /** @type {any} */ value) => void this.documents.set(name, value);
+  erase = async () => this.documents.clear();
   close() {}
 }
 

@@ -9,7 +9,7 @@
  *   `nests`: whether it is made of other hypotheses; it is then no part of a further one
  */
 
-import { clip, known, pack, range, sorted } from "./elementary.js";
+import { clip, known, pack, range, sorted, sum } from "./elementary.js";
 import { FOREIGN, ORDINARY } from "./questions.js";
 import { GREATEST, Kinded, MAX_WEIGHTS, ascending, featureSet, isObject, list, oneOf, optional, parse, place, real, refuse, weight, whole, word } from "./values.js"; // prettier-ignore
 
@@ -90,17 +90,14 @@ export const kinds = {
       const { first, hypotheses } = f;
       if (hypotheses.some((each) => each.minFeatures > first)) refuse("Argmax", "a hypothesis looks at the classes");
       const nodes = hypotheses.map((each) => (each.kind === "trees" ? each.fields.feature.length : 0));
-      const together = nodes.reduce((sum, each) => sum + each);
-      if (together > MAX_NODES) refuse("Argmax", `all trees together have more than ${MAX_NODES} nodes`);
+      if (sum(nodes) > MAX_NODES) refuse("Argmax", `all trees together have more than ${MAX_NODES} nodes`);
       return {
         inputs: sorted(hypotheses.flatMap((each) => each.inputs)),
         needs: first + hypotheses.length,
         target: (names) => `which one of these is true (${names.conditions(range(hypotheses.length, first))})`,
         positive: (x) => {
-          let [greatest, found] = [-Infinity, 0];
-          for (const [number, score] of classScores(hypotheses, x).entries())
-            if (score > greatest) [greatest, found] = [score, number];
-          return found === ownClass(f, x);
+          const scores = classScores(hypotheses, x).map((score) => known(score, -Infinity));
+          return scores.indexOf(Math.max(...scores)) === ownClass(f, x);
         },
         label: () => 1,
       };
@@ -135,12 +132,7 @@ export const kinds = {
     }),
   },
   network: {
-    fields: {
-      hidden: list(list(weight), 1, 1 << 10),
-      thresholds: units,
-      output: units,
-      threshold: weight,
-    },
+    fields: { hidden: list(list(weight), 1, 1 << 10), thresholds: units, output: units, threshold: weight },
     make: (f) => {
       /** @type {{hidden: number[][], thresholds: number[], output: number[], threshold: number}} */
       const { hidden, thresholds, output, threshold } = f;

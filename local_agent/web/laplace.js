@@ -13,8 +13,7 @@ const FLAT = 2n ** 104n; // each number in the flat part has one chance in this 
 
 /**
  * Return q, the smallest multiple of 2^-53 that is at least e^-epsilon; then chances in multiples of 2^-128: that Z is
- * not 0, and those of the binary digits of abs(Z) - 1, lowest first.
- * @param {number} epsilon
+ * not 0, and those of the binary digits of abs(Z) - 1, lowest first. @param {number} epsilon
  */
 function thresholdsOf(epsilon) {
   const [least, one] = expBelow(epsilon);

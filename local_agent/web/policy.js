@@ -42,10 +42,7 @@ const FORMS = {
 /** @param {Signed} assignment */
 export const kindOf = (assignment) => (Object.hasOwn(FORMS, assignment.kind) ? assignment.kind : "assignment");
 
-/** @type {(holds: boolean, detail: string) => void} */
-function permit(holds, detail) {
-  if (!holds) fail("policy", detail);
-}
+const permit = (/** @type {boolean} */ holds, /** @type {string} */ detail) => holds || fail("policy", detail);
 
 /**
  * Check a question in full, before the record is touched; Refusal `forged`, `version-skew`, `configuration-mismatch`,

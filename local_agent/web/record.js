@@ -7,14 +7,9 @@
  *
  * @typedef {{column: string, low: number, high: number, fill: number, values?: undefined}} NumberFeature
  * @typedef {{column: string, values: string[][], texts?: string[][]}} TextFeature
- * @typedef {object} Schema
- * @property {(NumberFeature | TextFeature)[]} features
- * @property {{column: string, positive: string[], negative: string[], above: number | null, texts?: string[][]}} label
- * @property {Record<string, {values: string[], texts?: string[]}>} where
- * @property {string[]} missing
- * @property {number | null} norm
- * @property {string} decimal
- * @property {string | null} marks
+ * @typedef {{column: string, positive: string[], negative: string[], above: number | null, texts?: string[][]}} Label
+ * @typedef {{features: (NumberFeature | TextFeature)[], label: Label, missing: string[], norm: number | null,
+ *   where: Record<string, {values: string[], texts?: string[]}>, decimal: string, marks: string | null}} Schema
  */
 
 import { fail } from "./values.js";

@@ -46,20 +46,15 @@ function sized(/** @type {string | Uint8Array} */ part) {
 }
 
 class Reader {
-  at = 0;
-
-  constructor(/** @type {Bytes} */ raw) {
-    this.raw = raw;
-  }
-
-  get left() {
-    return this.raw.length - this.at;
+  constructor(/** @type {Bytes} */ left) {
+    this.left = left;
   }
 
   take(/** @type {number} */ count) {
-    demand(count <= this.left, "a binary message ends too early");
-    this.at += count;
-    return this.raw.slice(this.at - count, this.at);
+    demand(count <= this.left.length, "a binary message ends too early");
+    const taken = this.left.slice(0, count);
+    this.left = this.left.subarray(count);
+    return taken;
   }
 
   integer() {
@@ -67,15 +62,14 @@ class Reader {
     return this.take((1 << (first >> 6)) - 1).reduce((value, byte) => value * 256 + byte, first & 0x3f);
   }
 
-  part = () => (this.left ? this.take(this.integer()) : NONE);
+  part = () => (this.left.length ? this.take(this.integer()) : NONE);
 }
 
 /**
  * Return a fetch that carries all requests through one relay; nothing else is dialled.
  * @param {string} relay address of the relay
  * @param {string} referee the pinned public key, which has to sign the keys that requests are sealed to
- * @param {import("./client.js").Fetch} [fetch]
- * @returns {import("./client.js").Fetch}
+ * @param {import("./client.js").Fetch} [fetch] @returns {import("./client.js").Fetch}
  */
 export function through(relay, referee, fetch = (to, init) => globalThis.fetch(to, init)) {
   const place = relay.replace(/\/+$/, "");
@@ -106,7 +100,7 @@ export async function gatewayOf(reply, referee) {
     const signed = signedOf(decode(new Uint8Array(await reply.arrayBuffer())));
     await verify(signed, "oblivious-keys", referee);
     const list = new Reader(unhex(signed.message.keys));
-    while (list.left) {
+    while (list.left.length) {
       const [high, low] = list.take(2);
       const one = list.take(256 * high + low);
       const suites = hex(one.slice(37)).match(/.{8}/g) ?? [];
@@ -158,7 +152,7 @@ export async function opened(sealed, { enc, secret }) {
     for (; status < 200; status = reader.integer()) reader.part();
     const fields = new Reader(reader.part());
     const headers = new Headers();
-    while (fields.left) headers.append(text(fields.part()), text(fields.part()));
+    while (fields.left.length) headers.append(text(fields.part()), text(fields.part()));
     const body = reader.part();
     return new Response([204, 205, 304].includes(status) ? null : body, { status, headers });
   } catch {

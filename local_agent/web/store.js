@@ -1,6 +1,6 @@
 /** Where an agent keeps its state in a browser: IndexedDB. folder.js has the stores of Node. */
 
-import { Refusal, fail } from "./values.js";
+import { fail } from "./values.js";
 
 /** @typedef {import("./types/agent.d.ts").Store} Store */
 
@@ -22,15 +22,13 @@ export class BrowserStore {
         return lock && new Promise((end) => (this.release = () => end(undefined)));
       };
       navigator.locks.request(this.name, { ifAvailable: true }, held).catch(reject); // where the browser keeps nothing
-    }).catch((error) => {
-      throw cannotWrite(error);
-    });
+    }).catch(cannotWrite);
     if (!alone) fail("bad-input", "another tab has this page open: answer there, or close it and load this one again");
     try {
       await this.connect();
     } catch (error) {
       this.release();
-      throw cannotWrite(error);
+      cannotWrite(error);
     }
   }
 
@@ -42,14 +40,13 @@ export class BrowserStore {
 
   /**
    * Do something with the database; once more, if the browser has closed it, as phones do while a page is not in view.
-   * @template T @param {(database: any) => Promise<T>} work @param {boolean} [again]
-   * @returns {Promise<T>}
+   * @template T @param {(database: any) => Promise<T>} work @param {boolean} [again] @returns {Promise<T>}
    */
   async with(work, again) {
     try {
       return await work(this.database);
     } catch (/** @type {any} */ error) {
-      if (again || !this.database || error?.name === "QuotaExceededError") throw cannotWrite(error);
+      if (again || !this.database || error?.name === "QuotaExceededError") cannotWrite(error);
       await this.connect().catch(() => {});
       return this.with(work, true);
     }
@@ -88,5 +85,6 @@ const done = (request) =>
     request.onerror = () => reject(request.error);
   });
 
-const cannotWrite = (/** @type {any} */ error) =>
-  new Refusal("cannot-write", `this browser stores nothing for this page (${error?.name}): its storage is full or forbidden; allow it in the browser's settings`); // prettier-ignore
+/** @type {(error: any) => never} */
+const cannotWrite = (error) =>
+  fail("cannot-write", `this browser stores nothing for this page (${error?.name}): its storage is full or forbidden; allow it in the browser's settings`); // prettier-ignore

@@ -7,11 +7,9 @@
  * @typedef {Form | [form: Form, usual: any, omitted?: "omitted"]} Field required; or with what it is where it is not
  *   given, and whether the JSON form leaves it out then
  * @typedef {{[name: string]: Field}} Fields
- * @typedef {object} Registry kinds of one thing, which JSON names under a tag
- * @property {string} noun
- * @property {string} tag
- * @property {string[]} names of all kinds that there are; those that `kinds` lacks are not accepted here
- * @property {{[kind: string]: {fields: Fields, make: (fields: any) => object}}} kinds
+ * @typedef {{[kind: string]: {fields: Fields, make: (fields: any) => object}}} Kinds
+ * @typedef {{noun: string, tag: string, names: string[], kinds: Kinds}} Registry kinds of one thing, which JSON names
+ *   under a tag; names: of all kinds that there are; those that `kinds` lacks are not accepted here
  */
 
 /** Why something is refused: `problem` is the type of the problem without its prefix (docs/wire.md lists them). */

@@ -82,6 +82,7 @@ export class Names {
 
   constructor(/** @type {any} */ wire) {
     this.fields = read(Names.fields, wire, "Names");
+    this.ofLabel = this.fields.label ? quoted(this.fields.label) : "the label of your record";
   }
 
   get wire() {
@@ -118,10 +119,6 @@ export class Names {
 
   /** @param {number[]} features @param {string[]} more */
   conditions = (features, ...more) => listed([...features.map((feature) => this.above(feature)), ...more]);
-
-  get ofLabel() {
-    return this.fields.label ? quoted(this.fields.label) : "the label of your record";
-  }
 
   /** Return what a label of -1 or +1 means, as a condition. */
   labelled(/** @type {number} */ label) {
