@@ -45,14 +45,9 @@ def page_of(
     folder: Path, referee: str, *more: str, key: str = KEY, agents: dict[str, object] | None = None
 ) -> tuple[int, str]:
     """Write the page of that scenario into a folder; return the command's status and output."""
-    own = [
-        str(scenario_file(folder, **(agents or {}))),
-        "--output",
-        str(folder / "page"),
-        "--key",
-        str(folder / "page.key"),
-    ]
-    found = CliRunner().invoke(app, ["page", *own, "--referee", referee, "--referee-key", key, *more])
+    own = ["page", scenario_file(folder, **(agents or {})), "--output", folder / "page", "--key", folder / "page.key"]
+    own += ["--referee", referee, "--referee-key", key, *more]
+    found = CliRunner().invoke(app, list(map(str, own)))
     return found.exit_code, found.output
 
 
@@ -103,6 +98,14 @@ class Person:
         self.page.press("#budget", "Control+a")  # Playwright's fill appends to a number in Firefox
         self.page.keyboard.type(budget)
         self.press(GO_ON)
+
+    def check_counted(self) -> None:
+        self.press("Check that it is counted")
+        self.page.wait_for_selector("text=Your answer is counted as it was sent.")
+
+    def show_log(self) -> None:
+        self.page.click("summary:has-text('Show my log')")
+        self.page.wait_for_selector(".log li")  # the browser fills the list a moment after the click
 
     def press(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).click()

@@ -1,0 +1,33 @@
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.local_agent.web.people import Person
+from tests.local_agent.web.world import BROWSERS, PHONE, World, people
+from tests.tandem.ui.asking import browser_of
+
+
+@pytest.fixture
+def world(tmp_path) -> Iterator[World]:
+    with people(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def downloads(tmp_path_factory):
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="module", params=BROWSERS)
+def browser(request, downloads):
+    with browser_of(request.param, downloads_path=str(downloads)) as found:
+        yield found
+
+
+@pytest.fixture
+def person(browser, world) -> Callable[..., Person]:
+    def made(*, script: str = "", **options: Any) -> Person:
+        return Person(browser.new_context(**{**PHONE, **options}), world.link, script=script)
+
+    return made
