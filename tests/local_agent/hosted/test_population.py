@@ -59,11 +59,35 @@ def opened(folder: Path, *overrides: str, seed: int | None = 1, agents: int = 50
     return open_population(tiny(*overrides), folder, seed, REFEREE.public, agents, witnesses=witnesses)
 
 
+def ask(people: Population, agreed: messages.Configuration = AGREED, who: Any = range(20), **more: Any) -> bytes:
+    """Ask some people, by default with slots from 0; return their packed answers."""
+    asked = assignment(agreed, who, **{"slots": range(len(who)), **more})
+    return people.answer(asked, seal(REFEREE, agreed))[1]
+
+
+def check_refused(people: Population, agreed: messages.Configuration = AGREED, **asked: Any) -> None:
+    with pytest.raises(AlreadyAnswered, match="as often as they may"):
+        ask(people, agreed, **asked)
+
+
+def ask_where_the_disk_fails(people: Population, agreed: messages.Configuration = AGREED) -> None:
+    """Let each write end with an error, once it is done."""
+    real = answered_module.write_durably  # type: ignore[attr-defined]
+
+    def failing(*arguments: Any, **named: Any) -> None:
+        real(*arguments, **named)
+        raise OSError("the folder cannot be synchronized")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(answered_module, "write_durably", failing)
+        with pytest.raises(OSError, match="synchronized"):
+            ask(people, agreed)
+
+
 @pytest.fixture
 def people(tmp_path):
-    found = opened(tmp_path / "people")
-    yield found
-    found.close()
+    with closing(opened(tmp_path / "people")) as found:
+        yield found
 
 
 def test_the_same_question_gets_the_same_stored_report_also_after_a_restart(people, tmp_path):
@@ -82,35 +106,24 @@ def test_the_same_question_gets_the_same_stored_report_also_after_a_restart(peop
 
 def test_nobody_answers_twice(people):
     people.answer(ASKED, ITS)
-    for who, slots, more in (
-        (range(20), range(20), {"question": 2}),
-        (range(20), range(20, 40), {}),
-        ([19], [0], {}),
-        ([49, 0], [0, 1], {}),
-    ):
-        with pytest.raises(AlreadyAnswered):
-            people.answer(assignment(AGREED, who, slots, **more), ITS)
+    others: list[dict[str, Any]] = [{"question": 2}, {"slots": range(20, 40)}, {"who": [19]}, {"who": [49, 0]}]
+    for other in others:
+        check_refused(people, **other)
     assert people.answered == 20
 
 
 def test_people_answer_as_often_as_the_scenario_may_ask_and_in_one_run(tmp_path):
     """A crash between the two writes counts once, and what was counted is there after a restart."""
     agreed, other = (configuration(*TWICE, run=run) for run in ("run", "run-1"))
-    its, others = seal(REFEREE, agreed), seal(REFEREE, other)
     with closing(opened(tmp_path, *TWICE)) as people:
-        answers = [people.answer(assignment(agreed, range(20), range(20), question=q), its)[1] for q in (1, 2)]
-        assert answers[0] == answers[1]  # the same question, so the same noise
-        with pytest.raises(AlreadyAnswered, match="as often as they may"):
-            people.answer(assignment(agreed, [19, 40], [0, 1], question=3), its)
-        people.answer(assignment(agreed, range(20, 30), range(10), question=3), its)
-        with pytest.raises(AlreadyAnswered):  # of a run whose name begins alike
-            people.answer(assignment(other, range(20, 30), range(10)), others)
+        assert ask(people, agreed) == ask(people, agreed, question=2)  # the same question, so the same noise
+        check_refused(people, agreed, who=[19, 40], question=3)
+        ask(people, agreed, range(20, 30), question=3)
+        check_refused(people, other, who=range(20, 30))  # of a run whose name begins alike
     with closing(opened(tmp_path, *TWICE)) as people:
-        with pytest.raises(AlreadyAnswered):
-            people.answer(assignment(other, range(20, 30), range(10)), others)
-        people.answer(assignment(agreed, range(20, 30), range(10), question=4), its)
-        with pytest.raises(AlreadyAnswered):
-            people.answer(assignment(agreed, range(20, 30), range(10), question=5), its)
+        check_refused(people, other, who=range(20, 30))
+        ask(people, agreed, range(20, 30), question=4)
+        check_refused(people, agreed, who=range(20, 30), question=5)
         policy = messages.Enrolment.parse(people.enrolment().message).policy
         assert (policy.epsilon, people.answered) == (2 * tiny().agents.mechanism.guarantee[0], 30)
 
@@ -123,44 +136,25 @@ def test_another_configuration_under_the_name_of_a_run_is_another_run(tmp_path):
     second = configuration(*TWICE, run=first.run)
     assert second.fingerprint() != first.fingerprint()
     with closing(opened(tmp_path, *TWICE)) as people:
-        with pytest.raises(AlreadyAnswered):
-            people.answer(assignment(second, range(20), range(20), question=1), seal(REFEREE, second))
-        people.answer(assignment(second, range(20, 30), range(10), question=1), seal(REFEREE, second))
+        check_refused(people, second)
+        ask(people, second, range(20, 30))
 
 
-def test_a_disk_that_fails_once_who_was_asked_is_written_counts_them(tmp_path, monkeypatch):
+def test_a_disk_that_fails_once_who_was_asked_is_written_counts_them(tmp_path):
     """The process goes on: what it knows in memory is what the disk says."""
-    agreed, real = configuration(*TWICE), answered_module.write_durably  # type: ignore[attr-defined]
-
-    def failing(*arguments: Any, **named: Any) -> None:
-        real(*arguments, **named)
-        raise OSError("the folder cannot be synchronized")
-
+    agreed = configuration(*TWICE)
     with closing(opened(tmp_path, *TWICE)) as people:
-        monkeypatch.setattr(answered_module, "write_durably", failing)
-        with pytest.raises(OSError, match="synchronized"):
-            people.answer(assignment(agreed, range(20), range(20)), seal(REFEREE, agreed))
-        monkeypatch.setattr(answered_module, "write_durably", real)
+        ask_where_the_disk_fails(people, agreed)
         for question in (1, 2):
-            people.answer(assignment(agreed, range(20), range(20), question=question), seal(REFEREE, agreed))
-        with pytest.raises(AlreadyAnswered):
-            people.answer(assignment(agreed, range(20), range(20), question=3), seal(REFEREE, agreed))
+            ask(people, agreed, question=question)
+        check_refused(people, agreed, question=3)
 
 
-def test_after_a_disk_failed_nobody_answers_another_question_than_the_one_that_may_be_written(tmp_path, monkeypatch):
-    def failing(*arguments: Any, **named: Any) -> None:
-        real(*arguments, **named)
-        raise OSError("the folder cannot be synchronized")
-
-    real = answered_module.write_durably  # type: ignore[attr-defined]
+def test_after_a_disk_failed_nobody_answers_another_question_than_the_one_that_may_be_written(tmp_path):
     with closing(opened(tmp_path)) as people:
-        with monkeypatch.context() as patched:
-            patched.setattr(answered_module, "write_durably", failing)
-            with pytest.raises(OSError, match="synchronized"):
-                people.answer(ASKED, ITS)
-        with pytest.raises(AlreadyAnswered):
-            people.answer(assignment(AGREED, range(20), range(20), question=2), ITS)
-        people.answer(ASKED, ITS)
+        ask_where_the_disk_fails(people)
+        check_refused(people, question=2)
+        ask(people)
 
 
 def test_of_runs_that_go_on_side_by_side_each_reads_its_own_files(tmp_path, monkeypatch):
@@ -173,11 +167,10 @@ def test_of_runs_that_go_on_side_by_side_each_reads_its_own_files(tmp_path, monk
             for agreed, first in zip(runs, (0, 20), strict=True):
                 who = range(first + question // 2 * 10, first + question // 2 * 10 + 10)
                 monkeypatch.setattr(answered_module, "asked", lambda path: (read.append(path), real(path))[1])
-                people.answer(assignment(agreed, who, range(10), question=question), seal(REFEREE, agreed))
+                ask(people, agreed, who, question=question)
         assert len(read) <= 1 + 2 * sum(range(4)) + 8  # at most its own each time it is its turn
         for agreed, who in zip(runs, (range(20, 30), range(10)), strict=True):
-            with pytest.raises(AlreadyAnswered):
-                people.answer(assignment(agreed, who, range(10), question=9), seal(REFEREE, agreed))
+            check_refused(people, agreed, who=who, question=9)
     assert people.answered == 40
 
 
@@ -188,24 +181,16 @@ def test_a_question_that_a_crash_cut_off_counts_once(tmp_path, when):
     cut_off(tmp_path, when, after=True, asked=asked)
     with closing(opened(tmp_path, *TWICE)) as people:
         people.answer(*asked)
-        people.answer(assignment(agreed, range(20), range(20), question=2), seal(REFEREE, agreed))
-        with pytest.raises(AlreadyAnswered):
-            people.answer(assignment(agreed, range(20), range(20), question=3), seal(REFEREE, agreed))
+        ask(people, agreed, question=2)
+        check_refused(people, agreed, question=3)
 
 
 def test_assignments_that_name_nobody_or_somebody_twice_are_refused(people):
     last = (1 << 32) - 1
-    for who, slots in (
-        ([], []),
-        ([50], [0]),
-        ([1, 1], [0, 1]),
-        ([0, 1, 2], [0, 1]),
-        ([0], [0, 1]),
-        ([0, 1], [last]),
-        ([last], [0]),
-    ):
+    named = ([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1, 2], [0, 1]), ([0], [0, 1]), ([0, 1], [last]), ([last], [0])
+    for who, slots in named:
         with pytest.raises(BadMessage):
-            people.answer(assignment(AGREED, who, slots), ITS)
+            ask(people, who=who, slots=slots)
     assert people.answered == 0
 
 
@@ -252,9 +237,8 @@ def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path):
     others: list[dict[str, Any]] = [{"query": flipped}, {"slots": range(20, 40)}, {"question": 2}]
     with closing(opened(tmp_path)) as again:
         for other in others:
-            with pytest.raises(AlreadyAnswered):
-                again.answer(assignment(AGREED, range(20), **{"slots": range(20), **other}), ITS)
-        again.answer(ASKED, ITS)
+            check_refused(again, **other)
+        ask(again)
 
 
 def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
@@ -262,7 +246,7 @@ def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
     for block in (7, 10, 50):
         monkeypatch.setattr(asking, "BLOCK", block)
         with closing(opened(tmp_path / str(block), "agents.dropout=0.3")) as people:
-            bodies.append(people.answer(assignment(AGREED, range(50), range(50)), ITS)[1])
+            bodies.append(ask(people, who=range(50)))
     assert len(set(bodies)) == 1
     assert 0 < unpack_answers(bodies[0], 50, "bit")[0].sum() < 50
 
@@ -280,7 +264,7 @@ def test_wide_records_are_drawn_in_smaller_blocks_before_anything_is_refused(tmp
     for name, cells in (("whole", asking.CELLS), ("parts", 7 * 8), ("one", 1)):
         monkeypatch.setattr(asking, "CELLS", cells)
         with closing(opened(tmp_path / name)) as people:
-            bodies.append(people.answer(assignment(AGREED, range(50), range(50)), ITS)[1])
+            bodies.append(ask(people, who=range(50)))
     assert sorted(drawn, reverse=True) == [50, *[7] * 7, 1, *[1] * 50]  # two cores take turns
     assert len(set(bodies)) == 1
 
@@ -313,9 +297,9 @@ def test_a_question_whose_answers_do_not_fit_is_refused_with_the_memory_they_nee
     monkeypatch.setattr(hosted, "_FEW", 20)
     monkeypatch.setattr(machine, "available_memory", lambda: machine.SPARE)
     with pytest.raises(BadScenario, match=f"answering for 21 people needs {machine.size(machine.SPARE + 21 * 5)} of"):
-        people.answer(assignment(AGREED, range(21), range(21)), ITS)
+        ask(people, who=range(21))
     assert people.answered == 0
-    people.answer(ASKED, ITS)  # few need no look at the memory
+    ask(people)  # few need no look at the memory
 
 
 def test_dropout_has_its_share_and_hosts_that_share_people_simulate_each_person_once(tmp_path):
@@ -472,7 +456,7 @@ def test_the_second_copy_is_refused_before_it_answers(tmp_path, monkeypatch, pla
         one, two = tmp_path / "one", tmp_path / "two"
         with closing(opened(one, witnesses=[witness])) as host:
             if copied == "after it was asked":
-                host.answer(assignment(AGREED, range(20, 40), range(20), question=7), ITS)
+                ask(host, who=range(20, 40), question=7)
         shutil.copytree(one, two)
         host, copy = (opened(folder, witnesses=[witness]) for folder in (one, two))  # at once
         with closing(host), closing(copy):

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from common.privacy.guarantee import repeated
 from common.scenario.loading import load
 from curator.startup import open_curator
 from deploy.checking import checked
+from deploy.deployment import RunOutput
+from deploy.remote import Remote
 from referee.service.witness import witness_app
 from tests.deploy.test_scenarios_of_individuals import SMALL
 from tests.local_agent.web.test_scenarios import NodeCrowd, people_of
@@ -33,8 +36,8 @@ NAME = "hypothesis-testing"
 class Scene:
     """A run that asks five people: four in Node, and one whose way to the referee has faults."""
 
-    def __init__(self, address: str, referee: str, folder: Path, enrolled: Callable[[], int]) -> None:
-        self.address, self.enrolled = address, enrolled
+    def __init__(self, address: str, referee: str, folder: Path, enrolled: Callable[[], int], remote: Remote) -> None:
+        self.address, self.enrolled, self._remote = address, enrolled, remote
         chosen = checked(load(NAME, [*SMALL[NAME], "agents.deadline=600"]))
         epsilon, delta = repeated(chosen.agents.cost, 1)
         self.chosen, self.records = chosen, people_of(chosen, 1)
@@ -58,28 +61,31 @@ class Scene:
         assert found.returncode == status, found.stderr
         return [json.loads(line) for line in found.stdout.splitlines()]
 
+    def asking(self) -> Future[RunOutput]:
+        """Let the run begin."""
+        pool = ThreadPoolExecutor(1)
+        return pool.submit(self._remote.run, self.chosen, 1, "run", lambda *_: None)
+
 
 @contextmanager
-def scene(folder: Path) -> Iterator[tuple[Scene, Any]]:
+def scene(folder: Path) -> Iterator[Scene]:
     chosen = checked(load(NAME, [*SMALL[NAME], "agents.deadline=600"]))
     with (
         closing(open_curator(chosen, folder / "curator", 1, None)) as curator,
         operated(folder / "referee", curator) as (referee, address, remote),
     ):
-        yield Scene(address, referee.identity.public, folder, lambda: referee.registrar.roster.agents), remote
+        yield Scene(address, referee.identity.public, folder, lambda: referee.registrar.roster.agents, remote)
 
 
 def test_whatever_happens_on_the_way_one_answer_leaves_and_none_without_consent(tmp_path: Path) -> None:
-    with scene(tmp_path) as (it, remote):
+    with scene(tmp_path) as it:
         answers = tmp_path / "agent" / "answers.json"
         enrolled = it.agent(steps=1, faults={"lose": 3})[-1]  # the network comes back
         assert enrolled["answers"] == []
         assert enrolled["sent"].count("POST /v1/enrolments") == 4
         with closing(it.others):
             it.others.start()
-            results: list[Any] = []
-            asking = threading.Thread(target=lambda: results.append(remote.run(it.chosen, 1, "run", lambda *_: None)))
-            asking.start()
+            asking = it.asking()
             forged = it.agent(faults={"tamper": {"POST /v1/polls": ['"slots":"', '"slots":"AAAA']}})
             assert forged[-2]["problem"] == "forged"
             assert forged[-1]["answers"] == []
@@ -93,7 +99,7 @@ def test_whatever_happens_on_the_way_one_answer_leaves_and_none_without_consent(
             it.agent(-signal.SIGKILL, record=None, consent=False, faults={"killAfter": "PUT /v1/reports"})
             assert json.loads(answers.read_text()) == [stored]
             *states, last = it.agent(record=None, consent=False)
-            asking.join()
+            result = asking.result()
             checking = {"record": None, "consent": False, "faults": {"check": True}}
             *_, after = it.agent(**checking)
             with (
@@ -111,29 +117,27 @@ def test_whatever_happens_on_the_way_one_answer_leaves_and_none_without_consent(
     assert receipt["report"] == stored["report"]
     statuses = [[finding["status"] for finding in found["checked"]] for found in (after, unseen, witnessed)]
     assert statuses == [["included"], ["not witnessed"], ["included"]]
-    assert results[0].result["agents"]["answered"] == len(it.records)
+    assert result.result["agents"]["answered"] == len(it.records)
 
 
 def test_who_says_no_answers_nothing_and_the_result_counts_it(tmp_path: Path) -> None:
-    with scene(tmp_path) as (it, remote):
+    with scene(tmp_path) as it:
         it.agent(steps=1)
         with closing(it.others):
             it.others.start()
-            results: list[Any] = []
-            asking = threading.Thread(target=lambda: results.append(remote.run(it.chosen, 1, "run", lambda *_: None)))
-            asking.start()
+            asking = it.asking()
             *states, last = it.agent(consent=False)
-            asking.join()
+            result = asking.result()
     assert (states[-1]["state"], states[-1]["problem"]) == ("declined", "consent-withheld")
     assert last["answers"] == []
     assert last["left"][0] == it.rules["epsilon"]
     assert [entry["event"] for entry in last["log"]] == ["asked", "declined"]
-    assert results[0].result["lost"]["declined"] == {"consent-withheld": 1}
+    assert result.result["lost"]["declined"] == {"consent-withheld": 1}
 
 
 def test_the_example_in_node_answers_a_running_referee(tmp_path: Path) -> None:
     record = tmp_path / "me.json"
-    with scene(tmp_path) as (it, remote):
+    with scene(tmp_path) as it:
         record.write_text(json.dumps(it.records[0]))
         arguments = [it.address, it.rules["referee"], str(record), str(tmp_path / "agent"), str(it.rules["epsilon"])]
         with closing(it.others):
@@ -147,22 +151,20 @@ def test_the_example_in_node_answers_a_running_referee(tmp_path: Path) -> None:
             assert example.stdout is not None
             while it.enrolled() < len(it.records):
                 time.sleep(0.05)
-            results: list[Any] = []
-            asking = threading.Thread(target=lambda: results.append(remote.run(it.chosen, 1, "run", lambda *_: None)))
-            asking.start()
+            asking = it.asking()
             said = ""
             while not said.endswith("[y/N] "):
                 said += example.stdout.read(1) or pytest.fail(said)
             rest, _ = example.communicate("y\n", timeout=300)
-            asking.join()
+            result = asking.result()
     assert "What is asked: " in said
     assert "answered" in rest
     assert example.returncode == 0
-    assert results[0].result["agents"]["answered"] == len(it.records)
+    assert result.result["agents"]["answered"] == len(it.records)
 
 
 def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_spent(tmp_path: Path) -> None:
-    with scene(tmp_path) as (it, _):
+    with scene(tmp_path) as it:
         folder = tmp_path / "agent"
         (key,) = it.agent(steps=1, rules={**it.rules, "referee": "0" * 64}, folder=str(tmp_path / "other"))[:1]
         assert key["problem"] == "forged"
@@ -198,13 +200,8 @@ process.kill(process.pid, "SIGKILL");
 
 def test_of_processes_that_start_together_after_a_crash_one_holds_the_folder(tmp_path: Path) -> None:
     """Two would forget each other's answers, and what they cost."""
-    node = [
-        "node",
-        "--input-type=module",
-        "-e",
-        HOLD % (ROOT / "local_agent" / "web").as_uri(),
-        str(tmp_path / "agent"),
-    ]
+    script = HOLD % (ROOT / "local_agent" / "web").as_uri()
+    node = ["node", "--input-type=module", "-e", script, str(tmp_path / "agent")]
     for _ in range(4):  # each but the first finds the lock of one that was killed
         at = str(int(1000 * (time.time() + 1.0)))
         started = [

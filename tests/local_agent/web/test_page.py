@@ -29,12 +29,16 @@ def run(*words: object) -> tuple[int, str]:
     return found.exit_code, " ".join(found.output.split())
 
 
+def written(folder: Path, *more: str, referee: str = "https://referee.example") -> Path:
+    """Write a page; return its folder."""
+    status, output = page_of(folder, referee, *more)
+    assert status == 0, output
+    return folder / "page"
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("page")
-    status, output = page_of(folder, "https://referee.example:8000/tandem")
-    assert (status, output) == (0, output)
-    return folder
+    return written(tmp_path_factory.mktemp("page"), referee="https://referee.example:8000/tandem").parent
 
 
 @pytest.fixture
@@ -87,10 +91,8 @@ def test_every_page_is_small_and_has_the_kinds_alone_that_its_scenario_asks(tmp_
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")
 def test_a_page_names_the_columns_as_the_referee_does():
-    tables = [
-        described_people(scenario).table
-        for scenario in ("adult", "adult-biased", "flights", "examples/people/scenario.yaml")
-    ]
+    scenarios = ("adult", "adult-biased", "flights", "examples/people/scenario.yaml")
+    tables = [described_people(scenario).table for scenario in scenarios]
     script = f"""
         import {{ namesOfTable }} from "{WEB}/words.js";
         const schemas = {json.dumps([public_schema(each) for each in tables])};
@@ -102,10 +104,9 @@ def test_a_page_names_the_columns_as_the_referee_does():
 
 
 def test_a_page_accepts_more_where_its_maker_says_so(tmp_path):
-    status, output = page_of(tmp_path, "https://referee.example", "--accept", "loss", "--accept", "item")
-    assert status == 0, output
-    assert {"losses.js", "hypotheses.js", "items.js", "bits.js"} <= {*sizes(tmp_path / "page")}
-    assert "features.js" not in sizes(tmp_path / "page")
+    found = sizes(written(tmp_path, "--accept", "loss", "--accept", "item"))
+    assert {"losses.js", "hypotheses.js", "items.js", "bits.js"} <= {*found}
+    assert "features.js" not in found
 
 
 def test_what_is_left_of_a_module_has_no_comment_and_all_of_its_texts():
@@ -113,9 +114,7 @@ def test_what_is_left_of_a_module_has_no_comment_and_all_of_its_texts():
         text = module.read_text("utf-8")
         left = plain_module(text).decode()
         assert "/*" not in left, module.name
-        lines = [
-            line for line in text.splitlines() if not re.search(r"['`/]|^ \*", line)
-        ]  # strings there end in their line
+        lines = [line for line in text.splitlines() if not re.search(r"['`/]|^ \*", line)]  # where strings end in it
         texts = re.findall(r'"[^"\n]*"', "\n".join(lines))
         assert texts
         assert [each for each in texts if each not in left] == [], module.name
@@ -192,26 +191,22 @@ def test_what_makes_no_page_is_refused_and_leaves_none(tmp_path):
 
 def test_a_page_asks_the_witness_that_it_names_and_none_past_a_relay(tmp_path):
     witness = ("--witness", "https://witness.example:8010/")
-    status, output = page_of(tmp_path, "https://referee.example", *witness)
-    assert status == 0, output
-    frame = (tmp_path / "page" / "index.html").read_text()
+    page = written(tmp_path, *witness)
+    frame = (page / "index.html").read_text()
     assert "connect-src https://referee.example https://witness.example:8010;" in frame
     assert "who_issuer" not in frame
-    assert (tmp_path / "page" / "witness.js").exists()
-    assert (
-        json.loads((tmp_path / "page" / MANIFEST).read_text())["message"]["witness"] == "https://witness.example:8010"
-    )
-    shutil.rmtree(tmp_path / "page")
+    assert (page / "witness.js").exists()
+    assert json.loads((page / MANIFEST).read_text())["message"]["witness"] == "https://witness.example:8010"
+    shutil.rmtree(page)
     status, output = page_of(tmp_path, "https://referee.example", *witness, "--relay", "https://relay.example")
     assert (status != 0, "give one of the two" in output) == (True, True), output
     assert not (tmp_path / "page").exists()
 
 
 def test_a_page_through_a_relay_dials_the_relay_alone(tmp_path):
-    status, output = page_of(tmp_path, "https://referee.example", "--relay", "https://relay.example")
-    assert status == 0, output
-    assert "connect-src https://relay.example;" in (tmp_path / "page" / "index.html").read_text()
-    assert (tmp_path / "page" / "relay.js").exists()
+    page = written(tmp_path, "--relay", "https://relay.example")
+    assert "connect-src https://relay.example;" in (page / "index.html").read_text()
+    assert (page / "relay.js").exists()
 
 
 def test_a_server_that_is_busy_has_room_for_all_that_a_browser_asks_at_once(tmp_path, monkeypatch):

@@ -66,12 +66,8 @@ def people_of(chosen: ResolvedScenario, seed: int) -> list[dict[str, Any]]:
     people = open_records(chosen.target, data_folder(chosen), subseed(seed, "target"), chosen.agents.count)
     records = [people.records(np.array([number]), None) for number in range(chosen.agents.count)]
     return [
-        {
-            "features": record.features[0].tolist(),
-            "bytes": record.features.dtype == np.uint8,
-            "label": int(record.labels[0]),
-        }
-        for record in records
+        {"features": each.features[0].tolist(), "bytes": each.features.dtype == np.uint8, "label": int(each.labels[0])}
+        for each in records
     ]
 
 

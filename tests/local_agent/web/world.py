@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,8 +43,7 @@ class World:
     remote: Remote
     chosen: ResolvedScenario
     page: str
-    running: list[Thread] = field(default_factory=list)
-    finished: list[RunOutput] = field(default_factory=list)
+    running: Future[RunOutput] = field(default_factory=Future)
 
     @property
     def link(self) -> str:
@@ -56,22 +56,17 @@ class World:
 
     def start(self) -> None:
         """Let a run begin."""
-
-        def run() -> None:
-            self.finished.append(self.remote.run(self.chosen, 1, "run", lambda text, numbers: None))
-
-        self.running.append(Thread(target=run))
-        self.running[0].start()
+        pool = ThreadPoolExecutor(1)
+        self.running = pool.submit(self.remote.run, self.chosen, 1, "run", lambda text, numbers: None)
 
     def cancel(self) -> None:
         """End the run before its time."""
         self.remote.ask_to_cancel("run")
-        self.running[0].join(120)
+        wait([self.running], 120)
 
     def end(self) -> RunOutput:
         """Wait for the run's end, and audit it."""
-        self.running[0].join(120)
-        [finished] = self.finished
+        finished = self.running.result(120)
         assert audit(leave_folder(self.folder / "left", self.chosen, 1, finished)).status == finished.result["status"]
         return finished
 
