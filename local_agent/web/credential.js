@@ -19,7 +19,7 @@ const BEFORE = "30820156304106092a864886f70d01010a3034a00f300d060960864801650304
 const AFTER = "0203010001";
 
 const random = (/** @type {number} */ count) => crypto.getRandomValues(new Uint8Array(count));
-const toNumber = (/** @type {Uint8Array} */ bytes) => BigInt(`0x${hex(bytes)}`);
+const toNumber = (/** @type {Uint8Array} */ bytes) => BigInt(`0x0${hex(bytes)}`); // of none: 0
 const toBytes = (/** @type {bigint} */ value) => unhex(value.toString(16).padStart(2 * SIZE, "0"));
 
 function power(/** @type {bigint} */ base, /** @type {bigint} */ exponent, /** @type {bigint} */ modulus) {
@@ -77,13 +77,13 @@ async function read(key) {
  * @param {{fetch?: import("./client.js").Fetch}} [how]
  */
 export async function obtain(store, agent, { address, code, key }, how) {
-  if (await store.read("credential")) return;
+  let asked = await store.read("asked");
+  if (await store.read("credential")) return asked && store.write("asked", null); // a crash may have left it
   const { id, modulus } = await read(key);
   const client = new Client(address, how);
   const { tokens, grants } = await client.document("GET", "/v1/issuer");
   if (tokens !== key.tokens || grants !== key.grants)
     fail("forged", "the issuer there has other keys than those that were given: ask it nothing, and find out why"); // prettier-ignore
-  let asked = await store.read("asked");
   if (asked?.issuer !== id || asked?.agent !== agent) {
     const nonce = hex(random(32));
     const encoded = toNumber(await pss(await tokenInput(agent, nonce, id), random(DIGEST)));

@@ -213,6 +213,32 @@ def test_of_processes_that_start_together_after_a_crash_one_holds_the_folder(tmp
         assert sorted(said) == ["bad-input", "bad-input", "held"]
 
 
+CREDENTIALS = """
+import { readFileSync } from "node:fs";
+import { obtain } from "%(web)s/credential.js";
+import { MemoryStore } from "%(web)s/folder.js";
+const { agent, id, nonce, inverse, request, issuer } = JSON.parse(readFileSync("%(vectors)s", "utf8"));
+const store = new MemoryStore();
+const asked = { issuer: id, agent, nonce, blinded: request.slice(6), inverse: inverse.padStart(512, "0") };
+await store.write("asked", asked);
+const fetch = async (_, { method }) => new Response(method === "GET" ? JSON.stringify(issuer) : new Uint8Array());
+const party = { address: "https://issuer.example", code: "code", key: issuer };
+const empty = await obtain(store, agent, party, { fetch }).catch((error) => error.problem);
+await store.write("credential", { issuer: id });
+await obtain(store, agent, party, { fetch });
+console.log(JSON.stringify([empty, await store.read("asked")]));
+"""
+
+
+def test_an_issuer_that_says_nothing_is_refused_and_after_a_crash_what_was_asked_is_forgotten() -> None:
+    """With what it was blinded by, an issuer could tell whose a credential is."""
+    vectors = ROOT / "tests" / "vectors" / "credentials.json"
+    script = CREDENTIALS % {"web": (ROOT / "local_agent" / "web").as_uri(), "vectors": vectors}
+    command = ["node", "--no-warnings", "--input-type=module", "-e", script]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert json.loads(found.stdout or found.stderr) == ["forged", None]
+
+
 PAUSES = """
 import { getEventListeners } from "node:events";
 import { pause } from "%s/client.js";
