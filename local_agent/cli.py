@@ -6,7 +6,6 @@ Each command imports what it needs itself: one person's agent is much lighter th
 from __future__ import annotations
 
 import json
-import logging
 import math
 import secrets
 from contextlib import ExitStack, closing
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from local_agent.person.checking import HeldReceipt, ReportCheck
     from local_agent.person.consent import ActivityLog
 
-log = logging.getLogger("tandem.agent")
 app = application("A local agent: trusts no other party, and randomizes each answer, within a lifetime budget.")
 
 

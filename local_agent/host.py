@@ -83,17 +83,13 @@ class Host:
 
     def enrol(self, token: str) -> messages.Enrolled:
         """Enrol; return the numbers that the agents got. An individual that was asked before may be asked once more."""
-        signed = (
-            self._answerer.enrolment(again=self._answerer.answered > 0)
-            if isinstance(self._answerer, Agent)
-            else self._answerer.enrolment()
-        )
-        self._token = token
+        one, self._token = self._answerer, token
+        signed = one.enrolment(again=one.answered > 0) if isinstance(one, Agent) else one.enrolment()
         reply = self._port.enrol(signed, token)
         self._due = False
         enrolled = messages.Enrolled.parse_signed(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
-        if not isinstance(self._answerer, Agent):
-            self._answerer.settle(enrolled.first)
+        if not isinstance(one, Agent):
+            one.settle(enrolled.first)
         return enrolled
 
     def step(self) -> bool:
@@ -162,12 +158,9 @@ class Host:
         return False
 
     def _answer(self, assignment: Signed, configuration: Signed) -> Signed | tuple[Signed, bytes]:
-        seconds = public_seconds(assignment)
-        if isinstance(self._answerer, Agent):
-            with self._schedule.held(seconds + self._delay()):
-                return self._answerer.answer(assignment, configuration)
-        with self._schedule.held(seconds if self._answerer.real else None):
-            return self._answerer.answer(assignment, configuration)
+        one, least = self._answerer, public_seconds(assignment)
+        with self._schedule.held(least + self._delay() if isinstance(one, Agent) else least if one.real else None):
+            return one.answer(assignment, configuration)
 
     def _decline(self, assignment: Signed, error: TandemError) -> None:
         asked = {name: assignment.message.get(name) for name in ("run", "digest", "question")}

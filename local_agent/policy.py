@@ -154,17 +154,15 @@ class PersonalPolicy:
                 "the run is about other columns than this record was made for: make the record for the scenario of "
                 "this run (local-agent record)"
             )
-        mechanism = _mechanism_in(configuration.payload).affordable(
-            (self.epsilon, self.delta) if left is None else left
-        )
+        lifetime = self.epsilon, self.delta
+        mechanism = _mechanism_in(configuration.payload).affordable(lifetime if left is None else left)
         mechanism.answer_kind(query.domain)
-        self.check_cost(mechanism.guarantee, (self.epsilon, self.delta))
+        self.check_cost(mechanism.guarantee, lifetime)
         if not (self.simulated or mechanism.for_real_people) and math.isfinite(self.epsilon):
             raise PolicyRefused(f"mechanism {mechanism.name!r} protects simulated people only")
-        purpose = agreed.scenario.get("title")
-        purpose = purpose if isinstance(purpose, str) else ""
-        signed = assignment.digest, assignment.fingerprint()
-        return CheckedQuestion(asked, query, mechanism, *signed, stated, names is not None, purpose)
+        title = agreed.scenario.get("title")
+        about = stated, names is not None, title if isinstance(title, str) else ""
+        return CheckedQuestion(asked, query, mechanism, assignment.digest, assignment.fingerprint(), *about)
 
 
 def own_slot(asked: messages.AnyAssignment) -> int:

@@ -83,9 +83,7 @@ def sections(question: CheckedQuestion, address: str, policy: PersonalPolicy, le
             f"probability {best_guess(epsilon, delta):.4g} at most (without it: 0.5)."
         )
     after = max(0.0, left - epsilon) if math.isfinite(epsilon) else 0.0
-    spent = (
-        f"{policy.epsilon - left:g} of it is spent so far" if left < policy.epsilon else "nothing of it is spent so far"
-    )
+    spent = f"{policy.epsilon - left:g}" if left < policy.epsilon else "nothing"
     return {
         "Who asks": f"the referee at {address}, in run {asked.run!r}, question {asked.question}; its key is "
         f"{policy.referee}, and this agent listens to no other",
@@ -93,8 +91,9 @@ def sections(question: CheckedQuestion, address: str, policy: PersonalPolicy, le
         "What is asked": f"{asked_of(question)}. {_origin(question)}",
         "What could leave": f"{mechanism.leaves(question.query.domain)} Nothing else about your record leaves.",
         "What it costs": f"{formula(promise)}. {in_words(promise)}{guess}",
-        "Lifetime budget": f"epsilon {policy.epsilon:g}; {spent}. This answer spends {epsilon:g}; {after:g} would be "
-        "left for further answers. All answers together are protected by the sum of what they cost.",
+        "Lifetime budget": f"epsilon {policy.epsilon:g}; {spent} of it is spent so far. This answer spends "
+        f"{epsilon:g}; {after:g} would be left for further answers. All answers together are protected by the sum of "
+        "what they cost.",
         "Please note": "the referee learns whether you agree. Decide by what is asked and what it costs, not by what "
         "your record would answer.",
     }

@@ -177,13 +177,6 @@ function inWords([epsilon, delta]) {
   );
 }
 
-/** @param {import("./policy.js").Question} question */
-function origin({ ownNames, names }) {
-  if (ownNames) return "These are the columns that your record was made for.";
-  if (!names.fields.features.length) return "The scenario of the run names no columns.";
-  return "The columns are named as the referee names them: see that your record was made for this scenario.";
-}
-
 /**
  * Return a question in plain words, for the person whom it is about: titles and texts.
  * @param {import("./policy.js").Question} question @param {string} address the referee's
@@ -195,12 +188,16 @@ export function described(question, address, policy, left) {
   const [epsilon, whole] = [mechanism.guarantee[0], policy.epsilon];
   const after = Number.isFinite(epsilon) ? Math.max(0, left - epsilon) : 0;
   const spent = left < whole ? general(whole - left) : "nothing";
+  const named = names.fields.features.length
+    ? "The columns are named as the referee names them: see that your record was made for this scenario."
+    : "The scenario of the run names no columns.";
+  const origin = question.ownNames ? "These are the columns that your record was made for." : named;
   const parts = {
     "Who asks":
       `the referee at ${address}, in run '${asked.run}', question ${asked.question}; its key is ${policy.referee}, ` +
       "and this agent listens to no other",
     Purpose: `${quoted(purpose, PURPOSE)}, in the words of the referee`,
-    "What is asked": `${query.asks(names, slotOf(asked))}. ${origin(question)}`,
+    "What is asked": `${query.asks(names, slotOf(asked))}. ${origin}`,
     "What could leave": `${mechanism.leaves(query.domain)} Nothing else about your record leaves.`,
     "What it costs": inWords(mechanism.guarantee),
     "Lifetime budget":
