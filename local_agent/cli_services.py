@@ -14,15 +14,7 @@ import typer
 
 from common.core.errors import BadInput, BrokenLedger, Forged, RolledBack, TandemError
 from common.core.terminal import say, warn
-from common.net.cli import (
-    REFEREE_KEY,
-    AllowOrigin,
-    LedgerOptions,
-    ServiceTlsOptions,
-    TlsCa,
-    end_with_stdin,
-    serving,
-)
+from common.net.cli import REFEREE_KEY, AllowOrigin, LedgerOptions, ServiceTlsOptions, TlsCa, end_with_stdin, serving
 
 if TYPE_CHECKING:
     from local_agent.client import RefereeClient

@@ -187,8 +187,8 @@ def test_a_question_that_a_crash_cut_off_counts_once(tmp_path, when):
 
 def test_assignments_that_name_nobody_or_somebody_twice_are_refused(people):
     last = (1 << 32) - 1
-    named = ([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1, 2], [0, 1]), ([0], [0, 1]), ([0, 1], [last]), ([last], [0])
-    for who, slots in named:
+    cases: list[Any] = [([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1, 2], [0, 1]), ([0], [0, 1])]
+    for who, slots in (*cases, ([0, 1], [last]), ([last], [0])):
         with pytest.raises(BadMessage):
             ask(people, who=who, slots=slots)
     assert people.answered == 0
