@@ -6,11 +6,9 @@
  * delta_i)-differentially private in the record for any behaviour of all others: basic composition, which is a valid
  * filter for budgets that are chosen on the way (Rogers, Roth, Ullman and Vadhan 2016).
  *
- * @typedef {import("./messages.js").Signed} Signed
- * @typedef {import("./policy.js").Question} Question
- * @typedef {import("./types/agent.d.ts").Options} Options
- * @typedef {import("./types/agent.d.ts").Person} Person
- * @typedef {import("./types/agent.d.ts").State} State
+ * @import { Identity, Signed } from "./messages.js"
+ * @import { Question } from "./policy.js"
+ * @import { Options, Person, State } from "./types/agent.d.ts"
  * @typedef {{epsilon: number, delta: number, question: string, report: Signed, body: string}} Answer what it cost, the
  *   fingerprint of the question, and what leaves; body: the packed answer, hex
  */
@@ -31,8 +29,7 @@ const SECONDS_A_CHARACTER = 1e-5; // of the question: to parse it, and to evalua
 
 export class Agent {
   /** @type {Map<string, Signed>} */ configurations = new Map();
-  /** @type {import("./messages.js").Identity} */
-  me = /** @type {any} */ (undefined); // until it is open
+  me = /** @type {Identity} */ (/** @type {unknown} */ (undefined)); // until it is open
   enrolled = false;
   settled = 0; // answers that this process has sent for good: acknowledged, or refused
   secret = new Uint8Array(32);
@@ -162,7 +159,9 @@ export class Agent {
     } catch (error) {
       if (error instanceof Refusal && PASSING.includes(error.problem)) throw error;
       const { problem, detail } = await this.refused(error);
-      await this.decline(assignment, problem);
+      const { message, message: { digest, question } } = assignment; // prettier-ignore
+      const declined = { run, digest, question, assignment: await digestOf(message), reason: problem };
+      await this.client.decline(await this.me.sign("decline", declined)).catch((error) => this.refused(error));
       return { state: problem === "consent-withheld" ? "declined" : "refused", problem, detail };
     }
     return this.handIn(answer);
@@ -234,13 +233,6 @@ export class Agent {
   settle() {
     this.settled = this.answers.length;
     this.enrolled = false; // it enrols again for later runs
-  }
-
-  /** Say that a question is not answered. @param {Signed} assignment @param {string} reason */
-  async decline({ message }, reason) {
-    const { run, digest, question } = message;
-    const declined = { run, digest, question, assignment: await digestOf(message), reason };
-    await this.client.decline(await this.me.sign("decline", declined)).catch((error) => this.refused(error));
   }
 
   /**

@@ -2,9 +2,8 @@
  * Hypotheses: classifiers of one record as data, of all kinds that every party accepts (common/local/hypotheses). A
  * kind is a row of a table; `x` are the features of one record.
  *
- * @typedef {import("./values.js").Features} Features
- * @typedef {import("./values.js").Record} Record
- * @typedef {import("./words.js").Names} Names
+ * @import { Features, Record } from "./values.js"
+ * @import { Names } from "./words.js"
  * @typedef {{fields: import("./values.js").Fields, nests?: boolean, make: (f: any) => Partial<Hypothesis>}} Kind
  *   `nests`: whether it is made of other hypotheses; it is then no part of a further one
  */

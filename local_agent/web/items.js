@@ -5,14 +5,11 @@ import { parity, publicWord } from "./random.js";
 import { list, optional, refuse, whole, word } from "./values.js";
 import { grouped } from "./words.js";
 
-/** @typedef {import("./values.js").Fields} Fields */
-/** @typedef {import("./words.js").Names} Names */
-
 const column = whole(0, (1 << 20) - 1);
 const publicForm = word(0n, 2n ** 63n - 1n);
-/** @type {Fields} */
+/** @type {import("./values.js").Fields} */
 const bitsFields = { first: [whole(0, 1 << 20), 0], bits: whole(1, 64) };
-/** @type {Fields} */
+/** @type {import("./values.js").Fields} */
 const frequencyFields = { public: [publicForm, 0n], ...bitsFields };
 /** @param {{[name: string]: any}} fields */
 const ofBits = ({ first, bits }) => ({ minFeatures: first + bits, columns: range(bits, first) });

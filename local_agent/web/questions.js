@@ -4,9 +4,8 @@
  * before the first question that may be of its kinds; a page has those alone that its rules accept (local_agent/page.py
  * reads the tables).
  *
- * @typedef {import("./values.js").Record} Record
- * @typedef {import("./values.js").Features} Features
- * @typedef {import("./words.js").Names} Names
+ * @import { Features, Record } from "./values.js"
+ * @import { Names } from "./words.js"
  * @typedef {"bit" | "real" | number} AnswerKind a bit, a double, or one of so many symbols
  * @typedef {{word: () => bigint, below: (n: bigint) => bigint}} Words uniform 64-bit words, and numbers below n
  * @typedef {import("./values.js").Registry & {modules: {[module: string]: string[]}}} Registry

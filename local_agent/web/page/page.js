@@ -11,7 +11,7 @@ import { BrowserStore } from "../store.js";
 import { Refusal, fail } from "../values.js";
 import { namesOfTable } from "../words.js";
 
-/** @typedef {import("../agent.js").State} State */
+/** @import { State } from "../types/agent.d.ts" */
 /** @typedef {Node | string} Part */
 
 const link = new URLSearchParams(location.hash.slice(1)); // of referee invite
