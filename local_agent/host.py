@@ -113,14 +113,15 @@ class Host:
             return self._take_up(assignment, run)
 
     def _take_up(self, assignment: Signed, run: str) -> bool:
-        if run not in self._configurations:
-            found = self._port.configuration(run)
-            verify(found, messages.Configuration.KIND, self._referee, PINNED)  # what was changed on its way is not kept
-            self._configurations[run] = found
+        configuration = self._configurations.get(run)
+        if configuration is None or configuration.digest != assignment.message.get("digest"):  # or of an earlier run
+            configuration = self._port.configuration(run)
+            verify(configuration, messages.Configuration.KIND, self._referee, PINNED)  # what was changed is not kept
+            self._configurations[run] = configuration
         try:
-            if not self._agreed(assignment, self._configurations[run]):
+            if not self._agreed(assignment, configuration):
                 return False
-            report = self._answer(assignment, self._configurations[run])
+            report = self._answer(assignment, configuration)
         except (BrokenLedger, RolledBack):
             raise  # of this folder or its people's ledger, and no fault of the question: it is another copy's to answer
         except (Refused, BadInput, Forged) as error:

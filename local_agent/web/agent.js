@@ -142,7 +142,9 @@ export class Agent {
     const { rules, names = null } = this.options;
     await verify(assignment, kindOf(assignment), rules.referee); // before anything of it is used
     const run = runForm(assignment.message.run, "run");
-    const configuration = this.configurations.get(run) ?? (await this.client.configuration(run));
+    const kept = this.configurations.get(run); // or that of an earlier run of this name
+    const same = kept && (await digestOf(kept.message)) === assignment.message.digest;
+    const configuration = same ? kept : await this.client.configuration(run);
     await verify(configuration, "configuration", rules.referee); // what was changed on its way is not kept
     this.configurations.set(run, configuration);
     let answer;

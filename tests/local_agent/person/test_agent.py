@@ -31,8 +31,8 @@ from local_agent.person.agent import Agent
 from local_agent.person.checking import held_receipts, leaf_of
 from local_agent.person.consent import NAME, ActivityLog, Consent, entries
 from local_agent.policy import PersonalPolicy
-from tests.local_agent.test_policy import LOSS, PERSON, POLICY, REFEREE, individual, question
-from tests.support import ONE_QUESTION, TOKEN, Bench, served, tiny
+from tests.local_agent.test_policy import LOSS, PERSON, POLICY, REFEREE, configuration, individual, question
+from tests.support import ONE_QUESTION, TOKEN, Bench, seal, served, tiny
 from tests.tiers import for_each
 
 
@@ -246,6 +246,15 @@ def test_a_configuration_that_was_changed_on_its_way_is_not_kept_and_nothing_is_
         result = bench.run()
     assert result["agents"]["answered"] == 600
     assert result["lost"] == {"silent": 0, "declined": {}}
+
+
+def test_a_configuration_of_an_earlier_run_of_the_same_name_is_asked_for_anew(tmp_path):
+    """A host outlives a referee that was put back to before that run."""
+    with Bench(tmp_path / "bench", tiny(*UNHURRIED)) as bench:
+        earlier = seal(bench.referee.identity, configuration())
+        bench.host._configurations["run"] = earlier
+        result = bench.run()
+    assert (result["agents"]["answered"], result["lost"]) == (600, {"silent": 0, "declined": {}})
 
 
 RUNNER = CliRunner()

@@ -213,6 +213,15 @@ def test_of_processes_that_start_together_after_a_crash_one_holds_the_folder(tmp
         assert sorted(said) == ["bad-input", "bad-input", "held"]
 
 
+def in_node(script: str, vectors: str = "") -> Any:
+    """Return what a script prints, which may say nothing else."""
+    about = {"web": (ROOT / "local_agent" / "web").as_uri(), "vectors": ROOT / "tests" / "vectors" / f"{vectors}.json"}
+    command = ["node", "--input-type=module", "-e", script % about]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert found.stderr == ""
+    return json.loads(found.stdout)
+
+
 CREDENTIALS = """
 import { readFileSync } from "node:fs";
 import { obtain } from "%(web)s/credential.js";
@@ -232,26 +241,41 @@ console.log(JSON.stringify([empty, await store.read("asked")]));
 
 def test_an_issuer_that_says_nothing_is_refused_and_after_a_crash_what_was_asked_is_forgotten() -> None:
     """With what it was blinded by, an issuer could tell whose a credential is."""
-    vectors = ROOT / "tests" / "vectors" / "credentials.json"
-    script = CREDENTIALS % {"web": (ROOT / "local_agent" / "web").as_uri(), "vectors": vectors}
-    command = ["node", "--no-warnings", "--input-type=module", "-e", script]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=50)
-    assert json.loads(found.stdout or found.stderr) == ["forged", None]
+    assert in_node(CREDENTIALS, "credentials") == ["forged", None]
+
+
+EARLIER = """
+import { readFileSync } from "node:fs";
+import { Agent } from "%(web)s/agent.js";
+import { MemoryStore } from "%(web)s/folder.js";
+const { cases, configurations } = JSON.parse(readFileSync("%(vectors)s", "utf8"));
+const [{ rules, dimension, names, assignment, configuration }] = cases;
+const options = { rules, dimension, names, store: new MemoryStore(), address: "http://x", consent: () => true };
+const agent = await Agent.open(options);
+const another = ({ message }, at) => at !== configuration && message.run === "run";
+agent.configurations.set("run", configurations.find(another));
+agent.client.configuration = async () => configurations[configuration];
+agent.client.poll = async () => null;
+agent.client.decline = async () => null;
+console.log(JSON.stringify([(await agent.takeUp(assignment)).state, (await agent.takeUp(assignment)).state]));
+"""
+
+
+def test_a_configuration_of_an_earlier_run_of_the_same_name_is_asked_for_anew() -> None:
+    assert in_node(EARLIER, "assignments") == ["closed", "closed"]
 
 
 PAUSES = """
 import { getEventListeners } from "node:events";
-import { pause } from "%s/client.js";
+import { pause } from "%(web)s/client.js";
 const over = new AbortController();
 for (let times = 0; times < 20; times++) await pause(0.001, over.signal);
 const left = getEventListeners(over.signal, "abort").length;
 setTimeout(() => over.abort(), 20);
 await pause(60, over.signal);
-console.log(left, getEventListeners(over.signal, "abort").length);
+console.log(JSON.stringify([left, getEventListeners(over.signal, "abort").length]));
 """
 
 
 def test_who_waits_for_days_leaves_nothing_on_the_signal_that_ends_it() -> None:
-    command = ["node", "--input-type=module", "-e", PAUSES % (ROOT / "local_agent" / "web").as_uri()]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=50)
-    assert (found.stdout, found.stderr) == ("0 0\n", "")
+    assert in_node(PAUSES) == [0, 0]
