@@ -25,6 +25,7 @@ from deploy.deployment import RunOutput
 from deploy.remote import Remote
 from referee.service.witness import witness_app
 from tests.deploy.test_scenarios_of_individuals import SMALL
+from tests.local_agent.web.node import in_node
 from tests.local_agent.web.test_scenarios import NodeCrowd, people_of
 from tests.support import TOKEN, operated, served
 
@@ -213,20 +214,14 @@ def test_of_processes_that_start_together_after_a_crash_one_holds_the_folder(tmp
         assert sorted(said) == ["bad-input", "bad-input", "held"]
 
 
-def in_node(script: str, vectors: str = "") -> Any:
-    """Return what a script prints, which may say nothing else."""
-    about = {"web": (ROOT / "local_agent" / "web").as_uri(), "vectors": ROOT / "tests" / "vectors" / f"{vectors}.json"}
-    command = ["node", "--input-type=module", "-e", script % about]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=50)
-    assert found.stderr == ""
-    return json.loads(found.stdout)
+def vectors(name: str) -> Any:
+    return json.loads((ROOT / "tests" / "vectors" / f"{name}.json").read_text())
 
 
 CREDENTIALS = """
-import { readFileSync } from "node:fs";
-import { obtain } from "%(web)s/credential.js";
-import { MemoryStore } from "%(web)s/folder.js";
-const { agent, id, nonce, inverse, request, issuer } = JSON.parse(readFileSync("%(vectors)s", "utf8"));
+import { obtain } from "WEB/credential.js";
+import { MemoryStore } from "WEB/folder.js";
+const { agent, id, nonce, inverse, request, issuer } = given;
 const store = new MemoryStore();
 const asked = { issuer: id, agent, nonce, blinded: request.slice(6), inverse: inverse.padStart(512, "0") };
 await store.write("asked", asked);
@@ -241,14 +236,13 @@ console.log(JSON.stringify([empty, await store.read("asked")]));
 
 def test_an_issuer_that_says_nothing_is_refused_and_after_a_crash_what_was_asked_is_forgotten() -> None:
     """With what it was blinded by, an issuer could tell whose a credential is."""
-    assert in_node(CREDENTIALS, "credentials") == ["forged", None]
+    assert in_node(CREDENTIALS, vectors("credentials")) == ["forged", None]
 
 
 EARLIER = """
-import { readFileSync } from "node:fs";
-import { Agent } from "%(web)s/agent.js";
-import { MemoryStore } from "%(web)s/folder.js";
-const { cases, configurations } = JSON.parse(readFileSync("%(vectors)s", "utf8"));
+import { Agent } from "WEB/agent.js";
+import { MemoryStore } from "WEB/folder.js";
+const { cases, configurations } = given;
 const [{ rules, dimension, names, assignment, configuration }] = cases;
 const options = { rules, dimension, names, store: new MemoryStore(), address: "http://x", consent: () => true };
 const agent = await Agent.open(options);
@@ -262,12 +256,12 @@ console.log(JSON.stringify([(await agent.takeUp(assignment)).state, (await agent
 
 
 def test_a_configuration_of_an_earlier_run_of_the_same_name_is_asked_for_anew() -> None:
-    assert in_node(EARLIER, "assignments") == ["closed", "closed"]
+    assert in_node(EARLIER, vectors("assignments")) == ["closed", "closed"]
 
 
 PAUSES = """
 import { getEventListeners } from "node:events";
-import { pause } from "%(web)s/client.js";
+import { pause } from "WEB/client.js";
 const over = new AbortController();
 for (let times = 0; times < 20; times++) await pause(0.001, over.signal);
 const left = getEventListeners(over.signal, "abort").length;

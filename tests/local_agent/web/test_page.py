@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import socket
-import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
@@ -21,6 +20,7 @@ from common.scenario.loading import described_people, load, shipped
 from deploy.people import Files, serving
 from local_agent.cli import app
 from local_agent.page import MANIFEST, WEB, plain_module, public_schema
+from tests.local_agent.web.node import in_node
 from tests.local_agent.web.people import KEY, page_of, scenario_file
 
 
@@ -93,14 +93,12 @@ def test_every_page_is_small_and_has_the_kinds_alone_that_its_scenario_asks(tmp_
 def test_a_page_names_the_columns_as_the_referee_does():
     scenarios = ("adult", "adult-biased", "flights", "examples/people/scenario.yaml")
     tables = [described_people(scenario).table for scenario in scenarios]
-    script = f"""
-        import {{ namesOfTable }} from "{WEB}/words.js";
-        const schemas = {json.dumps([public_schema(each) for each in tables])};
-        console.log(JSON.stringify(schemas.map((each) => namesOfTable(each).wire)));
+    script = """
+        import { namesOfTable } from "WEB/words.js";
+        console.log(JSON.stringify(given.map((each) => namesOfTable(each).wire)));
     """
-    command = ["node", "--no-warnings", "--input-type=module"]
-    found = subprocess.run(command, input=script, capture_output=True, text=True, check=True).stdout
-    assert json.loads(found) == [json.loads(json.dumps(Names.of_table(each.wire()).wire())) for each in tables]
+    found = in_node(script, [public_schema(each) for each in tables])
+    assert found == [json.loads(json.dumps(Names.of_table(each.wire()).wire())) for each in tables]
 
 
 def test_a_page_accepts_more_where_its_maker_says_so(tmp_path):

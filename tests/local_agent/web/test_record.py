@@ -1,10 +1,7 @@
 """The form's record is Python's, to the bit: generated schemas and fields, and what neither takes."""
 
-import json
 import random
 import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +9,10 @@ import pytest
 
 from common.core.errors import BadData, BadMessage
 from common.data.tables import TableSource, record_of
-from local_agent.page import WEB, public_schema
+from local_agent.page import public_schema
+from tests.local_agent.web.node import in_node
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")]
 
 TABLE = {
     "files": ["people.csv"],
@@ -47,14 +45,6 @@ SPELLED = [
 ]
 
 
-@pytest.fixture
-def node() -> str:
-    found = shutil.which("node")
-    if found is None:
-        pytest.skip("no Node is installed here")
-    return found
-
-
 def field(draw: random.Random) -> Any:
     kind = draw.randrange(6)
     if kind == 0:
@@ -83,33 +73,31 @@ def expected(fields: dict[str, Any], table: TableSource) -> list[Any]:
     return [record.features.tobytes().hex(), int(record.labels[0])]
 
 
-def in_node(node: str, schemas: list[Any], cases: list[Any], folder: Path) -> list[Any]:
-    """Return what record.js makes of each case, which names its schema by a number."""
-    (folder / "cases.json").write_text(json.dumps([schemas, cases]))
-    (folder / "run.mjs").write_text(
-        f"""
-        import {{ readFileSync }} from "node:fs";
-        import {{ recordOf }} from "{WEB}/record.js";
-        const [schemas, cases] = JSON.parse(readFileSync("{folder}/cases.json", "utf8"));
-        console.log(JSON.stringify(cases.map(([number, fields]) => {{
-          try {{
-            const {{ features, label }} = recordOf(fields, schemas[number]);
-            return [Buffer.from(features.buffer).toString("hex"), label];
-          }} catch (error) {{
-            return [error.problem ?? String(error)];
-          }}
-        }})));
-        """
-    )
-    return json.loads(subprocess.run([node, folder / "run.mjs"], check=True, capture_output=True, text=True).stdout)
+RECORDS = """
+import { recordOf } from "WEB/record.js";
+const [schemas, cases] = given;
+console.log(JSON.stringify(cases.map(([number, fields]) => {
+  try {
+    const { features, label } = recordOf(fields, schemas[number]);
+    return [Buffer.from(features.buffer).toString("hex"), label];
+  } catch (error) {
+    return [error.problem ?? String(error)];
+  }
+})));
+"""
 
 
-def test_a_record_is_the_one_that_python_makes_to_the_bit(node, tmp_path):
+def made(tables: list[TableSource], cases: list[Any]) -> list[Any]:
+    """Return what record.js makes of each case, which names its table by a number."""
+    return list(in_node(RECORDS, [[public_schema(table) for table in tables], cases]))
+
+
+def test_a_record_is_the_one_that_python_makes_to_the_bit():
     draw = random.Random(1)
     tables = [TableSource.parse(tree) for tree in TABLES]
     chosen = [draw.choice([0, 0, 0, 1, 2, 3]) for _ in range(4000)]
     cases = [(number, case(draw, tables[number])) for number in chosen]
-    found = in_node(node, [public_schema(table) for table in tables], cases, tmp_path)
+    found = made(tables, cases)
     wanted = [expected(fields, tables[number]) for number, fields in cases]
     wrong = [(cases[at], found[at], wanted[at]) for at in range(len(cases)) if found[at] != wanted[at]]
     assert wrong == []
@@ -118,7 +106,7 @@ def test_a_record_is_the_one_that_python_makes_to_the_bit(node, tmp_path):
         assert 0 < sum(refused) < len(refused) - 100, number
 
 
-def test_every_spelling_of_a_field_means_the_same(node, tmp_path):
+def test_every_spelling_of_a_field_means_the_same():
     """Each spelling as the one value of a category, beside each as the field, and each as a number."""
     tables: list[TableSource] = []
     cases: list[tuple[int, dict[str, Any]]] = []
@@ -132,7 +120,7 @@ def test_every_spelling_of_a_field_means_the_same(node, tmp_path):
             except BadMessage:  # the value is a missing one in another spelling
                 continue
             cases += [(len(tables) - 1, {"b": text, "renews": "no"}) for text in SPELLED]
-    found = in_node(node, [public_schema(table) for table in tables], cases, tmp_path)
+    found = made(tables, cases)
     wanted = [expected(fields, tables[number]) for number, fields in cases]
     assert [pair for pair in zip(cases, found, wanted, strict=True) if pair[1] != pair[2]] == []
     assert len(cases) > 5_000
