@@ -154,12 +154,13 @@ async function breaks(old, proof, referee, who) {
  * and from what a witness has seen. Refusal `forged`: the receipt itself is none, or the witness shows what it has not
  * signed; others: referee or witness do not answer.
  * @param {Held} held @param {Pick<import("./client.js").RefereeClient, "proof">} client
- * @param {import("./messages.js").Identity} identity @param {string} referee @param {Seen} [before]
+ * @param {import("./messages.js").Identity} identity @param {string} referee @param {Seen} [seen]
  * @param {Witness} [witness] @returns {Promise<Finding>}
  */
-export async function checkReport(held, client, identity, referee, before, witness) {
+export async function checkReport(held, client, identity, referee, seen, witness) {
   await checkReceipt(held.receipt, held.report, referee);
   const { run, question } = held.report.message;
+  const before = seen?.kept.checkpoint.message.run === run ? seen : undefined; // run and Run may be one file
   const newest = await witness?.newest(held, referee);
   const late = Math.abs(Date.now() / 1000 - held.sent) > WITHIN;
   /** @param {Finding["status"]} status @param {string} why @param {Seen} [shown] @param {string[]} [witnesses] */

@@ -259,6 +259,29 @@ def test_a_configuration_of_an_earlier_run_of_the_same_name_is_asked_for_anew() 
     assert in_node(EARLIER, vectors("assignments")) == ["closed", "closed"]
 
 
+SEEN = """
+import { Agent } from "WEB/agent.js";
+import { MemoryStore } from "WEB/folder.js";
+const { referee, receipt, report, leaf, proof } = given;
+const store = new MemoryStore();
+const rules = { referee, epsilon: 1 };
+const agent = await Agent.open({ rules, store, address: "http://x", consent: () => true, dimension: 1 });
+agent.client.proof = async () => proof;
+const { run, question } = report.message;
+agent.receipts[run] = { receipt, report, leaf, sent: Date.now() / 1000 };
+const kept = structuredClone(proof.kept);
+kept.checkpoint.message.run = run.toUpperCase();
+await store.write(`seen-${run}`, { kept, questions: [question] });
+const [found] = await agent.check().catch((error) => [error]);
+const stored = await store.read(`seen-${run}`);
+console.log(JSON.stringify([found.status ?? found.detail, stored.kept.checkpoint.message.run === run]));
+"""
+
+
+def test_what_was_shown_of_another_run_is_not_taken_for_this_one_where_both_have_one_file() -> None:
+    assert in_node(SEEN, vectors("proofs")) == ["included", True]
+
+
 PAUSES = """
 import { getEventListeners } from "node:events";
 import { pause } from "WEB/client.js";
