@@ -36,11 +36,8 @@ function inverse(value, modulus) {
   return left === 1n ? (old + modulus) % modulus : 0n;
 }
 
-/**
- * Return EMSA-PSS-ENCODE with SHA-384 (RFC 8017, section 9.1.1) for 2047 bits.
- * @param {Uint8Array<ArrayBuffer>} message @param {Uint8Array} salt
- */
-async function pss(message, salt) {
+/** Return EMSA-PSS-ENCODE with SHA-384 (RFC 8017, section 9.1.1) for 2047 bits. */
+async function pss(/** @type {Uint8Array<ArrayBuffer>} */ message, /** @type {Uint8Array} */ salt) {
   const digest = await sha(concat(new Uint8Array(8), await sha(message, 384), salt), 384);
   const block = concat(new Uint8Array(SIZE - 2 * DIGEST - 2), Uint8Array.of(1), salt);
   for (let at = 0; at < block.length; at += DIGEST) {

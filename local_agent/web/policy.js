@@ -95,11 +95,8 @@ export function checkCost({ epsilon, delta = 0 }, cost, left) {
   permit(paid, `an answer would cost (epsilon, delta) = (${cost}), and ${budget}`);
 }
 
-/**
- * Return what is left of a budget, never rounded up: the sum is exact, in units of the smallest double.
- * @param {number} budget @param {number[]} costs
- */
-export function leftOf(budget, costs) {
+/** Return what is left of a budget, never rounded up: the sum is exact, in units of the smallest double. */
+export function leftOf(/** @type {number} */ budget, /** @type {number[]} */ costs) {
   if (!Number.isFinite(budget)) return budget;
   if (!costs.every(Number.isFinite)) return 0;
   const left = costs.reduce((sum, cost) => sum - units(cost), units(budget));
