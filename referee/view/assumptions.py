@@ -30,9 +30,7 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
     rules of docs/corrections.md): a run in which they are contradicts the assumptions together.
     """
     rounds, demands = result.get("rounds") or [], demands_of(scenario.protocol)
-    if not rounds or not demands.reweighs or not demands.claims or scenario.mode != "realizable":
-        return []
-    if scenario.handed_over:
+    if not (rounds and demands.reweighs and demands.claims) or scenario.mode != "realizable" or scenario.handed_over:
         return []
     if scenario.agents.loss != "zero-one" and not scenario.agents.tests_convex:
         return []  # the assumptions are about mistakes, the answers are not

@@ -60,17 +60,15 @@ def by_round(
     def y(value: float) -> float:
         return _TOP + _PLOT * (1 - value / top)
 
-    description = f"{measure}, for each of {len(rounds)} rounds, with intervals" + (
-        f"; the run halts once it is shown to be below {number(level)}" if level is not None else ""
-    )
-    parts = [*_grid(top, y, number, left, width - right)]
-    parts += [_text((left + plot / 2), _TOP + _PLOT + 40, "round", "middle")]
+    halts = f"; the run halts once it is shown to be below {number(level)}" if level is not None else ""
+    description = f"{measure}, for each of {len(rounds)} rounds, with intervals{halts}"
+    end, below = width - right, _TOP + _PLOT + 48
+    parts = [_text(0 if narrow else 8, 14, _fitting(measure, narrow), "start"), *_grid(top, y, number, left, end)]
+    parts.append(_text(left + plot / 2, _TOP + _PLOT + 40, "round", "middle"))
     ticks = range(first, last + 1, max(1, math.ceil((last - first + 1) / (6 if narrow else 12))))
     parts += [_text(x(n), _TOP + _PLOT + 20, str(n), "middle") for n in ticks]
-    end, below = width - right, _TOP + _PLOT + 48
-    for row, ((label, value, kind), place) in enumerate(
-        zip(lines, _apart([y(value) for _, value, _ in lines]), strict=True)
-    ):
+    places = _apart([y(value) for _, value, _ in lines])
+    for row, ((label, value, kind), place) in enumerate(zip(lines, places, strict=True)):
         words = label if kind == "level" else f"{label}, {number(value)}"
         if narrow:
             parts.append(_line(kind, f"M{left} {y(value):.1f}H{end}M{left} {below + _ROW * row + 12}h24"))
@@ -86,8 +84,7 @@ def by_round(
         if r.chosen
     ]
     height = below + (_ROW * len(lines) + 8 if narrow else 0)
-    heading = _text(0 if narrow else 8, 14, _fitting(measure, narrow), "start")
-    return _svg(name, measure, description, (width, height), [heading, *parts])
+    return _svg(name, measure, description, (width, height), parts)
 
 
 def compared(
@@ -152,7 +149,8 @@ def weights(found: Sequence[tuple[str, float]], measure: str, *, name: str = "we
     high = max([value for _, value in found] + [0.0]) / most
     scale = (width - left - right) / max(high - low, 1e-9)
     zero = left - low * scale
-    parts = [f'<path class="grid" d="M{zero:.1f} {_TOP}V{_TOP + height}" stroke="#ddd"/>']
+    parts = [_text(8, 14, _fitting(measure, narrow), "start")]
+    parts.append(f'<path class="grid" d="M{zero:.1f} {_TOP}V{_TOP + height}" stroke="#ddd"/>')
     for place, (label, value) in enumerate(found):
         at, length = _TOP + row * (place + (0.72 if narrow else 0.5)), scale * abs(value) / most
         begins = zero if value >= 0 else zero - length
@@ -165,13 +163,7 @@ def weights(found: Sequence[tuple[str, float]], measure: str, *, name: str = "we
         end, side = (begins + length + 6, "start") if value >= 0 else (begins - 6, "end")
         parts.append(_text(end, at + 4, f"{value:+.3g}", side))
     description = f"{measure}: " + "; ".join(f"{label} {value:+.3g}" for label, value in found[:20])
-    return _svg(
-        name,
-        measure,
-        description,
-        (width, _TOP + height + 8),
-        [_text(8, 14, _fitting(measure, narrow), "start"), *parts],
-    )
+    return _svg(name, measure, description, (width, _TOP + height + 8), parts)
 
 
 _STYLE = {
@@ -190,11 +182,8 @@ def _numbers(entry: ChartEntry, unit: Unit) -> str:
 def _bars(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:
     for r in rounds:
         at, low, high = across(r.number), down(r.estimate.low), down(r.estimate.high)
-        yield (
-            f'<path class="whisker" d="M{at:.1f} {high:.1f}V{low:.1f}M{at - 4:.1f} {high:.1f}h8'
-            f'M{at - 4:.1f} {low:.1f}h8"'
-            f' stroke="{BLUE}" stroke-width="2" fill="none"/>'
-        )
+        way = f"M{at:.1f} {high:.1f}V{low:.1f}M{at - 4:.1f} {high:.1f}h8M{at - 4:.1f} {low:.1f}h8"
+        yield f'<path class="whisker" d="{way}" stroke="{BLUE}" stroke-width="2" fill="none"/>'
         yield f'<circle class="dot estimate" cx="{at:.1f}" cy="{down(r.estimate.value):.1f}" r="4.5" fill="{BLUE}"/>'
 
 

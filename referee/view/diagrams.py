@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from common.protocols.base import demands_of
 from common.protocols.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
@@ -27,43 +27,31 @@ def mermaid(pattern: Pattern) -> str:
 
 def _lines(pattern: Pattern) -> Iterator[str]:
     if isinstance(pattern, Messages):
-        yield from _sent(pattern)
+        sent = [(f"{_ARROW[party]}: {kind}", _ANSWER[party]) for party, kind in pattern.sent]
+        together = _box("par every message leaves before any answer arrives", *sent, between="and")
+        yield from together if len(sent) > 1 else sent[0]
     elif isinstance(pattern, Sequence):
         if pattern.then == Many(pattern.first):
-            yield from _box("loop at least once", pattern.first)
+            yield from _box("loop at least once", _lines(pattern.first))
         elif isinstance(pattern.then, Sequence) and pattern.then.first == Many(pattern.first):
-            yield from _box("loop at least once", pattern.first)
+            yield from _box("loop at least once", _lines(pattern.first))
             yield from _lines(pattern.then.then)
         else:
             yield from _lines(pattern.first)
             yield from _lines(pattern.then)
     elif isinstance(pattern, Many):
-        yield from _box("loop any number of times", pattern.body)
+        yield from _box("loop any number of times", _lines(pattern.body))
     elif isinstance(pattern, Either):
         if pattern.right is END:
-            yield from _box("opt", pattern.left)
+            yield from _box("opt", _lines(pattern.left))
         else:
-            yield "alt"
-            yield from (f"    {line}" for line in _lines(pattern.left))
-            yield "else"
-            yield from (f"    {line}" for line in _lines(pattern.right))
-            yield "end"
+            yield from _box("alt", _lines(pattern.left), _lines(pattern.right))
 
 
-def _sent(pattern: Messages) -> Iterator[str]:
-    for place, (party, kind) in enumerate(pattern.sent):
-        if len(pattern.sent) > 1:
-            yield "and" if place else "par every message leaves before any answer arrives"
-        indent = "    " if len(pattern.sent) > 1 else ""
-        yield f"{indent}{_ARROW[party]}: {kind}"
-        yield f"{indent}{_ANSWER[party]}"
-    if len(pattern.sent) > 1:
-        yield "end"
-
-
-def _box(title: str, body: Pattern) -> Iterator[str]:
-    yield title
-    yield from (f"    {line}" for line in _lines(body))
+def _box(title: str, *parts: Iterable[str], between: str = "else") -> Iterator[str]:
+    for place, part in enumerate(parts):
+        yield between if place else title
+        yield from (f"    {line}" for line in part)
     yield "end"
 
 

@@ -24,16 +24,7 @@ from common.statistics.intervals import certainty
 from referee.protocols.base import halts, level_of, shown_by
 from referee.runs import percents
 from referee.runs.percents import AS_IT_IS, PER_CENT, Unit
-from referee.runs.verdict import (
-    CONSTANT,
-    ENDED,
-    Verdict,
-    about_a_loss,
-    is_constant,
-    measure_of,
-    unit_of,
-    verdict,
-)
+from referee.runs.verdict import CONSTANT, ENDED, Verdict, about_a_loss, is_constant, measure_of, unit_of, verdict
 from referee.view.assumptions import contradictions
 
 
