@@ -198,13 +198,11 @@ def _counted(script: Script, counted: _AnswerTally, scenario: ResolvedScenario) 
         except StopIteration as end:
             outcome: Outcome = end.value
             return outcome
-        for single in step.steps if isinstance(step, Together) else (step,):
-            if isinstance(single, AskAgents) and single.group is not None:
-                groups[single.group] += 1
-        if groups and max(groups.values()) > scenario.agents.answers:
+        steps = step.steps if isinstance(step, Together) else (step,)
+        groups.update(single.group for single in steps if isinstance(single, AskAgents) and single.group is not None)
+        if max(groups.values(), default=0) > scenario.agents.answers:
             raise PatternViolation(f"the protocol asks agents more often than agents.answers={scenario.agents.answers}")
         reply = yield step
-        steps = step.steps if isinstance(step, Together) else (step,)
         for single, summary in zip(steps, reply if isinstance(reply, list) else [reply], strict=True):
             if isinstance(summary, Answers) and isinstance(single, AskAgents):
                 counted.take(single.query, summary)

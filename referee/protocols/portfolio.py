@@ -159,28 +159,24 @@ def _beside(
     Where its rival is the answer, that is shown to be better by the interval of their difference: bounds follow from
     both intervals, and none that holds by itself does.
     """
-    beta, between = plan.beta, outcome.comparison
-    judged = _ones(reported[0].values)
+    beta, between, judged = plan.beta, outcome.comparison, _ones(reported[0].values)
     found = ToBestConstant([ToConstant(plan.mechanism, judged, _ones(of.bits), of.weight) for of in constants])
     low, high = found.low(OF_CONSTANTS["constant better"] * beta), found.high(OF_CONSTANTS["constant"] * beta)
     times = found.times_settling(OF_CONSTANTS["constant"] * beta)
     alone = [_constant_loss(plan, of, OF_CONSTANTS["constant alone"] / len(constants)) for of in constants]
-    best = min(range(len(constants)), key=lambda at: alone[at].value)
-    comparison = Comparison(
-        rival=constants[best].name,
-        value=found.value,
-        low=low,
-        high=high,
-        confidence=1.0 - beta,
-        likely=found.bounds(1.0 - finalists.LIKELY),
-        probable=found.bounds(1.0 - finalists.PROBABLE),
-        agents=None if times is None else math.ceil(plan.count * times),
-    )
+    of, loss = min(zip(constants, alone, strict=True), key=lambda pair: pair[1].value)
+    comparison = _compared(plan, of.name, found, (low, high), None if times is None else math.ceil(plan.count * times))
     if between is not None and between.low > 0.0:
         less = max(-1.0, found.value - between.value), max(-1.0, low - between.high)
         comparison = replace(comparison.vague, value=less[0], low=less[1], high=high)
-    of = constants[best]
-    return BestConstant(JudgedCandidate(of.name, of.hypothesis, alone[best], of.asked), comparison)
+    return BestConstant(JudgedCandidate(of.name, of.hypothesis, loss, of.asked), comparison)
+
+
+def _compared(
+    plan: PortfolioPlan, rival: str, found: Difference | ToBestConstant, ends: tuple[float, float], agents: int | None
+) -> Comparison:
+    likely, probable = (found.bounds(1.0 - sure) for sure in (finalists.LIKELY, finalists.PROBABLE))
+    return Comparison(rival, found.value, *ends, 1.0 - plan.beta, likely, probable, agents)
 
 
 def _ones(bits: Bits) -> Ones:
@@ -195,8 +191,7 @@ def _constant_loss(plan: PortfolioPlan, of: ReportedConstant, share: float) -> E
 
 
 def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], reported: list[Answers]) -> Outcome:
-    mechanism, beta = plan.mechanism, plan.beta
-    confidence = 1.0 - beta
+    mechanism, beta, confidence = plan.mechanism, plan.beta, 1.0 - plan.beta
     ones = [_ones(answers.values) for answers in reported]
     estimates = [
         finalists.estimated(mechanism, of, SHARES[name] * beta, confidence)
@@ -212,18 +207,9 @@ def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], 
     gap = 0.0 if worse else max(0.0, high)
     (name, answer), (other, _) = reversed(finalists_) if worse else finalists_
     needed = finalists.settling(mechanism, found, beta)
-    comparison = Comparison(
-        rival=finalists_[1][0],
-        value=found.value,
-        low=low,
-        high=high,
-        confidence=confidence,
-        likely=found.bounds(1.0 - finalists.LIKELY),
-        probable=found.bounds(1.0 - finalists.PROBABLE),
-        agents=None if needed is None else enrolled(needed, plan.settings),
-    )
-    sure = gap <= plan.alpha
-    status: Literal["done", "exhausted"] = "done" if sure else "exhausted"
+    agents = None if needed is None else enrolled(needed, plan.settings)
+    comparison = _compared(plan, finalists_[1][0], found, (low, high), agents)
+    status: Literal["done", "exhausted"] = "done" if gap <= plan.alpha else "exhausted"
     most = f"at most {difference_in_words(plan.loss, plan.costs, gap)} worse than" if gap else "better than"
     reason = f"{name!r} is shown with {certainty(confidence)} confidence to be {most} {other!r}"
     return Outcome(status, 1, answer, estimates[int(worse)], reason, judged=judged, gap=gap, comparison=comparison)

@@ -62,7 +62,7 @@ class PortfolioClasses(PortfolioProtocol):
         yield Progress(f"{plan.roles.labels:,} agents reported their class: shares of {words}", {})
         learned = yield from ask(Learn(round=1))
         model = learned.hypothesis
-        constants = [(f"constant {c + 1}", Argmax.constant(first, count, c)) for c in range(count)]
+        constants = [(of.name, of.hypothesis) for of in beside]
         most = max(range(count), key=lambda c: reported[c][0])
         taught: tuple[str, Hypothesis] = ("model", model)
         rival: tuple[str, Hypothesis] = constants[most]
