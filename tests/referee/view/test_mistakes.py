@@ -44,6 +44,11 @@ def spelled(old: str, new: str) -> str:
     return GOOD.replace(f",{old},", f',"{new}",', 3)
 
 
+def bounded(said: str, age: str) -> Mistake:
+    """Return a mistake about the bounds of the age, which are put right."""
+    return Mistake(said, options={"--bounds": (age, "income=0:9000")}, then=dict(FEATURES))
+
+
 LAYOUT = "source.table.layout."
 MISTAKES = {
     "semicolons": Mistake("is divided, as --separator ';'", GOOD.replace(",", ";"), then={"--separator": ";"}),
@@ -58,18 +63,12 @@ MISTAKES = {
     "no rows": Mistake("there is no row below its header", HEADER, better=GOOD),
     "an empty file": Mistake("no column in common", "", better=GOOD),
     "a misspelt label": Mistake("did you mean 'sick'?", options={"--label": "sik"}, then={"--label": "sick"}),
-    "a misspelt column": Mistake(
-        "did you mean 'age'?", options={"--bounds": ("agee=18:90", "income=0:9000")}, then=dict(FEATURES)
-    ),
+    "a misspelt column": bounded("did you mean 'age'?", "agee=18:90"),
     "a label that is a feature": Mistake(
         "is the label", options={"--categories": ("sex=f,m", "sick=yes,no")}, then=dict(FEATURES)
     ),
-    "bounds in words": Mistake(
-        "as age=18:90", options={"--bounds": ("age=young:old", "income=0:9000")}, then=dict(FEATURES)
-    ),
-    "bounds that are swapped": Mistake(
-        "must be below high", options={"--bounds": ("age=90:18", "income=0:9000")}, then=dict(FEATURES)
-    ),
+    "bounds in words": bounded("as age=18:90", "age=young:old"),
+    "bounds that are swapped": bounded("must be below high", "age=90:18"),
     "a column that is forgotten": Mistake(
         "--skip", options={"--bounds": ("age=18:90",)}, then={"--bounds": ("age=18:90",), "--skip": "income"}
     ),
@@ -107,18 +106,22 @@ MISTAKES = {
 
 def init(options: Way, source: str = "s.csv") -> tuple[int, str]:
     """Write the scenario; return exit status and all that is printed, in one line."""
-    words = []
-    for option, values in options.items():
-        for value in (values,) if isinstance(values, str) else values:
-            words += [option, value]
-    done = CliRunner().invoke(app, ["init", source, "t.csv", *words, "--yes"])
+    return words("init", source, "t.csv", *as_words(options), "--yes")
+
+
+def as_words(options: Way) -> list[str]:
+    pairs = ((name, (of,) if isinstance(of, str) else of) for name, of in options.items())
+    return [word for option, values in pairs for value in values for word in (option, value)]
+
+
+def words(*typed: str) -> tuple[int, str]:
+    """Run a command; return its status and all that it prints, in one line, without the box of a usage error."""
+    done = CliRunner().invoke(app, list(typed))
     return done.exit_code, " ".join(done.output.split())
 
 
 def check(*sets: str) -> tuple[int, str]:
-    words = [word for one in sets for word in ("--set", one)]
-    done = CliRunner().invoke(app, ["check", "mine.yaml", *words])
-    return done.exit_code, " ".join(done.output.split())
+    return words("check", "mine.yaml", *as_words({"--set": sets}))
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -20,15 +21,18 @@ from common.lifetime.ledger import PeopleLedger
 from deploy.processes import PartyProcess
 from referee.cli import app
 from tests.certified import PAST, circle
-from tests.referee.view.test_mistakes import GOOD, OPTIONS, init, write
+from tests.referee.view.test_mistakes import GOOD, OPTIONS, as_words, init, words, write
 
-RUN = ("run", "mine.yaml", "--output", "runs/next", "--yes")
 CHECK = ("check", "mine.yaml")
-PLAN = ("plan", "mine.yaml")
 SET = "--set"
 AGREED = "curator.lifetime={epsilon: 12.0, delta: 0.0004}"
-SECOND = ("run", "mine.yaml", "--output", "runs/agreed", "--yes", SET, AGREED)
-AGAIN = ("run", "mine.yaml", "--output", "runs/a", "--yes")
+
+
+def run_into(folder: str, *more: str) -> tuple[str, ...]:
+    return "run", "mine.yaml", "--output", folder, "--yes", *more
+
+
+AGAIN = run_into("runs/a")
 
 
 @dataclass(frozen=True)
@@ -40,58 +44,48 @@ class Wrong:
     then: tuple[str, ...] = ()
 
 
+def in_plan(wrong: str, said: str, right: str, command: str = "plan") -> Wrong:
+    """Return a mistake in what a command is to set, and what is set then; empty: nothing."""
+    return Wrong((command, "mine.yaml", SET, wrong), said, (command, "mine.yaml", *((SET, right) if right else ())))
+
+
+in_check = partial(in_plan, command="check")
+
+
 MISTAKES = {
     "another ending": Wrong(("check", "mine.yml"), "did you mean 'mine.yaml'?", CHECK),
     "a shipped name that is misspelt": Wrong(("plan", "bal"), "did you mean 'ball'?", ("plan", "ball")),
-    "a section that is misspelt": Wrong(
-        (*PLAN, SET, "agnts.count=10"), "did you mean 'agents'?", (*PLAN, SET, "agents.count=10")
+    "a section that is misspelt": in_plan("agnts.count=10", "did you mean 'agents'?", "agents.count=10"),
+    "a key that is misspelt": in_plan("agents.cuont=10", "did you mean 'count'?", "agents.count=10"),
+    "a key without a value": in_plan("agents.count", "--set wants KEY=VALUE", "agents.count=10"),
+    "a word for a number": in_plan("agents.count=many", "agents.count: Input should be", "agents.count=10"),
+    "a word for a number, or plan": in_plan("agents.count=many", "(or plan), found 'many'", "agents.count=plan"),
+    "an accuracy in per cent": in_plan("alpha=11", "alpha: Input should be less than 0.5", "alpha=0.11"),
+    "a budget below 0": in_plan("curator.epsilon=-1", "should be greater than 0", "curator.epsilon=1"),
+    "a protocol that is misspelt": in_plan("protocol=portfolioo", "did you mean 'portfolio'?", "protocol=portfolio"),
+    "a file that is elsewhere": in_check("source.table.files=['q.csv']", "there is no such file in", ""),
+    "a directory that is elsewhere": in_check(
+        "data=elsewhere", "say where they are with --set data=DIRECTORY", "data=."
     ),
-    "a key that is misspelt": Wrong(
-        (*PLAN, SET, "agents.cuont=10"), "did you mean 'count'?", (*PLAN, SET, "agents.count=10")
-    ),
-    "a key without a value": Wrong(
-        (*PLAN, SET, "agents.count"), "--set wants KEY=VALUE", (*PLAN, SET, "agents.count=10")
-    ),
-    "a word for a number": Wrong(
-        (*PLAN, SET, "agents.count=many"), "agents.count: Input should be",
-        (*PLAN, SET, "agents.count=10")
-    ),
-    "a word for a number, or plan": Wrong(
-        (*PLAN, SET, "agents.count=many"), "(or plan), found 'many'", (*PLAN, SET, "agents.count=plan")
-    ),
-    "an accuracy in per cent": Wrong(
-        (*PLAN, SET, "alpha=11"), "alpha: Input should be less than 0.5", (*PLAN, SET, "alpha=0.11")
-    ),
-    "a budget below 0": Wrong(
-        (*PLAN, SET, "curator.epsilon=-1"), "should be greater than 0", (*PLAN, SET, "curator.epsilon=1")
-    ),
-    "a protocol that is misspelt": Wrong(
-        (*PLAN, SET, "protocol=portfolioo"), "did you mean 'portfolio'?", (*PLAN, SET, "protocol=portfolio")
-    ),
-    "a file that is elsewhere": Wrong((*CHECK, SET, "source.table.files=['q.csv']"), "there is no such file in", CHECK),
-    "a directory that is elsewhere": Wrong(
-        (*CHECK, SET, "data=elsewhere"), "say where they are with --set data=DIRECTORY", (*CHECK, SET, "data=.")
-    ),
-    "one file for both sides": Wrong(
-        (*CHECK, SET, "target.table.files=['s.csv']"), "give different files",
-        (*CHECK, SET, "target.table.files=['t.csv']")
+    "one file for both sides": in_check(
+        "target.table.files=['s.csv']", "give different files", "target.table.files=['t.csv']"
     ),
     "a column that is not there": Wrong(
         (*CHECK, SET, "source.table.id=memberr", SET, "target.table.id=memberr"),
         "no such column, which is the people's id", CHECK
     ),
-    "people whose budget is used up": Wrong(RUN, "curator.lifetime: {epsilon: 8.0", SECOND),
+    "people whose budget is used up": Wrong(
+        run_into("runs/next"), "curator.lifetime: {epsilon: 8.0", run_into("runs/agreed", SET, AGREED)
+    ),
     "no word that their budget may be spent": Wrong(
         ("run", "mine.yaml", "--output", "runs/next", SET, AGREED), "agree beforehand, with --yes; nothing was charged",
-        ("run", "mine.yaml", "--output", "runs/third", "--yes", SET, AGREED),
+        run_into("runs/third", SET, AGREED),
     ),
-    "a folder that is full of other things": Wrong(
-        ("run", "mine.yaml", "--output", "full", "--yes"), "choose another --output",
-        AGAIN,
+    "a folder that is full of other things": Wrong(run_into("full"), "choose another --output", AGAIN),
+    "a file in the place of a folder": Wrong(run_into("s.csv"), "is a file", AGAIN),
+    "a run that is not there": Wrong(
+        ("report", "runs/nothere"), "there is no run folder runs/nothere", ("report", "runs/a")
     ),
-    "a file in the place of a folder": Wrong(("run", "mine.yaml", "--output", "s.csv", "--yes"), "is a file", AGAIN),
-    "a run that is not there": Wrong(("report", "runs/nothere"), "there is no run folder runs/nothere",
-        ("report", "runs/a")),
     "a folder that is no run's": Wrong(("audit", "full"), "full is not a run folder", ("audit", "runs/a")),
     "a model that is not there": Wrong(
         ("model", "runs/nothere"), "neither a run folder nor a model file", ("model", "runs/a")
@@ -112,7 +106,7 @@ MISTAKES = {
     ),
     "a report of a run that has not ended": Wrong(("report", "half"), "`--output half` goes on with it"),
     "an audit of a run that has not ended": Wrong(
-        ("audit", "half"), "`--output half` goes on with it", ("run", "mine.yaml", "--output", "half", "--yes")
+        ("audit", "half"), "`--output half` goes on with it", run_into("half")
     ),
     "a strict audit without keys": Wrong(
         ("audit", "runs/a", "--strict"), "(--referee-key, --curator-key)", ("audit", "runs/a")
@@ -122,20 +116,11 @@ MISTAKES = {
     "a scenario that is no YAML": Wrong(("check", "broken.yaml"), "broken.yaml is not YAML", CHECK),
     "a table in the place of a scenario": Wrong(("check", "s.csv"), "no shipped scenario is called 's.csv'", CHECK),
     "a folder of another scenario": Wrong(
-        ("run", "mine.yaml", "--output", "runs/a", "--yes", SET, "alpha=0.2"), "belongs to another scenario",
-        (*CHECK, SET, "alpha=0.2")
+        (*AGAIN, SET, "alpha=0.2"), "belongs to another scenario", (*CHECK, SET, "alpha=0.2")
     ),
-    "a file that cannot be read": Wrong(
-        (*CHECK, SET, "source.table.files=['full']"), "full: cannot be read: Is a directory", CHECK
-    ),
+    "a file that cannot be read": in_check("source.table.files=['full']", "full: cannot be read: Is a directory", ""),
     "a key that is given twice": Wrong(("check", "twice.yaml"), "alpha", CHECK),
 }  # fmt: skip
-
-
-def words(*typed: str) -> tuple[int, str]:
-    """Run a command; return its status and all that it prints, in one line, without the box of a usage error."""
-    done = CliRunner().invoke(app, list(typed))
-    return done.exit_code, " ".join(done.output.split())
 
 
 def prepared(folder: Path) -> None:
@@ -143,7 +128,7 @@ def prepared(folder: Path) -> None:
     write(folder / "s.csv", numbered(0))
     write(folder / "t.csv", numbered(10_000))
     assert init(OPTIONS)[0] == 0
-    status, printed = words("run", "mine.yaml", "--output", "runs/a", "--yes")
+    status, printed = words(*AGAIN)
     assert status == 0, printed
     write(folder / "fewer.csv", "member,age\n1,30\n")
     for name in ("half", "changed"):
@@ -200,13 +185,6 @@ def started(*typed: str, limit: Callable[[], None] | None = None) -> tuple[int, 
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
-def _all(values: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (values,) if isinstance(values, str) else values
-
-
-INIT = [word for option, values in OPTIONS.items() for value in _all(values) for word in (option, value)]
-
-
 @pytest.fixture
 def two_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -221,8 +199,8 @@ def two_tables(tmp_path, monkeypatch):
 def test_what_the_system_refuses_is_called_so_and_once_it_is_allowed_the_same_command_works(two_tables):
     """A file that may not be read, a directory that may not be written, and a full disk."""
     (two_tables / "shut").mkdir()
-    begin = ("init", "s.csv", "t.csv", *INIT, "--yes")
-    into = ("run", "mine.yaml", "--output", "shut/run", "--yes")
+    begin = ("init", "s.csv", "t.csv", *as_words(OPTIONS), "--yes")
+    into = run_into("shut/run")
     failed = []
     for typed, limit, place, said in (
         (begin, small_files, "", "make room, then repeat the command"),
@@ -248,7 +226,7 @@ def test_what_the_system_refuses_is_called_so_and_once_it_is_allowed_the_same_co
 @pytest.mark.slow
 def test_a_run_that_is_killed_is_called_so_and_the_same_command_goes_on_and_charges_once(two_tables):
     assert init(OPTIONS)[0] == 0
-    command = [Path(sys.executable).parent / "referee", "run", "mine.yaml", "--output", "runs/killed", "--yes"]
+    command = [Path(sys.executable).parent / "referee", *run_into("runs/killed")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
         while "agents reported their label" not in run.stderr.readline():
             assert run.poll() is None
@@ -258,7 +236,7 @@ def test_a_run_that_is_killed_is_called_so_and_the_same_command_goes_on_and_char
     for command_of_now in ("report", "audit", "model"):
         status, printed = words(command_of_now, "runs/killed")
         assert (status, "`--output runs/killed` goes on with it" in printed) == (1, True), printed
-    status, printed = words("run", "mine.yaml", "--output", "runs/killed", "--yes")
+    status, printed = words(*run_into("runs/killed"))
     assert (status, PeopleLedger().table()) == (0, charged), printed
     assert words("audit", "runs/killed")[0] == 0
 
