@@ -138,16 +138,13 @@ def test_levels_are_beyond_alpha_h_and_an_agnostic_run_with_it_halts_or_gives_th
 
 
 @pytest.mark.slow
-@for_each(
-    ("changes", "words"),
-    [
+def test_what_no_theorem_speaks_of_is_named():
+    for changes, words in (
         (["agents.loss=hinge"], "the learner sgd minimises logistic"),
         (["agents.loss=logistic"], "gradients on records of norm 1 are up to 1.415 long and clipped to 1"),
         (["agents.loss=logistic", "agents.reweigh=mistakes"], "reweighing goes by mistakes"),
-    ],
-)
-def test_what_no_theorem_speaks_of_is_named(changes, words):
-    assert words in " ".join(violations(load("ball", changes)))
+    ):
+        assert words in " ".join(violations(load("ball", changes))), words
 
 
 def test_where_the_learner_minimises_what_is_tested_and_nothing_is_clipped_no_loss_is_named():
@@ -177,12 +174,10 @@ def test_settings_that_make_no_sense_are_refused(changes, words):
 @for_each("name", ["convex-hinge", "convex-squared"])
 def test_a_run_is_done_or_exhausted_and_audited_and_says_what_its_loss_is_a_part_of(name, tmp_path):
     few = ("curator.n=2000", "curator.kappa=0.2", "curator.eta=0.2", "curator.rounds=2", "curator.epsilon=60")
-    chosen = checked(
-        load(name, [*few, "agents.count=6000", "agents.deadline=5", "baselines=[]", "curator.learner.steps=500"])
-    )
+    agents = ("agents.count=6000", "agents.deadline=5", "baselines=[]")
+    chosen = checked(load(name, [*few, *agents, "curator.learner.steps=500"]))
     with Bench(tmp_path, chosen) as bench:
         result = bench.run()
         assert audited(bench).status == result["status"]
     assert result["status"] in ("done", "exhausted")
-    kind = "regressor" if name == "convex-squared" else "linear"
-    assert result["answer"]["kind"] == kind
+    assert result["answer"]["kind"] == ("regressor" if name == "convex-squared" else "linear")

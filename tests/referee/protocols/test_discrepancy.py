@@ -35,9 +35,8 @@ def test_no_more_rounds_reweigh_than_the_theorem_says_whatever_is_learned(seed):
     u = np.where(x > 0.4, 8.0, 1.0)
     u /= u.sum()
     assert u.max() <= 1.0 / (kappa * n)
-    planes = [
-        Linear(weights=(sign,), threshold=sign * cut) for cut in np.linspace(-0.9, 0.9, 19) for sign in (1.0, -1.0)
-    ]
+    cuts = np.linspace(-0.9, 0.9, 19)
+    planes = [Linear(weights=(sign,), threshold=sign * cut) for cut in cuts for sign in (1.0, -1.0)]
     mistakes = np.array([plane.mistakes(records) for plane in planes], dtype=float)
     rival = planes[int(np.argmin(mistakes @ u))]
     own = rival.mistakes(records).astype(float)
@@ -67,9 +66,7 @@ def test_the_gap_counts_half_of_a_difference_and_both_slacks():
 
 
 def test_a_pair_counts_where_only_one_errs_alike_for_agents_and_weights():
-    records = Records(
-        np.array([[1.0], [1.0], [-1.0], [-1.0]], dtype=np.float32), np.array([1, -1, 1, -1], dtype=np.int8)
-    )
+    records = Records(np.array([[1], [1], [-1], [-1]], np.float32), np.array([1, -1, 1, -1], np.int8))
     plane, rival = Linear(weights=(1.0,), threshold=0.0), Constant(label=1)
     wanted = [0.5, 0.5, 1.0, 0.0]
     assert PairQuery(hypothesis=plane, rival=rival).evaluate(records, np.arange(4)).tolist() == wanted

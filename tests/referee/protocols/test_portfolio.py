@@ -48,12 +48,16 @@ SMALL = (
 )  # fmt: skip
 
 
+def ignore(*note: Any) -> None:
+    pass
+
+
 def portfolio_small(*changes: str) -> Scenario:
     return checked(load("portfolio", [*SMALL, *changes]))
 
 
 def conducted(scenario: ResolvedScenario, seed: int = 1) -> Outcome:
-    return conduct(scenario, seed, lambda *seen: None)
+    return conduct(scenario, seed, ignore)
 
 
 def run(*changes: str, seed: int = 1) -> Outcome:
@@ -88,27 +92,15 @@ def test_a_run_is_done_and_audited_and_its_answer_is_within_the_gap_of_its_rival
     assert (compared["with"], constant < 0.5) == ("model", True)
     assert beside["estimate"]["low"] - 0.005 <= constant <= beside["estimate"]["high"] + 0.005
     assert beside["difference"]["low"] - 0.005 <= answer - constant <= beside["difference"]["high"] + 0.005
-    assert (result["verdict"] if "verdict" in result else verdict(bench.chosen, result).document())["constant"] == {
-        "question": OF_CONSTANTS,
-        "answer": "yes",
-    }
-    stored = json.loads((folder / "result.json").read_text())
-    stored["comparison"]["difference"]["high"] = 0.0
-    (folder / "result.json").write_text(json.dumps(stored))
-    with pytest.raises(AuditFailed, match="comparison differs"):
-        audit(folder)
-    stored = {**result, "constant": {**beside, "agents": 1}}
-    (folder / "result.json").write_text(json.dumps(stored))
-    with pytest.raises(AuditFailed, match="constant differs"):
-        audit(folder)
-    stored = {**result, "calibrated": {**result["calibrated"], "slope": 0.25}}
-    (folder / "result.json").write_text(json.dumps(stored))
-    with pytest.raises(AuditFailed, match="calibrated differs"):
-        audit(folder)
-    stored = {**result, "quality": {**result["quality"], "threshold": 0.25}}
-    (folder / "result.json").write_text(json.dumps(stored))
-    with pytest.raises(AuditFailed, match="quality differs"):
-        audit(folder)
+    said = result["verdict"] if "verdict" in result else verdict(bench.chosen, result).document()
+    assert said["constant"] == {"question": OF_CONSTANTS, "answer": "yes"}
+    for name, change in (
+        ("comparison", {"difference": {**compared["difference"], "high": 0.0}}),
+        *(("constant", {"agents": 1}), ("calibrated", {"slope": 0.25}), ("quality", {"threshold": 0.25})),
+    ):
+        (folder / "result.json").write_text(json.dumps({**result, name: {**result[name], **change}}))
+        with pytest.raises(AuditFailed, match=f"{name} differs"):
+            audit(folder)
 
 
 @for_each("inside", [0.3, 0.8, 0.96])
@@ -202,19 +194,18 @@ def test_probabilities_that_are_taught_are_calibrated_on_the_population():
     people = sample_of_target(portfolio_small("target.distribution.inside=0.8"))
     chance = logistic(outcome.judged[0].hypothesis.scores(people.features))
     before = logistic(conducted(resolve(portfolio_small("portfolio.teach=0"))).hypothesis.scores(people.features))
-    apart = [
-        np.mean(
-            [abs(of[tenth].mean() - np.mean(people.labels[tenth] > 0)) for tenth in np.array_split(np.argsort(of), 10)]
-        )
-        for of in (chance, before)
-    ]
-    assert apart[0] < min(0.1, 0.4 * apart[1])
+
+    def apart(of: np.ndarray) -> float:
+        tenths = np.array_split(np.argsort(of), 10)
+        return float(np.mean([abs(of[tenth].mean() - np.mean(people.labels[tenth] > 0)) for tenth in tenths]))
+
+    assert apart(chance) < min(0.1, 0.4 * apart(before))
     assert abs(chance.mean() - np.mean(people.labels > 0)) < 0.05
 
 
 def test_a_rival_that_is_shown_to_be_better_is_the_answer(monkeypatch):
     """What was taught may be anything: here odds that are upside down."""
-    monkeypatch.setattr(portfolio, "teach", upside_down)
+    monkeypatch.setattr(portfolio, "teach", upside_down(beside=0))
     outcome = run("target.distribution.inside=0.8")
     taught, rival = outcome.judged
     assert outcome.answer == rival.hypothesis != taught.hypothesis
@@ -225,12 +216,7 @@ def test_a_rival_that_is_shown_to_be_better_is_the_answer(monkeypatch):
 
 def test_where_the_curator_s_model_is_the_answer_that_is_compared_with_the_best_constant(monkeypatch):
     """Its own bounds follow from two intervals: of what was taught beside it, and beside the constants."""
-
-    def worse(*given: Any, **named: Any) -> Any:
-        yield Progress("nobody is asked", {})
-        return teaching.Taught(-1.0, 0.0, 2)
-
-    monkeypatch.setattr(portfolio, "teach", worse)
+    monkeypatch.setattr(portfolio, "teach", upside_down(beside=2))
     for inside in (0.4, 0.6):
         chosen = portfolio_small(change := f"target.distribution.inside={inside}")
         outcome = run(change)
@@ -255,9 +241,14 @@ def test_with_costs_the_constants_cost_what_their_mistakes_do():
     assert outcome.constant.comparison.low <= answer - constant <= outcome.constant.comparison.high
 
 
-def upside_down(*given: Any, **named: Any) -> Any:
-    yield Progress("nobody is asked", {})
-    return teaching.Taught(-1.0, 0.0, 0)
+def upside_down(beside: int) -> Callable[..., Any]:
+    """Return what teaches odds that are upside down, and which rival they are to be judged beside."""
+
+    def teach(*given: Any, **named: Any) -> Any:
+        yield Progress("nobody is asked", {})
+        return teaching.Taught(-1.0, 0.0, beside)
+
+    return teach
 
 
 def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
@@ -300,10 +291,6 @@ def test_the_curator_alone_is_neither_repaired_nor_judged(tmp_path):
     once = resolve(portfolio_small("protocol=learn-and-test", "curator.rounds=1", "agents.count=100"))
     alone = conducted(once, seed).hypothesis
     assert found["curator-only"]["loss_on_target"] == loss(alone, evaluation_source(asked, seed))
-
-
-def ignore(*note: Any) -> None:
-    pass
 
 
 def sample_of_target(scenario: Scenario) -> Records:
@@ -390,6 +377,7 @@ def without_directions(scenario: ResolvedScenario) -> Learned:
 
 
 ONCE = ["learn-and-test", "hypothesis-testing", "select-then-estimate"]
+PORTFOLIOS = ["portfolio", "portfolio-regression"]
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, keeps: Callable[[np.ndarray], Any]) -> list[int]:
@@ -442,17 +430,7 @@ def test_the_least_is_what_is_refused_beforehand():
     assert needed(tiny()) == 0  # a sequential test decides on what it has heard
 
 
-@for_each(
-    "protocol",
-    [
-        "learn-and-test",
-        "subsample-test-reweigh",
-        "portfolio",
-        "portfolio-regression",
-        "portfolio-classes",
-        "discrepancy",
-    ],
-)
+@for_each("protocol", ["learn-and-test", "subsample-test-reweigh", *PORTFOLIOS, "portfolio-classes", "discrepancy"])
 def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protocol, monkeypatch):
     """Of all answers those that say 1 are left out: what remains would be a loss of 0, for certain."""
     chosen = small(protocol)
@@ -472,15 +450,10 @@ def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protoc
     if found := outcome.comparison:
         assert (found.low, found.high) == (-1.0, 1.0)
         assert (found.likely, found.probable, found.agents) == ((-1.0, 1.0), (-1.0, 1.0), None)
-    if protocol in ("portfolio", "portfolio-regression"):
-        told = {
-            "status": outcome.status,
-            "reason": outcome.reason,
-            "agents": {"asked": 9, "answered": 9, "enrolled": 9},
-        }
-        written = result_document(
-            chosen, outcome, rounds=[], terms=None, lost={}, enrolment={}, seconds={"total": 0.0}, **told
-        )
+    if protocol in PORTFOLIOS:
+        agents = dict.fromkeys(("asked", "answered", "enrolled"), 9)
+        told = {"status": outcome.status, "reason": outcome.reason, "agents": agents, "lost": {}, "enrolment": {}}
+        written = result_document(chosen, outcome, rounds=[], terms=None, seconds={}, **told)
         assert verdict(chosen, written).answer == "cannot be told"
 
 

@@ -103,14 +103,9 @@ def test_the_mean_residual_is_minus_half_the_derivative_of_the_squared_error(spr
     query = ResponseResidualQuery(hypothesis=model, center=0.475, spread=spread)
     mean = 2.0 * float(query.evaluate(people, np.zeros(len(people), dtype=np.int64)).mean()) - 1.0
     step = 1e-4
-    moved = [
-        error(
-            model.recalibrated(1.0, d) if spread is None else model.recalibrated(1.0 + d / 0.2, -d * 0.475 / 0.2),
-            people,
-        )
-        for d in (-step, step)
-    ]
-    assert mean == pytest.approx(-0.5 * (moved[1] - moved[0]) / (2.0 * step), abs=1e-4)
+    ways = [(1.0, d) if spread is None else (1.0 + d / 0.2, -d * 0.475 / 0.2) for d in (-step, step)]
+    before, after = (error(model.recalibrated(*way), people) for way in ways)
+    assert mean == pytest.approx(-0.5 * (after - before) / (2.0 * step), abs=1e-4)
 
 
 def test_residuals_beyond_the_reach_count_alike():

@@ -277,17 +277,13 @@ PARITY = {"kind": "parity", "features": [0]}
 NONSENSE: dict[str, list[Any]] = {
     "learn": [
         {},
-        {"hypothesis": None},
-        {"hypothesis": {"kind": "code"}},
-        {"hypothesis": {**PARITY, "features": [3, 1]}},
-        {"hypothesis": {**PARITY, "features": [4000]}},
+        *({"hypothesis": wrong} for wrong in (None, {"kind": "code"})),
+        *({"hypothesis": {**PARITY, "features": wrong}} for wrong in ([3, 1], [4000])),
         {"hypothesis": {"kind": "linear", "weights": [1.0], "threshold": 0.0}},
     ],
     "parities": [
         {},
-        {"parities": []},
-        {"parities": [[[0]]]},
-        {"parities": [[[0], [0], [0]]] * 100},
+        *({"parities": wrong} for wrong in ([], [[[0]]], [[[0], [0], [0]]] * 100)),
         *({"parities": [[[0], wrong]] * 100} for wrong in ([1, 0], [0, 0], [-1], [9], ["x"], 3)),
     ],
     "select": [{}, *({"feature": wrong} for wrong in (None, "1", 1.5, True, -1, 1 << 40, [1]))],
