@@ -42,13 +42,15 @@ def tables(tmp_path, monkeypatch):
     return tmp_path
 
 
-def init(*arguments, answers=None):
-    return CliRunner().invoke(app, ["init", *arguments], input=answers)
+def init(*arguments, of=("ward.csv", "city.csv"), answers=None, status=0, says=""):
+    """Run ``referee init``, check how it ends and that it says something, and return what it printed."""
+    done = CliRunner().invoke(app, ["init", *of, *arguments], input=answers)
+    assert (done.exit_code, says in " ".join(done.output.split())) == (status, True), (says, done.output)
+    return done
 
 
 def test_flags_say_everything_and_what_the_fields_hold_changes_nothing(tables):
-    done = init("ward.csv", "city.csv", *FLAGS, "--epsilon", "2", "--agent-epsilon", "1.5", "--yes")
-    assert done.exit_code == 0, done.output
+    done = init(*FLAGS, "--epsilon", "2", "--agent-epsilon", "1.5", "--yes")
     written = load("ward.yaml")
     assert (written.curator.n, written.agents.count, written.people) == (2000, 4000, "real")
     assert (written.curator.epsilon, written.curator.delta) == (2.0, 1e-5)
@@ -59,17 +61,16 @@ def test_flags_say_everything_and_what_the_fields_hold_changes_nothing(tables):
         ["referee", command, "ward.yaml"] for command in ("plan", "check", "run")
     ]
     assert written.agents.costs is None
-    first = init("ward.csv", "city.csv", *FLAGS, "--yes", "--output", "first.yaml")
+    first = init(*FLAGS, "--yes", "--output", "first.yaml")
     for name, times in (("ward", 1000), ("city", 2000)):
         (tables / f"{name}.csv").write_text(HEADER + "-7,q,Rome,maybe\n1e9,,,\n" * times)
-    second = init("ward.csv", "city.csv", *FLAGS, "--yes", "--output", "second.yaml")
+    second = init(*FLAGS, "--yes", "--output", "second.yaml")
     assert first.stdout.replace("first", "second") == second.stdout
     assert (tables / "first.yaml").read_bytes() == (tables / "second.yaml").read_bytes()
 
 
 def test_questions_ask_what_no_option_says_and_show_no_field(tables):
-    done = init("ward.csv", "city.csv", answers="sick\nyes\nno\n24:1\nn\n18:90\nc\nf, m\ns\nsex\n")
-    assert done.exit_code == 0, done.output
+    done = init(answers="sick\nyes\nno\n24:1\nn\n18:90\nc\nf, m\ns\nsex\n")
     assert load("ward.yaml").source.table.features == (*FEATURES, Missing(column="sex"))
     assert load("ward.yaml").agents.costs == Costs(miss=24.0, false_alarm=1.0)
     assert "become public" in done.stdout
@@ -78,18 +79,15 @@ def test_questions_ask_what_no_option_says_and_show_no_field(tables):
 
 def test_several_classes_become_columns_of_their_own_and_a_scenario_that_a_run_accepts(tables):
     flags = ["--label", "town", "--bounds", "age=18:90", "--categories", "sex=f,m", "--skip", "sick", "--yes"]
-    done = init("ward.csv", "city.csv", *flags, "--classes", "Bern, Thun,Biel")
-    assert done.exit_code == 0, done.output
-    assert "predicted: 'town': one of Bern, Thun, Biel" in done.output
+    init(*flags, "--classes", "Bern, Thun,Biel", says="predicted: 'town': one of Bern, Thun, Biel")
     written = load("ward.yaml")
     assert written.protocol == "portfolio-classes"
     assert written.curator.learner.class_columns == (3, 3)
     for table in (written.source.table, written.target.table):
         assert table.features == (*FEATURES, Category(column="town", values=("Bern", "Thun", "Biel")))
         assert table.label == Label(column="town", positive=("Bern",), negative=("Thun", "Biel"))
-    answered = init("ward.csv", "city.csv", *flags[:-1], "--output", "asked.yaml", answers="Bern\nThun,Biel\ny\n")
-    assert answered.exit_code == 0, answered.output
-    assert "Are these 3 texts of 'town' classes of their own" in answered.output
+    asked = "Are these 3 texts of 'town' classes of their own"
+    init(*flags[:-1], "--output", "asked.yaml", answers="Bern\nThun,Biel\ny\n", says=asked)
     assert load("asked.yaml") == written
     for wrong, message in (
         (["--classes", "Bern,Thun"], "--classes wants 3 to 10 different texts"),
@@ -97,8 +95,7 @@ def test_several_classes_become_columns_of_their_own_and_a_scenario_that_a_run_a
         (["--classes", "a,b,c", "--positive", "a"], "leave --positive and --negative out"),
         (["--classes", "a,b,c", "--costs", "2:1"], "leave it out beside --classes"),
     ):
-        refused = init("ward.csv", "city.csv", *flags, *wrong, "--output", "other.yaml")
-        assert (refused.exit_code, message in " ".join(refused.output.split())) == (2, True), refused.output
+        init(*flags, *wrong, "--output", "other.yaml", status=2, says=message)
 
 
 def test_a_wrong_key_is_asked_again_back_goes_back_and_what_was_written_is_said(tables):
@@ -107,16 +104,13 @@ def test_a_wrong_key_is_asked_again_back_goes_back_and_what_was_written_is_said(
     (tables / "city.csv").write_text("member_id,createdAt,age,sex,sick\n" + "8,x,30,f,no\n" * 4000)
     columns = ["z", "", "", "n", "x", "18:90", "c", "", "f,f", "f,m", "town", "age"]
     answers = "\n".join(["ill", "sex", "<", "sick", "yes", "yes", "no", "24", "24:1", *columns]) + "\n"
-    done = init("ward.csv", "city.csv", answers=answers)
-    assert done.exit_code == 0, done.output
+    done = init(answers=answers)
     written = load("ward.yaml").source.table
     assert written.features == (Number(column="age", low=18, high=90), Missing(column="age"), FEATURES[1])
     assert written.id == "member_id"
-    for words in ("must have column 'ill'", "both positive and negative", "such as 10:1, found '24'", "listed twice"):
-        assert words in done.output
     for words in (
-        "By its name it is an id",
-        "By its name it is a date",
+        *("must have column 'ill'", "both positive and negative", "such as 10:1, found '24'", "listed twice"),
+        *("By its name it is an id", "By its name it is a date"),
         "ward.yaml: 2,000 people trust the curator, 4,000 their own device",
         "predicted: 'sick': yes is yes; no is no",
         "from: age (18 to 90); whether age is missing; sex (f, m)",
@@ -145,22 +139,17 @@ def test_a_number_becomes_a_label_above_a_threshold_or_is_predicted_itself(table
     (tables / "t.csv").write_text(rows)
     bounds = ["--label", "price", "--bounds", "rooms=1:7"]
     for words in (["--above", "400", "--yes"], ["--response", "0:1000", "--yes"]):
-        done = init("s.csv", "t.csv", *bounds, *words, "--output", f"{words[0][2:]}.yaml")
-        assert done.exit_code == 0, done.output
+        done = init(*bounds, *words, "--output", f"{words[0][2:]}.yaml", of=("s.csv", "t.csv"))
     above, response = load("above.yaml"), load("response.yaml")
     assert (above.protocol, above.source.table.label.above) == ("portfolio", 400)
-    assert (response.protocol, response.agents.loss, response.agents.bound) == (
-        "portfolio-regression",
-        "squared",
-        1 / 16,
-    )
+    found = response.protocol, response.agents.loss, response.agents.bound
+    assert found == ("portfolio-regression", "squared", 1 / 16)
     assert "errs on" not in done.output  # a forecast about mistakes
     assert "What fits: protocol portfolio-regression" in done.output
     assert response.source.table.features[-1] == Number(column="price", low=0, high=1000)
     for number, typed in enumerate((">400", "0:1000")):
-        costs = "1:1\n" if number == 0 else ""
-        done = init("s.csv", "t.csv", "--output", f"{number}.yaml", answers=f"price\n{typed}\n{costs}n\n1:7\n\n")
-        assert done.exit_code == 0, done.output  # an empty line: no field that is empty is a feature
+        costs = "1:1\n" if number == 0 else ""  # and an empty line: no field that is empty is a feature
+        init("--output", f"{number}.yaml", answers=f"price\n{typed}\n{costs}n\n1:7\n\n", of=("s.csv", "t.csv"))
         written = load(f"{number}.yaml").source.table
         assert written.features == load(f"{('above', 'response')[number]}.yaml").source.table.features
     for words, message in (
@@ -169,15 +158,12 @@ def test_a_number_becomes_a_label_above_a_threshold_or_is_predicted_itself(table
         (["--response", "0-9"], "--response wants LOW:HIGH with two finite numbers, as 18:90, found '0-9'"),
         (["--response", "0:9", "--costs", "2:1"], "has none"),
     ):
-        done = init("s.csv", "t.csv", *bounds, *words, "--yes")
-        assert (done.exit_code, message in done.output) == (2, True), done.output
+        init(*bounds, *words, "--yes", status=2, says=message, of=("s.csv", "t.csv"))
 
 
 def test_columns_that_no_option_names_are_refused_with_yes_and_asked_about_without(tables):
-    done = init("ward.csv", "city.csv", *FLAGS[:-2], "--yes")
-    assert (done.exit_code, "Column 'town' is named by no option" in done.output) == (2, True), done.output
-    done = init("ward.csv", "city.csv", *FLAGS[:-2], "--costs", "1:1", answers="what\ny\n")
-    assert (done.exit_code, "left out: town" in done.output) == (0, True), done.output
+    init(*FLAGS[:-2], "--yes", status=2, says="Column 'town' is named by no option")
+    init(*FLAGS[:-2], "--costs", "1:1", answers="what\ny\n", says="left out: town")
 
 
 def test_a_table_of_another_country_becomes_a_scenario_that_reads_it(tables):
@@ -186,20 +172,19 @@ def test_a_table_of_another_country_becomes_a_scenario_that_reads_it(tables):
     (tables / "hier.csv").write_bytes(text.encode("windows-1252") + b"-;Bern;ja\n" * 2000)
     (tables / "dort.csv").write_bytes(text.encode("windows-1252") + b"12,5;Bern;nein\n" * 3000)
     flags = ["--label", "krank", "--positive", "ja", "--negative", "nein", "--categories", "Ort=Zürich,Genève,Bern"]
+    flags += ["--bounds", "Größe=0:2000", "--yes"]
     written_so = ["--separator", ";", "--decimal", ",", "--encoding", "windows-1252", "--missing-texts", "k.A.,-"]
-    done = init("hier.csv", "dort.csv", *flags, "--bounds", "Größe=0:2000", *written_so, "--yes")
-    assert done.exit_code == 0, done.output
+    done = init(*flags, *written_so, of=("hier.csv", "dort.csv"))
     source = load("hier.yaml").source.table
     records = load_table(tables, source)
     assert records.features[:3].tolist() == [[np.float32(1650.5 / 2000), 1, 0, 0], [0.5, 0, 1, 0], [0.5, 0, 0, 1]]
     assert records.labels[:3].tolist() == [1, -1, 1]
     assert examine(tables, source).sound
-    swapped = init("dort.csv", "hier.csv", *flags, "--bounds", "Größe=0:2000", *written_so, "--yes")
-    assert "are the two swapped?" in swapped.output
+    init(*flags, *written_so, says="are the two swapped?", of=("dort.csv", "hier.csv"))
     assert "swapped" not in done.output
     for option, value in (("--encoding", "klingon"), ("--decimal", ";"), ("--thousands", ",")):
-        wrong = init("hier.csv", "dort.csv", *flags, "--bounds", "Größe=0:9", *written_so, option, value, "--yes")
-        assert (wrong.exit_code, "--decimal, --thousands, --encoding" in wrong.output) == (2, True), wrong.output
+        wrong = (*flags, *written_so, option, value)
+        init(*wrong, status=2, says="--decimal, --thousands, --encoding", of=("hier.csv", "dort.csv"))
 
 
 def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables):
@@ -224,18 +209,16 @@ def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables):
         ("--output", "ward.txt", "must end in .yaml"),
         ("--name", "My Ward", "name"),
     ):
-        done = init("ward.csv", "city.csv", *FLAGS, option, value, "--yes")
-        assert (done.exit_code, message in done.output) == (2, True), done.output
+        init(*FLAGS, option, value, "--yes", status=2, says=message)
         assert not list(tables.glob("*.yaml"))
     (tables / "ward.yaml").write_text("mine")  # a file that is there is left as it is
     (tables / "ward-2.yaml").write_text("mine")
-    done = init("ward.csv", "city.csv")  # before anything is asked
-    assert (done.exit_code, (tables / "ward.yaml").read_text()) == (2, "mine")
     said = "ward.yaml is there already, and is left as it is: `referee plan ward.yaml` goes on with it"
-    assert said in " ".join(done.output.split())
+    done = init(status=2, says=said)  # before anything is asked
+    assert (tables / "ward.yaml").read_text() == "mine"
     assert "`--output ward-3.yaml`" in " ".join(done.output.split())
     assert "Which column" not in done.output
-    assert init("ward.csv", "city.csv", *FLAGS, "--yes", "--output", "ward-3.yaml").exit_code == 0
+    init(*FLAGS, "--yes", "--output", "ward-3.yaml")
 
 
 def test_tables_that_cannot_be_read(tables):
@@ -248,10 +231,8 @@ def test_tables_that_cannot_be_read(tables):
         ("semicolons.csv", "have no column in common: is --separator ',' right?"),
         ("nothing.csv", "nothing.csv: there is no such file"),
     ):
-        done = init("ward.csv", name, *FLAGS, "--yes")
-        assert (done.exit_code, message in done.output) == (1, True), done.output
-    same = init("ward.csv", "./ward.csv", *FLAGS, "--yes")
-    assert (same.exit_code, "no person may be on both sides" in same.output) == (2, True)
+        init(*FLAGS, "--yes", status=1, says=message, of=("ward.csv", name))
+    init(*FLAGS, "--yes", status=2, says="no person may be on both sides", of=("ward.csv", "./ward.csv"))
 
 
 def test_other_separators_folders_and_parquet_of_which_the_used_columns_must_hold_what_a_table_takes(tables):
@@ -259,20 +240,17 @@ def test_other_separators_folders_and_parquet_of_which_the_used_columns_must_hol
     (tables / "semicolons.csv").write_text((HEADER + ROWS * 1000).replace(",", ";"))
     city = polars.DataFrame({"age": [30] * 9, "sex": "f", "town": "x", "sick": "no"})
     city.write_parquet(tables / "far/city.parquet")
-    done = init("semicolons.csv", "far/city.parquet", *FLAGS, "--yes", "--separator", ";")
-    assert done.exit_code == 0, done.output
+    init(*FLAGS, "--yes", "--separator", ";", of=("semicolons.csv", "far/city.parquet"))
     written = load("semicolons.yaml")
     source, target = written.source.table, written.target.table
     assert (written.data, source.files, target.files) == (".", ("semicolons.csv",), ("far/city.parquet",))
     assert (source.layout.separator, written.agents.count) == (";", 9)
     ward = polars.DataFrame({"age": [[30]] * 40, "sex": ["f", "m"] * 20, "town": "x", "sick": ["yes", "no"] * 20})
     ward.write_parquet(tables / "WARD.PARQUET")
-    done = init("WARD.PARQUET", "city.csv", *FLAGS, "--yes")
     words = "WARD.PARQUET: column 'age' holds lists: give each entry a column of its own"
-    assert (done.exit_code, words in " ".join(done.output.split())) == (1, True)
+    init(*FLAGS, "--yes", status=1, says=words, of=("WARD.PARQUET", "city.csv"))
     assert not (tables / "ward.yaml").exists()
-    done = init("WARD.PARQUET", "city.csv", *FLAGS[:6], "--categories", "sex=f,m", "--skip", "age,town", "--yes")
-    assert done.exit_code == 0, done.output
+    init(*FLAGS[:6], "--categories", "sex=f,m", "--skip", "age,town", "--yes", of=("WARD.PARQUET", "city.csv"))
 
 
 NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -300,9 +278,8 @@ def test_the_sizes_choose_delta_and_the_protocol_as_plan_advises():
     for n, delta in ((1, 0.1), (9, 0.01), (10, 0.01), (20_000, 1e-6), (10**6, 1e-7)):
         assert usual_delta(n) == delta <= 1 / (10 * n)
     label, number = Label(column="y", positive=("1",), negative=("0",)), Number(column="x", low=0, high=1)
-    for n, agents, protocol in (
-        *((20_000, 50_000, "portfolio"), (200, 60, "learn-and-test"), (10**6, 10**7, "portfolio")),
-    ):
+    sizes = (20_000, 50_000, "portfolio"), (200, 60, "learn-and-test"), (10**6, 10**7, "portfolio")
+    for n, agents, protocol in sizes:
         start = start_of(n, agents, label, number)
         tree, found = scenario_tree(start), advised(start)
         assert tree["protocol"] == protocol == found.protocol
