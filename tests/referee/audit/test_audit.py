@@ -108,10 +108,7 @@ def test_lines_that_are_missing_moved_otherwise_ended_or_no_text_are_caught(run)
         ([lines[0].replace(signature, signature.upper()), *lines[1:]], "line 1"),
         *((left, None) for left in (lines[1:], lines[:-1], [], [*lines[:m], *lines[m + 1 :]])),
         ([*lines[:-1], lines[-1][:40]], None),
-        *(
-            ([*lines[:m], *moved], None)
-            for moved in ([lines[m + 1], lines[m], *lines[m + 2 :]], [lines[m], *lines[m:]])
-        ),
+        *(([*lines[:m], *left], None) for left in ([lines[m + 1], lines[m], *lines[m + 2 :]], [lines[m], *lines[m:]])),
         ([b"\xff\xfe" * 100], "line 1 has no end"),
         ([b"\xff\xfe\n"], "line 1 cannot be read: .* 'utf-8'"),
     ):
@@ -254,10 +251,8 @@ def test_a_referee_that_asks_agents_again_is_held_to_who_they_are(tmp_path):
     asked = finished.result["agents"]
     assert (found.answers, asked["people"], asked["enrolled"]) == (asked["asked"], 6000, 6000)
     assert asked["asked"] == 13 * 1080 + 600  # five groups by turns, and the test
-    assert (found.promises["agent"].epsilon, found.promises["agent"].covers) == (
-        3 * chosen.agents.mechanism.guarantee[0],
-        "answers",
-    )
+    promised = found.promises["agent"]
+    assert (promised.epsilon, promised.covers) == (3 * chosen.agents.mechanism.guarantee[0], "answers")
     assert "no agent more often than the scenario allows" in " ".join(audit_lines(found))
     caught_of(SEVERAL, tmp_path / "left", tmp_path)
 
@@ -369,11 +364,7 @@ EASY = LossQuery(hypothesis=Linear(weights=(0.0,) * 8, threshold=-1.0))
 @for_each(
     ("place", "lie", "why"),
     [
-        (
-            "referee.collection.judging.assign",
-            lambda *a: assign(*[*a[:-1], EASY]),
-            "asked something else than the trans",
-        ),
+        ("referee.collection.judging.assign", lambda *a: assign(*a[:-1], EASY), "asked something else than the trans"),
         ("curator.curator.release_of", lambda result, _: release_of(result, NoEvent()), "declares to cost nothing"),
     ],
 )

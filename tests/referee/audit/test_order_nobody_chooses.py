@@ -138,23 +138,17 @@ def with_share(bodies: Bodies) -> str:
     return f"{bodies[-1][1]['order']['0']}+{bodies[1][1]['terms']['message']['share']}"
 
 
-OTHER = "f" * 64
+OTHER, ANOTHER = "f" * 64, "terms are for another configuration"
 SHA256 = (0, "configuration", "order", 0, "sha256")
 OPENINGS: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     "opens another secret": ("not the one committed to", lie((-1, "order", "0", OTHER))),
     "opens with the share": ("not the one committed to", lambda b: lie((-1, "order", "0", with_share(b)))(b)),
-    "commits when it knows the share": (
-        "terms are for another configuration",
-        lie((*SHA256, commitment(OTHER)), (-1, "order", "0", OTHER)),
-    ),
+    "commits when it knows the share": (ANOTHER, lie((*SHA256, commitment(OTHER)), (-1, "order", "0", OTHER))),
     "opens nothing": ("whose seed was not published", lie((-1, "order", {}))),
     "changes the share": ("does not verify", lie((1, "terms", "message", "share", "0" * 64))),
     "hides the share": ("does not verify", lie((1, "terms", "message", "share", ...))),
     "has the share come after the first messages": ("does not belong here", lambda b: [b[0], *b[2:4], b[1], *b[4:]]),
-    "opens what is no seed": (
-        "terms are for another configuration",
-        lie((*SHA256, commitment("a/b")), (-1, "order", "0", "a/b")),
-    ),
+    "opens what is no seed": (ANOTHER, lie((*SHA256, commitment("a/b")), (-1, "order", "0", "a/b"))),
 }
 
 

@@ -45,11 +45,10 @@ from tests.support import TOKEN, Bench, leave_folder, tiny
 from tests.tiers import for_each
 from tests.vouched import an_issuer, answer, codes, credential, enrolment
 
-OF_A_HUNDRED = ("protocol=learn-and-test", "agents.count=100", "agents.batch=100", "curator.rounds=1",
-                "agents.deadline=5")  # fmt: skip
+ONCE = ("protocol=learn-and-test", "curator.rounds=1", "agents.deadline=5")
+OF_A_HUNDRED = (*ONCE, "agents.count=100", "agents.batch=100")
 CROWD = 200
-CHOSEN = ("protocol=learn-and-test", "agents.count=600", "agents.batch=600", "curator.rounds=1", "agents.deadline=5",
-          "agents.mechanism.epsilon=1")  # fmt: skip
+CHOSEN = (*ONCE, "agents.count=600", "agents.batch=600", "agents.mechanism.epsilon=1")
 
 
 def test_keys_that_are_not_known_from_elsewhere_are_said_first_and_a_strict_audit_takes_both(undisturbed, run):
@@ -180,7 +179,7 @@ def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_str
 
 @for_each(("dropout", "status"), [(0.0, 0), (0.02, 0), (0.5, 3)])
 def test_an_interval_holds_for_all_who_were_asked_and_a_few_who_drop_out_are_no_3(tmp_path, dropout, status):
-    chosen = tiny(*CHOSEN[:1], "agents.count=6000", *CHOSEN[3:5], "agents.mechanism.epsilon=3")
+    chosen = tiny(*ONCE, "agents.count=6000", "agents.mechanism.epsilon=3")
     result, run = silenced(tmp_path, chosen, dropout)
     assert said(run, "--strict", *keys(tmp_path, run))[0] == status
     verdict = view_of(run).verdict
@@ -272,14 +271,9 @@ def lies(run: Path, world: World, change: Callable[[Shown], Shown]) -> None:
 
 
 LIES: dict[str, tuple[str, Callable[[Shown], Shown]]] = {
-    "one credential for two keys": (
-        "made for another key, or forged",
-        lambda v: sorted([*v, (HOSTED, v[-1][1])]),  # the first of those who have none
-    ),
-    "one credential in the place of another": (
-        "made for another key, or forged",
-        lambda v: [*v[:-1], (v[-1][0], v[-2][1])],
-    ),
+    # Of two keys, the other one is the first of those who have none.
+    "one credential for two keys": ("made for another key, or forged", lambda v: sorted([*v, (HOSTED, v[-1][1])])),
+    "one credential for another key": ("made for another key, or forged", lambda v: [*v[:-1], (v[-1][0], v[-2][1])]),
     "a forged signature": ("forged", lambda v: [*v[:-1], (v[-1][0], v[-1][1][:-1] + b"\x00")]),
     "a credential for a host": ("for one person", lambda v: [(0, v[-1][1]), *v[1:]]),
     "a grant for an individual": ("for the host with the key", lambda v: [*v[:-1], (v[-1][0], v[0][1])]),
@@ -313,10 +307,8 @@ def test_a_referee_that_moves_vouchers_about_is_caught(world, vouched, tmp_path)
 @pytest.fixture
 def vouching(tmp_path) -> Iterator[tuple[Bench, Issuer, Callable[[LightAgent], Any]]]:
     """A bench whose referee takes nobody without an issuer's word, the issuer, and how it makes a credential."""
-    with (
-        an_issuer(tmp_path / "issuer") as party,
-        Bench(tmp_path / "state", tiny(*OF_A_HUNDRED), individuals=50) as bench,
-    ):
+    chosen = tiny(*OF_A_HUNDRED)
+    with an_issuer(tmp_path / "issuer") as party, Bench(tmp_path / "state", chosen, individuals=50) as bench:
         bench.referee.registrar.issuers = (party.public,)
         yield bench, party, lambda agent: credential(party, codes(tmp_path / "issuer", 1)[0], agent.key)
 

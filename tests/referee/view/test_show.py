@@ -39,8 +39,8 @@ def said(*arguments: str) -> str:
 
 @pytest.fixture
 def wide(monkeypatch):
-    for name in ("_OUT", "_ERR"):
-        monkeypatch.setattr(getattr(show, name), "_width", 200)
+    for console in (show._OUT, show._ERR):
+        monkeypatch.setattr(console, "_width", 300)
 
 
 @pytest.mark.usefixtures("wide")
@@ -70,20 +70,18 @@ def test_each_finding_of_an_audit_is_one_line_however_narrow_the_terminal_is(und
     assert lines[-1] == f"  not covered, since it is not signed: {', '.join(audited.UNSIGNED)}"
 
 
-BASELINES: dict[str, dict[str, float | str]] = {
-    "curator-only": {"loss_on_target": 0.2, "note": ""},
-    "optimum": {"loss_on_target": 0.1, "note": ""},
-}
+ONLY: dict[str, dict[str, float | str]] = {"curator-only": {"loss_on_target": 0.2, "note": ""}}
+BASELINES = ONLY | {"optimum": {"loss_on_target": 0.1, "note": ""}}
 
 
 def test_the_reading_says_what_was_gained():
-    optimum = {**BASELINES, "optimum": {"loss_on_target": 0.195, "note": ""}}
+    optimum = ONLY | {"optimum": {"loss_on_target": 0.195, "note": ""}}
     for hybrid, baselines, words in (
         (0.15, BASELINES, "is 0.050 below that of the curator alone, 0.050 above what was fitted to people of T"),
         (0.09, BASELINES, "0.010 below what was fitted"),
         (0.2, BASELINES, "no gain here (+0.000)"),
         (0.2, optimum, "little is to repair"),
-        (0.1, {"curator-only": BASELINES["curator-only"]}, "is 0.100 below that of the curator alone"),
+        (0.1, ONLY, "is 0.100 below that of the curator alone"),
         (0.1, {}, ""),
     ):
         assert words in reading(tiny(), {"iterations": 3, "status": "exhausted"}, hybrid, baselines)
@@ -164,11 +162,9 @@ def lines(rounds: int, of: int = 1000) -> list[int]:
 
 
 def test_rounds_of_one_digit_are_said_and_the_last(tmp_path, capsys, monkeypatch):
-    for rounds, of, last in (
-        (1000, 1000, [*range(10, 101, 10), *range(200, 1001, 100)]),
-        *((37, 1000, [10, 20, 30, 37]), (34, 34, [10, 20, 30, 34])),
-    ):
-        assert lines(rounds, of) == [*range(1, 10), *last]
+    assert lines(1000) == [*range(1, 10), *range(10, 101, 10), *range(200, 1001, 100)]
+    assert lines(37) == [*range(1, 10), 10, 20, 30, 37]
+    assert lines(34, of=34) == [*range(1, 10), 10, 20, 30, 34]
     assert lines(3) == [1, 2, 3]
     for terminal, count in ((None, 28), (True, 0)):
         monkeypatch.setattr(show._ERR, "_force_terminal", terminal)
@@ -232,11 +228,8 @@ def test_every_part_of_a_pattern_is_drawn_and_the_page_has_every_protocol():
     ]
     drawn = page()
     assert re.findall(r"^## (.*)$", drawn, re.MULTILINE) == list(PROTOCOLS.shipped())
-    assert (
-        drawn.count("```mermaid")
-        == drawn.count("Where it ends `done`, it has shown this: ")
-        == len(PROTOCOLS.shipped())
-    )
+    for words in ("```mermaid", "Where it ends `done`, it has shown this: "):
+        assert drawn.count(words) == len(PROTOCOLS.shipped()), words
 
 
 LUCKY = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
@@ -245,9 +238,8 @@ FEW = "too few agents answered about it to tell"
 
 
 @pytest.mark.parametrize("found", [LUCKY, CLEAR])
-def test_progress_result_and_report_all_say_so(found, tmp_path, capsys, monkeypatch):
-    for name in ("_OUT", "_ERR"):
-        monkeypatch.setattr(getattr(show, name), "_width", 300)
+@pytest.mark.usefixtures("wide")
+def test_progress_result_and_report_all_say_so(found, tmp_path, capsys):
     with Bench(tmp_path / "state") as bench:
         result = {**bench.run(), "truth": None, "run": "run", "peak_memory_bytes": 0, "estimate": found, "seconds": {}}
     rounds = {"round": 1.0, "rounds": 3.0, "asked": 10.0, **{key: found[key] for key in ("value", "low", "high")}}
@@ -288,6 +280,5 @@ def test_an_answer_of_the_first_round_is_never_said_to_be_reweighed():
     outcome = after_three_rounds(first_is_best=True)
     assert outcome.reason == "all 3 rounds were used; the answer is the first round's, which nothing had reweighed"
     assert after_three_rounds(first_is_best=False).reason == "all 3 rounds were used"
-    better: dict[str, dict[str, float | str]] = {"curator-only": {"loss_on_target": 0.2, "note": ""}}
-    told = reading(tiny(), {"iterations": 3, "status": "exhausted", "reason": outcome.reason}, 0.1, better)
+    told = reading(tiny(), {"iterations": 3, "status": "exhausted", "reason": outcome.reason}, 0.1, ONLY)
     assert "reweigh" not in told

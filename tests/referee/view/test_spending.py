@@ -23,41 +23,34 @@ def mine(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*words, typed=None):
-    return CliRunner().invoke(app, ["run", "mine.yaml", "--output", "runs/mine", *words], input=typed)
-
-
-def nothing_is_left(folder):
-    return not (folder / "runs").exists() and not (folder / "state").exists()
+def refused(folder, *words, says, typed=None):
+    """Run, for which one line is said to be why not, and nothing is left; return all that is said."""
+    done = CliRunner().invoke(app, ["run", "mine.yaml", "--output", "runs/mine", *words], input=typed)
+    assert (done.exit_code, says in done.stderr) == (1, True), done.output
+    assert not (folder / "runs").exists()
+    assert not (folder / "state").exists()
+    return done.stderr
 
 
 def test_real_people_are_spent_by_nobody_who_was_not_asked(mine, monkeypatch):
-    done = run()
-    assert (done.exit_code, "agree beforehand, with --yes; nothing was charged" in done.stderr) == (1, True), (
-        done.output
-    )
+    refused(mine, says="agree beforehand, with --yes; nothing was charged")
     monkeypatch.setattr(asking, "has_terminal", lambda: True)
-    done = run(typed="n\n")
-    assert (done.exit_code, "not confirmed: nothing was charged" in done.stderr) == (1, True), done.output
+    said = refused(mine, says="not confirmed: nothing was charged", typed="n\n")
     for words in (
         "400 people who trust the curator: epsilon 2, delta 0.0001 for the whole run",
         "900 people who trust their own device: epsilon 2 for each answer",
         "Forecast of the verdict",
         "Spend this?",
     ):
-        assert words in done.stderr, words
-    done = run("--set", "agents.count=150", typed="n\n")
-    assert "even of a model without mistakes: 'probably' takes 56 points less" in done.stderr, done.stderr
-    assert nothing_is_left(mine)
+        assert words in said, words
+    few = "even of a model without mistakes: 'probably' takes 56 points less"
+    refused(mine, "--set", "agents.count=150", says=few, typed="n\n")
 
 
 def test_what_noise_alone_would_decide_is_not_spent_with_yes_but_with_anyway(mine, monkeypatch):
-    done = run("--yes", "--set", "agents.count=30")
-    assert (done.exit_code, "noise alone would decide" in done.stderr, "--anyway" in done.stderr) == (1, True, True)
+    assert "--anyway" in refused(mine, "--yes", "--set", "agents.count=30", says="noise alone would decide")
     monkeypatch.setattr(asking, "has_terminal", lambda: True)
-    done = run("--anyway", "--set", "agents.count=30", typed="n\n")
-    assert "Spend this?" in done.stderr
-    assert nothing_is_left(mine)
+    refused(mine, "--anyway", "--set", "agents.count=30", says="Spend this?", typed="n\n")
 
 
 @for_each(
@@ -80,6 +73,4 @@ def test_tables_that_are_refused_leave_no_folder_and_charge_nobody(mine):
     """Corrected, the same command runs in the same folder; it was taken for unfinished before."""
     with (mine / "t.csv").open("a") as file:
         file.write("30,maybe\n")
-    done = run("--yes", "--set", "agents.count=901")
-    assert (done.exit_code, "t.csv: line 902, column 'sick'" in done.stderr) == (1, True), done.output
-    assert nothing_is_left(mine)
+    refused(mine, "--yes", "--set", "agents.count=901", says="t.csv: line 902, column 'sick'")
