@@ -201,10 +201,11 @@ class BlenderProtocol(ProblemProtocol[Blender]):
 
     def both_sides(self, plan: ProblemPlan[Blender], public: int) -> Script:
         problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")
+        count = at_once(plan.count)  # refused before the curator spends anything
         head = yield from _list_head(plan)
         estimates = [_shares_by_curator(head, plan)]
         if head.items:
-            estimates.append((yield from _shares_by_agents(head.items, problem, oracle, plan.count, public)))
+            estimates.append((yield from _shares_by_agents(head.items, problem, oracle, count, public)))
         return _combined(head.items, estimates)
 
     def curator_alone(self, plan: ProblemPlan[Blender], public: int) -> Script:
@@ -217,14 +218,15 @@ class BlenderProtocol(ProblemProtocol[Blender]):
         The search is one question without interaction (:mod:`common.statistics.heavy_hitters`).
         """
         problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")
-        count = plan.count
+        half = plan.count // 2
+        others = at_once(plan.count - half)  # no fewer than that half: refused before anybody is asked
         query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
-        answers: Answers = yield AskAgents(query, at_once(count // 2))
+        answers: Answers = yield AskAgents(query, half)
         items: list[int] = find(query, oracle, answers, plan.beta)[: problem.most].tolist()
         yield Progress(f"{len(items)} items are listed", {})
         if not items:
             return _combined([], [])
-        return _combined(items, [(yield from _shares_by_agents(items, problem, oracle, count - count // 2, public))])
+        return _combined(items, [(yield from _shares_by_agents(items, problem, oracle, others, public))])
 
 
 def _list_head(plan: ProblemPlan[Blender]) -> Generator[AskCurator | Progress, Any, CountedHead]:
@@ -244,7 +246,7 @@ def _shares_by_agents(
     items: Sequence[int], problem: Blender, oracle: FrequencyOracle, count: int, public: int
 ) -> Generator[AskAgents, Answers, Shares]:
     query = ListedQuery(bits=problem.bits, items=tuple(items), public=public + 1)
-    answers = yield AskAgents(query, at_once(count))
+    answers = yield AskAgents(query, count)
     reported = reports(query, answers)
     supports = reported.supports(oracle, np.arange(len(items), dtype=np.uint64))
     shares = oracle.shares(supports, len(reported), query.domain)

@@ -476,7 +476,10 @@ def script_of(chosen: ResolvedScenario, **agents: int) -> Any:
 
 @for_each(
     ("protocol", "most"),
-    [("local-averages", MAX_LISTED), *((name, MAX_AGENTS) for name in (*ONCE, "local-gradient-descent"))],
+    [
+        *((name, MAX_LISTED) for name in ("local-averages", "blender")),
+        *((name, MAX_AGENTS) for name in (*ONCE, "local-gradient-descent")),
+    ],
 )
 def test_no_question_is_cut_off_in_silence(protocol, most):
     """More than one question reaches are refused with both numbers, before anybody is asked anything."""
