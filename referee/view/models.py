@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,12 @@ def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
 
 
 def write_predictions(path: Path, model: Model, found: Predicted) -> None:
-    """Write the predictions to a file, in the format of its suffix."""
+    """Write the predictions to a file, durably, in the format of its suffix."""
+    written = io.BytesIO()
     if path.suffix == ".csv":
-        write_durably(path, predictions_frame(model, found).write_csv().encode())
+        predictions_frame(model, found).write_csv(written)
     elif path.suffix == ".parquet":
-        predictions_frame(model, found).write_parquet(path)
+        predictions_frame(model, found).write_parquet(written)
     else:
         raise BadInput(f"predictions are written as .csv or .parquet, found {path.name!r}")
+    write_durably(path, written.getvalue())

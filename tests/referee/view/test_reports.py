@@ -364,6 +364,8 @@ def test_what_is_refused(run, tmp_path, monkeypatch):
         ("predict run run/odd.csv", "odd.csv: line 2, column 'months': must be a finite number"),
         ("predict run rows.csv --strict", "visits: 1 of 3 rows beyond 0 .. 30"),
         ("predict run rows.csv --output run/labels.txt", "written as .csv or .parquet"),
+        ("predict run rows.csv --output deep/labels.csv", "there is no directory deep, in which labels.csv is to be"),
+        ("predict run rows.csv --output deep/a.parquet", "there is no directory deep, in which a.parquet is to be"),
         ("predict run rows.csv --task 2", "learned one thing and no tasks, found task 2"),
         ("predict run rows.csv --cost-of-miss 3", "give both --cost-of-miss and --cost-of-false-alarm"),
         ("predict run rows.csv --cost-of-miss 3 --cost-of-false-alarm 0", "false_alarm: "),
