@@ -204,12 +204,12 @@ _Dumper.add_representer(
 
 def scenario_text(tree: Mapping[str, Any], advice: Advice) -> str:
     """Return a scenario as commented YAML."""
-    what = (
-        "A first scenario, written by `referee init` from public numbers: no record was looked at, rows were counted."
-    )
-    head = [what, "All keys: docs/scenarios.md. What fits so many people (`referee plan` says it again):"]
-    head += [f"  {sentence}." for sentence in advice.sentences]
-    head += [f"  Warning: {warning}." for warning in advice.warnings]
+    head = [
+        "A first scenario, written by `referee init` from public numbers: no record was looked at, rows were counted.",
+        "All keys: docs/scenarios.md. What fits so many people (`referee plan` says it again):",
+        *(f"  {sentence}." for sentence in advice.sentences),
+        *(f"  Warning: {warning}." for warning in advice.warnings),
+    ]
     return "\n".join([*(line for text in head for line in _comment(text, 0)), *_mapping(tree, "", 0)]) + "\n"
 
 

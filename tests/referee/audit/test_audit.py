@@ -364,7 +364,7 @@ EASY = LossQuery(hypothesis=Linear(weights=(0.0,) * 8, threshold=-1.0))
 @for_each(
     ("place", "lie", "why"),
     [
-        ("referee.collection.judging.assign", lambda *a: assign(*a[:-1], EASY), "asked something else than the trans"),
+        ("referee.collection.judging.assign", lambda *a: assign(*[*a[:-1], EASY]), "asked something else than"),
         ("curator.curator.release_of", lambda result, _: release_of(result, NoEvent()), "declares to cost nothing"),
     ],
 )

@@ -176,10 +176,11 @@ def test_the_same_iterates_as_plain_descent_and_the_sum_of_their_later_half():
 def test_with_several_answers_each_the_steps_share_the_agents_by_turns():
     d = small(DESCENT_NAME).target.dimension
     count = -(-3 * MIN_PER_COORDINATE * (d + 1) * 10 // 9)  # three fresh groups of agents to learn from
+    asked: list[Any] = []
     for answers, steps, groups in (1, 3, 3), (2, 6, 3), (100, MAX_STEPS, 1):
         chosen = small(DESCENT_NAME, f"agents.count={count}", f"agents.answers={answers}")
-        asked: list[Any] = []
-        agents_say(chosen, lambda step, asked=asked: asked.append(step) or told_nothing(step))
+        asked.clear()
+        agents_say(chosen, lambda step: asked.append(step) or told_nothing(step))
         assert [step.group for step in asked] == [*(k % groups for k in range(1, steps + 1)), None]
         assert {step.count for step in asked[:-1]} == {int(count * (1 - TESTED)) // groups}
 
