@@ -293,8 +293,8 @@ def test_the_curator_alone_is_neither_repaired_nor_judged(tmp_path):
     assert found["curator-only"]["loss_on_target"] == loss(alone, evaluation_source(asked, seed))
 
 
-def sample_of_target(scenario: Scenario) -> Records:
-    return open_records(scenario.target, None, 5, 20_000).records(np.arange(20_000))
+def sample_of_target(scenario: Scenario, count: int = 20_000) -> Records:
+    return open_records(scenario.target, None, 5, count).records(np.arange(count))
 
 
 def sample_of(scenario: ResolvedScenario) -> Records:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage, BadScenario
-from common.data.population import open_records
 from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import Linear, parse_hypothesis
 from common.local.queries.query import parse_query
@@ -19,7 +18,7 @@ from common.scenario.scenario import Scenario
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents
 from referee.runs.verdict import LabelNames
-from tests.referee.protocols.test_portfolio import Replies
+from tests.referee.protocols.test_portfolio import Replies, sample_of_target
 from tests.referee.protocols.test_protocol_contract import played
 from tests.support import Bench, audited
 from tests.tiers import for_each
@@ -31,16 +30,12 @@ def small_classes(*changes: str) -> Scenario:
     return checked(load("portfolio-classes", [*SMALL, *changes]))
 
 
-def target(scenario: Scenario, count: int = 20_000) -> Records:
-    return open_records(scenario.target, None, 5, count).records(np.arange(count))
-
-
 def test_a_run_is_audited_and_what_was_taught_is_better_than_both_sides_alone(tmp_path):
     """The volunteers have mostly the first class, and the population has each of four as often."""
     with Bench(tmp_path / "state", small_classes()) as bench:
         result = bench.run()
         assert result["status"] == audited(bench).status == "done"
-    people = target(bench.chosen)
+    people = sample_of_target(bench.chosen)
     true = [parse_hypothesis(judged["hypothesis"]).mistakes(people).mean() for judged in result["candidates"]]
     assert [judged["name"] for judged in result["candidates"]] == ["model, recalibrated", "model"]
     assert true[0] < true[1] - 0.02

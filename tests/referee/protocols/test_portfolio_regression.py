@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
-from common.data.population import open_records
 from common.local.hypotheses.hypothesis import Regressor, parse_hypothesis
 from common.local.queries.residuals import ResponseResidualQuery
 from common.local.records import Records
@@ -14,9 +13,8 @@ from common.scenario.loading import load
 from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario
 from deploy.checking import checked
-from deploy.simulation import SimulatedAgents, conduct
-from referee.protocols.base import Outcome
-from tests.referee.protocols.test_portfolio import Replies
+from deploy.simulation import SimulatedAgents
+from tests.referee.protocols.test_portfolio import Replies, conducted, sample_of_target
 from tests.referee.protocols.test_protocol_contract import played
 from tests.support import Bench, audited
 from tests.tiers import for_each
@@ -28,12 +26,8 @@ def small_regression(*changes: str) -> Scenario:
     return checked(load("portfolio-regression", [*SMALL, *changes]))
 
 
-def run(*changes: str, seed: int = 1) -> Outcome:
-    return conduct(resolve(small_regression(*changes)), seed, lambda *seen: None)
-
-
 def target(scenario: Scenario) -> Records:
-    return open_records(scenario.target, None, 5, 50_000).records(np.arange(50_000))
+    return sample_of_target(scenario, 50_000)
 
 
 def error(hypothesis: Any, people: Records) -> float:
@@ -65,7 +59,7 @@ def test_a_model_that_is_wrong_about_everybody_has_the_constant_as_its_rival():
 
 
 def test_the_constant_alone_is_the_rival_where_nobody_teaches():
-    outcome = run("portfolio.teach=0")
+    outcome = conducted(resolve(small_regression("portfolio.teach=0")))
     assert [judged.name for judged in outcome.judged] == ["model", "constant"]
     assert resolve(small_regression()).margins_epsilon == 0.0
 
