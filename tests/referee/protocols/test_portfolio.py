@@ -170,10 +170,6 @@ def test_a_run_with_costs_is_audited(tmp_path):
     assert "errs on" not in said
 
 
-def test_without_a_recalibration_there_are_no_odds():
-    assert run("portfolio.teach=0", "agents.count=500").calibrated is None
-
-
 def test_a_model_whose_threshold_is_wrong_for_the_population_is_taught():
     """Four of five people of T are inside the ball, of S a third: the model says outside much too often."""
     outcome = run(inside := "target.distribution.inside=0.8", seed=6)  # which rival is believed best depends on it
@@ -261,11 +257,12 @@ def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
 
 
 def test_where_nobody_teaches_all_judge_the_model_and_a_constant():
-    """Nothing is counted for what is not taught, and the curator's whole budget is the model's."""
+    """Nothing is counted for what is not taught, the curator's whole budget is the model's, and there are no odds."""
     chosen = resolve(portfolio_small("portfolio.teach=0", "agents.count=300"))
     assert chosen.margins_epsilon == 0.0
     assert chosen.planned_margins == ()
     outcome = run("portfolio.teach=0", "agents.count=300", "alpha=0.01")
+    assert outcome.calibrated is None
     assert [judged.name for judged in outcome.judged] == ["model", "constant -1"]
     assert [judged.asked for judged in outcome.judged] == [132, 131]  # an eighth told labels
 
