@@ -44,6 +44,14 @@ def said(*arguments: object) -> tuple[int, str]:
     return done.exit_code, " ".join(done.output.split())
 
 
+def says(status: int, words: tuple[str, ...], *arguments: object) -> str:
+    """Check how ``referee audit`` ends, and that it prints all these words; return all that it prints."""
+    code, output = said(*arguments)
+    for each in words:
+        assert (code, each in output) == (status, True), (each, output)
+    return output
+
+
 def write_checkpoint(run: Path, signer: Identity, entries: list[SignedEntry], now: int = 0) -> None:
     """Put one checkpoint of a transcript, signed by whoever has the referee's key, in the place of all there are."""
     configuration = entries[0].body.get("configuration") if entries else None

@@ -18,7 +18,7 @@ from common.numerics.randomness import RandomSource
 from referee.audit.audit import audit
 from referee.runs.ordering import ALL, beacon_of
 from referee.service.witness import WitnessLog, witness_app
-from tests.referee.audit.signing import Bodies, caught_of, entries_of, identity_of, keys, lie, resign, said
+from tests.referee.audit.signing import Bodies, caught_of, entries_of, identity_of, keys, lie, resign, says
 from tests.referee.audit.test_order_nobody_chooses import RUN, carry, with_a_secret
 from tests.support import Bench, Curators, Halted, seal, served, tiny
 
@@ -89,8 +89,8 @@ def test_an_honest_run_is_ordered_by_all_three(run):
     assert (terms.share, terms.share_sha256) == (None, commitment_to(share.share))
     assert share.beacon == beacon_of(words_of(run), configuration_of(run))
     assert audit(run).choosers == (ALL,)
-    code, output = said(run, "--strict", *keys(run.parent, run))
-    assert (code, "chosen by the referee, the curator and the beacon's witnesses together" in output) == (0, True)
+    all_three = "chosen by the referee, the curator and the beacon's witnesses together"
+    says(0, (all_three,), run, "--strict", *keys(run.parent, run))
 
 
 # Referee and curator together, against an honest witness -------------------------------------------------------------
@@ -280,8 +280,6 @@ def test_a_referee_that_begins_again_until_it_likes_the_order_is_seen_by_the_wit
         run = carry(bench, "liked")
         referee = bench.referee.identity.public
     seen = Near(tmp_path / "all" / "witness0").runs(referee, "", 100)
-    with served(witness_app(tmp_path / "all" / "witness0", "witness-token")) as url:
-        code, output = said(run, "--witness", url)
-    assert code == 0
     assert [each.run for each in seen] == ["liked", "try0", "try1", "try2"]
-    assert "the witness has seen 3 other runs of this referee (try0, try1, try2)" in output
+    with served(witness_app(tmp_path / "all" / "witness0", "witness-token")) as url:
+        says(0, ("the witness has seen 3 other runs of this referee (try0, try1, try2)",), run, "--witness", url)

@@ -19,7 +19,7 @@ from referee.collection.order import Batch, Order, commitment, form_batch
 from referee.collection.roster import Roster
 from referee.runs import execution, ordering
 from referee.runs.ordering import BEFORE, BOTH
-from tests.referee.audit.signing import Bodies, caught_of, entries_of, keys, lie, said
+from tests.referee.audit.signing import Bodies, caught_of, entries_of, keys, lie, says
 from tests.support import Bench, Curators, Halted, leave_folder, seal, tiny
 from tests.tiers import for_each
 
@@ -71,9 +71,8 @@ def asked(bench: Bench, name: str) -> list[int]:
 
 def test_an_honest_run_is_ordered_by_both_together(run):
     assert audit(run).choosers == (BOTH,)
-    code, output = said(run, "--strict", *keys(run.parent, run))
-    assert code == 0
-    assert "the order in which agents were asked was chosen by the referee and the curator together" in output
+    both = "the order in which agents were asked was chosen by the referee and the curator together"
+    says(0, (both,), run, "--strict", *keys(run.parent, run))
     terms = messages.Terms.parse(Signed.parse(entries_of(run)[1].body["terms"]).message)
     (published,) = entries_of(run)[-1].body["order"].values()
     assert terms.share is not None
@@ -115,8 +114,7 @@ def test_a_referee_that_says_its_order_is_anothers_passes_no_strict_audit(tmp_pa
         ((), 0, "chosen by an earlier run"),
         (("--strict", *keys(run.parent, run)), 1, "a strict audit takes"),
     ):
-        code, output = said(run, *options)
-        assert (code, words in output) == (status, True)
+        says(status, (words,), run, *options)
 
 
 def test_a_referee_cannot_try_secrets_until_it_likes_the_order(tmp_path):

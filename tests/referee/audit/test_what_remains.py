@@ -40,7 +40,7 @@ from referee.service.referee import Referee, RefereeSettings
 from referee.view import show
 from referee.view.pages import report, view_of
 from tests.common.data.test_people import own
-from tests.referee.audit.signing import keys, lie, resign, said
+from tests.referee.audit.signing import keys, lie, resign, said, says
 from tests.support import TOKEN, Bench, leave_folder, tiny
 from tests.tiers import for_each
 from tests.vouched import an_issuer, answer, codes, credential, enrolment
@@ -62,9 +62,7 @@ def test_keys_that_are_not_known_from_elsewhere_are_said_first_and_a_strict_audi
         (("--strict", *both[2:]), 1, "the key of the referee,"),
         (("--strict", *both), 0, f"verified {run}"),
     ):
-        code, output = said(run, *options)
-        assert (code, words in output) == (status, True), words
-        assert ("not pinned" in output) == (not options)
+        assert ("not pinned" in says(status, (words,), run, *options)) == (not options)
 
 
 def without_ones(folder: Path) -> Path:
@@ -102,14 +100,13 @@ def test_who_is_silent_is_counted_and_the_share_of_the_silent_has_a_sampling_err
     assert could.high == pytest.approx((1.0 - most) * result["estimate"]["high"] + most)
     assert could.confidence == pytest.approx(0.9)
     assert result["silent"]["estimate"] == could.wire()
-    output = said(run)[1]
-    for words in (
+    words = (
         f"answers of up to {share:.1%} of the agents asked are missing: however those people",
         *("the loss is ", "(90%); were their answers left out because of what they say, it is "),
         "loss interval if so large a share of the answers counted are lies (95%): 1%: ",
         f"5%: {ends(found.liars[0.05].low, found.liars[0.05].high)}",
-    ):
-        assert words in output
+    )
+    says(0, words, run)
 
 
 LEVELS = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", "agents.mechanism.epsilon=3",
@@ -164,14 +161,13 @@ def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_str
     result, run = silenced(tmp_path, tiny(*LEVELS), lambda a, errs, who: (a == 1) & (who % 100 < round(100 * share)))
     assert result["status"] == "done"
     assert result["estimate"]["high"] < 0.37 < 0.4 <= result["silent"]["left_out"]["high"]
-    code, output = said(run, "--strict", *keys(tmp_path, run))
-    assert (code, said(run, *keys(tmp_path, run))[0]) == (3, 0)
-    for words in (
+    assert said(run, *keys(tmp_path, run))[0] == 0
+    words = (
         "the result depends on those who did not answer: with all of them against it, it is not shown",
         "; if no answer was left out because of what it says",
         "Verified, but it depends on the silent",
-    ):
-        assert words in output
+    )
+    says(3, words, run, "--strict", *keys(tmp_path, run))
     verdict = view_of(run).verdict
     assert "less than 37%" not in verdict.title + verdict.text
     assert "among all who were asked" in verdict.text
@@ -241,12 +237,11 @@ def test_an_audit_says_for_whom_an_issuer_vouches_and_for_whom_nobody_does(world
     assert (by.pinned, by.individuals, by.hosts) == (True, VOUCHED, (GrantedHost("City Hospital", HOSTED, 90),))
     assert (found.individuals, found.hosts, found.strangers) == (ALONE, (), ALONE)
     name = world.key.fingerprint()
-    code, output = said(vouched, "--issuer", world.folder / "issuer" / "issuer.json")
-    for words in (
+    words = (
         f"issuer {name[:16]}... vouches for 12 individuals and 85 people of City Hospital (at most 90) ",
         "no issuer vouches for 3 individuals, on the referee's word alone",
-    ):
-        assert (code, words in output) == (0, True)
+    )
+    says(0, words, vouched, "--issuer", world.folder / "issuer" / "issuer.json")
     document = json.loads(CliRunner().invoke(app, ["audit", str(vouched), "--json"]).output)["participants"]
     assert document["vouched_by"][name]["individuals"] == VOUCHED
     assert document["not_vouched"] == {"individuals": ALONE, "hosts": []}
@@ -367,10 +362,8 @@ def test_six_thousand_inventions_are_named_as_the_referees_word(tmp_path):
         bench.referee.registrar.issuers = (party.public,)  # it says that it has one
         bench.meanwhile(lambda: answer(bench, inventions))
         bench.run()
-        code, output = said(bench.leave(), "--issuer", tmp_path / "issuer" / "issuer.json")
-    assert code == 0
-    assert "vouches for 0 individuals" in output
-    assert "no issuer vouches for 6,001 individuals, on the referee's word alone" in output
+        words = ("vouches for 0 individuals", "no issuer vouches for 6,001 individuals, on the referee's word alone")
+        says(0, words, bench.leave(), "--issuer", tmp_path / "issuer" / "issuer.json")
 
 
 @pytest.mark.slow
@@ -385,7 +378,5 @@ def test_a_strict_audit_of_real_people_takes_those_alone_for_whom_a_known_issuer
             deployed = Embedded(folder / "state", Charging(folder / "ledger"))
             run = leave_folder(folder / "run", chosen, 1, deployed.run(chosen, None, "run", lambda text, numbers: None))
             given = ["--strict", *keys(folder, run)]
-            code, output = said(run, *given)
-            assert code == 1
-            assert "answers are of people for whom no issuer vouches that is known from elsewhere" in output
+            says(1, ("answers are of people for whom no issuer vouches that is known from elsewhere",), run, *given)
             assert (said(run, *given[1:])[0], said(run, *given, "--issuer", known)[0]) == (0, status)
