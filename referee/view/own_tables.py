@@ -412,6 +412,10 @@ def _stated(given: ColumnAnswers, names: Sequence[str]) -> list[Feature]:
         _known(column, names, "--skip")
         if column in (*columns, given.label, given.id_column):
             raise BadScenario(f"--skip {column}: another option uses this column")
+    for column in _missing_in(given.missing, names):
+        _known(column, names, "--missing")
+        if column in (given.label, given.id_column, *given.skip):
+            raise _no_feature(column)
     return stated
 
 
@@ -428,12 +432,20 @@ def features_of(
     if not found:
         raise BadScenario("no column is a feature: give --bounds COLUMN=LOW:HIGH or --categories COLUMN=VALUE,VALUE")
     asked = given.missing if stated or given.missing else ask(_EMPTY, _NONE)
-    empty = () if asked == _NONE and _NONE not in names else tuple(texts(asked))
+    empty = _missing_in(asked, names)
     for column in empty:
         if column not in {feature.column for feature in found}:
-            raise BadScenario(f"--missing: column {column!r} is no feature: give its --bounds or --categories as well")
+            raise _no_feature(column)
     found += [Missing(column=column) for column in dict.fromkeys(empty)]
     return id_column, tuple(sorted(found, key=lambda feature: names.index(feature.column)))
+
+
+def _missing_in(text: str, names: Sequence[str]) -> tuple[str, ...]:
+    return () if text == _NONE and _NONE not in names else tuple(texts(text))
+
+
+def _no_feature(column: str) -> BadScenario:
+    return BadScenario(f"--missing: column {column!r} is no feature: give its --bounds or --categories as well")
 
 
 def _leaves_out(rest: Sequence[str], ask: Ask) -> bool:

@@ -219,6 +219,12 @@ def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables):
     assert "`--output ward-3.yaml`" in " ".join(done.output.split())
     assert "Which column" not in done.output
     init(*FLAGS, "--yes", "--output", "ward-3.yaml")
+    for option, said in (  # no answer would help
+        (["--missing", "agee"], "--missing: both tables must have column 'agee' (did you mean 'age'?)"),
+        (["--missing", "town", "--skip", "town"], "--missing: column 'town' is no feature"),
+    ):
+        done = init(*option, "--output", "ward-4.yaml", status=2, says=said, answers="sick\nyes\nno\n1:1\ns\ns\ns\n")
+        assert "Which column" not in done.output
 
 
 def test_tables_that_cannot_be_read(tables):
