@@ -288,7 +288,9 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[...
     stated = _stated(given, names)
     if given.costs:
         costs_of(given, ask)
-    label, response = label_of(given, names, ask)
+    if given.classes or given.above or given.response or (given.positive and given.negative):
+        _labelled(replace(given, label=given.label or names[0]), names, ask)  # what is wrong whichever column it is
+    label, response = _labelled(given, names, ask)
     listed = (*label.positive, *label.negative)
     if not (given.classes or given.negative or given.costs) and 3 <= len(listed) <= MOST_CLASSES:
         question = f"Are these {len(listed)} texts of {label.column!r} classes of their own (--classes; y or n)?"
@@ -299,8 +301,6 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[...
         raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
     if label.column in {feature.column for feature in stated}:
         raise BadScenario(f"column {label.column!r} is the label: each column is the label or one kind of feature")
-    if response is not None and given.costs:
-        raise BadScenario("--costs are of mistakes about yes and no: a number that is predicted (--response) has none")
     costs = None if response is not None else costs_of(given, ask)
     id_column, features = features_of(given, names, label.column, stated, ask)
     used = {label.column, id_column, *(feature.column for feature in features)}
@@ -313,6 +313,13 @@ def columns_from(given: ColumnAnswers, names: Sequence[str], start: Callable[...
         classes=tuple(texts(given.classes)),
         left_out=tuple(name for name in names if name not in used),
     )
+
+
+def _labelled(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Label, tuple[float, float] | None]:
+    label, response = label_of(given, names, ask)
+    if response is not None and given.costs:
+        raise BadScenario("--costs are of mistakes about yes and no: a number that is predicted (--response) has none")
+    return label, response
 
 
 def costs_of(given: ColumnAnswers, ask: Ask) -> Costs | None:
@@ -523,12 +530,12 @@ def number(text: str, option: str = "--bounds") -> Number:
         ends = float(low), float(high)
     except ValueError:
         ends = math.nan, math.nan
+    wanted, given = ("COLUMN=", text) if option == "--bounds" else ("", bounds)
     if not (column and all(map(math.isfinite, ends))):
-        wanted, given = ("COLUMN=", text) if option == "--bounds" else ("", bounds)
         raise BadScenario(
             f"{option} wants {wanted}LOW:HIGH with two finite numbers, as {wanted and 'age='}18:90, found {given!r}"
         )
-    return _parsed(f"{option} {text}", Number, column=column, low=ends[0], high=ends[1])
+    return _parsed(f"{option} {given}", Number, column=column, low=ends[0], high=ends[1])
 
 
 def category(text: str) -> Category:

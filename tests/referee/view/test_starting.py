@@ -219,11 +219,17 @@ def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables):
     assert "`--output ward-3.yaml`" in " ".join(done.output.split())
     assert "Which column" not in done.output
     init(*FLAGS, "--yes", "--output", "ward-3.yaml")
-    for option, said in (  # no answer would help
+    for wrong, said in (  # no answer would help
         (["--missing", "agee"], "--missing: both tables must have column 'agee' (did you mean 'age'?)"),
         (["--missing", "town", "--skip", "town"], "--missing: column 'town' is no feature"),
+        (["--classes", "a,b"], "--classes wants 3 to 10 different texts"),
+        (["--above", "many"], "--above must be a finite number"),
+        (["--above", "4", "--response", "1:2"], "exclude each other"),
+        (["--response", "0:9", "--costs", "2:1"], "has none"),
+        (["--response", "9:9"], "--response 9:9: "),
+        (["--positive", "a", "--negative", "a"], "cannot be both positive and negative"),
     ):
-        done = init(*option, "--output", "ward-4.yaml", status=2, says=said, answers="sick\nyes\nno\n1:1\ns\ns\ns\n")
+        done = init(*wrong, "--output", "ward-4.yaml", status=2, says=said, answers="sick\nyes\nno\n1:1\ns\ns\ns\n")
         assert "Which column" not in done.output
 
 
