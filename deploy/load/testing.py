@@ -225,7 +225,7 @@ class _Test:
     async def _idle(self) -> dict[str, Any]:
         agents = [LightAgent.fresh() for _ in range(self._options.idle)]
         enrolled = await self._enrol("idle", agents)
-        if enrolled.rejected:
+        if enrolled.taken < len(agents):  # who was told to come again, and was taken then, is enrolled
             raise RunFailed(f"idle agents were not enrolled: {dict(enrolled.rejected)}")
         return (await poll_idly(agents, self._load, self._options.idle_seconds, self._name)).document()
 
@@ -240,9 +240,9 @@ class _Test:
 
     def _hosts(self) -> list[PartyProcess]:
         """Start the hosts; where the referee runs somewhere else, they run already."""
-        hosted, hosts = self._options.hosted, self._options.hosts if self._options.hosted else 0
-        share = -(-hosted // max(1, hosts))
-        return [self._target.host_population(min(share, hosted - n * share), n) for n in range(hosts)]
+        hosted = self._options.hosted
+        share = max(1, -(-hosted // self._options.hosts))
+        return [self._target.host_population(min(share, hosted - n), n // share) for n in range(0, hosted, share)]
 
     async def _wait_for_question(self, agents: list[LightAgent]) -> None:
         """Poll for each until it is asked: of several processes of a referee some hear of a question later."""

@@ -7,20 +7,21 @@ import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from common.core.errors import BadInput
+from common.core.errors import BadInput, RunFailed
 from common.net import batching
 from common.scenario import loading
 from common.scenario.loading import load
 from deploy.checking import checked
-from deploy.load import phases
+from deploy.load import phases, testing
 from deploy.load.client import Connection, LightAgent, request
-from deploy.load.testing import Options, load_test, started
+from deploy.load.testing import LoadTarget, Options, _Test, load_test, started
 from referee.cli import app
 from tests.common.net.test_hostile_peers import hostile
 from tests.support import TOKEN, Bench, served
@@ -122,6 +123,32 @@ async def test_who_is_told_to_come_again_or_loses_the_connection_does_come_again
         found = await phases.phase("x", load, agents, ask, lambda agent, answer: None)
     assert len(asked) == 3
     assert (found.taken, dict(found.rejected)) == (1, {"busy": 1, "connection lost": 1})
+
+
+@for_each(("hosted", "hosts", "expected"), [(0, 2, []), (10, 6, [2] * 5), (10, 8, [2] * 5), (3, 2, [2, 1])])
+def test_hosted_people_are_shared_out_and_no_host_has_none(hosted, hosts, expected):
+    started: list[tuple[int, int]] = []
+
+    class Target(LoadTarget):
+        def host_population(self, people: int, number: int) -> Any:
+            started.append((people, number))
+
+    options = Options(1, hosted=hosted, hosts=hosts)
+    _Test(options, options.scenario(), Target("http://127.0.0.1:9", "", ""), lambda *told: None)._hosts()
+    assert started == [(people, number) for number, people in enumerate(expected)]
+
+
+@pytest.mark.asyncio
+async def test_idle_agents_that_were_told_to_come_again_and_were_taken_then_are_enrolled(monkeypatch):
+    options = Options(1, idle=2)
+    going = _Test(options, options.scenario(), LoadTarget("http://127.0.0.1:9", "", ""), lambda *told: None)
+    enrolled = phases.Measured(taken=2, rejected=Counter(busy=1))
+    monkeypatch.setattr(testing, "phase", AsyncMock(return_value=enrolled))
+    monkeypatch.setattr(testing, "poll_idly", AsyncMock(return_value=phases.Idle(2)))
+    assert (await going._idle())["agents"] == 2
+    enrolled.taken = 1
+    with pytest.raises(RunFailed, match="idle agents were not enrolled"):
+        await going._idle()
 
 
 def test_connections_that_no_process_may_have_are_refused_before_anything_is_started():
