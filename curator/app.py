@@ -10,10 +10,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import BadMessage, Busy, TandemError, Unauthorized
 from common.core.threads import Worker
@@ -24,18 +23,16 @@ from common.log.receipts import RevealRequest
 from common.net import app as web
 from common.net import messages
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
-from common.net.messages import Perform
 from common.net.monitoring import SECONDS, Family, Histogram, MetricSample, free_bytes, gauge
 from common.operations.operation import Operation
 from common.privacy.guarantee import PrivacyGuarantee
-from curator.contributions.collection import Collection, add_contributions
+from curator.contributions.collection import Collection, Token, add_contributions
 from curator.curator import Curator
 
 PROMPT = 20.0  # seconds after which a request for a running operation is answered 202 ("ask again")
 WAITING = 64  # questions to a stream that wait for their turn, at most; further ones are to be asked again
 
 RunName = Annotated[str, Path(pattern=RUN)]
-Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 OperationId = Annotated[str, Path(pattern=r"^[0-9]{1,9}$")]
 
 
@@ -204,7 +201,7 @@ class CountedCurator:
         self._outcomes: Counter[tuple[str, str]] = Counter()
         self._seconds = Histogram(SECONDS, "operation")
 
-    def perform(self, signed: Signed, request: Perform, operation: Operation[Any]) -> Signed:
+    def perform(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> Signed:
         return self._counted(operation.kind, lambda: self._curator.perform_admitted(signed, request, operation))
 
     def answer(self, signed: Signed, question: messages.PointQuestion) -> Signed:
@@ -229,16 +226,14 @@ class CountedCurator:
         epsilon, delta = curator.guarantee.pair
         failed = [MetricSample(sum(count for (_, outcome), count in outcomes if outcome in LEDGER_PROBLEMS))]
         counted = [MetricSample(count, {"operation": kind, "outcome": outcome}) for (kind, outcome), count in outcomes]
-        ledger, seconds = curator.folder / LEDGER, self._seconds.samples()
+        ledger, took = curator.folder / LEDGER, self._seconds.samples()
         return [
             gauge("tandem_curator_epsilon_cap", "What the ledger's run costs its people, by the policy.", epsilon),
             gauge("tandem_curator_delta_cap", "The delta of that.", delta),
             gauge("tandem_curator_budget_share", "Share of the budget that is charged, in [0, 1].", share),
             gauge("tandem_curator_charges", "Operations that the ledger holds.", charges),
             Family("tandem_curator_operations_total", "counter", "Operations, by kind and outcome.", counted),
-            Family(
-                "tandem_curator_operation_seconds", "histogram", "Seconds until an operation's release left.", seconds
-            ),
+            Family("tandem_curator_operation_seconds", "histogram", "Seconds until an operation's release left.", took),
             Family("tandem_curator_ledger_failures_total", "counter", "Ledger or witness failed.", failed),
             gauge("tandem_disk_free_bytes", "Bytes left for the state directory.", free_bytes(curator.folder)),
             gauge("tandem_database_bytes", "Bytes of the ledger.", ledger.stat().st_size if ledger.exists() else None),

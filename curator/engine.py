@@ -89,8 +89,9 @@ class CuratorPolicy:
 
         The public sample, if there is one, is checked where it was read (``public_is_read``).
         """
-        section = scenario.curator
+        section, protocol, alone = scenario.curator, scenario.protocol, scenario.alone
         n, kappa, eta, rounds = section.n, section.kappa, section.eta, section.rounds
+        operations = pattern_of(protocol, alone).kinds("curator")
         learner = None if section.learner is None else parse_learner(section.learner)
         if learner is not None:
             if scenario.problem is None:  # otherwise each operation says which features its learner sees
@@ -99,11 +100,9 @@ class CuratorPolicy:
             if public_is_read:
                 learner.check_public(public)
             learner.check_people(n)
-            learner.check_run(rounds, pattern_of(scenario.protocol, scenario.alone).kinds("curator"))
+            learner.check_run(rounds, operations)
             if public_is_read:
                 learner.check_noise(CallSizes(n, 0 if public is None else len(public), dimension, dtype.itemsize))
-        protocol, alone = scenario.protocol, scenario.alone
-        operations = pattern_of(protocol, alone).kinds("curator")
         name = protocol if alone is None else f"{protocol}, {alone} alone"
         further = {**demands_of(protocol).further, "reweigh": len(scenario.handed_over)}
         return cls(n, kappa, eta, rounds, learner, name, operations, further)
@@ -409,9 +408,8 @@ class Engine:
     def run(self, number: str, operation: Operation[R], event: Event) -> R:
         """Carry out an operation that was admitted, under a number of its own; return what it releases.
 
-        Until :meth:`advance` the engine takes
-        no other. Should the operation fail, or not be stored, memory may be ahead of what has happened: then this
-        engine is of no use any more, and another one is built from the past.
+        Until :meth:`advance` the engine takes no other. Should the operation fail, or not be stored, memory may be
+        ahead of what has happened: then this engine is of no use any more, and another one is built from the past.
 
         Raises:
             OperationFailed: If its code fails, or asks for more (:func:`constant_failure`).

@@ -24,7 +24,7 @@ from common.numerics.randomness import subseed
 from common.operations.operation import Operation
 from common.privacy.budget import open_budget
 from common.scenario.scenario import ResolvedScenario, data_folder, policy_digest, public_sample
-from curator.curator import Curator, SampleOrigin, planned_by
+from curator.curator import Curator, planned_by
 from curator.engine import CuratorPolicy, check_features
 from curator.learners.base import CallSizes, parse_learner
 from curator.ledger import OPEN
@@ -86,7 +86,6 @@ def open_curator(
         public = public_sample(scenario, known)
         if public is not None:
             claim_people(folder, public.fingerprint(), "public-people")
-        fix = None if contributions is None else contributions.fix
         curator = Curator(
             scenario,
             sample,
@@ -95,7 +94,9 @@ def open_curator(
             seed=known if simulated else None,
             referee=referee,
             witnesses=witnesses,
-            origin=SampleOrigin(account, read[0] if read else None, fix),
+            account=account,
+            read=read[0] if read else None,
+            fix=None if contributions is None else contributions.fix,
         )
         opened.pop_all()
     return curator
@@ -162,10 +163,7 @@ def check_room(scenario: ResolvedScenario, folder: Path) -> None:
         check_sample(scenario, folder, in_blocks)
         return
     if scenario.public is not None:
-        count, drawn = scenario.public.count, None
-        if count is None:  # all of a table: they have to be counted
-            drawn = public_sample(scenario, 0)
-        public = count or (0 if drawn is None else len(drawn))
+        public = scenario.public.count or len(public_sample(scenario, 0) or ())  # of a table all: they are counted
     learner = parse_learner(policy.learner)
     check_sample(scenario, folder, lambda d, itemsize: learner.room(CallSizes(policy.n, public, d, itemsize)))
 

@@ -57,7 +57,7 @@ class RunStream:
         return self._learner.point(values, self._engine.workspace.sample)
 
     def answer(self, signed: Signed, question: PointQuestion) -> StreamPlace:
-        """Answer a question, once: an answer is stored before it is returned, and returned again as it is stored.
+        """Answer a question that is not :meth:`known`: the answer is stored before it is returned.
 
         Raises:
             BadInput: If the point has another number of features than records, or is no point.
@@ -65,9 +65,6 @@ class RunStream:
             OperationFailed: If the teachers' code failed.
         """
         point = self.point(question.point)
-        known = self._known.get(point.tobytes())
-        if known is not None:
-            return known
         self._check_left()
         live, lineage = self._taught(), self._lineage(point)
         with constant_failure("point"), silence():
@@ -88,8 +85,9 @@ class RunStream:
             protects=self._first.protects,
         )
 
-    def known(self, question: PointQuestion) -> bool:
-        return self.point(question.point).tobytes() in self._known
+    def known(self, question: PointQuestion) -> StreamPlace | None:
+        """Return the stored answer to the same point; BadInput as :meth:`answer`."""
+        return self._known.get(self.point(question.point).tobytes())
 
     def _check_left(self) -> None:
         asked = len(self._steps)

@@ -191,11 +191,7 @@ class Processes:
     """A deployment of real processes on loopback; ``started`` is called with the parties once they run."""
 
     def __init__(
-        self,
-        state: Path,
-        *,
-        started: Callable[[Parties], None] = lambda parties: None,
-        charging: Charging = USERS_OWN,
+        self, state: Path, *, started: Callable[[Parties], None] = lambda parties: None, charging: Charging = USERS_OWN
     ) -> None:
         self._state = state
         self._started = started

@@ -145,11 +145,7 @@ class Collection:
         return self._store.counts()
 
     def readiness_checks(self) -> dict[str, Check]:
-        def writable() -> str | None:
-            self._store.check_writable()
-            return None
-
-        return {"disk": lambda: disk(self._folder), "contributions": writable}
+        return {"disk": lambda: disk(self._folder), "contributions": self._store.check_writable}
 
     def accept(self, signed: Signed, code: str = SHARED) -> Signed:
         """Keep a contribution; the same again gets the same receipt, also once the run has begun.

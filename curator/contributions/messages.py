@@ -200,13 +200,13 @@ def _texts(column: str, table: TableSource) -> Iterator[str]:
 
 
 def _listed(column: str, table: TableSource) -> tuple[str, ...]:
-    listed: list[str] = []
-    for feature in table.features:
-        if isinstance(feature, Category) and feature.column == column:
-            listed += [text for group in feature.groups for text in group]
-    if table.label.column == column:
-        listed += [*table.label.positive, *table.label.negative]
-    return tuple(dict.fromkeys(listed))
+    labels = [*table.label.positive, *table.label.negative] if table.label.column == column else []
+    return tuple(dict.fromkeys([*_categories(column, table), *labels]))
+
+
+def _categories(column: str, table: TableSource) -> list[str]:
+    features = (each for each in table.features if isinstance(each, Category) and each.column == column)
+    return [text for feature in features for group in feature.groups for text in group]
 
 
 def _as_listed(column: str, text: str, table: TableSource) -> str:
@@ -227,8 +227,7 @@ def _check(feature: Feature, text: str, table: TableSource) -> None:
         return
     if isinstance(feature, Missing):
         return  # the column's own number or category says what may be in it
-    of_column = (other for other in table.features if isinstance(other, Category) and other.column == feature.column)
-    listed = [text for other in of_column for group in other.groups for text in group]
+    listed = _categories(feature.column, table)
     if text not in listed:
         raise BadData(
             f"field {feature.column!r} must be one of {', '.join(json.dumps(each) for each in listed)}, or null where "

@@ -20,15 +20,7 @@ from common.scenario import loading
 from common.scenario.loading import load
 from common.scenario.scenario import settled
 from deploy import baselines
-from deploy.baselines import (
-    Attempts,
-    Judgement,
-    can_judge,
-    complete,
-    judge,
-    loss,
-    run_baselines,
-)
+from deploy.baselines import Attempts, Judgement, can_judge, complete, judge, loss, run_baselines
 from deploy.deployment import Embedded
 from deploy.processes import free_port
 from deploy.simulation import SimulatedAgents, conduct

@@ -137,10 +137,7 @@ def test_referee_key_prints_what_a_curator_and_an_agent_are_given(tmp_path, scen
 def test_an_agent_that_knows_no_key_trusts_at_first_contact_with_a_warning_and_only_then(tmp_path, scenario):
     me = tmp_path / "me.json"
     me.write_text(json.dumps({"features": [0.1] * 8, "label": 1}))
-    with (
-        Bench(tmp_path / "bench", individuals=1) as bench,
-        served(bench.app()) as address,
-    ):
+    with Bench(tmp_path / "bench", individuals=1) as bench, served(bench.app()) as address:
         key, other = bench.referee.identity.public, Identity.create().public
         for name, words in (
             ("host", ["host", scenario, "--seed", "1", "--agents", "1"]),

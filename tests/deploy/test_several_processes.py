@@ -154,11 +154,7 @@ NOTHING = rf"states no protocol \(Tandem 0\.2\.0 or older\), this side speaks {P
 
 @pytest.fixture
 def parties(tmp_path) -> Iterator[tuple[Bench, str, str]]:
-    with (
-        Bench(tmp_path) as bench,
-        served(bench.app()) as referee,
-        served(curator_app(bench.curator)) as curator,
-    ):
+    with Bench(tmp_path) as bench, served(bench.app()) as referee, served(curator_app(bench.curator)) as curator:
         yield bench, referee, curator
 
 
