@@ -122,12 +122,10 @@ def report(cases: Sequence[Case], *, only: str, scale: float, write: Callable[[s
     chosen = [case for case in cases if only in case.name]
     if not chosen:
         raise BadInput(f"no case has {only!r} in its name; there are {', '.join(case.name for case in cases)}")
-    found = rows(chosen, scale)
-    if write is None:
-        return list(found)
+    write = write or (lambda line: None)
     write(f"{'what':<34} {'twin':<40} {'trials':>8} {'delta':>7} {'claimed':>8} {'measured':>8}  verdict")
     written = []
-    for row in found:
+    for row in rows(chosen, scale):
         written.append(row)
         verdict = ("caught" if row.exceeds else "NOT CAUGHT") if row.without else ("BROKEN" if row.exceeds else "holds")
         numbers = f"{row.runs:8d} {row.delta:7.4f} {row.claimed:8.3f} {row.measured:8.3f}"

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert, select, update
+from sqlalchemy import Column, MetaData, String, Table, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.database import DatabaseSchema, alone, open_database, sqlite_url
@@ -97,15 +97,14 @@ class InvitationCodes:
 
     def use(self, code: str, request: bytes) -> None:
         """Use a code for a token request, durably; the same again changes nothing, another one is a Conflict."""
-        known, wanted = CODES.c, hashlib.sha256(request).hexdigest()
+        invited, wanted = CODES.c.sha256 == invitation_hash(code), hashlib.sha256(request).hexdigest()
         with self._engine.begin() as connection:
             alone(connection, USING)
-            found = connection.execute(select(known.request).where(known.sha256 == invitation_hash(code))).first()
+            found = connection.execute(select(CODES.c.request).where(invited)).first()
             if found is None:
                 raise Unauthorized("this issuer knows no such invitation code: look for a mistyped character")
             if found.request is None:
-                spend = update(CODES).where(known.sha256 == bindparam("code")).values(request=wanted)
-                connection.execute(spend, {"code": invitation_hash(code)})
+                connection.execute(update(CODES).where(invited).values(request=wanted))
             elif found.request != wanted:
                 raise Conflict(
                     "this invitation code was used for another request: one code is good for one credential. "

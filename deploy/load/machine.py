@@ -66,7 +66,7 @@ def _commits(folder: Path, rows: int, seconds: float) -> float:
 
 
 CONNECTIONS = 128
-BODY = b"x" * 600  # about as long as a report
+_REQUEST = request("PUT", "/", "127.0.0.1", b"x" * 600)  # about as long as a report
 _ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
@@ -74,14 +74,13 @@ class _EchoServer(asyncio.Protocol):
     """Answers every request of a known length."""
 
     def __init__(self) -> None:
-        self._length = len(_request())
         self._came = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        whole, self._came = divmod(self._came + len(data), self._length)
+        whole, self._came = divmod(self._came + len(data), len(_REQUEST))
         if whole:
             self._transport.write(_ANSWER * whole)
 
@@ -104,12 +103,12 @@ def requests_per_second(seconds: float) -> float:
 
 async def _measured(port: int, seconds: float) -> float:
     connections = [await Connection.to("127.0.0.1", port) for _ in range(CONNECTIONS)]
-    began, asked = time.perf_counter(), _request()
+    began = time.perf_counter()
 
     async def ask(connection: Connection) -> int:
         done = 0
         while time.perf_counter() - began < seconds:
-            await connection.request(asked)
+            await connection.request(_REQUEST)
             done += 1
         return done
 
@@ -118,10 +117,6 @@ async def _measured(port: int, seconds: float) -> float:
     for connection in connections:
         connection.close()
     return sum(done) / took
-
-
-def _request() -> bytes:
-    return request("PUT", "/", "127.0.0.1", BODY)
 
 
 async def _serve() -> None:
