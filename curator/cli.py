@@ -13,18 +13,8 @@ import typer
 
 from common.core.errors import BadData, BadInput
 from common.core.terminal import deliver_json, say, say_lines, warn
-from common.net.cli import (
-    REFEREE_KEY,
-    AsJson,
-    LedgerOptions,
-    ServiceTlsOptions,
-    TlsCa,
-    TlsClientCa,
-    application,
-    end_with_stdin,
-    has_terminal,
-    serving,
-)
+from common.net import cli as shared
+from common.net.cli import AsJson, ServiceTlsOptions, TlsCa, application, end_with_stdin, has_terminal, serving
 
 if TYPE_CHECKING:
     from common.log.witness import Witness
@@ -53,7 +43,7 @@ class ObeyedRefereeOptions:
     referee_key: Annotated[
         str | None,
         typer.Option(
-            envvar=REFEREE_KEY,
+            envvar=shared.REFEREE_KEY,
             help="Public key of the one referee to obey, as its operator prints it (referee key). Needed until a run "
             "has opened; from then on the ledger holds it.",
         ),
@@ -109,7 +99,7 @@ class CuratorStateOptions:
 class CuratorTlsOptions(ServiceTlsOptions):
     """How a curator speaks TLS, and to whom."""
 
-    tls_client_ca: TlsClientCa = None
+    tls_client_ca: shared.TlsClientCa = None
 
 
 @app.command("serve")
@@ -121,7 +111,7 @@ def serve_command(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8001,
     place: CuratorStateOptions,
     obeyed: ObeyedRefereeOptions,
-    charged: LedgerOptions,
+    charged: shared.LedgerOptions,
     tls: CuratorTlsOptions,
     tls_ca: TlsCa = None,
 ) -> None:

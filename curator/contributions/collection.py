@@ -15,19 +15,9 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from common.core import errors
 from common.core.durable import durable_key, hold, make_folder, write_durably
-from common.core.errors import (
-    BadData,
-    BadInput,
-    BadMessage,
-    BrokenLedger,
-    Conflict,
-    Forged,
-    NotFound,
-    PolicyRefused,
-    RunBegun,
-    Unauthorized,
-)
+from common.core.errors import BadInput, BadMessage, BrokenLedger, Conflict, PolicyRefused, RunBegun
 from common.crypto.identity import Identity, Signed, verify
 from common.data.tables import TableSource
 from common.lifetime.charging import GivenPeople
@@ -201,9 +191,9 @@ class Collection:
             elif gone:
                 named = gone
             elif self._store.named(message.contribution) is not None:
-                raise Forged("another key has signed this contribution: only that key can withdraw it")
+                raise errors.Forged("another key has signed this contribution: only that key can withdraw it")
             else:
-                raise NotFound("this curator holds no contribution of this key: nothing was deleted or stored")
+                raise errors.NotFound("this curator holds no contribution of this key: nothing was deleted or stored")
             if named != message.contribution:
                 raise Conflict("this contributor's contribution has another name")
             if not gone:
@@ -277,7 +267,7 @@ def add_contributions(app: Service, collection: Collection) -> None:
     async def check(token: str) -> str:
         admitted = await run_in_threadpool(collection.admits, token)
         if admitted is None:
-            raise Unauthorized(
+            raise errors.Unauthorized(
                 "this needs the contribution token or an invitation code (Authorization: Bearer ...), as the curator "
                 "hands it out"
             )
@@ -390,7 +380,7 @@ class Contributions:
                 try:
                     message = Contribution.parse(verify(held.envelope, Contribution.KIND))
                     rows.append(messages.read_fields(messages.opened(message, held.envelope.key, private), table))
-                except (Forged, BadMessage, BadData):
+                except (errors.Forged, BadMessage, errors.BadData):
                     raise BrokenLedger(
                         f"contribution {held.position} in {store.path} cannot be opened: the file or {SEAL_KEY} was "
                         f"changed; put both back from a copy"

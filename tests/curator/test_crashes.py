@@ -51,21 +51,10 @@ def play(folder: Path, crash: tuple[type, str, int, bool] | None, monkeypatch: p
 
 
 CRASHES = [
-    (Ledger, "charge", 1, False),
-    (Ledger, "charge", 1, True),
-    (Ledger, "charge", 3, True),
-    (Ledger, "finish", 1, False),
-    (Ledger, "finish", 1, True),
-    (Ledger, "finish", 2, False),
-    (Ledger, "finish", 4, False),
-    (Journal, "publish", 2, False),
-    (Journal, "publish", 2, True),
-    (Journal, "publish", 3, False),
-    (Journal, "publish", 3, True),
-    (Checkpoints, "offer", 1, False),
-    (Checkpoints, "offer", 1, True),
-    (Checkpoints, "offer", 2, False),
-    (Checkpoints, "offer", 2, True),
+    *((Ledger, "charge", when, after) for when, after in ((1, False), (1, True), (3, True))),
+    *((Ledger, "finish", when, after) for when, after in ((1, False), (1, True), (2, False), (4, False))),
+    *((Journal, "publish", when, after) for when in (2, 3) for after in (False, True)),
+    *((Checkpoints, "offer", when, after) for when in (1, 2) for after in (False, True)),
 ]
 
 

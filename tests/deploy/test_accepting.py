@@ -178,13 +178,7 @@ class Commands:
         return len(json.loads(document))
 
 
-TITLES = {
-    "Scenario not acceptable",
-    "Input not acceptable",
-    "Data not acceptable",
-    "Privacy budget exceeded",
-    "Refused",
-}
+TITLES = {*(f"{what} not acceptable" for what in ("Scenario", "Input", "Data")), "Privacy budget exceeded", "Refused"}
 OPTIONS = ["--label", "renews", "--positive", "yes", "--negative", "no", "--bounds", "visits=0:30"]
 SPEND = ["--yes", "--anyway"]
 

@@ -105,32 +105,16 @@ SMALL: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What makes each shipped scenario small."""
 VARIANTS = {
-    *("adult", "adult-biased", "ball-few-agents", "ball-nonprivate", "ball-paper-nonprivate", "ball-paper-size"),
-    *(
-        "ball-lasso",
-        "blender-pairs",
-        "convex-hinge",
-        "convex-squared",
-        "domain-adaptation",
-        "domain-adaptation-nonconvex",
-    ),
-    *("flights", "model-agnostic-stream", "model-agnostic-transfer"),
-    *("parity-and-threshold", "parity-xor-threshold", "parity-xor-threshold-rounds", "sparse", "two-laws"),
-}
+    "adult", "adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate",
+    "ball-paper-size", "blender-pairs", "convex-hinge", "convex-squared", "domain-adaptation",
+    "domain-adaptation-nonconvex", "flights", "model-agnostic-stream", "model-agnostic-transfer",
+    "parity-and-threshold", "parity-xor-threshold", "parity-xor-threshold-rounds", "sparse", "two-laws",
+}  # fmt: skip
 """Of protocols, learners and kinds of people that CI runs otherwise, too; one has 1,870 agents."""
 NOISY = {
-    "adult",
-    "adult-biased",
-    "blender",
-    "blender-pairs",
-    "flights",
-    "local-gradient",
-    "portfolio",
-    "portfolio-classes",
-    "portfolio-regression",
-    "statistical-query",
-    "transfer-classes",
-}
+    "adult", "adult-biased", "blender", "blender-pairs", "flights", "local-gradient", "portfolio",
+    "portfolio-classes", "portfolio-regression", "statistical-query", "transfer-classes",
+}  # fmt: skip
 SAME = set(SMALL) - NOISY
 """The others' answers, and whether they are sure, depend on the agents' noise, of which each individual has its own."""
 

@@ -37,19 +37,8 @@ from curator.contributions.store import FILE
 from curator.ledger import backup, listed, restore
 from curator.startup import open_curator
 from deploy.deployment import Embedded
-from tests.curator.contributions.given import (
-    PEOPLE,
-    TABLE,
-    TOKEN,
-    Direct,
-    fill,
-    give,
-    person,
-    rows,
-    scenario,
-    sealable,
-    write,
-)
+from tests.curator.contributions import given
+from tests.curator.contributions.given import PEOPLE, TABLE, TOKEN, Direct, fill, give, person, rows, scenario
 from tests.curator.contributions.test_collection import ONE, OTHER, agreed, sent
 from tests.support import served
 
@@ -83,7 +72,7 @@ def test_a_value_is_read_in_any_spelling_and_sealed_in_that_of_the_list(tmp_path
     assert table is not None
     kinds_of = [(True, 1), ("true", 1.0), ("FALSE", "0"), (False, False), (1000, "01"), (1000.0, "0.0")]
     people = [{"plan": plan, "renews": renews} for plan, renews in (kinds_of * PEOPLE)[:PEOPLE]]
-    assert {len(sealable(person, table)) for person in people} == {messages.record_length(table)}
+    assert {len(given.sealable(person, table)) for person in people} == {messages.record_length(table)}
     assert messages.checked_fields(people[0], table) == {"plan": "True", "renews": "1.0"}
     fill(tmp_path / "curator", chosen, people)
     found = opening.Contributions(tmp_path / "curator", chosen)(table, None).records
@@ -111,7 +100,7 @@ def released(folder: Path) -> list[object]:
 @pytest.mark.slow
 def test_a_run_about_contributions_is_that_about_the_same_rows_in_a_file(tmp_path, curator):
     """Bit for bit: what the curator releases, what agents are asked, and the result."""
-    write(tmp_path / "people.csv", rows())
+    given.write(tmp_path / "people.csv", rows())
     of_file = scenario(tmp_path, {**TABLE, "files": ["people.csv"]})
     results = [
         Embedded(folder).run(chosen, 1, "run", lambda text, numbers: None).result
@@ -137,7 +126,7 @@ def test_who_withdrew_is_not_in_it_and_the_others_keep_their_positions(tmp_path)
         leaving.withdraw(Direct(collection), TOKEN)
     found = opening.Contributions(tmp_path / "curator", chosen)(chosen.source.table, None)
     assert found.rows.tolist() == [place for place in range(PEOPLE + 1) if place != 5]
-    write(tmp_path / "people.csv", rows())
+    given.write(tmp_path / "people.csv", rows())
     loaded = load(tmp_path, scenario(tmp_path, {**TABLE, "files": ["people.csv"]}).source.table)
     assert found.records.features.tobytes() == loaded.features.tobytes()
     assert found.records.labels.tobytes() == loaded.labels.tobytes()

@@ -17,19 +17,8 @@ from curator.contributions import messages
 from curator.contributions.collection import Collection, collecting, invited
 from curator.contributions.messages import Offer
 from curator.contributions.store import FILE
-from tests.curator.contributions.given import (
-    CONTRIBUTED,
-    PEOPLE,
-    TABLE,
-    TOKEN,
-    Direct,
-    give,
-    person,
-    rows,
-    scenario,
-    sealable,
-    write,
-)
+from tests.curator.contributions import given
+from tests.curator.contributions.given import CONTRIBUTED, PEOPLE, TABLE, TOKEN, Direct, give, person, rows, sealable
 from tests.curator.contributions.test_collection import withdrawal
 from tests.tiers import for_each
 
@@ -39,7 +28,7 @@ ONE = {"visits": 12, "plan": "family", "renews": "yes"}
 
 def test_what_is_read_again_is_the_record_of_a_files_row_to_the_bit(tmp_path):
     people = rows()
-    write(tmp_path / "people.csv", people)
+    given.write(tmp_path / "people.csv", people)
     loaded = load(tmp_path, TableSource.parse({**TABLE, "files": ["people.csv"]}))
     for place, one in enumerate(people):
         texts = messages.read_fields(sealable(one, SOURCE), SOURCE)
@@ -263,7 +252,7 @@ def test_a_withdrawal_of_what_has_not_come_sends_it_first_so_that_it_cannot_come
 
 
 def test_the_command_prints_codes_once_and_keeps_hashes_alone(tmp_path):
-    with collecting(tmp_path / "curator", scenario(tmp_path)) as uninvited:
+    with collecting(tmp_path / "curator", given.scenario(tmp_path)) as uninvited:
         assert not uninvited.admits_people
         done = CliRunner().invoke(curator_command, ["invite", "--count", "3", "--state", str(tmp_path / "curator")])
         codes = done.stdout.split()

@@ -19,16 +19,8 @@ from benchmarks.audits.subjects import Office, office, policy
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded, OperationFailed, PolicyRefused, TandemError
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.operation import (
-    OPERATIONS,
-    Count,
-    Operation,
-    Result,
-    declared_event,
-    findings,
-    parse_operation,
-    release_of,
-)
+from common.operations import operation as ops
+from common.operations.operation import OPERATIONS, Operation, Result, declared_event, parse_operation, release_of
 from common.privacy.budget import cost
 from common.privacy.events import NoEvent, Release, parse_event
 from common.protocols.base import DEMANDS, Demands
@@ -342,7 +334,7 @@ def test_a_curator_alone_is_asked_for_what_remains_of_the_protocol(alone, allowe
 def test_a_seeded_count_is_known(cut: int) -> None:
     """Those of other operations are in the transcripts that are kept (tests/golden)."""
     sample = Records(np.random.default_rng(0).integers(0, 2, (60, 6)).astype(np.uint8), np.ones(60, np.int8))
-    assert [release(Count(feature=5, epsilon=0.5), sample, seed, cut)["count"] for seed in range(2)] == [38, 35]
+    assert [release(ops.Count(feature=5, epsilon=0.5), sample, seed, cut)["count"] for seed in range(2)] == [38, 35]
 
 
 # Requests and their results -------------------------------------------------------------------------------------------
@@ -403,7 +395,7 @@ def test_requests_and_results_go_there_and_back(kind, request_, result):
     event = Release(epsilon=1.0)
     release = release_of(found, event)
     assert release == {**result, "event": event.wire()}
-    assert (operation.read(release), findings(release), declared_event(release)) == (found, result, event)
+    assert (operation.read(release), ops.findings(release), declared_event(release)) == (found, result, event)
 
 
 @for_each(("kind", "request_", "result"), PAIRS)

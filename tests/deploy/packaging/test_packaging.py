@@ -121,22 +121,30 @@ def test_what_pip_is_configured_with_is_passed_on_and_the_nearest_counts(tmp_pat
     assert found == expected | {"UV_DEFAULT_INDEX": "https://three.invalid"}
 
 
+def only_here(links: Path) -> Path:
+    """Make a wheel of one empty module; return its file."""
+    file, about = links / "only_here-1.0-py3-none-any.whl", "only_here-1.0.dist-info"
+    with zipfile.ZipFile(file, "w") as wheel:
+        wheel.writestr("only_here.py", "")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: only-here\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    return file
+
+
+def this_uv() -> str:
+    uv = find_uv([sys.executable, "-m", "pip"], Path(sys.executable).parents[1])
+    assert uv is not None
+    return uv
+
+
 @pytest.mark.slow
 def test_uv_installs_from_where_pip_would(tmp_path):
     """A real uv, which knows of no index but what pip's configuration names."""
-    links, target = tmp_path / "links", tmp_path / "target"
-    links.mkdir()
-    with zipfile.ZipFile(links / "only_here-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("only_here.py", "")
-        wheel.writestr("only_here-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: only-here\nVersion: 1.0\n")
-        wheel.writestr(
-            "only_here-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr("only_here-1.0.dist-info/RECORD", "")
-    told = settings(configured(tmp_path, f"[global]\nno-index = true\nfind-links = {links}\n"))
-    uv = find_uv([sys.executable, "-m", "pip"], Path(sys.executable).parents[1])
-    assert uv is not None
-    command = [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(target), "only-here"]
+    target = tmp_path / "target"
+    only_here(tmp_path)
+    told = settings(configured(tmp_path, f"[global]\nno-index = true\nfind-links = {tmp_path}\n"))
+    command = [this_uv(), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(target), "only-here"]
     subprocess.run(command, env=os.environ | told | {"UV_CACHE_DIR": str(tmp_path / "cache")}, check=True)
     assert (target / "only_here.py").exists()
 
@@ -359,14 +367,8 @@ def test_every_file_of_every_library_is_pinned_by_its_digest_in_the_image_and_wh
 @pytest.mark.slow
 def test_a_file_with_another_digest_is_not_installed(tmp_path):
     """A real uv, an index of one package, and constraints that name another file."""
-    with zipfile.ZipFile(tmp_path / "only_here-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("only_here-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: only-here\nVersion: 1.0\n")
-        wheel.writestr("only_here-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr("only_here-1.0.dist-info/RECORD", "")
-    held = hashlib.sha256((tmp_path / "only_here-1.0-py3-none-any.whl").read_bytes()).hexdigest()
-    uv = install.find_uv([sys.executable, "-m", "pip"], Path(sys.executable).parents[1])
-    assert uv is not None
-    command = [uv, "pip", "install", "--no-index", "--find-links", str(tmp_path), "--no-cache", "only-here"]
+    held = hashlib.sha256(only_here(tmp_path).read_bytes()).hexdigest()
+    command = [this_uv(), "pip", "install", "--no-index", "--find-links", str(tmp_path), "--no-cache", "only-here"]
     for number, (digest, status) in enumerate(((held, 0), ("0" * 64, 1))):
         constraints = tmp_path / f"{number}.txt"
         constraints.write_text(f"only-here==1.0 --hash=sha256:{digest}\n")
