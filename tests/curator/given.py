@@ -85,6 +85,14 @@ class Counted(RandomSource):
         return Counted(super().derive(*labels)._key, self.drawn)
 
 
+@contextmanager
+def begun(*place: Any, **named: Any) -> Iterator[Bench]:
+    """Give a bench whose run has begun, as far as the curator is concerned."""
+    with Bench(*place, **named) as bench:
+        bench.open()
+        yield bench
+
+
 LEARN: dict[str, Any] = {"kind": "learn", "round": 1}
 
 

@@ -23,7 +23,8 @@ from curator.ledger import Ledger
 from curator.operations import LearnHandler
 from curator.sample.shard import Shard
 from curator.state import Checkpoints
-from tests.curator.given import LEARN, SCRIPT, Crash, crash_at, edited, ledger, no_space, perform_all, reopened, reweigh
+from tests.curator import given
+from tests.curator.given import LEARN, SCRIPT, begun, edited, ledger, no_space, perform_all, reopened, reweigh
 from tests.support import Bench, seal, tiny
 from tests.tiers import thinned
 
@@ -37,11 +38,10 @@ def _weights_are_stored_after_every_reweigh():
 
 def play(folder: Path, crash: tuple[type, str, int, bool] | None, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """Perform the script; with ``crash``, die once at a call of a method, before or after it, and start again."""
-    with Bench(folder) as bench:
-        bench.open()
+    with begun(folder) as bench:
         if crash is not None:
-            crash_at(monkeypatch, *crash)
-            with pytest.raises(Crash):
+            given.crash_at(monkeypatch, *crash)
+            with pytest.raises(given.Crash):
                 perform_all(bench)
             monkeypatch.undo()
     with Bench(folder) as bench:
@@ -77,8 +77,7 @@ def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monk
 )
 def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, undisturbed, caplog, damage):
     folder = tmp_path / "disturbed"
-    with Bench(folder) as bench:
-        bench.open()
+    with begun(folder) as bench:
         perform_all(bench, 2)
         bench.curator._checkpoints.settle()
         (old,) = [path.read_bytes() for path in (folder / "curator").glob("weights-*")]
@@ -91,8 +90,7 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, undistur
     elif damage == "renamed":
         stored.rename(stored.with_name("weights-1"))
     elif damage == "of another":
-        with Bench(tmp_path / "another", seed=2) as bench:
-            bench.open()
+        with begun(tmp_path / "another", seed=2) as bench:
             perform_all(bench, 4)
         stored.write_bytes((tmp_path / "another" / "curator" / "weights-2").read_bytes())
     else:
@@ -105,8 +103,7 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, undistur
 
 
 def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch, undisturbed):
-    with Bench(tmp_path / "state") as bench:
-        bench.open()
+    with begun(tmp_path / "state") as bench:
         perform_all(bench, 4)
     monkeypatch.setattr(Shard, "reweigh", lambda *given: pytest.fail("reweighed again"))
     with Bench(tmp_path / "state") as bench:
@@ -115,8 +112,7 @@ def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch, un
 
 def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
     monkeypatch.setattr(state, "EVERY", 2)
-    with Bench(tmp_path, tiny("curator.rounds=5")) as bench:
-        bench.open()
+    with begun(tmp_path, tiny("curator.rounds=5")) as bench:
         seen = []
         for number in range(5):
             bench.perform(number, reweigh())
@@ -126,8 +122,7 @@ def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
-    with Bench(tmp_path) as bench:
-        bench.open()
+    with begun(tmp_path) as bench:
         monkeypatch.setattr(state.os, "fsync", no_space)  # type: ignore[attr-defined]
         bench.curator._checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
         bench.curator._checkpoints.settle()
@@ -148,8 +143,7 @@ def test_what_failed_in_memory_leaves_no_trace(bench, monkeypatch, tmp_path):
         bench.perform(2, LEARN)
     bench.perform(1, reweigh())
     release = bench.perform(2, SCRIPT[2]).result
-    with Bench(tmp_path / "undisturbed") as other:
-        other.open()
+    with begun(tmp_path / "undisturbed") as other:
         assert perform_all(other, 3)[2] == release
 
 
@@ -159,8 +153,7 @@ LEDGER = "ledger.sqlite"
 @pytest.fixture
 def spent(tmp_path) -> tuple[Path, Path]:
     """A curator's directory after two releases, and a copy of it after the first."""
-    with Bench(tmp_path / "bench") as bench:
-        bench.open()
+    with begun(tmp_path / "bench") as bench:
         bench.perform(0, LEARN)
         bench.curator.close()
         shutil.copytree(bench.folder / "curator", tmp_path / "older")
@@ -232,8 +225,7 @@ def test_a_whole_directory_put_back_is_noticed_by_the_referee(spent, tmp_path):
 def test_two_copies_used_in_turn_stop_at_a_witness(tmp_path):
     witness = tmp_path / "disk" / "heads"
     witness.parent.mkdir()
-    with Bench(tmp_path / "bench", witnesses=[FileWitness(witness)]) as bench:
-        bench.open()
+    with begun(tmp_path / "bench", witnesses=[FileWitness(witness)]) as bench:
         bench.perform(0, LEARN)
         bench.curator.close()
         one, two = bench.folder / "curator", tmp_path / "two"
@@ -256,8 +248,7 @@ def test_two_copies_used_in_turn_stop_at_a_witness(tmp_path):
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_witness_has_seen_the_charge_of_whatever_leaves(tmp_path, monkeypatch, fails):
     witness = FileWitness(tmp_path / "heads")
-    with Bench(tmp_path / "bench", witnesses=[witness]) as bench:
-        bench.open()
+    with begun(tmp_path / "bench", witnesses=[witness]) as bench:
         before = last_head(witness)
         if fails:
             monkeypatch.setattr(LearnHandler, "run", lambda *given: 1 / 0)
@@ -271,8 +262,7 @@ def test_a_witness_has_seen_the_charge_of_whatever_leaves(tmp_path, monkeypatch,
 
 
 def test_nothing_leaves_that_no_witness_has_taken_and_later_it_leaves_once(tmp_path, monkeypatch):
-    with Bench(tmp_path / "bench", witnesses=[FileWitness(tmp_path / "heads")]) as bench:
-        bench.open()
+    with begun(tmp_path / "bench", witnesses=[FileWitness(tmp_path / "heads")]) as bench:
         with monkeypatch.context() as away:
             away.setattr(FileWitness, "keep", lambda *given: no_space())
             with pytest.raises(CannotWrite):

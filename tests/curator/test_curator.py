@@ -18,8 +18,14 @@ from curator.learners.base import parse_learner
 from curator.operations import HANDLERS
 from curator.startup import open_curator
 from tests.common.core.test_values import Clock
-from tests.curator.given import LEARN, ledger, no_space, perform_all, request, reweigh, sample
+from tests.curator.given import LEARN, begun, ledger, no_space, perform_all, request, reweigh, sample
 from tests.support import Bench, tiny
+
+
+@pytest.fixture
+def bench(bench: Bench) -> Bench:
+    bench.open()
+    return bench
 
 
 def reweigh_by(weights: list[float]) -> dict[str, Any]:
@@ -48,14 +54,12 @@ BAD_REQUESTS: dict[str, tuple[type[errors.TandemError], dict[str, Any], dict[str
 @pytest.mark.parametrize("name", sorted(BAD_REQUESTS))
 def test_a_bad_request_is_refused_and_nothing_is_charged(bench, name):
     error, operation, changes = BAD_REQUESTS[name]
-    bench.open()
     with pytest.raises(error):
         bench.curator.perform(request(bench, changes.pop("operation_id", "0"), operation, **changes))
     assert ledger(bench) == []
 
 
 def test_numbers_are_finite_and_large_ones_are_data_like_any_other(bench):
-    bench.open()
     good = request(bench, "0", reweigh())
     for poison in (float("nan"), float("inf"), float("-inf")):
         message = {**good.message, "operation": reweigh_by([1.0, poison] * 4)}
@@ -67,7 +71,6 @@ def test_numbers_are_finite_and_large_ones_are_data_like_any_other(bench):
 
 
 def test_only_the_referee_of_the_run_is_obeyed(bench):
-    bench.open()
     good, mallory = request(bench, "0", LEARN), Identity.create()
     forgeries = [
         mallory.sign("perform", good.message),
@@ -84,8 +87,8 @@ def test_only_the_referee_of_the_run_is_obeyed(bench):
 
 def test_the_pin_survives_a_restart(tmp_path):
     """After a restart nobody else becomes the referee by being the first to speak."""
-    with Bench(tmp_path) as bench:
-        bench.open()
+    with begun(tmp_path):
+        pass
     with Bench(tmp_path) as bench:
         good = request(bench, "0", LEARN)
         with pytest.raises(errors.Forged):
@@ -97,8 +100,7 @@ def test_the_pin_survives_a_restart(tmp_path):
 
 def test_a_pinned_referee_is_the_only_one_that_opens_a_run(tmp_path):
     chosen = tiny()
-    with Bench(tmp_path / "other", chosen) as bench:
-        bench.open()
+    with begun(tmp_path / "other", chosen) as bench:
         configuration = bench.referee.configuration("run")
     with (
         closing(open_curator(chosen, tmp_path / "one", 1, Identity.create().public)) as curator,
@@ -110,7 +112,6 @@ def test_a_pinned_referee_is_the_only_one_that_opens_a_run(tmp_path):
 
 
 def test_a_configuration_of_another_policy_signer_or_run_is_refused(bench):
-    bench.open()
     agreed = bench.referee.configuration("run").message
 
     def open_run(**changes: Any) -> None:
@@ -138,8 +139,7 @@ def test_beyond_the_budget_says_spent_requested_and_budget(tmp_path):
         open_curator(tiny("curator.epsilon=1e-9"), tmp_path / "tight", 1, None)
     events = planned_events(parse_learner(tiny().curator.learner), 1200, 0.2, 0.2, 3)
     needed = cost([(event, 1) for event in events], 1e-4) * 1.001
-    with Bench(tmp_path, tiny(f"curator.epsilon={needed}")) as bench:
-        bench.open()
+    with begun(tmp_path, tiny(f"curator.epsilon={needed}")) as bench:
         perform_all(bench)
         before = ledger(bench)
         with pytest.raises(errors.BudgetExceeded, match=r"spent .* asks for") as refused:
@@ -150,7 +150,6 @@ def test_beyond_the_budget_says_spent_requested_and_budget(tmp_path):
 
 
 def test_a_reweigh_that_there_is_no_memory_for_is_refused_and_changes_nothing(bench, monkeypatch):
-    bench.open()
     with monkeypatch.context() as short:
         short.setattr("common.core.machine.available_memory", lambda: 100 << 20)
         with pytest.raises(errors.PolicyRefused, match=r"widening the counts .* MiB are available"):
@@ -162,7 +161,6 @@ def test_a_reweigh_that_there_is_no_memory_for_is_refused_and_changes_nothing(be
 
 
 def test_a_repeated_request_gets_the_stored_release_and_is_charged_once(bench):
-    bench.open()
     first = bench.perform(0, LEARN)
     before = ledger(bench)
     for _ in range(3):
@@ -176,7 +174,6 @@ def test_a_repeated_request_gets_the_stored_release_and_is_charged_once(bench):
 @pytest.mark.parametrize("operation", [LEARN, reweigh()], ids=["learn", "reweigh"])
 def test_the_charge_is_on_disk_before_the_work_and_the_result_before_the_release(bench, monkeypatch, operation):
     # Refused, charged, run, stored, released: what a malicious referee gains by cutting the power is never a sample.
-    bench.open()
     act, seen = HANDLERS[operation["kind"]], []
     run, check = act.run, act.check
 
@@ -203,7 +200,6 @@ def test_the_charge_is_on_disk_before_the_work_and_the_result_before_the_release
 
 
 def test_what_the_ledger_does_not_take_is_not_run(bench, monkeypatch):
-    bench.open()
     ran = []
     for kind in ("learn", "reweigh"):
         monkeypatch.setattr(HANDLERS[kind], "run", lambda self, *arguments: ran.append(self))
@@ -238,7 +234,6 @@ def test_real_people_never_get_noise_from_a_seed_and_are_not_met_without_a_budge
 
 
 def test_real_losses_come_over_the_wire_and_survive_a_restart(bench):
-    bench.open()
     for number, loss in enumerate(["zero-one", "hinge", "hinge"]):
         bench.perform(number, {**reweigh(), "loss": loss})
     before = bench.curator._engine.workspace.reweighing

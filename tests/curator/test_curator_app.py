@@ -23,7 +23,7 @@ from curator.curator import Curator
 from curator.ledger import listed
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
-from tests.curator.given import LEARN, full_disk, ledger, reopened, request, sample
+from tests.curator.given import LEARN, begun, full_disk, ledger, reopened, request, sample
 from tests.curator.mechanisms.greedy import CHEATS
 from tests.support import Bench, served, tiny
 from tests.tiers import thinned
@@ -227,8 +227,7 @@ class Attending:
 
 
 def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_path):
-    with Bench(tmp_path / "bench") as bench:
-        bench.open()
+    with begun(tmp_path / "bench") as bench:
         agreed = bench.referee.configuration("run")
     for closed in (True, False):
         account: Any = Attending()
@@ -268,8 +267,7 @@ def test_a_curator_with_another_learner_refuses_graphs_unparsed(bench, monkeypat
 
 
 def test_a_curator_that_gives_graphs_takes_them(tmp_path):
-    with Bench(tmp_path, tiny(*BAYES)) as bench:
-        bench.open()
+    with begun(tmp_path, tiny(*BAYES)) as bench:
         assert bench.perform(0, {"kind": "learn", "round": 1}).result["hypothesis"]["kind"] == "onnx"
         assert bench.perform(1, GRAPH).result["event"]["kind"]
         with pytest.raises(errors.BadMessage, match="base64"):

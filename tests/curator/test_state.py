@@ -19,8 +19,8 @@ from common.net.messages import Perform
 from common.privacy.events import NoEvent, SubsampledSteps
 from curator.ledger import Holder, Ledger, backup, check_copy, listed, restore, verify_ledger
 from referee.service.witness import witness_app
-from tests.curator.given import SCRIPT, edited, no_space, reopened
-from tests.support import TOKEN, Bench, served
+from tests.curator.given import SCRIPT, begun, edited, no_space, reopened
+from tests.support import TOKEN, served
 
 HOLDER = Holder(run="run", digest="a" * 64, policy="b" * 64, referee="c" * 64)
 STEPS = SubsampledSteps(count=3, tv_bound=0.1, ratio=1.0)
@@ -78,8 +78,7 @@ def test_what_the_disk_does_not_take_is_not_in_the_ledger(journal, monkeypatch, 
 
 @pytest.fixture
 def bench(tmp_path):
-    with Bench(tmp_path / "bench") as parties:
-        parties.open()
+    with begun(tmp_path / "bench") as parties:
         parties.perform(0, SCRIPT[0])
         yield parties
 
@@ -207,8 +206,7 @@ def test_a_witness_over_http_is_a_witness(tmp_path, monkeypatch):
     monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)
     with served(witness_app(tmp_path / "heads", TOKEN)) as address:
         place = f"{address}/v1/heads/clinic"
-        with Bench(tmp_path / "bench", witnesses=[witness_at(place)]) as bench:
-            bench.open()
+        with begun(tmp_path / "bench", witnesses=[witness_at(place)]) as bench:
             folder = bench.folder / "curator"
             bench.curator.close()
             shutil.copytree(folder, tmp_path / "older")
