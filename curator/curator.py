@@ -465,11 +465,5 @@ class Curator:
             )
 
     def _rebuilt(self) -> Engine:
-        return Engine(
-            self._policy,
-            self._sample,
-            self._randomness,
-            public=self._public,
-            past=self._ledger,
-            stored=self._checkpoints.load,
-        )
+        past, stored = self._ledger, self._checkpoints.load
+        return Engine(self._policy, self._sample, self._randomness, public=self._public, past=past, stored=stored)

@@ -119,17 +119,11 @@ class Store:
 
     def add(self, envelope: Signed, contribution: str, time: int, code: str = SHARED) -> Held:
         """Keep a contribution, durably; ``code`` is the hash of the one that it was given with."""
-        values = {
-            "contributor": envelope.key,
-            "contribution": contribution,
-            "envelope": envelope.raw().decode("utf-8"),
-            "time": time,
-            "code": code,
-        }
         with self._writing() as connection:
             last = connection.execute(sa.select(sa.func.max(KEPT.c.position))).scalar_one()
             position = 0 if last is None else last + 1
-            connection.execute(sa.insert(KEPT).values(position=position, **values))
+            row = position, envelope.key, contribution, envelope.raw().decode("utf-8"), time, code
+            connection.execute(sa.insert(KEPT).values(row))
         return Held(position, envelope, time)
 
     def withdraw(self, contributor: str, contribution: str, time: int) -> None:

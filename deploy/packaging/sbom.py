@@ -38,21 +38,13 @@ def document(locked: str, project: dict[str, Any]) -> dict[str, Any]:
     name, version = project["name"], project["version"]
     own = f"pkg:pypi/{name}@{version}"
     parts = components(locked)
+    component = {"type": "application", "bom-ref": own, "name": name, "version": version, "purl": own}
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, own + locked)}",
         "version": 1,
-        "metadata": {
-            "component": {
-                "type": "application",
-                "bom-ref": own,
-                "name": name,
-                "version": version,
-                "purl": own,
-                "licenses": [{"license": {"id": project["license"]}}],
-            }
-        },
+        "metadata": {"component": {**component, "licenses": [{"license": {"id": project["license"]}}]}},
         "components": parts,
         "dependencies": [{"ref": own, "dependsOn": [part["bom-ref"] for part in parts]}],
     }
