@@ -145,6 +145,10 @@ def _entries(state: Path) -> list[tuple[str, dict[str, Any]]]:
             raise BadInput(empty) from None
         if "locked" in str(error):
             raise BadInput(f"{file} is being written for more than {PATIENCE:g} seconds: look again") from None
+        if "readonly" in str(error):  # the journal of a commit that a crash cut off: who may write takes it back
+            raise BadInput(
+                f"{file} was left in the middle of an entry: start its curator once, and look again"
+            ) from None
         raise BrokenLedger(f"{file} cannot be read ({error}): it is no ledger, or was cut off. {REMEDY}") from None
     found = [(entry.kind, entry.body) for entry, _ in verified_rows(rows, file)]
     if not found:

@@ -131,6 +131,19 @@ def edited(statement: str, file: str = "ledger.sqlite") -> Callable[[Path], None
     return edit
 
 
+def cut_off_commit(folder: Path) -> bytes:
+    """Leave the journal that a crash in the middle of a commit leaves beside a ledger; return what it holds."""
+    journal = folder / "ledger.sqlite-journal"
+    with closing(sqlite3.connect(folder / "ledger.sqlite", isolation_level=None)) as connection:
+        for word in ("PRAGMA journal_mode=TRUNCATE", "PRAGMA cache_size=1", "BEGIN IMMEDIATE"):
+            connection.execute(word)
+        connection.execute("UPDATE entries SET body = body || hex(zeroblob(5000))")
+        left = journal.read_bytes()
+    assert left
+    journal.write_bytes(left)
+    return left
+
+
 class Crash(BaseException):
     """Power is gone: nothing of Tandem's may catch this and go on as if nothing had been."""
 

@@ -17,7 +17,7 @@ from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
 from curator.state import BINS, OWNERS, weights_of
 from tests.common.data.test_people import CSV, own
-from tests.curator.given import edited
+from tests.curator.given import cut_off_commit, edited
 from tests.support import Bench
 from tests.tandem.ui.asking import KEY, RULES, Browser, Tab, browser_of, outside, rules, serving
 
@@ -140,6 +140,7 @@ def test_times_outlive_a_restart(tmp_path):
         (lambda folder: (folder / LEDGER).unlink(), BadInput, "is not a curator's state directory"),
         (lambda folder: (folder / LEDGER).write_bytes(b""), BadInput, "has no entries yet"),
         (lambda folder: os.truncate(folder / LEDGER, 5000), BrokenLedger, "cannot be read"),
+        (cut_off_commit, BadInput, "was left in the middle of an entry: start its curator"),
         (
             edited("UPDATE entries SET kind = 'other' WHERE position = 2"),
             BrokenLedger,

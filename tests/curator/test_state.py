@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from contextlib import closing
 
 import pytest
@@ -19,7 +18,7 @@ from common.net.messages import Perform
 from common.privacy.events import NoEvent, SubsampledSteps
 from curator.ledger import Holder, Ledger, backup, check_copy, listed, restore, verify_ledger
 from referee.service.witness import witness_app
-from tests.curator.given import SCRIPT, begun, edited, no_space, reopened
+from tests.curator.given import SCRIPT, begun, cut_off_commit, edited, no_space, reopened
 from tests.support import TOKEN, served
 
 HOLDER = Holder(run="run", digest="a" * 64, policy="b" * 64, referee="c" * 64)
@@ -128,14 +127,7 @@ def test_what_a_crash_has_left_of_a_commit_does_not_change_the_copy(bench, tmp_p
     head = backup(folder, copy)
     bench.perform(1, SCRIPT[2])
     bench.curator.close()
-    journal = folder / "ledger.sqlite-journal"
-    with closing(sqlite3.connect(folder / "ledger.sqlite", isolation_level=None)) as connection:
-        for word in ("PRAGMA journal_mode=TRUNCATE", "PRAGMA cache_size=1", "BEGIN IMMEDIATE"):
-            connection.execute(word)
-        connection.execute("UPDATE entries SET body = body || hex(zeroblob(5000))")
-        left = journal.read_bytes()
-    assert left
-    journal.write_bytes(left)
+    left = cut_off_commit(folder)
     restored = restore(copy, folder, close=True)
     assert restored.entries == head.entries + 1
     assert listed(folder)[-1]["kind"] == "closed"
