@@ -12,7 +12,7 @@ from common.core import canonical
 from common.core.durable import claim, durable_key, write_durably
 from common.core.errors import BadInput, BadMessage, ConsentWithheld, Forged, NotFound, RunBegun
 from common.core.plain import in_columns
-from common.crypto.identity import Identity, Signed, verify
+from common.crypto.identity import Identity, Signed, check_public, verify
 from common.net.client import ANSWER, Client, read_signed_reply
 from common.privacy.guarantee import best_guess, formula, in_words
 from curator.contributions import messages
@@ -28,7 +28,7 @@ class Contributor:
     """One person who contributes one record to one curator.
 
     Raises:
-        BadInput: If the directory belongs to another curator, or no key is known.
+        BadInput: If the directory belongs to another curator, no key is known, or the given one is none.
     """
 
     def __init__(self, folder: Path, curator: str | None) -> None:
@@ -38,7 +38,8 @@ class Contributor:
                 "to that key alone"
             )
         self._folder = folder
-        self.curator = str(claim(folder, {"curator": curator})["curator"])
+        given = None if curator is None else check_public(curator, "--curator-key")
+        self.curator = str(claim(folder, {"curator": given})["curator"])
         self._identity = Identity.load_or_create(folder / "identity.key")
 
     @property

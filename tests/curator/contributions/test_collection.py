@@ -192,10 +192,14 @@ def test_nobody_withdraws_anothers(tmp_path, collection):
 
 
 def test_another_key_than_the_one_that_is_pinned_gets_nothing(tmp_path, collection):
-    """The key is needed at the first contact, and no other one is taken later."""
+    """The key is needed at the first contact, whole, and no other one is taken later."""
     with pytest.raises(errors.BadInput, match="--curator-key"):
         Contributor(tmp_path / "me", None)
-    person(tmp_path / "me", collection)
+    for none in ("", "abc", "E" * 64, f"{collection.curator[:-1]} "):
+        with pytest.raises(errors.BadInput, match="--curator-key is a public key of 64 hexadecimal digits"):
+            Contributor(tmp_path / "me", none)
+    assert not (tmp_path / "me").exists()  # what was mistyped is not what this directory belongs to
+    assert Contributor(tmp_path / "me", f" {collection.curator}\n").curator == collection.curator
     with pytest.raises(errors.BadInput, match="belongs to another curator"):
         Contributor(tmp_path / "me", "e" * 64)
     assert Contributor(tmp_path / "me", None).curator == collection.curator
