@@ -19,7 +19,7 @@ from sqlalchemy import Column, MetaData, String, Table, func, insert, select, up
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.database import DatabaseSchema, alone, open_database, sqlite_url
-from common.core.durable import hold, write_durably
+from common.core.durable import hold, make_folder, write_durably
 from common.core.errors import BadInput, CannotWrite, Conflict, TandemError, Unauthorized
 from common.crypto.blindrsa import blind_sign, check_blinded
 from common.crypto.identity import Identity, Signed
@@ -80,6 +80,7 @@ class InvitationCodes:
     """The codes of the issuer with a state directory."""
 
     def __init__(self, folder: Path) -> None:
+        make_folder(folder, mode=0o700)
         # No log beside the file: what is committed is in it, and a copy of it is whole.
         self._engine = open_database(sqlite_url(folder / "codes.sqlite"), SCHEMA, log=False)
 
@@ -129,7 +130,7 @@ class Keys:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder, mode=0o700)
         self.grants = Identity.load_or_create(folder / "grants.key")
         self.tokens = _rsa(folder / "tokens.key")
         self.public = IssuerKey.of(self.tokens.public_key(), self.grants.public)

@@ -103,6 +103,12 @@ def test_a_copy_of_the_codes_lets_nobody_in_and_tells_no_request(party, folder):
         assert secret not in content
 
 
+def test_whoever_invites_first_makes_a_directory_of_the_issuers_alone(tmp_path):
+    with closing(InvitationCodes(tmp_path / "below" / "fresh")) as fresh:
+        fresh.invite(1)
+    assert (tmp_path / "below" / "fresh").stat().st_mode & 0o077 == 0
+
+
 def test_keys_are_kept_and_the_public_ones_are_for_everybody(party, folder):
     assert read_issuer(folder / "issuer.json") == party.public == Keys(folder).public
     fresh = folder.parent / "fresh"
