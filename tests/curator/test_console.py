@@ -134,20 +134,16 @@ def test_times_outlive_a_restart(tmp_path):
     assert (tmp_path / "curator" / OWNERS).stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        (lambda folder: (folder / LEDGER).unlink(), BadInput, "is not a curator's state directory"),
-        (lambda folder: (folder / LEDGER).write_bytes(b""), BadInput, "has no entries yet"),
-        (lambda folder: os.truncate(folder / LEDGER, 5000), BrokenLedger, "cannot be read"),
-        (cut_off_commit, BadInput, "was left in the middle of an entry: start its curator"),
-        (
-            edited("UPDATE entries SET kind = 'other' WHERE position = 2"),
-            BrokenLedger,
-            "does not follow the entry before",
-        ),
-    ],
-)
+REPLACED = edited("UPDATE entries SET kind = 'other' WHERE position = 2")
+
+
+@pytest.mark.parametrize(("change", "error", "words"), [
+    (lambda folder: (folder / LEDGER).unlink(), BadInput, "is not a curator's state directory"),
+    (lambda folder: (folder / LEDGER).write_bytes(b""), BadInput, "has no entries yet"),
+    (lambda folder: os.truncate(folder / LEDGER, 5000), BrokenLedger, "cannot be read"),
+    (cut_off_commit, BadInput, "was left in the middle of an entry: start its curator"),
+    (REPLACED, BrokenLedger, "does not follow the entry before"),
+])  # fmt: skip
 def test_a_folder_that_is_foreign_or_half_written_is_said(folder, change, error, words):
     change(folder)
     with pytest.raises(error, match=words):

@@ -165,17 +165,10 @@ def prints(*_: Any) -> None:
     sys.stdout.write(SECRET)
 
 
-@for_each(
-    "error",
-    [
-        ValueError(SECRET),
-        BadScenario(SECRET),
-        KeyError(SECRET),
-        ExceptionGroup(SECRET, [OSError(SECRET)]),
-        SystemExit(),
-    ],
-    ids=lambda error: type(error).__name__,
-)
+SAYING = [*(kind(SECRET) for kind in (ValueError, BadScenario, KeyError)), ExceptionGroup(SECRET, [OSError(SECRET)])]
+
+
+@for_each("error", [*SAYING, SystemExit()], ids=lambda error: type(error).__name__)
 def test_every_failure_is_the_same_problem_says_nothing_and_ends_the_engine(error, monkeypatch, capfd, caplog):
     def fails(*_: Any) -> None:
         prints()

@@ -225,30 +225,15 @@ def test_what_init_writes_passes_the_check_and_begins(
 
 
 EDITS = (
-    "agents.mechanism={name: hadamard, epsilon: 1.0}",
-    "agents.mechanism={name: none}",
-    "agents.dropout=0.1",
-    "agents.count=901",
-    "agents.liars=0.3",
-    "curator.n=401",
-    "curator.epsilon=null",
-    "curator.delta=null",
-    "curator.kappa=0.001",
-    "curator.learner.noise=0.5",
-    "curator.rounds=400",
-    "curator.storage.numbers=fixed",
-    "protocol=learn-and-test",
-    "protocol=nosuch",
-    "title='another'",
-    "agents.count=800",
-    "source.table.files=[nosuch.csv]",
-    "source.table.files=[broken.csv]",
-    "source.table.label.column=nosuch",
-    "target.table.label.positive=[ja]",
-    "data=nosuch",
+    "agents.mechanism={name: hadamard, epsilon: 1.0}", "agents.mechanism={name: none}", "agents.dropout=0.1",
+    "agents.count=901", "agents.liars=0.3", "curator.n=401", "curator.epsilon=null", "curator.delta=null",
+    "curator.kappa=0.001", "curator.learner.noise=0.5", "curator.rounds=400", "curator.storage.numbers=fixed",
+    "protocol=learn-and-test", "protocol=nosuch", "title='another'", "agents.count=800",
+    "source.table.files=[nosuch.csv]", "source.table.files=[broken.csv]", "source.table.label.column=nosuch",
+    "target.table.label.positive=[ja]", "data=nosuch",
     "public={table: {files: [nosuch.csv], label: {column: renews, positive: ['yes'], negative: ['no']}, "
     "features: [{kind: number, column: visits, low: 0, high: 30}]}}",
-)
+)  # fmt: skip
 """Edits of a scenario that begins as it is."""
 
 

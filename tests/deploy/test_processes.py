@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,10 @@ def essence(finished: RunOutput) -> dict[str, Any]:
 
 
 def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)
-    try:
+    address = f"file:{database}?mode=ro"
+    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(address, uri=True, timeout=30)) as connection:
         return connection.execute(query).fetchall()
-    except sqlite3.OperationalError:  # not created yet
-        return []
-    finally:
-        connection.close()
+    return []  # not created yet
 
 
 def until(condition: Callable[[], Any], seconds: float = 600.0) -> None:

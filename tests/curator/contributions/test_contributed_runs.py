@@ -175,15 +175,12 @@ def test_the_beginning_is_an_entry_of_the_ledger_and_a_restart_is_the_same_run(c
     assert kinds(curator) == ["genesis", "sample"]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE kept SET position = 100 WHERE position = 3",
-        "UPDATE kept SET envelope = (SELECT envelope FROM kept WHERE position = 4) WHERE position = 3",
-        'UPDATE kept SET envelope = replace(envelope, \'"sealed":"\', \'"sealed":"A\') WHERE position = 3',
-        "DELETE FROM kept WHERE position = 3",
-    ],
-)
+@pytest.mark.parametrize("change", [
+    "UPDATE kept SET position = 100 WHERE position = 3",
+    "UPDATE kept SET envelope = (SELECT envelope FROM kept WHERE position = 4) WHERE position = 3",
+    'UPDATE kept SET envelope = replace(envelope, \'"sealed":"\', \'"sealed":"A\') WHERE position = 3',
+    "DELETE FROM kept WHERE position = 3",
+])  # fmt: skip
 def test_contributions_that_were_touched_after_the_beginning_are_not_started_on(curator, change):
     begin(curator)
     with closing(sqlite3.connect(curator / "contributions" / FILE)) as connection:
@@ -369,21 +366,14 @@ def test_the_command_shows_what_it_sends_and_what_is_promised(tmp_path, collecti
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        ([], 2, "give a JSON file"),
-        (["--field", "visits"], 2, "COLUMN=VALUE"),
-        (["--withdraw", "--field", "visits=1"], 2, "takes no record"),
-        (["nothing.json", "--yes"], 1, "cannot be read as JSON"),
-        (
-            ["--field", "visits=99", "--field", "plan=pro", "--field", "renews=no", "--yes"],
-            1,
-            "beyond the public bounds",
-        ),
-        (["--withdraw"], 1, "nothing was contributed from"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "status", "said"), [
+    ([], 2, "give a JSON file"),
+    (["--field", "visits"], 2, "COLUMN=VALUE"),
+    (["--withdraw", "--field", "visits=1"], 2, "takes no record"),
+    (["nothing.json", "--yes"], 1, "cannot be read as JSON"),
+    (["--field=visits=99", "--field=plan=pro", "--field=renews=no", "--yes"], 1, "beyond the public bounds"),
+    (["--withdraw"], 1, "nothing was contributed from"),
+])  # fmt: skip
 def test_what_the_command_refuses(tmp_path, collection, address, arguments, status, said):
     to = ["--to", address, "--state", str(tmp_path / "me"), "--curator-key", collection.curator]
     done = contribute(*arguments, *to)
