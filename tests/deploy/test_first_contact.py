@@ -232,6 +232,7 @@ def test_what_is_amiss_between_a_curator_and_who_speaks_to_it_is_said_in_a_line(
     port = str(free_port())
     shown = {place: str(place / "referee" / "client.pem") for place in (ours, other, past)}
     peer, option = "the curator at https://", "--tls-client-cert"
+    ended = "the certificate of this client of the curator", "ended on 2021-02-01", "referee cert"
     with up(
         tmp_path, "curator.cli", "serve", scenario, "--seed", "1", "--port", port, "--ephemeral", *TRUSTING,
         *server(ours, "curator"), "--tls-client-ca", str(ours / "curator" / "ca.pem"), **TOKENS,
@@ -240,11 +241,7 @@ def test_what_is_amiss_between_a_curator_and_who_speaks_to_it_is_said_in_a_line(
             (other, shown[ours], (peer, "authority that is not trusted here", "--tls-ca")),
             (ours, None, (peer, "speaks only to who shows a certificate", option)),
             (ours, shown[other], (peer, "does not accept the certificate", option)),
-            (
-                ours,
-                shown[past],
-                ("the certificate of this client of the curator", "ended on 2021-02-01", "referee cert"),
-            ),
+            (ours, shown[past], ended),
         ):
             words = ["serve", "--port", "0", "--curator", f"https://127.0.0.1:{port}"]
             words += ["--tls-ca", str(believed / "referee" / "ca.pem"), *([] if client is None else [option, client])]

@@ -61,8 +61,7 @@ def portfolio_of_a_table(folder: Path) -> Path:
         "people": "simulated",
         "alpha": 0.1,
         "data": str(folder),
-        "source": {"table": {"files": ["s.csv"], **TABLE}},
-        "target": {"table": {"files": ["t.csv"], **TABLE}},
+        **{side: {"table": {"files": [f"{side[0]}.csv"], **TABLE}} for side in ("source", "target")},
         "curator": {"n": 400, "epsilon": 2.0, "delta": 1e-5, "rounds": 1, "learner": learner},
         "agents": {"count": PEOPLE, "deadline": 600, "mechanism": {"name": "warner", "epsilon": 2.0}},
     }

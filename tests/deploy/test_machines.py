@@ -142,17 +142,10 @@ except TandemError as error: print(type(error).__name__, error)
     inherited = {name: value for name, value in os.environ.items() if name != "XDG_STATE_HOME"}
     none = {"PYTHONPATH": customised(tmp_path / "none", HOMELESS)["PYTHONPATH"]}
     homeless = "this user has no home directory for durable state"
-    for environment, expected in (
-        (none, homeless),
-        ({"HOME": "nowhere"}, homeless),
-        *(
-            (
-                {"HOME": f"{tmp_path}/{home}"},
-                f"the ledger of people {tmp_path}/{home}/.local/state/tandem/people cannot",
-            )
-            for home in ("home", "fit.py")
-        ),
-    ):
+    cases = [(none, homeless), ({"HOME": "nowhere"}, homeless)]
+    for home in (f"{tmp_path}/home", f"{tmp_path}/fit.py"):
+        cases.append(({"HOME": home}, f"the ledger of people {home}/.local/state/tandem/people cannot"))
+    for environment, expected in cases:
         command = [*unprivileged(), sys.executable, "fit.py"]
         simulated, refused = run(command, tmp_path, inherited | environment)
         assert simulated == "600"
@@ -179,11 +172,8 @@ def test_compiled_loops_run_where_none_can_be_kept(tmp_path: Path) -> None:
         folder.chmod(0o500)
     inherited = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     homeless = customised(tmp_path / "none", HOMELESS)["PYTHONPATH"]
-    for more in (
-        {"HOME": str(home)},
-        {"HOME": str(home), "NUMBA_CACHE_DIR": str(home / "kept")},
-        {"PYTHONPATH": homeless},
-    ):
+    at_home = {"HOME": str(home)}
+    for more in (at_home, {**at_home, "NUMBA_CACHE_DIR": str(home / "kept")}, {"PYTHONPATH": homeless}):
         command = [*unprivileged(), sys.executable, str(code / "loops.py")]
         done = subprocess.run(command, cwd=work, env=inherited | more, capture_output=True, text=True, check=False)
         assert done.stdout.split() == ["4", "3.0"], done.stderr

@@ -64,7 +64,6 @@ def test_the_populations_people_are_charged_from_run_to_run(tmp_path):
         for name, first in (("people.csv", 1000 * number), ("others.csv", 0)):
             rows = "".join(f"{first + n},{n % 7},{'yes' if n % 3 else 'no'}\n" for n in range(60))
             (tmp_path / name).write_text("p,x,y\n" + rows)
-        chosen = chosen.model_copy(update={"source": chosen.source.model_copy(update={"table": chosen.target.table})})
         table = chosen.target.table.model_copy(update={"files": ("people.csv",)})
         chosen = chosen.model_copy(update={"source": chosen.source.model_copy(update={"table": table})})
         return run(tmp_path / folder, chosen).result

@@ -48,6 +48,8 @@ def write(path: Path, people: list[Fields]) -> None:
 def scenario(folder: Path, table: dict[str, Any] = CONTRIBUTED, **changes: Any) -> ResolvedScenario:
     """Return a scenario about simulated people of a table, whose agents are in a file of the folder."""
     write(folder / "customers.csv", rows(60, seed=2))
+    learner = {"name": "sgd", "loss": "logistic", "steps": 20, "clip": 1.0, "noise": 20.0, "diameter": 10.0}
+    curator = {"n": PEOPLE, "kappa": 1.0, "eta": 0.4, "rounds": 2, "epsilon": 8.0, "delta": 1e-4, "learner": learner}
     tree = {
         "name": "renewals",
         "title": "Who renews, from members who give their records",
@@ -57,15 +59,7 @@ def scenario(folder: Path, table: dict[str, Any] = CONTRIBUTED, **changes: Any) 
         "divergence": {"chi_squared": 1.5},
         "source": {"table": table},
         "target": {"table": {**TABLE, "files": ["customers.csv"]}},
-        "curator": {
-            "n": PEOPLE,
-            "kappa": 1.0,
-            "eta": 0.4,
-            "rounds": 2,
-            "epsilon": 8.0,
-            "delta": 1e-4,
-            "learner": {"name": "sgd", "loss": "logistic", "steps": 20, "clip": 1.0, "noise": 20.0, "diameter": 10.0},
-        },
+        "curator": curator,
         "agents": {"count": 60, "batch": 20, "mechanism": {"name": "warner", "epsilon": 4.0}},
         **changes,
     }

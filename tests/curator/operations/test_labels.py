@@ -166,14 +166,8 @@ def truncated(counts, noise, most, least=1, width=9):
 
 N, POINTS = 600, 40
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}
-LEARNER: dict[str, Any] = {
-    "name": "model-agnostic",
-    "chunks": 30,
-    "queries": POINTS,
-    "teacher": TREE,
-    "student": TREE,
-    "aggregation": {"name": "gnmax", "noise": 4.0},
-}
+LEARNER: dict[str, Any] = {"name": "model-agnostic", "chunks": 30, "queries": POINTS, "teacher": TREE, "student": TREE}
+LEARNER["aggregation"] = {"name": "gnmax", "noise": 4.0}
 SPARSE = {"name": "sparse-vector", "epsilon": 30.0, "delta": 1e-3, "cutoff": 5}
 
 

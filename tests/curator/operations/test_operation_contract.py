@@ -341,27 +341,20 @@ def test_a_seeded_count_is_known(cut: int) -> None:
 
 CONSTANT = {"kind": "constant", "label": 1}
 CELLS = {"hypothesis": CONSTANT, "cuts": [0.0], "groups": []}
+BLOCKS = {"features": 3, "first": 3, "bits": 4, "blocks": 2, "parts": 1, "epsilon": 1.0}
+LARGEST = {"items": [str((1 << 64) - 1), 0], "counts": [9, -1], "people": 20}
+LEARNED = {"hypothesis": CONSTANT}
 ANSWERED: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
-    "learn": [
-        ({"round": 1}, {"hypothesis": CONSTANT}),
-        ({"round": 2, "task": {"features": 3}}, {"hypothesis": CONSTANT}),
-    ],
+    "learn": [({"round": 1}, LEARNED), ({"round": 2, "task": {"features": 3}}, LEARNED)],
     "reweigh": [({"hypothesis": CONSTANT, "loss": "hinge"}, {})],
     "margins": [({"cells": CELLS, "epsilon": 1.0}, {"shares": [5, -1, 0, 7], "whole": 8})],
     "select": [({"first": 2, "count": 3, "epsilon": 1.0}, {"feature": 4})],
     "count": [({"feature": 5, "epsilon": 1.0}, {"count": -7})],
-    "parities": [
-        (
-            {"features": 3, "first": 3, "bits": 4, "blocks": 2, "parts": 1, "epsilon": 1.0},
-            {"parities": [[[0, 3], None]]},
-        )
-    ],
-    "head": [
-        ({"bits": 64, "most": 2, "epsilon": 1.0}, {"items": [str((1 << 64) - 1), 0], "counts": [9, -1], "people": 20})
-    ],
+    "parities": [(BLOCKS, {"parities": [[[0, 3], None]]})],
+    "head": [({"bits": 64, "most": 2, "epsilon": 1.0}, LARGEST)],
     "label": [
         ({"count": 2}, {"labels": [1, None], "protects": "records"}),
-        ({"count": 1, "transfer": True}, {"labels": [3], "protects": "labels", "hypothesis": CONSTANT}),
+        ({"count": 1, "transfer": True}, {"labels": [3], "protects": "labels", **LEARNED}),
     ],
 }
 """Requests and results. Those of further kinds are tested as they are carried out (tests/curator/operations)."""
