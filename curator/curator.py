@@ -465,5 +465,6 @@ class Curator:
             )
 
     def _rebuilt(self) -> Engine:
-        past, stored = self._ledger, self._checkpoints.load
+        past = ((each.operation_id, each.operation, each.result) for each in self._ledger)
+        stored = self._checkpoints.load
         return Engine(self._policy, self._sample, self._randomness, public=self._public, past=past, stored=stored)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -313,19 +313,8 @@ class Workspace:
         return result
 
 
-class Past(Protocol):
-    """An operation of the past; its result, with or without its event, is None where it did not finish."""
-
-    @property
-    def operation_id(self) -> str: ...
-
-    @property
-    def operation(self) -> dict[str, Any]: ...
-
-    @property
-    def result(self) -> dict[str, Any] | None: ...
-
-
+Past = tuple[str, dict[str, Any], dict[str, Any] | None]
+"""A past operation: its number, what it asked, and its result, with or without its event; None if it did not finish."""
 FindStored = Callable[[list[str]], StoredWeights | None]
 """Finds stored weights: given the lineage of each finished reweigh, in order."""
 
@@ -356,11 +345,11 @@ class Engine:
         self._history = OperationHistory()
         self._running = False
         finished, lineages, reweighs = [], [], []
-        for entry in past:
-            lineage = self._history.enter(entry.operation_id, entry.operation)
-            if entry.result is not None:
-                operation = parse_operation(entry.operation)
-                finished.append((operation, operation.read(entry.result)))
+        for number, asked, released in past:
+            lineage = self._history.enter(number, asked)
+            if released is not None:
+                operation = parse_operation(asked)
+                finished.append((operation, operation.read(released)))
                 if operation.reweighs_by is not None:
                     lineages.append(lineage)
                     reweighs.append(operation.reweighs_by)

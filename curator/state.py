@@ -141,17 +141,9 @@ BINS = 40  # bars of the weights' histogram, at most
 class OwnersFile:
     """The file in a state directory; written anew after each operation. Nothing but the console depends on it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        scenario: ResolvedScenario,
-        planned: Sequence[Event],
-        read: Notes | None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, folder: Path, scenario: ResolvedScenario, planned: Sequence[Event], read: Notes | None) -> None:
         section = scenario.curator
         self._path = folder / OWNERS
-        self._clock = clock
         self._updates = -1
         table = scenario.source.table
         self._document: dict[str, Any] = {
@@ -171,7 +163,7 @@ class OwnersFile:
 
     def keep(self, reweighing: Reweighing, operation: str | None = None) -> None:
         if operation is not None:
-            self._document["times"][operation] = round(self._clock(), 1)
+            self._document["times"][operation] = round(time.time(), 1)
         if reweighing.updates != self._updates:
             self._updates = reweighing.updates
             self._document["weights"] = weights_of(reweighing)

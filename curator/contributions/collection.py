@@ -73,13 +73,12 @@ class Collection:
         most: int,
         token: str | None = None,
         begun: bool = False,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder / FOLDER
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._table = source_of(scenario)
         self._private = durable_key(self._folder / SEAL_KEY)
-        self._identity, self._most, self._clock, self.begun = identity, most, clock, begun
+        self._identity, self._most, self.begun = identity, most, begun
         self.offer, self._digest = self._signed_offer(scenario)
         held = self._folder / TOKEN
         if token is not None:
@@ -166,7 +165,7 @@ class Collection:
                 raise Conflict("another contribution has this name")
             messages.read_fields(messages.opened(message, signed.key, self._private), self._table)
             self._check_room(code)
-            held = self._store.add(signed, message.contribution, int(self._clock()), code)
+            held = self._store.add(signed, message.contribution, int(time.time()), code)
             log.info("contribution %s is kept", message.contribution)
             return self._receipt(signed.key, message.contribution, "kept", held.time)
 
@@ -198,7 +197,7 @@ class Collection:
                 raise Conflict("this contributor's contribution has another name")
             if not gone:
                 self._check_open()
-                when = int(self._clock())
+                when = int(time.time())
                 self._store.withdraw(signed.key, message.contribution, when)
                 log.info("contribution %s is withdrawn", message.contribution)
             return self._receipt(signed.key, message.contribution, "withdrawn", when)

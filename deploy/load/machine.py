@@ -19,10 +19,11 @@ from deploy.load.client import Connection, faster, request
 from referee.collection.judging import verified
 
 GROUP = 256  # signatures of a group, and rows of a commit
+SECONDS = 0.5  # that each figure is measured for
 
 
-def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
-    """Measure this machine, and the disk of a folder, for so many seconds a figure.
+def limits(folder: Path) -> dict[str, Any]:
+    """Measure this machine, and the disk of a folder, for half a second a figure.
 
     ``verify_per_second`` is of Ed25519 and one core, ``commits_per_second`` of one row each, on disk when it returns,
     ``rows_per_second`` in commits of 256, ``requests_per_second`` over loopback, to a server that does nothing.
@@ -30,33 +31,33 @@ def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
     return {
         "cores": processors(),
         "load_average": round(os.getloadavg()[0], 2),
-        "verify_per_second": round(_verifications(seconds)),
-        "commits_per_second": round(_commits(folder, 1, seconds)),
-        "rows_per_second": round(_commits(folder, GROUP, seconds)),
-        "requests_per_second": round(requests_per_second(seconds)),
+        "verify_per_second": round(_verifications()),
+        "commits_per_second": round(_commits(folder, 1)),
+        "rows_per_second": round(_commits(folder, GROUP)),
+        "requests_per_second": round(requests_per_second()),
     }
 
 
-def _verifications(seconds: float) -> float:
+def _verifications() -> float:
     public, secret = bindings.crypto_sign_keypair()
     payloads = [os.urandom(400) for _ in range(GROUP)]
     signed = [bindings.crypto_sign(what, secret)[:64] for what in payloads]
     done, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
+    while time.perf_counter() - began < SECONDS:
         if not verified([public] * GROUP, payloads, signed).all():
             raise AssertionError("a signature of our own does not verify")
         done += GROUP
     return done / (time.perf_counter() - began)
 
 
-def _commits(folder: Path, rows: int, seconds: float) -> float:
+def _commits(folder: Path, rows: int) -> float:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         database = sqlite3.connect(Path(place) / "limits.sqlite")
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
         database.execute("CREATE TABLE t (number INTEGER PRIMARY KEY, row BLOB)")
         row, done, began = os.urandom(120), 0, time.perf_counter()
-        while time.perf_counter() - began < seconds:
+        while time.perf_counter() - began < SECONDS:
             with database:
                 database.executemany("INSERT INTO t (row) VALUES (?)", [(row,)] * rows)
             done += rows
@@ -85,8 +86,8 @@ class _EchoServer(asyncio.Protocol):
             self._transport.write(_ANSWER * whole)
 
 
-def requests_per_second(seconds: float) -> float:
-    """Return how many requests a second are answered, measured for so many seconds."""
+def requests_per_second() -> float:
+    """Return how many requests a second are answered."""
     command = python_module(__name__)
     with subprocess.Popen(  # noqa: S603 - our own
         command, env=python_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -96,18 +97,18 @@ def requests_per_second(seconds: float) -> float:
                 raise AssertionError("the server's standard output is a pipe")
             port = int(server.stdout.readline())
             with asyncio.Runner(loop_factory=faster()) as runner:
-                return runner.run(_measured(port, seconds))
+                return runner.run(_measured(port))
         finally:
             server.kill()
 
 
-async def _measured(port: int, seconds: float) -> float:
+async def _measured(port: int) -> float:
     connections = [await Connection.to("127.0.0.1", port) for _ in range(CONNECTIONS)]
     began = time.perf_counter()
 
     async def ask(connection: Connection) -> int:
         done = 0
-        while time.perf_counter() - began < seconds:
+        while time.perf_counter() - began < SECONDS:
             await connection.request(_REQUEST)
             done += 1
         return done
