@@ -267,8 +267,13 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
     _checked_doubt(copy, state, witnesses, close=close)  # before a directory is made
     with closing(hold(state)):
         doubt = _checked_doubt(copy, state, witnesses, close=close)
-        copied = state / f"{LEDGER}.copied"
+        copied, journal = state / f"{LEDGER}.copied", state / f"{LEDGER}.copied-journal"
+        journal.unlink(missing_ok=True)  # of a restore that was cut off: its pages are not of this file
         write_durably(copied, (copy / LEDGER).read_bytes(), mode=0o600)  # the old one stays until this one is whole
+        if doubt:  # before it can be taken for the ledger
+            with closing(Chain(copied)) as chain:
+                chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
+            journal.unlink(missing_ok=True)
         replaced = _unused(state / f"{LEDGER}.replaced")
         for end in ("", "-journal"):  # what a commit was cut off from is of the old file, and not of the copy
             if (state / f"{LEDGER}{end}").exists():
@@ -280,9 +285,7 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
         for stale in state.glob("weights-*"):
             stale.unlink()
         with closing(Chain(state / LEDGER)) as chain:
-            if doubt:
-                chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
-        return _write_head(state, chain.head())
+            return _write_head(state, chain.head())
 
 
 def _unused(path: Path) -> Path:

@@ -148,7 +148,7 @@ class Crash(BaseException):
     """Power is gone: nothing of Tandem's may catch this and go on as if nothing had been."""
 
 
-def crash_at(monkeypatch: pytest.MonkeyPatch, owner: type, method: str, when: int, after: bool) -> None:
+def crash_at(monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, when: int, after: bool) -> None:
     """Have a call of a method, before or after it is carried out, be the end of the process."""
     real, calls = getattr(owner, method), []
 

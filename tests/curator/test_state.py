@@ -16,9 +16,10 @@ from common.log.witness import FileWitness, last_head
 from common.net.client import HttpWitness, witness_at
 from common.net.messages import Perform
 from common.privacy.events import NoEvent, SubsampledSteps
+from curator import ledger as ledgers
 from curator.ledger import Holder, Ledger, backup, check_copy, listed, restore, verify_ledger
 from referee.service.witness import witness_app
-from tests.curator.given import SCRIPT, begun, cut_off_commit, edited, no_space, reopened
+from tests.curator.given import SCRIPT, Crash, begun, crash_at, cut_off_commit, edited, no_space, reopened
 from tests.support import TOKEN, served
 
 HOLDER = Holder(run="run", digest="a" * 64, policy="b" * 64, referee="c" * 64)
@@ -137,6 +138,24 @@ def test_what_a_crash_has_left_of_a_commit_does_not_change_the_copy(bench, tmp_p
     assert (folder / "ledger.sqlite.replaced").read_bytes() == kept  # and the second one is kept beside it
     assert (folder / "ledger.sqlite.replaced-2").exists()
     assert not (folder / "ledger.sqlite.copied").exists()
+
+
+def test_a_copy_that_is_to_be_closed_is_closed_before_it_takes_the_ledgers_place(tmp_path, monkeypatch):
+    """Of a copy from before the first run, and no head: cut off in between, it would be a curator with a new budget."""
+    folder, copy = tmp_path / "curator", tmp_path / "copy"
+    reopened(folder).close()
+    backup(folder, copy)
+    for name in ("ledger.sqlite", "head.json"):
+        (folder / name).unlink()
+    crash_at(monkeypatch, ledgers, "sync_folder", 1, after=False)
+    with pytest.raises(Crash):
+        restore(copy, folder, close=True)
+    monkeypatch.undo()
+    with pytest.raises(BrokenLedger, match=r"head .* is gone"):
+        reopened(folder)
+    restore(copy, folder, close=True)
+    assert [entry["kind"] for entry in listed(folder)] == ["genesis", "closed"]
+    assert not list(folder.glob("ledger.sqlite.copied*"))
 
 
 def test_a_copy_is_not_written_over_anything_and_is_not_restored_under_a_running_curator(bench, tmp_path):
