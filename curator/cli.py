@@ -55,7 +55,6 @@ class ObeyedRefereeOptions:
             help="Without a key: obey the first referee that opens a run. Any client that reaches the port can be it.",
         ),
     ] = False
-
     consumer_key: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,12 +63,6 @@ class ObeyedRefereeOptions:
             "Repeatable.",
         ),
     ] = None
-
-
-FIRST_CONTACT = (
-    "this curator trusts at first contact: the first referee that opens a run has its whole budget, and any client "
-    "that reaches its port can be that one. To name the referee, give --referee-key"
-)
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,10 @@ def serve_command(
     referee = referee_of(state, obeyed.referee_key, trust_first_contact=obeyed.trust_first_contact)
     consumers = frozenset(check_public(key, "--consumer-key") for key in obeyed.consumer_key or ())
     if referee is None:
-        warn(FIRST_CONTACT)
+        warn(
+            "this curator trusts at first contact: the first referee that opens a run has its whole budget, and any "
+            "client that reaches its port can be that one. To name the referee, give --referee-key"
+        )
     with (
         listen(host, port) as listener,
         closing(

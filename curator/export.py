@@ -223,13 +223,9 @@ def decision(graph: GraphWriter, model: Any, matrix: str) -> str:
 
 
 _SIGMOIDS = {
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "LinearDiscriminantAnalysis",
-    "QuadraticDiscriminantAnalysis",
-    "AdaBoostClassifier",
-    "HistGradientBoostingClassifier",
-}
+    "LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis",
+    "AdaBoostClassifier", "HistGradientBoostingClassifier",
+}  # fmt: skip
 """Classifiers of which the probability is the sigmoid of the decision function."""
 
 
