@@ -262,7 +262,7 @@ async def poll_idly(agents: list[LightAgent], load: Load, seconds: float, name: 
     They are enrolled, and asked nothing. ``name`` is the referee's host and port, for the requests' header. RunFailed
     if not one poll is answered.
     """
-    allow_descriptors(AT_ONCE)
+    allow_descriptors(min(len(agents), AT_ONCE))
     polling = _Polling(agents, load, name)
     before = cpu_of(load.pid)
     await polling.go_on(seconds)

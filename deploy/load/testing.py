@@ -25,7 +25,7 @@ from deploy.deployment import RunOutput
 from deploy.load.client import Answer, Connection, LightAgent, faster, request
 from deploy.load.machine import limits
 from deploy.load.options import Options as Options
-from deploy.load.phases import Load, Measured, allow_descriptors, cpu_of, phase, poll_idly
+from deploy.load.phases import AT_ONCE, Load, Measured, allow_descriptors, cpu_of, phase, poll_idly
 from deploy.processes import PartyProcess, services
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
@@ -102,7 +102,7 @@ def load_test(options: Options, watch: Watch, target: LoadTarget | None = None) 
     ``watch`` is called with a phase, how many are done, and how many there are. BadInput if this process may not have
     so many connections.
     """
-    allow_descriptors(options.connections)
+    allow_descriptors(max(options.connections, min(options.idle, AT_ONCE)))
     if target is None:
         compile_loops()
     with ExitStack() as opened:
