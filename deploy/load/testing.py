@@ -240,9 +240,9 @@ class _Test:
 
     def _hosts(self) -> list[PartyProcess]:
         """Start the hosts; where the referee runs somewhere else, they run already."""
-        hosted = self._options.hosted
-        share = max(1, -(-hosted // self._options.hosts))
-        return [self._target.host_population(min(share, hosted - n), n // share) for n in range(0, hosted, share)]
+        hosted, hosts = self._options.hosted, min(self._options.hosts, self._options.hosted)
+        shares = (hosted // hosts + (n < hosted % hosts) for n in range(hosts))
+        return [self._target.host_population(share, n) for n, share in enumerate(shares)]
 
     async def _wait_for_question(self, agents: list[LightAgent]) -> None:
         """Poll for each until it is asked: of several processes of a referee some hear of a question later."""

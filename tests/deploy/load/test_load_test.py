@@ -121,7 +121,7 @@ async def test_who_is_told_to_come_again_or_loses_the_connection_does_come_again
     assert (found.taken, dict(found.rejected)) == (1, {"busy": 1, "connection lost": 1})
 
 
-@for_each(("hosted", "hosts", "expected"), [(0, 2, []), (10, 6, [2] * 5), (10, 8, [2] * 5), (3, 2, [2, 1])])
+@for_each(("hosted", "hosts", "expected"), [(0, 2, []), (10, 6, [2, 2, 2, 2, 1, 1]), (3, 2, [2, 1]), (2, 5, [1, 1])])
 def test_hosted_people_are_shared_out_and_no_host_has_none(hosted, hosts, expected):
     started: list[tuple[int, int]] = []
 
