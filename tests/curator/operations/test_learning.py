@@ -1,4 +1,4 @@
-"""Count: two-sided geometric noise, whose law a change of one moves by e^epsilon at most."""
+"""Counts, selections and parities have the laws of their mechanisms; one person moves these by e^epsilon at most."""
 
 from contextlib import nullcontext
 from functools import cache
