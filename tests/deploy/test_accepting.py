@@ -92,35 +92,20 @@ def mutations(rng: random.Random) -> Iterator[str]:
     """Yield overrides, one for each kind of number that a scenario has."""
     learner = rng.choice(LEARNERS[rng.choice(LEARNERS.names())].example()).wire()
     values: dict[str, list[Any]] = {
-        "curator.n": [1, 2, 5, 11, 16, 40, 200, 1000],
-        "curator.kappa": ["null", "plan", 0.001, 0.01, 0.05, 0.5, 1],
-        "curator.eta": ["plan", 0.01, 0.5, 5, 100],
-        "curator.rounds": ["plan", 1, 2, 10, 400],
-        "curator.epsilon": ["null", 1e-3, 0.1, 1, 100, 1000],
-        "curator.delta": ["null", 0, 1e-12, 1e-6, 0.5],
-        "curator.learner": [json.dumps(learner)],
-        "curator.storage.numbers": ["single", "fixed"],
-        "curator.storage.place": ["memory", "disk"],
-        "agents.count": ["plan", 1, 2, 50, 5000],
-        "agents.mechanism.epsilon": [0.01, 0.5, 2, 8, 60],
-        "agents.dropout": [0, 0.1, 0.9],
-        "agents.test": ["fixed", "sequential"],
-        "agents.liars": [0, 0.05, 0.4],
-        "agents.loss": ["zero-one", "hinge", "squared", "logistic"],
-        "agents.bound": [1, 4],
-        "agents.reweigh": ["tested", "mistakes"],
-        "accuracy.best": [0.1, 0.7],
-        "alpha": [0.001, 0.1, 0.3, 0.49],
-        "beta": [1e-9, 0.01, 0.4],
-        "mode": ["realizable", "agnostic"],
-        "bounds": ["paper", "tight"],
-        "divergence.chi_squared": [1, 2, 1000],
-        "accuracy.halt_below": [0.5, 3, 10],
-        "accuracy.reweigh_above": [0.1, 1, 3],
-        "portfolio.teach": [0, 0.5, 0.99],
-        "portfolio.margins": [0, 1],
+        "curator.n": [1, 2, 5, 11, 16, 40, 200, 1000], "curator.kappa": ["null", "plan", 0.001, 0.01, 0.05, 0.5, 1],
+        "curator.eta": ["plan", 0.01, 0.5, 5, 100], "curator.rounds": ["plan", 1, 2, 10, 400],
+        "curator.epsilon": ["null", 1e-3, 0.1, 1, 100, 1000], "curator.delta": ["null", 0, 1e-12, 1e-6, 0.5],
+        "curator.learner": [json.dumps(learner)], "curator.storage.numbers": ["single", "fixed"],
+        "curator.storage.place": ["memory", "disk"], "agents.count": ["plan", 1, 2, 50, 5000],
+        "agents.mechanism.epsilon": [0.01, 0.5, 2, 8, 60], "agents.dropout": [0, 0.1, 0.9],
+        "agents.test": ["fixed", "sequential"], "agents.liars": [0, 0.05, 0.4],
+        "agents.loss": ["zero-one", "hinge", "squared", "logistic"], "agents.bound": [1, 4],
+        "agents.reweigh": ["tested", "mistakes"], "accuracy.best": [0.1, 0.7], "alpha": [0.001, 0.1, 0.3, 0.49],
+        "beta": [1e-9, 0.01, 0.4], "mode": ["realizable", "agnostic"], "bounds": ["paper", "tight"],
+        "divergence.chi_squared": [1, 2, 1000], "accuracy.halt_below": [0.5, 3, 10],
+        "accuracy.reweigh_above": [0.1, 1, 3], "portfolio.teach": [0, 0.5, 0.99], "portfolio.margins": [0, 1],
         "alone": ["curator", "agents"],
-    }
+    }  # fmt: skip
     for key, choices in values.items():
         yield f"{key}={rng.choice(choices)}"
 
