@@ -156,7 +156,11 @@ class CollectorClient(Client):
         return Offer.parse(verify(read_signed_reply(response), Offer.KIND, curator, whose))
 
     def contribute(self, signed: Signed, token: str) -> Signed:
-        return self.signed("POST", "/v1/contributions", signed, headers={"Authorization": f"Bearer {token}"})
+        # Of a code that went through a word processor the dashes and spaces may be others: they are no part of it.
+        plain = "".join(each for each in token.strip() if each.isascii() or each.isalnum())
+        if not (plain.isascii() and plain.isprintable()):
+            raise BadInput("a character of this code or token is in none: give it as the curator has handed it out")
+        return self.signed("POST", "/v1/contributions", signed, headers={"Authorization": f"Bearer {plain}"})
 
     def withdraw(self, signed: Signed) -> Signed:
         return self.signed("POST", "/v1/withdrawals", signed)

@@ -31,7 +31,7 @@ from curator.app import curator_app
 from curator.cli import app as curator_command
 from curator.contributions import collection as opening
 from curator.contributions import messages
-from curator.contributions.collection import Collection, after_the_beginning, collecting, collecting_app
+from curator.contributions.collection import Collection, after_the_beginning, collecting, collecting_app, invited
 from curator.contributions.contributor import SENT, CollectorClient, Contributor
 from curator.contributions.store import FILE
 from curator.ledger import backup, listed, restore
@@ -260,6 +260,17 @@ def test_strangers_put_nothing_into_the_sample_and_no_body_of_theirs_is_read(tmp
     ):
         person(tmp_path / "other", collection).contribute(OTHER, way, "wrong-token", agreed)
     assert collection.counts() == (1, 0)
+
+
+@pytest.mark.slow
+def test_a_code_from_a_word_processor_is_that_code_and_what_no_header_carries_is_said(tmp_path, collection, address):
+    (code,) = invited(tmp_path / "curator", 1)
+    me, typed = person(tmp_path / "me", collection), code.replace("-", "\u2013")
+    with dialled(address) as way:
+        for wrong in (f"\u00e9{code}", f"{code}\x00", f"\U0001d7d8{code}"):
+            with pytest.raises(BadInput, match="give it as the curator has handed it out"):
+                me.contribute(ONE, way, wrong, agreed)
+        assert me.contribute(ONE, way, f"\u00a0{typed}\n", agreed).message["status"] == "kept"
 
 
 @pytest.mark.slow
