@@ -23,6 +23,7 @@ from deploy import baselines
 from deploy.baselines import Attempts, Judgement, can_judge, complete, judge, loss, run_baselines
 from deploy.deployment import Embedded
 from deploy.processes import free_port
+from deploy.remote import Remote
 from deploy.simulation import SimulatedAgents, conduct
 from tests.support import TINY, Bench, tiny
 from tests.tiers import for_each
@@ -61,6 +62,12 @@ def test_nothing_stays_open_when_a_party_cannot_be_opened(tmp_path):
     with Bench(tmp_path / "other"):
         pass
     Embedded(tmp_path).run(tiny(), 1, "run", quiet)
+
+
+def test_an_operator_token_that_no_header_carries_is_refused_and_not_shown():
+    for token in ("secr\u00e9t", "secret\n"):
+        with pytest.raises(BadInput, match="the operator token holds a line's end or a character"):
+            Remote("http://127.0.0.1:9", token, patience=0.0).runs()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone keeps a port for who is bound to it")
