@@ -9,15 +9,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.values import Value
-from common.local.hypotheses.hypothesis import (
-    GREATEST,
-    HYPOTHESES,
-    PLANE,
-    Hypothesis,
-    Linear,
-    PlainHypothesis,
-    Weight,
-)
+from common.local.hypotheses.hypothesis import GREATEST, HYPOTHESES, PLANE, Hypothesis, Linear, PlainHypothesis, Weight
 from common.local.hypotheses.rules import MAX_NODES, Trees
 from common.local.naming import Names
 from common.local.records import Groups, Records, column_labels, group_of, number_of
@@ -167,12 +159,15 @@ class Argmax(Hypothesis):
         ]
         return int(np.argmax(constants)) if len(constants) == len(self.hypotheses) else None
 
-    def scores_by_class(self, features: AnyArray) -> Floats:
-        """Return each row's score of each class, shape (n, C), finite; what is no number counts as the least."""
+    def _scores(self, features: AnyArray) -> Floats:
         inputs = features[:, : self.first]
         with np.errstate(all="ignore"):
             found = np.stack([hypothesis.scores(inputs) for hypothesis in self.hypotheses], axis=1)
-        return np.clip(np.nan_to_num(found, nan=-GREATEST, posinf=GREATEST, neginf=-GREATEST), -GREATEST, GREATEST)
+        return np.where(np.isnan(found), -np.inf, found)
+
+    def scores_by_class(self, features: AnyArray) -> Floats:
+        """Return each row's score of each class, shape (n, C), finite; what is no number counts as the least."""
+        return np.clip(self._scores(features), -GREATEST, GREATEST)
 
     def probabilities(self, features: AnyArray) -> Floats:
         """Return the softmax of the scores, shape (n, C): the classes' probabilities, if scores are log odds."""
@@ -180,14 +175,7 @@ class Argmax(Hypothesis):
 
     def classes(self, features: AnyArray) -> Indices:
         """Return the predicted classes, shape (n,), int64; a score that is not a number is below all others."""
-        inputs = features[:, : self.first]
-        greatest, predicted = np.full(len(features), -np.inf), np.zeros(len(features), dtype=np.int64)
-        with np.errstate(all="ignore"):
-            for number, hypothesis in enumerate(self.hypotheses):
-                scores = hypothesis.scores(inputs)
-                greater = scores > greatest
-                greatest[greater], predicted[greater] = scores[greater], number
-        return predicted
+        return self._scores(features).argmax(axis=1).astype(np.int64)
 
     def positive(self, features: AnyArray) -> AnyArray:
         return np.equal(self.classes(features), column_classes(features, self.first, len(self.hypotheses)))

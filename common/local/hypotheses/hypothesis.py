@@ -55,9 +55,9 @@ class Hypothesis(RegisteredValue):
     def min_features(self) -> int:
         """Smallest number of features on which it is defined."""
 
-    def rule(self, names: Names, article: str = "a") -> str:
+    def rule(self, names: Names) -> str:
         """Return what it predicts from what, for a person who is asked about it."""
-        return f"{article} rule that predicts {self.target(names)} from {names.among(self.inputs)}"
+        return f"a rule that predicts {self.target(names)} from {names.among(self.inputs)}"
 
     def target(self, names: Names) -> str:
         """Return what it predicts, which :meth:`labels` are: here the label of a record."""

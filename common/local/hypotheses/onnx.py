@@ -404,12 +404,8 @@ class Onnx(Hypothesis):
         return (cls(model=base64.b64encode(parse_model(_HALF_SPACE).SerializeToString()).decode("ascii")),)
 
     @model_validator(mode="after")
-    def _is_graph(self) -> Onnx:
+    def _is_graph(self) -> Self:
         require_packages()
-        self._try()
-        return self
-
-    def _try(self) -> None:
         from onnxruntime import RunOptions
 
         options = RunOptions()
@@ -422,6 +418,7 @@ class Onnx(Hypothesis):
             raise ValueError(stopped if options.terminate else f"the graph cannot be evaluated: {error}") from None
         finally:
             timer.cancel()
+        return self
 
     @cached_property
     def _graph(self) -> Graph:

@@ -27,6 +27,14 @@ FeatureSet = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_WEIGHTS)], ...], 
 """Feature numbers, strictly increasing, each below 65536: one encoding of each set."""
 
 
+class _OfInputs(Hypothesis):
+    """A hypothesis that says by :attr:`inputs` which features it needs."""
+
+    @property
+    def min_features(self) -> int:
+        return max(self.inputs, default=-1) + 1
+
+
 @HYPOTHESES.register("constant")
 class Constant(Hypothesis):
     """h(x) = ``label``: what is left to say when every draw has the same label."""
@@ -39,7 +47,7 @@ class Constant(Hypothesis):
     def min_features(self) -> int:
         return 0
 
-    def rule(self, names: Names, article: str = "a") -> str:
+    def rule(self, names: Names) -> str:
         return f"the rule that {names.labelled(self.label)} for everybody"
 
     def positive(self, features: AnyArray) -> AnyArray:
@@ -50,7 +58,7 @@ MAX_LITERALS = 64
 
 
 @HYPOTHESES.register("conjunction")
-class Conjunction(Hypothesis):
+class Conjunction(_OfInputs):
     """h(x) = +1 if every one of the given features (1 to 64) is above 1/2 (for 0/1 features: is 1), else -1."""
 
     kind: Literal["conjunction"] = "conjunction"
@@ -61,10 +69,6 @@ class Conjunction(Hypothesis):
     def inputs(self) -> tuple[int, ...]:
         return self.features
 
-    @property
-    def min_features(self) -> int:
-        return self.features[-1] + 1
-
     def positive(self, features: AnyArray) -> AnyArray:
         found = np.ones(len(features), dtype=np.bool_)
         for feature in self.features:
@@ -73,7 +77,7 @@ class Conjunction(Hypothesis):
 
 
 @HYPOTHESES.register("stump")
-class Stump(Hypothesis):
+class Stump(_OfInputs):
     """h(x) = ``sign`` if x_j > ``threshold`` else ``-sign``, j = ``feature``, compared in double precision."""
 
     kind: Literal["stump"] = "stump"
@@ -81,10 +85,6 @@ class Stump(Hypothesis):
     threshold: Weight
     sign: Literal[-1, 1]
     examples: ClassVar = ({"feature": 2, "threshold": 0.1, "sign": -1}, {"feature": 0, "threshold": 0.0, "sign": 1})
-
-    @property
-    def min_features(self) -> int:
-        return self.feature + 1
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ MAX_FEATURES = 4096
 
 
 @HYPOTHESES.register("parity")
-class Parity(Hypothesis):
+class Parity(_OfInputs):
     """h(x) = +1 if an odd number of the given features (0 to 4096) is above 1/2 (for 0/1 ones: is 1), else -1."""
 
     kind: Literal["parity"] = "parity"
@@ -108,10 +108,6 @@ class Parity(Hypothesis):
     @property
     def inputs(self) -> tuple[int, ...]:
         return self.features
-
-    @property
-    def min_features(self) -> int:
-        return self.features[-1] + 1 if self.features else 0
 
     @cached_property
     def mask(self) -> Bits:
@@ -138,7 +134,7 @@ def _fold(features: Bits, mask: Bits, odd: AnyArray) -> None:
 
 
 @HYPOTHESES.register("flipped-parity")
-class FlippedParity(Hypothesis):
+class FlippedParity(_OfInputs):
     """A parity that is flipped where the number that some features are the bits of is ``threshold`` or more.
 
     Attributes:
@@ -158,10 +154,6 @@ class FlippedParity(Hypothesis):
     def inputs(self) -> tuple[int, ...]:
         return tuple(sorted({*self.features, *range(self.first, self.first + self.bits)}))
 
-    @property
-    def min_features(self) -> int:
-        return self.inputs[-1] + 1
-
     def positive(self, features: AnyArray) -> AnyArray:
         number = pack(np.ascontiguousarray(features[:, self.first : self.first + self.bits]))
         return Parity(features=self.features).positive(features) ^ (number >= np.uint64(self.threshold))
@@ -173,6 +165,7 @@ LEAF = -1
 
 Nodes = Field(min_length=1, max_length=MAX_NODES)
 Child = Annotated[int, Field(ge=LEAF, lt=MAX_NODES)]
+_Forest = tuple[Indices, Indices, Indices, Floats, Indices, Indices]
 
 
 @HYPOTHESES.register("trees")
@@ -242,7 +235,7 @@ class Trees(Hypothesis):
             depth[child] = depth[node] + 1
 
     @cached_property
-    def _arrays(self) -> tuple[Indices, Indices, Indices, Floats, Indices, Indices]:
+    def _arrays(self) -> _Forest:
         """Roots, depths of the trees, and nodes; a leaf is its own child, and looks at feature 0 for nothing.
 
         So every record goes as deep as the tree, and the time says nothing about its way.
@@ -273,7 +266,7 @@ class Trees(Hypothesis):
 
     def scores(self, features: AnyArray) -> Floats:
         scores = np.full(len(features), self.base)
-        _walk(features, *self._arrays, scores)
+        _walk(features, self._arrays, scores)
         return scores
 
     def positive(self, features: AnyArray) -> AnyArray:
@@ -281,16 +274,8 @@ class Trees(Hypothesis):
 
 
 @njit
-def _walk(
-    features: AnyArray,
-    roots: Indices,
-    depths: Indices,
-    feature: Indices,
-    threshold: Floats,
-    left: Indices,
-    right: Indices,
-    scores: Floats,
-) -> None:
+def _walk(features: AnyArray, forest: _Forest, scores: Floats) -> None:
+    roots, depths, feature, threshold, left, right = forest
     for i in range(len(scores)):
         for k in range(len(roots)):
             node = roots[k]

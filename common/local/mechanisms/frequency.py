@@ -277,8 +277,7 @@ class HadamardResponse(FrequencyOracle, PureMechanism):
         return self.truth, 0.5
 
     def randomize(self, items: Words, domain: int, publics: Words, source: RandomSource) -> Bits:
-        bits = np.empty(len(items), dtype=np.uint8)
-        _entries(within(items, domain), publics, bits)
+        bits = inner_products(within(items, domain), publics).astype(np.uint8)
         return np.asarray(bits ^ source.bernoullis(self.truth, len(items)) ^ 1, dtype=np.uint8)
 
     def supports(self, answers: AnyArray, domain: int, publics: Words, candidates: Words) -> Indices:
@@ -313,10 +312,17 @@ def parity(word: np.uint64) -> np.uint64:
     return word & _ONE
 
 
+def inner_products(items: Words, rows: Words) -> Words:
+    """Return <r, v> over F_2 of each item's number v and row r, shape (n,), uint64 in {0, 1}."""
+    bits = np.empty(len(items), dtype=np.uint64)
+    _multiply(items, rows, bits)
+    return bits
+
+
 @njit
-def _entries(items: Words, rows: Words, out: Bits) -> None:
+def _multiply(items: Words, rows: Words, bits: Words) -> None:
     for i in range(len(items)):
-        out[i] = parity(items[i] & rows[i])
+        bits[i] = parity(items[i] & rows[i])
 
 
 @njit

@@ -131,9 +131,6 @@ class Pooled(Mechanism):
     def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
         raise PolicyRefused("answers are pooled after they were given")
 
-    def unbias(self, answers: AnyArray) -> Floats:
-        return np.asarray(answers, dtype=np.float64)
-
     def variance(self, value: float) -> float:
         """Bound of the variance of one term, divided by the number of answers that of their mean."""
         return 1.0 / (4.0 * self.precision)

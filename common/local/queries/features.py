@@ -14,12 +14,11 @@ from common.core.values import Value, Word
 from common.local.hypotheses.hypothesis import PLANE, Linear
 from common.local.hypotheses.rules import FeatureSet
 from common.local.losses import ScoreCells
-from common.local.mechanisms.frequency import parity, public_words
+from common.local.mechanisms.frequency import inner_products, public_words
 from common.local.naming import LISTED, Names
 from common.local.queries.query import QUERIES, AlikeQuery, Answers, BitsQuery, FrequencyQuery, Query
 from common.local.records import Records
 from common.numerics.elementary import logistic, row_sums
-from common.numerics.kernels import njit
 from common.numerics.loops import pack
 
 
@@ -292,6 +291,9 @@ class CodedQuery(Query):
         """Return each slot's row, below 2^code_bits."""
         return (public_words(self.public, slots) & np.uint64((1 << self.code_bits) - 1)).astype(np.int64)
 
+    def _bits(self, items: Words, slots: Indices) -> Words:
+        return inner_products(items, self.rows(slots).astype(np.uint64))
+
 
 Questions = list[tuple[CodedQuery, Answers]]  # queries about a code, each with its answers
 
@@ -351,7 +353,7 @@ class CodeQuery(CodedQuery):
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         features = records.features
-        values = code_bits(pack(features[:, : self.bits]), self.rows(slots))
+        values = self._bits(pack(features[:, : self.bits]), slots)
         further = iter(range(self.bits, features.shape[1]))
         if self.sign == "label":
             values ^= records.labels > 0
@@ -360,19 +362,6 @@ class CodeQuery(CodedQuery):
         if self.present is None:
             return values.astype(np.float64)
         return np.where(features[:, next(further)] > 0, values.astype(np.float64), 0.5)
-
-
-def code_bits(items: Words, rows: Indices) -> Words:
-    """Return <r, v> over F_2 of each item's number v and row r, shape (n,), uint64 in {0, 1}."""
-    values = np.empty(len(items), dtype=np.uint64)
-    _code_bits(items, rows.astype(np.uint64), values)
-    return values
-
-
-@njit
-def _code_bits(items: Words, rows: Words, values: Words) -> None:
-    for i in range(len(items)):
-        values[i] = parity(items[i] & rows[i])
 
 
 @QUERIES.register("score")
@@ -410,7 +399,7 @@ class ScoreQuery(CodedQuery):
         return self.rows(slots)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        return code_bits(self.cells.items_of(records).astype(np.uint64), self.rows(slots)).astype(np.float64)
+        return self._bits(self.cells.items_of(records).astype(np.uint64), slots).astype(np.float64)
 
 
 Factor = Annotated[float, Field(ge=-1e6, le=1e6)]

@@ -137,10 +137,7 @@ class ClassResidualQuery(AlikeQuery):
     hypothesis: AnyHypothesis
     chosen: tuple[Annotated[int, Field(ge=0, lt=MAX_CLASSES)], ...] = Field(default=(), max_length=MAX_CLASSES)
     spread: float | None = Field(default=None, gt=0, le=GREATEST, exclude_if=lambda spread: spread is None)
-    examples: ClassVar = (
-        {"hypothesis": _SOFTMAX, "chosen": [1]},
-        {"hypothesis": _SOFTMAX, "spread": 2.0},
-    )
+    examples: ClassVar = ({"hypothesis": _SOFTMAX, "chosen": [1]}, {"hypothesis": _SOFTMAX, "spread": 2.0})
 
     @model_validator(mode="after")
     def _of_classes(self) -> Self:
