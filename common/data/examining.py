@@ -139,13 +139,14 @@ def _columns(file: str, names: list[str], source: TableSource, found: Examined) 
         if alike and not times:
             remedy += f"; the header has {alike[0]!r}"
         found.add(kind, "stops", file, name, times, what, remedy)
-    known = {"".join(name.split()).casefold() for name in names}
-    if source.id is not None and "".join(source.id.split()).casefold() not in known:
+    folded = {name: name.strip().casefold() for name in names}  # as people are recognised by it
+    own = None if source.id is None else source.id.strip().casefold()
+    if own is not None and own not in folded.values():
         remedy = "name the column that says who is who as id, in the scenario, or leave id out"
         found.add(
             "no-column", "stops", file, source.id, 0, "the file has no such column, which is the people's id", remedy
         )
-    spare = [name for name in dict.fromkeys(names) if name not in source.columns]
+    spare = [name for name in folded if name not in source.columns and folded[name] != own]
     if spare:
         what = f"columns that the scenario does not use: {', '.join(spare)}"
         found.add("unused-column", "note", file, None, len(spare), what, "nothing: they are left alone")

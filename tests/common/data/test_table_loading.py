@@ -180,6 +180,12 @@ def test_what_has_no_text_is_refused_if_it_is_used_and_not_looked_at_if_it_is_no
     assert "column 'age' holds lists" in finding.what
 
 
+def test_the_column_that_says_who_is_who_is_no_spare_one_and_is_found_as_a_run_finds_it(tmp_path):
+    for header, kinds in (("Id", []), ("I D", ["no-column", "unused-column"])):
+        (tmp_path / "people.csv").write_text(f"age,job,income, {header}\n20,clerk,>50K,1\n30,nurse,<=50K,2\n")
+        assert [finding.kind for finding in examine(tmp_path, source(id="id")).findings] == kinds
+
+
 def test_a_folder_or_another_file_is_no_file(tmp_path):
     assert "there is no such file" in flaw(tmp_path)
     (tmp_path / "people.csv").mkdir()
