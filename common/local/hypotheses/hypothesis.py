@@ -140,11 +140,12 @@ PlainHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(_plain)]
 def hypothesis_kinds(wire: Any) -> frozenset[str]:
     """Return the kinds of all hypotheses in a query's or operation's JSON form: only those that exist.
 
-    They are found under any name, also in a value of the message, as in cells of scores, but not within a hypothesis.
+    They are found under any name, also in a value or a list of the message, but not within a hypothesis.
     This comes before anything is parsed.
     """
     found: set[str] = set()
-    for value in wire.values() if isinstance(wire, dict) else ():
+    values = wire.values() if isinstance(wire, dict) else wire if isinstance(wire, list) else ()
+    for value in (each for each in values if isinstance(each, dict | list)):
         kind = value.get("kind") if isinstance(value, dict) else None
         found |= {kind} if isinstance(kind, str) and kind in HYPOTHESES.names() else hypothesis_kinds(value)
     return frozenset(found)

@@ -81,6 +81,7 @@ def test_it_is_the_one_kind_that_is_accepted_by_choice_only():
         ({"cells": {"hypothesis": {"kind": "onnx"}}}, "onnx"),
         ({"tilt": {"cells": {"hypothesis": {"kind": "onnx"}}}}, "onnx"),
         ({"kind": "linear", "second": {"kind": "onnx"}}, "onnx"),
+        ({"rivals": [{"kind": "onnx"}, [{"hypothesis": {"kind": "onnx"}}], 7]}, "onnx"),
         ({}, None),
         ("onnx", None),
     ],
