@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import SCHEMA, read
 from common.core.values import Value
-from common.data.tables import Feature, Label, Layout, TableSource, check_missing, longest
+from common.data.tables import Feature, Label, Layout, TableSource, check_missing, longest, places
 
 
 class Schema(Value):
@@ -46,6 +47,11 @@ class Schema(Value):
     @property
     def dimension(self) -> int:
         return sum(feature.width for feature in self.features)
+
+    @cached_property
+    def places(self) -> list[tuple[Feature, int]]:
+        """What each feature is made from, and its place among the features that are (:func:`.tables.places`)."""
+        return places(self.features)
 
     @property
     def columns(self) -> tuple[str, ...]:

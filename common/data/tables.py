@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from posixpath import normpath
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -155,7 +155,7 @@ class Category(Value):
         _check_spellings(self.column, self.groups)
         return self
 
-    @property
+    @cached_property
     def groups(self) -> tuple[Tokens, ...]:
         return tuple((value,) if isinstance(value, str) else value for value in self.values)
 

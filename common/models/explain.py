@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.data.tables import Number, places
+from common.data.tables import Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Network, Regressor
 from common.local.hypotheses.rules import LEAF, Conjunction, Constant, Parity, Stump, Trees
@@ -47,7 +47,7 @@ class Sum:
 def sum_over_columns(model: Model, weights: Sequence[float], intercept: float, unit: float = 1.0) -> Sum:
     """Return <w, x> + intercept over features as a sum over columns, in ``unit`` times the number for 1."""
     terms = []
-    for weight, (feature, place) in zip(weights, places(model.table.features), strict=False):
+    for weight, (feature, place) in zip(weights, model.table.places, strict=False):
         if isinstance(feature, Number):
             slope = weight / (feature.high - feature.low)
             intercept -= slope * feature.low

@@ -134,8 +134,7 @@ class Model(Value):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that a row must have, in the order of the features."""
-        made = places(self.table.features)
-        return tuple(dict.fromkeys(made[number][0].column for number in sorted(self.inputs)))
+        return tuple(dict.fromkeys(feature_at(self, number)[0].column for number in sorted(self.inputs)))
 
 
 def label_classes(label: Label | None) -> tuple[str, str]:
@@ -352,7 +351,7 @@ def predictions(model: Model, features: Singles, costs: Costs | None = None) -> 
 
 def feature_at(model: Model, number: int) -> tuple[Feature, int]:
     """Return what a feature is made from, and its place among the features that are."""
-    return places(model.table.features)[number]
+    return model.table.places[number]
 
 
 def class_names(features: Sequence[Feature], first: int) -> list[str]:
@@ -367,5 +366,5 @@ def feature_names(model: Model) -> tuple[str, ...]:
     """Return a name for each feature: the column of a number, ``column=value`` of a category."""
     return tuple(
         feature.column if isinstance(feature, Number) else f"{feature.column}={'/'.join(feature.groups[place])}"
-        for feature, place in places(model.table.features)
+        for feature, place in model.table.places
     )

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import time
 from typing import Any
 
 import joblib
@@ -17,7 +18,7 @@ from common.data.schema import Schema
 from common.data.tables import Label, Layout
 from common.local.hypotheses.composed import Argmax, Recalibrated
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, Linear, Regressor
-from common.local.hypotheses.rules import Constant
+from common.local.hypotheses.rules import Constant, Parity
 from common.local.losses import Costs
 from common.models.explain import linear_terms, lines
 from common.models.export import document_of, export, load, parse_document, save
@@ -361,6 +362,18 @@ class TestUnits:
         assert "shortened" not in said
         assert "shortened" in "\n".join(lines(wide(norm=1.5)))
         assert "shortened" not in "\n".join(lines(wide(norm=3.0)))  # six features of length at most 1: never longer
+
+    def test_of_thousands_of_columns_each_is_looked_up_once(self):
+        columns = [{"kind": "number", "column": f"c{i}", "low": 0, "high": 1} for i in range(4096)]
+        wordy = Model(
+            scenario="given",
+            table=Schema.parse({"features": columns, "label": LABEL}),
+            hypothesis=Parity(features=tuple(range(4096))),
+            classes=("no", "yes"),
+        )
+        began = time.process_time()
+        assert lines(wordy)[-1] == "  c4095 > 0.5"
+        assert time.process_time() - began < 3.0
 
 
 class TestDocuments:
