@@ -58,16 +58,17 @@ def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piec
     passed = 0
     chances = _Chances(source.selection)
     for piece in read:
-        kept = [polars.col(name).is_in(source.where_texts(name)) for name in source.where]
-        fit = piece.frame.select(polars.all_horizontal(polars.lit(True), *kept)).to_series().to_numpy()
-        rows = np.flatnonzero(fit & chances.select(piece, source.layout))
+        kept = chances.select(piece, source.layout)
+        for name in source.where:
+            kept &= piece.frame[name].is_in(source.where_texts(name)).to_numpy()
+        rows = np.flatnonzero(kept)
         chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
         features.append(encode_piece(chosen, source))
         labels.append(_labels(chosen, source.label, source.layout))
         if seen is not None:
             seen(chosen)
         numbers.append(passed + rows)
-        passed += len(fit)
+        passed += len(kept)
     return Numbered(Records(np.concatenate(features), np.concatenate(labels)).check(), np.concatenate(numbers))
 
 

@@ -220,8 +220,12 @@ TABLES = {
 }
 
 
+def kept_by(rules):
+    return TableSource.model_validate({"files": ["people.csv"], "label": LABEL, "features": FEATURES, **rules})
+
+
 def table(name):
-    return TableSource.model_validate({"files": ["people.csv"], "label": LABEL, "features": FEATURES, **TABLES[name]})
+    return kept_by(TABLES[name])
 
 
 @pytest.fixture(scope="module")
@@ -268,6 +272,13 @@ def test_rows_enter_and_leave_in_these_tests(folder, files):
 def kept(files, name):
     """Return the rows that a table keeps, in the files' order."""
     return select_rows(files, table(name)).rows
+
+
+@for_each("rules", [{}, *TABLES.values()])
+def test_the_number_of_a_row_counts_all_before_it_in_all_pieces(folder, monkeypatch, rules):
+    monkeypatch.setattr("common.data.files.PIECE", 64)
+    found = select_rows(read(folder, kept_by(rules)), kept_by(rules))
+    np.testing.assert_array_equal(found.rows, np.rint(found.records.features[:, 0] * ROWS))
 
 
 def test_filtering_first_and_permuting_afterwards_is_caught(files):
@@ -321,10 +332,7 @@ def test_too_few_people_are_refused_without_saying_how_many_there_are():
     ],
 )
 def test_sides_are_apart_only_if_no_row_can_be_on_both(one, other, separate):
-    tables = [
-        TableSource.model_validate({"files": ["people.csv"], "label": LABEL, "features": FEATURES, **side})
-        for side in (one, other)
-    ]
+    tables = [kept_by(side) for side in (one, other)]
     assert disjoint(*tables) == disjoint(*reversed(tables)) == separate
 
 
