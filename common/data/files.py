@@ -466,10 +466,10 @@ def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.Da
     every = _columns(path.name, _arrays(path, chosen), names)
     columns = {name: array for name, array in every.items() if name in chosen}
     lengths = {array.shape for array in columns.values()}
-    if len(lengths) != 1 or len(next(iter(lengths))) != 1:
+    if len(lengths) != 1 or len(shape := lengths.pop()) != 1:
         raise BadData(f"{path.name}: every column must be an array of shape (rows,), all of the same length")
     if not wanted:
-        return polars.DataFrame({"row": np.arange(*lengths.pop())})
+        return polars.DataFrame({"row": np.arange(*shape)})
     return polars.DataFrame([_series(path.name, name, array) for name, array in columns.items()])
 
 
@@ -508,7 +508,4 @@ def _series(file: str, name: str, array: AnyArray) -> polars.Series:
             array = np.char.decode(array, "utf-8")
         except UnicodeDecodeError:
             raise BadData(f"{file}: column {name!r} is not UTF-8 text") from None
-    if array.dtype.kind == "U":
-        return polars.Series(name, array.tolist(), polars.String)
-    wide = np.float64 if array.dtype == np.float16 else array.dtype.newbyteorder("=")
-    return polars.Series(name, np.ascontiguousarray(array, dtype=wide))
+    return _as_series(name, array)

@@ -56,9 +56,9 @@ def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piec
     labels: list[Labels] = [np.empty(0, dtype=np.int8)]
     numbers: list[Indices] = [np.empty(0, dtype=np.int64)]
     passed = 0
-    chances = _Chances(source.selection)
+    chosen_by = None if source.selection is None else _coins(source.selection, source.layout)
     for piece in read:
-        kept = chances.select(piece, source.layout)
+        kept = np.ones(len(piece.frame), dtype=bool) if chosen_by is None else chosen_by(piece)
         for name in source.where:
             kept &= piece.frame[name].is_in(source.where_texts(name)).to_numpy()
         rows = np.flatnonzero(kept)
@@ -78,23 +78,19 @@ def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
     return encode_piece(typed("the frame", frame, columns, source.layout), source)
 
 
-class _Chances:
-    """The coin tosses of a selection, two per row in file order: one for being asked, one for willing."""
+def _coins(selection: Selection, layout: Layout) -> Callable[[Piece], AnyArray]:
+    """Return what says which rows are kept, shape (rows,), bool; all rows of the files must pass it, in order.
 
-    def __init__(self, selection: Selection | None) -> None:
-        self._selection = selection
-        if selection is not None:
-            self._asked = RandomSource.seeded(selection.seed, "selection", "asked")
-            self._willing = RandomSource.seeded(selection.seed, "selection", "willing")
+    Two coins are tossed per row: one for being asked, one for willing.
+    """
+    asked, willing = (RandomSource.seeded(selection.seed, "selection", coin) for coin in ("asked", "willing"))
 
-    def select(self, piece: Piece, layout: Layout) -> AnyArray:
-        """Say which rows are kept, shape (rows,), bool; all rows of the files must pass here, in order."""
-        count = len(piece.frame)
-        if self._selection is None:
-            return np.ones(count, dtype=bool)
-        unasked = self._asked.uniforms(count) < self._selection.unasked
-        willing = self._willing.uniforms(count) < volunteering(piece, self._selection, layout)
-        return unasked if self._selection.keep == "population" else ~unasked & willing
+    def kept(piece: Piece) -> AnyArray:
+        unasked = asked.uniforms(len(piece.frame)) < selection.unasked
+        volunteers = willing.uniforms(len(piece.frame)) < volunteering(piece, selection, layout)
+        return unasked if selection.keep == "population" else ~unasked & volunteers
+
+    return kept
 
 
 def volunteering(piece: Piece, selection: Selection, layout: Layout) -> Floats:

@@ -6,7 +6,7 @@ computed from it and from somebody's own rows is post-processing, and costs noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -19,7 +19,6 @@ from common.core.machine import works_after_fork
 from common.core.values import Value
 from common.data.examining import Notes
 from common.data.loading import encode_piece, rows_of
-from common.data.population import PopulationSpec
 from common.data.schema import Schema
 from common.data.tables import Feature, Label, Number, places
 from common.local.hypotheses.composed import Argmax, Relabelled
@@ -158,12 +157,13 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
     """
     ended = result if task is None else _task(result, task)
     hypothesis = _hypothesis(scenario, ended)
-    table = _table(scenario.target) or _table(scenario.source)
-    if table is None:
+    source = scenario.target.table or scenario.source.table
+    if source is None:
         raise BadInput(
             f"the people of scenario {scenario.name!r} are simulated: there are no columns to predict from (a run's "
             f"hypothesis predicts from features)"
         )
+    table = Schema(features=source.features, label=source.label, norm=source.norm, layout=source.layout)
     estimate, found = ended.get("estimate"), result.get("privacy")
     privacy: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     try:
@@ -209,13 +209,6 @@ def _hypothesis(scenario: Scenario, ended: Mapping[str, Any]) -> Hypothesis:
         ) from None
 
 
-def _table(people: PopulationSpec) -> Schema | None:
-    table = people.table
-    if table is None:
-        return None
-    return Schema(features=table.features, label=table.label, norm=table.norm, layout=table.layout)
-
-
 class DataNote(UserWarning):
     """Rows hold what the table's public description does not expect; the rules say what it counts as."""
 
@@ -251,15 +244,11 @@ def predict(
         BadData: If a file cannot be read, a column is missing, or a number is none.
         BadInput: If the model gives no probabilities, or cannot be used on new rows.
     """
-    inputs, columns = model.inputs, frozenset(model.columns)
-    nothing = np.zeros((0, model.table.dimension), np.float32)
-    notes, found = Notes(), [predictions(model, nothing, costs)]
-    shares = [_probabilities(model, nothing, probabilities)]
-    for piece in rows_of(data, columns, model.table.layout):
-        features = encode_piece(piece, model.table, inputs)
-        notes.add(piece, model.table, columns)
+    notes, found, shares = Notes(), list[AnyArray](), list[Floats]()
+    for features in _blocks(model, data, notes):
         found.append(predictions(model, features, costs))
-        shares.append(_probabilities(model, features, probabilities))
+        if probabilities:
+            shares.append(model.probabilities(features))
     lines = notes.sentences(model.table)
     if strict and lines:
         raise BadData("; ".join(lines))
@@ -272,13 +261,17 @@ def features_of(model: Model, data: Any) -> Singles:
 
     Errors are those of :func:`predict`.
     """
+    return np.concatenate(list(_blocks(model, data)))
+
+
+def _blocks(model: Model, data: Any, notes: Notes | None = None) -> Iterator[Singles]:
+    """Yield the features of rows, block by block, the first of none; ``notes`` takes down what the rules did."""
     inputs, columns = model.inputs, frozenset(model.columns)
-    parts = [encode_piece(piece, model.table, inputs) for piece in rows_of(data, columns, model.table.layout)]
-    return np.concatenate([np.zeros((0, model.table.dimension), np.float32), *parts])
-
-
-def _probabilities(model: Model, features: Singles, wanted: bool) -> Floats:
-    return model.probabilities(features) if wanted else np.zeros(0)
+    yield np.zeros((0, model.table.dimension), np.float32)
+    for piece in rows_of(data, columns, model.table.layout):
+        yield encode_piece(piece, model.table, inputs)
+        if notes is not None:
+            notes.add(piece, model.table, columns)
 
 
 def calibration(model: Model) -> str:
