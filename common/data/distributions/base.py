@@ -6,11 +6,13 @@ import math
 from abc import abstractmethod
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.arrays import Indices
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.records import Records
+from common.numerics import counter
 
 SIDES: tuple[Literal["source", "target"], ...] = ("source", "target")
 """Of distributions that come in pairs: S, which ``side: source`` draws from, and T."""
@@ -55,6 +57,16 @@ class UnitDistribution(Distribution):
     @property
     def coordinate_bound(self) -> float:
         return 1.0
+
+
+class Sided(Distribution):
+    """One of a pair S and T, by ``side``; the people of both under one seed are independent."""
+
+    side: Literal["source", "target"]
+
+    def key(self, seed: int) -> np.uint64:
+        """Return the key of the side's own stream of words."""
+        return counter.stream(seed, SIDES.index(self.side))
 
 
 def of_both_sides(**fields: Any) -> tuple[dict[str, Any], ...]:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Value, Word
-from common.data.distributions.base import DISTRIBUTIONS, UnitDistribution, of_both_sides
+from common.data.distributions.base import DISTRIBUTIONS, Sided, UnitDistribution, of_both_sides
 from common.local.hypotheses.rules import FeatureSet
 from common.local.records import Records
 from common.numerics import counter
@@ -102,7 +102,7 @@ class Rate(Value):
 
 
 @DISTRIBUTIONS.register("sparse-conjunction")
-class SparseConjunction(UnitDistribution):
+class SparseConjunction(UnitDistribution, Sided):
     """People with d independent 0/1 features, labelled +1 iff the two features ``truth`` are both 1.
 
     All features are fair coins but those in ``rates``. Where a feature of the truth and a decoy are both
@@ -111,7 +111,6 @@ class SparseConjunction(UnitDistribution):
     """
 
     name: Literal["sparse-conjunction"] = "sparse-conjunction"
-    side: Literal["source", "target"]
     d: int = Field(ge=2, le=1 << 16)
     truth: tuple[int, int]
     rates: tuple[Rate, ...] = ()
@@ -153,8 +152,7 @@ class SparseConjunction(UnitDistribution):
         rates = [(feature, getattr(rate, self.side)) for rate in self.rates for feature in rate.features]
         special = np.array([feature for feature, _ in rates], dtype=np.int64)
         chances = np.array([chance for _, chance in rates], dtype=np.float64)
-        key = counter.stream(seed, 0 if self.side == "source" else 1)
-        counter.fill_bits(key, people, special, chances, features)
+        counter.fill_bits(self.key(seed), people, special, chances, features)
         first, second = self.truth
         return Records(features, np.where(features[:, first] & features[:, second], np.int8(1), np.int8(-1)))
 

@@ -10,15 +10,30 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Labels, Singles
-from common.data.distributions.base import DISTRIBUTIONS, UnitDistribution, of_both_sides
+from common.data.distributions.base import DISTRIBUTIONS, Sided, UnitDistribution, of_both_sides
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.elementary import cosine
 from common.numerics.kernels import njit
 
 
+class _Classes(UnitDistribution, Sided):
+    """The class stands in C one-hot features behind d others; the label is +1 for class 0, else -1."""
+
+    d: int = Field(ge=2, lt=1 << 15)
+    classes: int = Field(ge=2, le=64)
+
+    @property
+    def dimension(self) -> int:
+        return self.d + self.classes
+
+    @property
+    def norm_bound(self) -> float:
+        return math.sqrt(self.d + 1)
+
+
 @DISTRIBUTIONS.register("class-clusters")
-class ClassClusters(UnitDistribution):
+class ClassClusters(_Classes):
     """C classes, each a Gaussian cluster in [0, 1]^d; the class stands in C one-hot features behind the d others.
 
     ::
@@ -30,22 +45,11 @@ class ClassClusters(UnitDistribution):
     """
 
     name: Literal["class-clusters"] = "class-clusters"
-    side: Literal["source", "target"]
-    d: int = Field(ge=2, lt=1 << 15)
-    classes: int = Field(ge=2, le=64)
     radius: float = Field(default=0.3, gt=0, le=0.5)
     spread: float = Field(default=0.1, gt=0, le=1)
     skew: float = Field(default=1.0, ge=1, le=10)
 
     examples: ClassVar = of_both_sides(d=5, classes=3, skew=1.5)
-
-    @property
-    def dimension(self) -> int:
-        return self.d + self.classes
-
-    @property
-    def norm_bound(self) -> float:
-        return math.sqrt(self.d + 1)
 
     @cached_property
     def centres(self) -> Floats:
@@ -77,8 +81,7 @@ class ClassClusters(UnitDistribution):
     def draw(self, seed: int, people: Indices) -> Records:
         features = np.zeros((len(people), self.dimension), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
-        key = counter.stream(seed, 0 if self.side == "source" else 1)
-        _draw_classes(key, people, self.centres, self.spread, np.cumsum(self.shares), features, labels)
+        _draw_classes(self.key(seed), people, self.centres, self.spread, np.cumsum(self.shares), features, labels)
         return Records(features, labels)
 
 
@@ -99,7 +102,7 @@ def _draw_classes(
 
 
 @DISTRIBUTIONS.register("drifting-line")
-class DriftingLine(UnitDistribution):
+class DriftingLine(UnitDistribution, Sided):
     """d inputs in [0, 1] and, as the last feature, a response in [0, 1]; the label is +1 where that is above 1/2.
 
     ::
@@ -114,7 +117,6 @@ class DriftingLine(UnitDistribution):
     """
 
     name: Literal["drifting-line"] = "drifting-line"
-    side: Literal["source", "target"]
     d: int = Field(ge=1, lt=1 << 16)
     slope: float = Field(default=0.8, gt=0, le=10)
     noise: float = Field(default=0.05, ge=0, le=1)
@@ -150,9 +152,8 @@ class DriftingLine(UnitDistribution):
     def draw(self, seed: int, people: Indices) -> Records:
         features = np.empty((len(people), self.d + 1), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
-        source = self.side == "source"
-        key = counter.stream(seed, 0 if source else 1)
-        _draw(key, people, self.weights, self.skew if source else 1.0, self.noise, features, labels)
+        skew = self.skew if self.side == "source" else 1.0
+        _draw(self.key(seed), people, self.weights, skew, self.noise, features, labels)
         if self.survey == "other":
             spare = np.full(len(people), 0.5, dtype=np.float32)
             features = np.column_stack([features[:, self.d], 1.0 - features[:, self.d - 1 :: -1], spare])
@@ -178,7 +179,7 @@ def _draw(
 
 
 @DISTRIBUTIONS.register("class-rings")
-class ClassRings(UnitDistribution):
+class ClassRings(_Classes):
     """C classes in rings around a centre, d inputs in [0, 1]; the class stands in C one-hot features behind them.
 
     ::
@@ -191,7 +192,6 @@ class ClassRings(UnitDistribution):
     """
 
     name: Literal["class-rings"] = "class-rings"
-    side: Literal["source", "target"]
     d: int = Field(default=2, ge=2, lt=1 << 15)
     classes: int = Field(default=3, ge=2, le=64)
     shift: float = Field(default=0.1, ge=-0.5, le=0.5)
@@ -199,21 +199,11 @@ class ClassRings(UnitDistribution):
 
     examples: ClassVar = of_both_sides(d=3)
 
-    @property
-    def dimension(self) -> int:
-        return self.d + self.classes
-
-    @property
-    def norm_bound(self) -> float:
-        return math.sqrt(self.d + 1)
-
     def draw(self, seed: int, people: Indices) -> Records:
         features = np.zeros((len(people), self.dimension), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
-        source = self.side == "source"
-        key = counter.stream(seed, 0 if source else 1)
-        moved = (self.shift, self.skew) if source else (0.0, 1.0)
-        _draw_rings(key, people, self.d, self.classes, *moved, features, labels)
+        moved = (self.shift, self.skew) if self.side == "source" else (0.0, 1.0)
+        _draw_rings(self.key(seed), people, self.d, self.classes, *moved, features, labels)
         return Records(features, labels)
 
 

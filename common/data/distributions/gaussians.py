@@ -11,20 +11,19 @@ from pydantic import Field, model_validator
 from scipy.special import gammaincinv, ndtri
 
 from common.core.arrays import Floats, Indices, Labels, Singles
-from common.data.distributions.base import DISTRIBUTIONS, Distribution, of_both_sides
+from common.data.distributions.base import DISTRIBUTIONS, Sided, of_both_sides
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.kernels import njit
 
 
-class CloseGaussians(Distribution):
+class CloseGaussians(Sided):
     """People x ~ N(0, diag) in d dimensions; what they are labelled is up to the distribution that extends this one.
 
     Under S every coordinate has standard deviation ``sigma_source``; under T the first k = ``close`` ones have
     ``sigma_target`` instead. Longer feature vectors are shortened to the L2 norm ``norm``, if there is one.
     """
 
-    side: Literal["source", "target"]
     d: int = Field(ge=1, le=1 << 16)
     close: int = Field(ge=1)
     sigma_source: float = Field(gt=0)
@@ -63,12 +62,7 @@ class CloseGaussians(Distribution):
 
     @property
     def _spread(self) -> Floats:
-        spread = np.full(self.d, self.sigma_source)
-        spread[: self.close] = self._close_sigma
-        return spread
-
-    def _key(self, seed: int) -> np.uint64:
-        return counter.stream(seed, 0 if self.side == "source" else 1)
+        return np.where(np.arange(self.d) < self.close, self._close_sigma, self.sigma_source)
 
     def _drawn(
         self, seed: int, people: Indices, most: float, chart: tuple[bool, float, float] = (False, 0.0, 1.0)
@@ -77,7 +71,7 @@ class CloseGaussians(Distribution):
         features = np.empty((len(people), self.d), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
         norm = np.inf if self.norm is None else self.norm
-        _draw(self._key(seed), people, self._spread, (self.close, most), (*chart, norm), features, labels)
+        _draw(self.key(seed), people, self._spread, (self.close, most), (*chart, norm), features, labels)
         return Records(features, labels)
 
 
@@ -106,15 +100,13 @@ class GaussianHalfSpace(CloseGaussians):
         return self._drawn(seed, people, self.threshold)
 
 
+_Border = tuple[int, float]  # of how many squares or coordinates the sum is looked at, and its greatest inside
+_Chart = tuple[bool, float, float, float]  # whether coordinates are squared, center, scale, norm
+
+
 @njit
 def _draw(
-    key: np.uint64,
-    people: Indices,
-    spread: Floats,
-    border: tuple[int, float],
-    chart: tuple[bool, float, float, float],
-    features: Singles,
-    labels: Labels,
+    key: np.uint64, people: Indices, spread: Floats, border: _Border, chart: _Chart, features: Singles, labels: Labels
 ) -> None:
     close, most = border
     squared, center, scale, norm = chart
@@ -202,7 +194,7 @@ class GaussianBalls(GaussianBall):
 
     def draw(self, seed: int, people: Indices) -> Records:
         drawn, normals = super().draw(seed, people), np.empty((len(people), self.close))
-        counter.fill_normals(self._key(seed), people, normals)
+        counter.fill_normals(self.key(seed), people, normals)
         squares = self._close_sigma**2 * np.square(normals).sum(axis=1)
         outside = squares > self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.second))
         return Records(np.column_stack([drawn.features, outside.astype(np.float32)]), drawn.labels)

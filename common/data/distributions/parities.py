@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Bits, Indices, Words
 from common.core.values import Word
-from common.data.distributions.base import DISTRIBUTIONS, UnitDistribution, of_both_sides
+from common.data.distributions.base import DISTRIBUTIONS, Sided, UnitDistribution, of_both_sides
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.frequency import parity
 from common.local.records import Records
@@ -30,7 +30,7 @@ def _check_secret(secret: tuple[int, ...], features: int) -> None:
 
 
 @DISTRIBUTIONS.register("biased-parity")
-class BiasedParity(UnitDistribution):
+class BiasedParity(UnitDistribution, Sided):
     """People with d independent 0/1 features, labelled +1 iff an odd number of the ``secret`` ones is 1.
 
     T is uniform: every feature is a fair coin. Under S the first ``biased`` features are 1 with probability ``rate``
@@ -38,7 +38,6 @@ class BiasedParity(UnitDistribution):
     """
 
     name: Literal["biased-parity"] = "biased-parity"
-    side: Literal["source", "target"]
     d: int = Field(ge=1, le=4096)
     secret: FeatureSet
     biased: int = Field(default=0, ge=0)
@@ -68,8 +67,7 @@ class BiasedParity(UnitDistribution):
     def draw(self, seed: int, people: Indices) -> Records:
         features = np.empty((len(people), self.d), dtype=np.uint8)
         special = np.arange(self.biased if self.side == "source" else 0)
-        key = counter.stream(seed, 0 if self.side == "source" else 1)
-        counter.fill_bits(key, people, special, np.full(len(special), self.rate), features)
+        counter.fill_bits(self.key(seed), people, special, np.full(len(special), self.rate), features)
         return Records(features, Parity(features=self.secret).predict(features))
 
 
