@@ -79,10 +79,7 @@ def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
 
 
 def _coins(selection: Selection, layout: Layout) -> Callable[[Piece], AnyArray]:
-    """Return what says which rows are kept, shape (rows,), bool; all rows of the files must pass it, in order.
-
-    Two coins are tossed per row: one for being asked, one for willing.
-    """
+    """Return what says which rows are kept, shape (rows,), bool, by two coins each; all rows must pass it, in order."""
     asked, willing = (RandomSource.seeded(selection.seed, "selection", coin) for coin in ("asked", "willing"))
 
     def kept(piece: Piece) -> AnyArray:

@@ -35,11 +35,6 @@ UNIT = 1.0
 Cost = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
-def no_costs(costs: Costs | None) -> bool:
-    """Tell whether mistakes of both kinds count alike: messages leave costs out then."""
-    return costs is None
-
-
 class Costs(Value):
     """What mistakes cost, in any unit.
 
@@ -109,11 +104,6 @@ def evaluate(
         margins: AnyArray = hypothesis.labels(records) * hypothesis.margins(records.features).astype(np.float64)
         losses = softplus(-margins) if loss == "logistic" else 1.0 - margins if loss == "hinge" else -margins
         return np.clip(np.nan_to_num(losses / bound, nan=0.0), 0.0, 1.0)
-
-
-def no_bound(bound: float) -> bool:
-    """Tell whether B is 1: messages leave it out then."""
-    return bound == UNIT
 
 
 @dataclass(frozen=True)

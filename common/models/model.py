@@ -24,7 +24,7 @@ from common.data.tables import Feature, Label, Number, places
 from common.local.hypotheses.composed import Argmax, Relabelled
 from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis, Regressor, parse_hypothesis
 from common.local.hypotheses.rules import Constant
-from common.local.losses import Costs, no_costs
+from common.local.losses import Costs
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
@@ -58,7 +58,7 @@ class Model(Value):
     classes: tuple[str, str]
     loss: str | None = Field(default=None, max_length=64)
     calibrated: AnyHypothesis | None = Field(default=None, exclude_if=lambda calibrated: calibrated is None)
-    costs: Costs | None = Field(default=None, exclude_if=no_costs)
+    costs: Costs | None = Field(default=None, exclude_if=lambda costs: costs is None)
     estimate: Estimate | None = None
     privacy: dict[str, PrivacyGuarantee] = Field(default_factory=dict)
 

@@ -15,7 +15,7 @@ from common.core.values import Value, Word
 from common.local.hypotheses.composed import MAX_CLASSES, Task
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis, Hypothesis, Weight
 from common.local.hypotheses.rules import FeatureSet
-from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, PairLoss, ScoreCells, Weighing, no_bound
+from common.local.losses import UNIT, Bound, HypothesisLoss, Loss, PairLoss, ScoreCells, Weighing
 from common.operations.target_bound import TargetBound
 from common.privacy.events import Event, parse_event
 from common.privacy.theorems.randomized_response import Rule
@@ -386,7 +386,7 @@ class Reweigh(Operation[Reweighed]):
     kind: Literal["reweigh"] = "reweigh"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
-    bound: Bound = Field(default=UNIT, exclude_if=no_bound)
+    bound: Bound = Field(default=UNIT, exclude_if=lambda bound: bound == UNIT)
     rival: AnyHypothesis | None = Field(default=None, exclude_if=lambda rival: rival is None)
     examples: ClassVar = (
         {"hypothesis": {"kind": "conjunction", "features": [1, 3]}},

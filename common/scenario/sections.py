@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan, Value
 from common.learners.base import AnyOpenLearner, LearnerSettings, OpenSettings
-from common.local.losses import UNIT, Bound, Costs, Loss, no_bound, no_costs
+from common.local.losses import UNIT, Bound, Costs, Loss
 from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
 from common.privacy.guarantee import PrivacyGuarantee, of_agent, of_curator, repeated
 from common.protocols.base import as_bits
@@ -133,8 +133,8 @@ class AgentsSection(Value):
     count: AgentCount | FromPlan = PLAN
     mechanism: AnyMechanism
     loss: Loss = "zero-one"
-    bound: Bound = Field(default=UNIT, exclude_if=no_bound)
-    costs: Costs | None = Field(default=None, exclude_if=no_costs)
+    bound: Bound = Field(default=UNIT, exclude_if=lambda bound: bound == UNIT)
+    costs: Costs | None = Field(default=None, exclude_if=lambda costs: costs is None)
     reweigh: Literal["tested", "mistakes"] = Field(default="tested", exclude_if=lambda by: by == "tested")
     test: Literal["sequential", "fixed"] = "sequential"
     batch: int = Field(default=1000, ge=1, le=10_000_000)

@@ -175,7 +175,7 @@ class Argmax(Hypothesis):
 
     def classes(self, features: AnyArray) -> Indices:
         """Return the predicted classes, shape (n,), int64; a score that is not a number is below all others."""
-        return self._scores(features).argmax(axis=1).astype(np.int64)
+        return np.asarray(self._scores(features).argmax(axis=1), dtype=np.int64)
 
     def positive(self, features: AnyArray) -> AnyArray:
         return np.equal(self.classes(features), column_classes(features, self.first, len(self.hypotheses)))

@@ -15,7 +15,7 @@ from common.core.registry import RegisteredValue, TypeRegistry
 from common.core.values import Word
 from common.local.hypotheses.hypothesis import PLANE, AnyHypothesis
 from common.local.hypotheses.rules import Constant
-from common.local.losses import PARTS, UNIT, Bound, Costs, Loss, PairLoss, evaluate, no_bound, no_costs
+from common.local.losses import PARTS, UNIT, Bound, Costs, Loss, PairLoss, evaluate
 from common.local.naming import Names
 from common.local.records import Records
 
@@ -79,6 +79,16 @@ class AlikeQuery(Query):
 
     def parts(self, slots: Indices) -> Indices:
         return 0 * slots
+
+
+class HypothesisQuery(AlikeQuery):
+    """A query about a hypothesis, which asks every slot the same."""
+
+    hypothesis: AnyHypothesis
+
+    @property
+    def min_features(self) -> int:
+        return self.hypothesis.min_features
 
 
 class FrequencyQuery(Query):
@@ -174,17 +184,16 @@ class MassAnswers(Answers):
 
 
 @QUERIES.register("loss")
-class LossQuery(AlikeQuery):
+class LossQuery(HypothesisQuery):
     """L(h(x), l), in [0, 1], one of :data:`common.local.losses.Loss`: the test of Kohen & Sheffet's algorithms.
 
     A convex loss is asked for as a part of its public ``bound``, and counts as that where it is above.
     """
 
     kind: Literal["loss"] = "loss"
-    hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
-    bound: Bound = Field(default=UNIT, strict=True, exclude_if=no_bound)
-    costs: Costs | None = Field(default=None, exclude_if=no_costs)
+    bound: Bound = Field(default=UNIT, strict=True, exclude_if=lambda bound: bound == UNIT)
+    costs: Costs | None = Field(default=None, exclude_if=lambda costs: costs is None)
     examples: ClassVar = (
         {"hypothesis": PLANE},
         {"hypothesis": PLANE, "costs": {"miss": 24.0, "false_alarm": 1.0}},
@@ -211,20 +220,15 @@ class LossQuery(AlikeQuery):
         of = "" if self.bound == UNIT else f", of which {self.bound:g} and more count as 1"
         return f"how far {rule} is from right about you: a number from 0 to 1 ({self.loss} loss{of})"
 
-    @property
-    def min_features(self) -> int:
-        return self.hypothesis.min_features
-
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         return evaluate(self.loss, self.hypothesis, records, self.bound, self.costs)
 
 
 @QUERIES.register("pair")
-class PairQuery(AlikeQuery):
+class PairQuery(HypothesisQuery):
     """(1 + [h errs] - [g errs])/2 for a hypothesis h and a rival g: its mean m says L(T, h) - L(T, g) = 2 m - 1."""
 
     kind: Literal["pair"] = "pair"
-    hypothesis: AnyHypothesis
     rival: AnyHypothesis
     examples: ClassVar = ({"hypothesis": PLANE, "rival": {"kind": "constant", "label": 1}},)
 
@@ -237,7 +241,7 @@ class PairQuery(AlikeQuery):
 
     @property
     def min_features(self) -> int:
-        return max(self.hypothesis.min_features, self.rival.min_features)
+        return max(super().min_features, self.rival.min_features)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         return np.asarray(PairLoss(self.hypothesis, self.rival).count(records) / PARTS)

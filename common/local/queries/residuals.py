@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices
 from common.local.hypotheses.composed import MAX_CLASSES, Argmax, column_classes
-from common.local.hypotheses.hypothesis import GREATEST, PLANE, AnyHypothesis, Linear, PlainHypothesis
+from common.local.hypotheses.hypothesis import GREATEST, PLANE, Linear, PlainHypothesis
 from common.local.naming import Names
-from common.local.queries.query import QUERIES, AlikeQuery
+from common.local.queries.query import QUERIES, HypothesisQuery
 from common.local.records import Records
 from common.numerics.elementary import logistic, row_sums, softmax
 
@@ -20,7 +20,7 @@ _Score = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
 
 @QUERIES.register("residual")
-class ResidualQuery(AlikeQuery):
+class ResidualQuery(HypothesisQuery):
     """(1 + f(x) (y - p(x)))/2: y is 1 for label +1, else 0, p(x) = 1/(1 + e^-(slope * score(x) + intercept)).
 
     f is 1; or the score, or <direction, x>, in units of ``spread`` from ``center``, cut to [-1, 1]. The mean of f (y -
@@ -57,7 +57,7 @@ class ResidualQuery(AlikeQuery):
 
     @property
     def min_features(self) -> int:
-        return max(self.hypothesis.min_features, len(self.direction or ()))
+        return max(super().min_features, len(self.direction or ()))
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         with np.errstate(all="ignore"):
@@ -72,7 +72,7 @@ class ResidualQuery(AlikeQuery):
 
 
 @QUERIES.register("response-residual")
-class ResponseResidualQuery(AlikeQuery):
+class ResponseResidualQuery(HypothesisQuery):
     """(1 + f(x) clip((r - v(x))/reach, -1, 1))/2: r is the response and v the prediction, both in [0, 1].
 
     f is 1, or the prediction in units of ``spread`` from ``center``, cut to [-1, 1]. Where no residual is beyond
@@ -102,10 +102,6 @@ class ResponseResidualQuery(AlikeQuery):
             f"{self.hypothesis.rule(names)}{most}{weighed}: a number from 0 to 1"
         )
 
-    @property
-    def min_features(self) -> int:
-        return self.hypothesis.min_features
-
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         values = self.hypothesis.values(records.features)
         apart = np.clip((self.hypothesis.responses(records) - values) / self.reach, -1.0, 1.0)
@@ -122,7 +118,7 @@ _SOFTMAX: dict[str, Any] = {
 
 
 @QUERIES.register("class-residual")
-class ClassResidualQuery(AlikeQuery):
+class ClassResidualQuery(HypothesisQuery):
     """(1 + u_y(x) - sum_c p_c(x) u_c(x))/2: y is the record's class, p the softmax of the scores of the classes.
 
     u_c is 1 for the classes that are ``chosen`` and 0 for others; with a ``spread`` it is how far the score of c is
@@ -134,7 +130,6 @@ class ClassResidualQuery(AlikeQuery):
     """
 
     kind: Literal["class-residual"] = "class-residual"
-    hypothesis: AnyHypothesis
     chosen: tuple[Annotated[int, Field(ge=0, lt=MAX_CLASSES)], ...] = Field(default=(), max_length=MAX_CLASSES)
     spread: float | None = Field(default=None, gt=0, le=GREATEST, exclude_if=lambda spread: spread is None)
     examples: ClassVar = ({"hypothesis": _SOFTMAX, "chosen": [1]}, {"hypothesis": _SOFTMAX, "spread": 2.0})
@@ -160,10 +155,6 @@ class ClassResidualQuery(AlikeQuery):
             f"how far the probability that {of} gives to the classes {', '.join(str(c + 1) for c in self.chosen)} of "
             "these together is from whether yours is one of them: a number from 0 to 1"
         )
-
-    @property
-    def min_features(self) -> int:
-        return self.hypothesis.min_features
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         model = self.hypothesis
