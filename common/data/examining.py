@@ -111,6 +111,10 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
                 fits = piece.frame[column].is_in(source.where_texts(column)).to_numpy()
                 tallies.add("left-out", piece, column, ~fits)
                 kept &= fits
+            for column in sorted(source.selection.bounded & present if source.selection else ()):
+                of_number = any(isinstance(f, Number) and f.column == column for f in source.features)
+                wrong = numbers_and_wrong(piece.frame[column], source.layout)[1]
+                tallies.add("no-number", piece, column, wrong & ~kept if of_number else wrong)  # the others: below
             rows = np.flatnonzero(kept)
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
             found.kept += len(rows)

@@ -258,6 +258,11 @@ class Selection(Value):
     unless: tuple[Reluctance, ...] = ()
 
     @property
+    def bounded(self) -> frozenset[str]:
+        """Names of the columns of which a condition compares numbers."""
+        return frozenset(condition.column for condition in self.unless if not condition.values)
+
+    @property
     def supremum(self) -> float:
         """Public bound on D_inf = sup dT/dS <= p_max/p_min, whatever the population is."""
         return 1.0 / prod(condition.factor for condition in self.unless)

@@ -186,6 +186,18 @@ def test_the_column_that_says_who_is_who_is_no_spare_one_and_is_found_as_a_run_f
         assert [finding.kind for finding in examine(tmp_path, source(id="id")).findings] == kinds
 
 
+def test_a_number_on_which_volunteering_depends_is_checked_in_every_row(tmp_path):
+    text = HEADER + "20,clerk,>50K,7\nold,clerk,>50K,8\n30,nurse,<=50K,9\nyoung,nurse,>50K,hunter2\n"
+    for column, lines in (("age", [3, 5]), ("secret", [5])):
+        unless = [{"column": column, "above": over, "factor": 0.5} for over in (8, 9)]
+        people = {"where": {"job": ["nurse"]}, "selection": {"keep": "volunteers", "seed": 1, "unless": unless}}
+        assert f"column '{column}': must be a finite number" in flaw(tmp_path, text, **people)
+        (finding,) = (one for one in examine(tmp_path, source(**people)).findings if one.column == column)
+        assert (finding.kind, finding.severity, sorted(finding.lines)) == ("no-number", "stops", lines)
+        assert finding.count == len(lines)
+        text = text.replace("old", "40").replace("young", "30")
+
+
 def test_a_folder_or_another_file_is_no_file(tmp_path):
     assert "there is no such file" in flaw(tmp_path)
     (tmp_path / "people.csv").mkdir()
