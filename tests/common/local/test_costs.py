@@ -43,13 +43,8 @@ def test_a_weighted_loss_is_the_mean_cost_of_a_person_in_units_of_the_heavier(co
         assert costs.heaviest * values.mean() == pytest.approx(expected, rel=1e-12)
         asked = LossQuery(hypothesis=hypothesis, costs=costs).evaluate(records, np.zeros(len(records), np.int64))
         np.testing.assert_array_equal(asked, values)
-
-
-def test_costs_that_are_alike_are_mistakes():
-    records = people(500)
-    np.testing.assert_array_equal(
-        evaluate("zero-one", FIRST, records, costs=Costs(miss=2.0, false_alarm=2.0)), FIRST.mistakes(records)
-    )
+        if costs.miss == costs.false_alarm:
+            np.testing.assert_array_equal(values, hypothesis.mistakes(records))
 
 
 @for_each("costs", COSTS)
@@ -59,10 +54,8 @@ def test_no_other_cut_of_the_true_odds_costs_less(costs):
     odds = Linear(weights=(4.0,), threshold=2.0 + costs.odds)
     best = evaluate("zero-one", odds, records, costs=costs)
     for apart in (-2.0, -1.0, 1.0, 2.0):
-        other = evaluate(
-            "zero-one", odds.model_copy(update={"threshold": odds.threshold + apart}), records, costs=costs
-        )
-        gains = other - best
+        moved = odds.model_copy(update={"threshold": odds.threshold + apart})
+        gains = evaluate("zero-one", moved, records, costs=costs) - best
         assert gains.mean() > 4.0 * gains.std() / math.sqrt(len(gains))
 
 

@@ -3,7 +3,6 @@
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -156,11 +155,6 @@ def test_the_names_are_those_of_the_table_feature_by_feature():
     assert UNNAMED.among([4]) == "number 5 of your record"
     assert UNNAMED.among([0, 2]) == "numbers 1 and 3 of your record"
     assert UNNAMED.labelled(-1) == "the label of your record is -1"
-    spelled = {"column": "age", "values": "yes"}  # a text, and no list of the texts "y", "e" and "s"
-    wrong: tuple[Any, ...] = ([spelled], {}, "", [{"column": "age", "values": {}}])
-    for features in wrong:
-        with pytest.raises(BadMessage, match="no table"):
-            Names.of_table({"features": features, "label": {"column": "spent"}})
     many = UNNAMED.conditions(range(40))
     assert many.endswith(f"and {40 - LISTED + 1} others")
     assert Names.parse(NAMES.wire()) == NAMES
@@ -191,15 +185,17 @@ def test_where_records_are_shortened_no_share_of_a_bound_is_claimed():
     "wrong",
     [
         *(None, 7, [], {}),
-        {"features": 3, "label": {"column": "a"}},
+        *({"features": wrong, "label": {"column": "a"}} for wrong in (3, {}, "", [{"column": "b", "values": {}}])),
+        {"features": [{"column": "b", "values": "yes"}], "label": {"column": "a"}},  # a text, and no list of "y", ...
         {"features": [], "label": 1},
         {"features": [{"column": "a"}], "label": {"column": "b"}},
-        {"features": [{"column": 1, "values": ["x"]}], "label": {"column": "b"}},
     ],
 )
 def test_what_describes_no_table_is_refused(wrong):
-    with pytest.raises(BadMessage):
+    with pytest.raises(BadMessage, match="no table"):
         Names.of_table(wrong)
+    with pytest.raises(BadMessage):
+        Names.of_table({"features": [{"column": 1, "values": ["x"]}], "label": {"column": "b"}})
 
 
 def test_what_a_default_run_asks_in_words():

@@ -317,10 +317,16 @@ def assert_gaps_have_the_signs_of_margins(weights, threshold, features):
 
 @for_each("width", [1, 7, 8, 30, 501])
 @for_each("dtype", [np.float32, np.uint8])
-def test_gaps_have_the_signs_of_margins(width, dtype):
+def test_gaps_have_the_signs_of_margins_and_rows_are_alike_to_the_bit_without_a_compiler(width, dtype):
     random = np.random.default_rng(1)
     features = random.normal(size=(3000, width)) if dtype == np.float32 else random.integers(0, 2, (3000, width))
-    assert_gaps_have_the_signs_of_margins(random.normal(size=width), 0.1, features.astype(dtype))
+    weights = random.normal(size=width)
+    assert_gaps_have_the_signs_of_margins(weights, 0.1, features.astype(dtype))
+    records = Records(features[:20].astype(dtype), random.choice([-1, 1], 20).astype(np.int8))
+    hypothesis = Linear(weights=tuple(weights), threshold=0.1)
+    compiled = hypothesis.margins(records.features).tobytes(), hypothesis.mistakes(records).tobytes()
+    with interpreted():
+        assert (hypothesis.margins(records.features).tobytes(), hypothesis.mistakes(records).tobytes()) == compiled
 
 
 @for_each("width", [9, 100, 500])
@@ -344,18 +350,6 @@ def test_a_margin_of_exactly_zero_is_negative_and_sums_beyond_single_precision_a
     huge = (random.normal(size=(500, 16)) * 10.0 ** random.uniform(-40, 38, size=(500, 16))).astype(np.float32)
     for weight, threshold in ((1e30, 1e30), (1e-30, 0.0)):
         assert_gaps_have_the_signs_of_margins(np.full(16, weight), threshold, huge)
-
-
-@for_each("width", [1, 7, 8, 30, 501])
-@for_each("dtype", [np.float32, np.uint8])
-def test_half_spaces_of_any_width_are_alike_to_the_bit_without_a_compiler(width, dtype):
-    random = np.random.default_rng(5)
-    features = random.normal(size=(20, width)) if dtype == np.float32 else random.integers(0, 2, (20, width))
-    records = Records(features.astype(dtype), random.choice([-1, 1], 20).astype(np.int8))
-    hypothesis = Linear(weights=tuple(random.normal(size=width)), threshold=0.1)
-    compiled = hypothesis.margins(records.features).tobytes(), hypothesis.mistakes(records).tobytes()
-    with interpreted():
-        assert (hypothesis.margins(records.features).tobytes(), hypothesis.mistakes(records).tobytes()) == compiled
 
 
 RECORDS = Records(

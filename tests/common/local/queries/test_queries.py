@@ -198,18 +198,13 @@ def test_residuals_are_the_slopes_of_the_logistic_loss(query):
 HYPOTHESIS = Linear(weights=(0.7, -1.2, 0.4), threshold=0.3)
 
 
-def gradient_people(n):
-    random = np.random.default_rng(1)
-    return Records(random.uniform(-1, 1, (n, 3)).astype(np.float32), random.choice([-1, 1], n).astype(np.int8))
-
-
 def logistic_loss(parameters, x, label):
     return np.log1p(np.exp(-label * (x @ parameters[:3] - parameters[3])))
 
 
 @for_each("coordinate", range(4))
 def test_each_slot_asks_one_coordinate_of_the_gradient_of_the_logistic_loss(coordinate):
-    records = gradient_people(40)
+    records = people(40, 3)
     query = GradientQuery(hypothesis=HYPOTHESIS, bound=2.0)
     values = query.evaluate(records, np.full(40, coordinate))
     at, step = np.array([*HYPOTHESIS.weights, HYPOTHESIS.threshold]), 1e-5 * np.eye(4)[coordinate]
@@ -330,24 +325,18 @@ def test_an_expression_is_said_with_the_names_of_its_columns() -> None:
     )
 
 
-QUERY = MomentQuery(dimension=2, bound=2.0, norm=3.0)
-
-
-def moment_people(*rows):
-    features = np.array([row[:2] for row in rows], dtype=np.float32)
-    return Records(features, np.array([row[2] for row in rows], dtype=np.int8))
-
-
-def test_each_slot_asks_one_moment():
-    records = moment_people(*[(1.0, -0.5, -1)] * 6)
-    mapped = [(moment + 2.0) / 4.0 for moment in (1.0, -0.5, -1.0, 0.5)]
-    np.testing.assert_allclose(QUERY.evaluate(records, np.arange(6)), [*mapped, 0.0, 1.25 / 9.0])
-
-
-def test_a_norm_of_which_the_square_is_no_double_spoils_no_other_moment():
-    records = moment_people(*[(1.0, -0.5, -1)] * 6)
-    query = MomentQuery(dimension=2, bound=2.0, norm=1e200)
-    np.testing.assert_allclose(query.evaluate(records, np.arange(6)), [0.75, 0.375, 0.25, 0.625, 0.0, 0.0])
+@for_each(
+    ("row", "norm", "moments"),
+    [
+        pytest.param((1.0, -0.5), 3.0, [0.75, 0.375, 0.25, 0.625, 0.0, 1.25 / 9.0], id="one a slot"),
+        pytest.param((1.0, -0.5), 1e200, [0.75, 0.375, 0.25, 0.625, 0.0, 0.0], id="a norm whose square is no double"),
+        pytest.param((100.0, -100.0), 3.0, [1.0, 0.0, 0.0, 1.0, 0.0, 1.0], id="clipped beyond the bounds"),
+    ],
+)
+def test_each_slot_asks_one_moment(row, norm, moments):
+    records = Records(np.array([row] * 6, dtype=np.float32), np.full(6, -1, dtype=np.int8))
+    query = MomentQuery(dimension=2, bound=2.0, norm=norm)
+    np.testing.assert_allclose(query.evaluate(records, np.arange(6)), moments, rtol=1e-15)
 
 
 def test_squares_are_added_up_from_the_first_on():
@@ -358,8 +347,3 @@ def test_squares_are_added_up_from_the_first_on():
     for value in row:
         total += value * value
     assert query.evaluate(records, np.array([603])).tolist() == [min(total / 1e16, 1.0)]
-
-
-def test_what_lies_beyond_the_bounds_is_clipped():
-    records = moment_people(*[(100.0, -100.0, -1)] * 6)
-    np.testing.assert_array_equal(QUERY.evaluate(records, np.arange(6)), [1.0, 0.0, 0.0, 1.0, 0.0, 1.0])
