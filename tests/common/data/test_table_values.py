@@ -432,8 +432,8 @@ def test_a_number_is_read_as_its_layout_writes_it_in_files_frames_and_single_rec
             (record_of, one),
         ):
             try:
-                features = read(of, source)
-                found.append(getattr(features, "features", features).tolist())
+                got = read(of, source)
+                found.append(getattr(got, "features", got).tolist())
             except BadData:
                 found.append(None)
         assert found == found[:1] * 5, text

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,7 @@ from scipy.stats import chi2
 
 from common.core.errors import BadMessage
 from common.data.distributions.base import DISTRIBUTIONS, parse_distribution
-from common.data.distributions.bits import SparseConjunction, ZipfItems
-from common.data.distributions.clusters import ClassClusters, DriftingLine
-from common.data.distributions.gaussians import GaussianHalfSpace
-from common.data.distributions.parities import BiasedParity
+from common.data.distributions.bits import ZipfItems
 from tests.common.numerics.test_randomness import normals
 from tests.contracts import examples, with_a_number_that_is_none
 from tests.tiers import for_each, thinned
@@ -88,32 +86,18 @@ def test_divergences_are_those_of_the_features_whose_law_differs(name):
 
 
 RATES = [{"features": [17], "source": 0.95, "target": 0.6}, {"features": [130], "source": 0.98, "target": 0.98}]
-NEAR = {"d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
 
 
-def biased(side, **parameters):
-    return BiasedParity.parse({"side": side, "d": 80, "secret": [0, 5, 70], "biased": 3, "rate": 0.1} | parameters)
+def made(side, **parameters):
+    return parse_distribution({"side": side, **parameters})
 
 
-def clusters(side, **parameters):
-    return ClassClusters.parse({"side": side, "d": 3, "classes": 4} | parameters)
-
-
-def line(side, **parameters):
-    return DriftingLine.parse({"side": side, "d": 4, "slope": 0.3} | parameters)
-
-
-def ball(side, **parameters):
-    return parse_distribution({"name": "gaussian-ball", "side": side} | NEAR | parameters)
-
-
-def half_space(side, **parameters):
-    far = {"d": 500, "close": 10, "sigma_source": 1.0, "sigma_target": 0.02}
-    return GaussianHalfSpace.parse({"side": side} | far | parameters)
-
-
-def sparse(side, **parameters):
-    return SparseConjunction.parse({"side": side, "d": 200, "truth": [4, 17], "rates": RATES} | parameters)
+biased = partial(made, name="biased-parity", d=80, secret=[0, 5, 70], biased=3, rate=0.1)
+clusters = partial(made, name="class-clusters", d=3, classes=4)
+line = partial(made, name="drifting-line", d=4, slope=0.3)
+ball = partial(made, name="gaussian-ball", d=8, close=2, sigma_source=0.1, sigma_target=0.07)
+half_space = partial(made, name="gaussian-half-space", d=500, close=10, sigma_source=1.0, sigma_target=0.02)
+sparse = partial(made, name="sparse-conjunction", d=200, truth=[4, 17], rates=RATES)
 
 
 def test_labels_are_the_secret_parity_or_the_conjunction():

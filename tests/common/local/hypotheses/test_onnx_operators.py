@@ -12,8 +12,6 @@ from common.local.hypotheses.onnx_operators import OPERATORS
 from tests.common.local.hypotheses.onnx_models import ML, constant, model, node, stump_trees
 from tests.tiers import for_each
 
-AXES = constant("axes", [1], np.int64)
-ROW = [0.5, -1.0, 2.0]
 TURN = [[0.5, 1.0], [-1.0, 0.25], [2.0, -0.5]]
 
 
@@ -58,16 +56,15 @@ EXAMPLES = {
     "Gather": nodes("c = Gather<axis=1>(x, places)") + one("Mul", "c, row"),
     "Concat": nodes("c = Concat<axis=1>(x, x)") + one("Neg", "c"),
 }
+
+
+def constants(dtype, **values):
+    return [constant(name, value, dtype) for name, value in values.items()]
+
+
 CONSTANTS = [
-    AXES,
-    constant("row", ROW),
-    constant("half", 0.5),
-    constant("scale", 0.613),
-    constant("cut", 0.4567),
-    constant("turn", TURN),
-    constant("list", [-2.0, 0.5, 1.0]),
-    constant("two", [2], np.int64),
-    constant("places", [2, 0, 0], np.int64),
+    *constants(np.float32, row=[0.5, -1.0, 2.0], half=0.5, scale=0.613, cut=0.4567, turn=TURN, list=[-2.0, 0.5, 1.0]),
+    *constants(np.int64, axes=[1], two=[2], places=[2, 0, 0]),
 ]
 
 
@@ -170,15 +167,9 @@ FAILING = {
     "a table of tables": ("i = ArgMax<axis=1>(x); score = Gather<axis=0>(turn, i)", "must be a list"),
 }
 MORE = [
-    constant("zeroth", [0], np.int64),
-    constant("both", [0, 1], np.int64),
-    constant("short", [1.0, 2.0]),
-    constant("pair", [1.0, 2.0]),
-    constant("wide", [1.0, 2.0, 3.0], np.float64),
-    constant("tall", np.ones((4, 1))),
-    constant("nine", [9], np.int64),
-    constant("none", [0], np.int64),
-    constant("fourth", [3], np.int64),
+    *constants(np.int64, zeroth=[0], both=[0, 1], nine=[9], none=[0], fourth=[3]),
+    *constants(np.float32, short=[1.0, 2.0], pair=[1.0, 2.0], tall=np.ones((4, 1))),
+    *constants(np.float64, wide=[1.0, 2.0, 3.0]),
 ]
 
 
