@@ -185,7 +185,9 @@ def test_where_records_are_shortened_no_share_of_a_bound_is_claimed():
     "wrong",
     [
         *(None, 7, [], {}),
-        *({"features": wrong, "label": {"column": "a"}} for wrong in (3, {}, "", [{"column": "b", "values": {}}])),
+        *({"features": wrong, "label": {"column": "a"}} for wrong in (3, "")),
+        {"features": {}, "label": {"column": "a"}},
+        {"features": [{"column": "b", "values": {}}], "label": {"column": "a"}},
         {"features": [{"column": "b", "values": "yes"}], "label": {"column": "a"}},  # a text, and no list of "y", ...
         {"features": [], "label": 1},
         {"features": [{"column": "a"}], "label": {"column": "b"}},
