@@ -148,6 +148,16 @@ class RegisteredValue(Value):
 
     examples: ClassVar[tuple[dict[str, Any], ...]]  # JSON forms of small valid instances, at least one
 
+    # By the fields alone: the arrays that a value caches beside them cannot be compared with ==.
+    def _content(self) -> tuple[Any, ...]:
+        return (type(self), *(getattr(self, name) for name in type(self).model_fields))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RegisteredValue) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
     @classmethod
     def example(cls) -> tuple[Self, ...]:
         return tuple(cls.parse(form) for form in cls.examples)

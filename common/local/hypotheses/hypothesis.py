@@ -40,16 +40,6 @@ class Hypothesis(RegisteredValue):
     by_choice: ClassVar[bool] = False  # whether a party accepts it only where its own policy names it
     nests: ClassVar[bool] = False  # whether it is made of other hypotheses; it is then no part of a further one
 
-    # By the fields alone: the arrays that a hypothesis caches beside them cannot be compared with ==.
-    def _content(self) -> tuple[Any, ...]:
-        return (type(self), *(getattr(self, name) for name in type(self).model_fields))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hypothesis) and self._content() == other._content()
-
-    def __hash__(self) -> int:
-        return hash(self._content())
-
     @property
     @abstractmethod
     def min_features(self) -> int:

@@ -52,8 +52,11 @@ class TestEveryDistribution:
         for columns in (None, everything, everything[::-2], everything[-1:], everything[:0]):
             assert same(distribution.draw_columns(1, np.arange(200), columns), whole.only(columns))
 
-    def test_survives_the_wire(self, distribution):
-        assert parse_distribution(json.loads(json.dumps(distribution.wire()))) == distribution
+    def test_survives_the_wire_and_is_the_same_after_use(self, distribution):
+        one, other = (parse_distribution(json.loads(json.dumps(distribution.wire()))) for _ in range(2))
+        assert one == distribution
+        assert same(one.draw(1, np.arange(3)), other.draw(1, np.arange(3)))
+        assert (one == other, hash(one) == hash(other)) == (True, True)
 
     def test_refuses_an_unknown_parameter_and_numbers_that_are_not_finite(self, distribution):
         for broken in ({**distribution.wire(), "surprise": 1}, *with_a_number_that_is_none(distribution.wire())):

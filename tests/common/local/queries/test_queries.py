@@ -78,8 +78,11 @@ class TestEveryQuery:
             assert (plain.tobytes(), plain.dtype) == (compiled.tobytes(), compiled.dtype)
 
     def test_survives_the_wire_and_refuses_what_it_does_not_know(self, query):
-        wire = query.wire()
-        assert parse_query(json.loads(json.dumps(wire))) == query
+        wire, records = query.wire(), people(3, query.min_features)
+        one, other = (parse_query(json.loads(json.dumps(wire))) for _ in range(2))
+        assert one == query
+        np.testing.assert_array_equal(*(ask(used, records, np.arange(3)) for used in (one, other)))
+        assert (one == other, hash(one) == hash(other)) == (True, True)  # after use, too
         hostile = (wire | {"surprise": 1}, wire | {"hypothesis": {"kind": "oracle"}})
         for broken in (*hostile, *with_a_number_that_is_none(wire)):
             with pytest.raises(BadMessage):
