@@ -320,11 +320,7 @@ def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
             whole = polars.scan_parquet(path).select(wanted or [polars.int_range(polars.len())]).collect()
     else:
         whole = read_arrays(path, layout.columns, wanted)
-    for start in range(0, whole.height, PIECE):
-        rows = whole[start : start + PIECE]
-        yield Piece(
-            path.name, typed(path.name, rows, columns, layout).frame, np.arange(start + 1, start + 1 + rows.height)
-        )
+    yield from typed_pieces(path.name, whole, columns, layout)
 
 
 def _names(path: Path, layout: Layout) -> list[str]:
@@ -366,6 +362,13 @@ def typed(name: str, table: Any, columns: frozenset[str], layout: Layout) -> Pie
     except BadData as error:
         raise BadData(f"{name}: {error.detail}") from None
     return Piece(name, texts, np.arange(1, 1 + len(texts), dtype=np.int64))
+
+
+def typed_pieces(name: str, table: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piece]:
+    """Yield the given columns of a frame of polars or pandas, piece by piece, at least one; errors as :func:`typed`."""
+    for start in range(0, max(len(table), 1), PIECE):
+        rows = getattr(table, "iloc", table)[start : start + PIECE]
+        yield Piece(name, typed(name, rows, columns, layout).frame, np.arange(start + 1, start + 1 + len(rows)))
 
 
 def _canonical(columns: Mapping[str, Any], layout: Layout) -> polars.DataFrame:

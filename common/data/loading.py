@@ -13,7 +13,7 @@ import polars
 from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.errors import BadData
 from common.data import files
-from common.data.files import PIECE, Piece, cached_pieces, header_of, is_typed, pieces, typed
+from common.data.files import Piece, cached_pieces, header_of, is_typed, pieces, typed, typed_pieces
 from common.data.schema import Schema
 from common.data.tables import Label, Layout, Number, Selection, TableSource, scaled, shortened
 from common.local.records import Records
@@ -194,10 +194,7 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
             layout = plain if columns <= set(header_of(path, plain)) else layout
         yield from pieces(path, layout, columns)
     elif is_frame(data):
-        for start in range(0, max(len(data), 1), PIECE):
-            rows = (data if isinstance(data, polars.DataFrame) else data.iloc)[start : start + PIECE]
-            piece = typed(_NAME, rows, columns, layout)
-            yield Piece(_NAME, piece.frame, piece.lines + start)
+        yield from typed_pieces(_NAME, data, columns, layout)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
         for place, row in enumerate(data, start=1):
             if not isinstance(row, Mapping):
