@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from common.core.arrays import AnyArray
@@ -66,9 +67,10 @@ class Node:
             raise ValueError(f"input {position} must be {dtype}, found {dtype_of(found)}")
         return found
 
-    def along_columns(self, name: str = "axis", default: int = -1) -> None:
-        if self.attributes.get(name, default) not in (1, -1):
-            raise ValueError(f"{name} must be 1, across the columns, found {self.attributes.get(name, default)}")
+    def along_columns(self, default: int = -1) -> None:
+        axis = self.attributes.get("axis", default)
+        if axis not in (1, -1):
+            raise ValueError(f"axis must be 1, across the columns, found {axis}")
 
 
 Rule = Callable[[Node], tuple[tuple[RowMatrix, ...], int]]
@@ -116,22 +118,16 @@ def _common_width(*operands: Operand) -> int:
     return max(widths)
 
 
-def _each(cost: int, *dtypes: str) -> Rule:
-    def rule(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-        found = node.rows(0, *dtypes)
-        return (RowMatrix(found.dtype, found.width),), cost * found.width
-
-    return rule
+def _each(cost: int, dtypes: tuple[str, ...], node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    found = node.rows(0, *dtypes)
+    return (RowMatrix(found.dtype, found.width),), cost * found.width
 
 
-def _pairs(cost: int, result: str | None, *dtypes: str) -> Rule:
-    def rule(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-        dtype, width = _together(*node.inputs)
-        if dtype not in dtypes:
-            raise ValueError(f"inputs must be {' or '.join(dtypes)}, found {dtype}")
-        return (RowMatrix(result or dtype, width),), cost * width
-
-    return rule
+def _pairs(cost: int, result: str | None, dtypes: tuple[str, ...], node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    dtype, width = _together(*node.inputs)
+    if dtype not in dtypes:
+        raise ValueError(f"inputs must be {' or '.join(dtypes)}, found {dtype}")
+    return (RowMatrix(result or dtype, width),), cost * width
 
 
 def _where(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
@@ -160,14 +156,11 @@ def _matmul(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
     return (RowMatrix(found.dtype, factor.shape[1]),), factor.size
 
 
-def _reduce(cost: int) -> Rule:
-    def rule(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
-        found = node.rows(0, "float", "double")
-        if node.constant(1, "int64").tolist() not in ([1], [-1]) or node.attributes.get("keepdims", 1) != 1:
-            raise ValueError("a sum, or the like, goes over axes = [1], with keepdims = 1")
-        return (RowMatrix(found.dtype, 1),), cost * found.width
-
-    return rule
+def _reduce(cost: int, node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    found = node.rows(0, "float", "double")
+    if node.constant(1, "int64").tolist() not in ([1], [-1]) or node.attributes.get("keepdims", 1) != 1:
+        raise ValueError("a sum, or the like, goes over axes = [1], with keepdims = 1")
+    return (RowMatrix(found.dtype, 1),), cost * found.width
 
 
 def _softmax(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
@@ -264,19 +257,12 @@ def _check_forest(roots: list[int], columns: list[list[Any]], weights: Any, widt
         raise ValueError(error.detail) from None
 
 
-_FLOATING = ("float", "double")
+_FLOATING, _BOOL = ("float", "double"), ("bool",)
 _ONE, _TWO = range(1, 2), range(2, 3)
 _INT, _INTS, _FLOATS, _STRING, _STRINGS = "i", "ints", "floats", "s", "strings"
 
-_NODES = {
-    "treeids": _INTS,
-    "nodeids": _INTS,
-    "featureids": _INTS,
-    "modes": _STRINGS,
-    "values": _FLOATS,
-    "truenodeids": _INTS,
-    "falsenodeids": _INTS,
-}
+_NODES = dict.fromkeys(("treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids"), _INTS)
+_NODES |= {"modes": _STRINGS, "values": _FLOATS}
 _TARGETS = {"treeids": _INTS, "nodeids": _INTS, "ids": _INTS, "weights": _FLOATS}
 _TREES = {
     **{f"nodes_{name}": kind for name, kind in _NODES.items()},
@@ -292,18 +278,18 @@ def _admit(names: str, inputs: range, rule: Rule, **attributes: str) -> dict[tup
 
 
 OPERATORS: dict[tuple[str, str], Operator] = {
-    **_admit("Abs Neg Relu Floor", _ONE, _each(1, *_FLOATING)),
-    **_admit("Exp Log Sqrt Reciprocal Sigmoid Tanh", _ONE, _each(_HARD, *_FLOATING)),
-    **_admit("Not", _ONE, _each(1, "bool")),
-    **_admit("Add Sub Mul Div Max Min", _TWO, _pairs(1, None, *_FLOATING)),
-    **_admit("Pow", _TWO, _pairs(_HARD, None, *_FLOATING)),
-    **_admit("Greater GreaterOrEqual Less LessOrEqual Equal", _TWO, _pairs(1, "bool", *_FLOATING)),
-    **_admit("And Or", _TWO, _pairs(1, None, "bool")),
+    **_admit("Abs Neg Relu Floor", _ONE, partial(_each, 1, _FLOATING)),
+    **_admit("Exp Log Sqrt Reciprocal Sigmoid Tanh", _ONE, partial(_each, _HARD, _FLOATING)),
+    **_admit("Not", _ONE, partial(_each, 1, _BOOL)),
+    **_admit("Add Sub Mul Div Max Min", _TWO, partial(_pairs, 1, None, _FLOATING)),
+    **_admit("Pow", _TWO, partial(_pairs, _HARD, None, _FLOATING)),
+    **_admit("Greater GreaterOrEqual Less LessOrEqual Equal", _TWO, partial(_pairs, 1, "bool", _FLOATING)),
+    **_admit("And Or", _TWO, partial(_pairs, 1, None, _BOOL)),
     **_admit("Where", range(3, 4), _where),
     **_admit("Cast", _ONE, _cast, to=_INT),
     **_admit("MatMul", _TWO, _matmul),
-    **_admit("ReduceSum ReduceMean ReduceMax ReduceMin ReduceSumSquare", _TWO, _reduce(1), keepdims=_INT),
-    **_admit("ReduceLogSumExp", _TWO, _reduce(_HARD), keepdims=_INT),
+    **_admit("ReduceSum ReduceMean ReduceMax ReduceMin ReduceSumSquare", _TWO, partial(_reduce, 1), keepdims=_INT),
+    **_admit("ReduceLogSumExp", _TWO, partial(_reduce, _HARD), keepdims=_INT),
     **_admit("Softmax", _ONE, _softmax, axis=_INT),
     **_admit("ArgMax", _ONE, _argmax, axis=_INT, keepdims=_INT),
     **_admit("TopK", _TWO, _topk, axis=_INT, largest=_INT, sorted=_INT),

@@ -43,19 +43,12 @@ def linear(weights=(0.5, -1.0, 2.0), threshold=0.25):
 
 def stump_trees(threshold=0.2, **changes):
     attributes = {
-        "n_targets": 1,
-        "nodes_treeids": [0, 0, 0, 1],
-        "nodes_nodeids": [0, 1, 2, 0],
-        "nodes_featureids": [1, 0, 0, 0],
-        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF", "LEAF"],
-        "nodes_values": [threshold, 0.0, 0.0, 0.0],
-        "nodes_truenodeids": [1, 0, 0, 0],
-        "nodes_falsenodeids": [2, 0, 0, 0],
-        "target_treeids": [0, 0, 1],
-        "target_nodeids": [1, 2, 0],
-        "target_ids": [0, 0, 0],
+        "n_targets": 1, "nodes_treeids": [0, 0, 0, 1], "nodes_nodeids": [0, 1, 2, 0], "nodes_featureids": [1, 0, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF", "LEAF"], "nodes_values": [threshold, 0.0, 0.0, 0.0],
+        "nodes_truenodeids": [1, 0, 0, 0], "nodes_falsenodeids": [2, 0, 0, 0],
+        "target_treeids": [0, 0, 1], "target_nodeids": [1, 2, 0], "target_ids": [0, 0, 0],
         "target_weights": [-1.0, 1.0, 0.5],
-    }
+    }  # fmt: skip
     given = {name: value for name, value in {**attributes, **changes}.items() if value is not None}
     return model([node("TreeEnsembleRegressor", ["x"], ["score"], domain=ML, **given)])
 

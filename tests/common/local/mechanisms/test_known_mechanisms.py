@@ -15,15 +15,7 @@ import pytest
 from common.core.arrays import Words
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.mechanisms import frequency
-from common.local.mechanisms.frequency import (
-    FrequencyOracle,
-    HadamardResponse,
-    KaryResponse,
-    LocalHashing,
-    _bucket,
-    _hash,
-    public_words,
-)
+from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse, KaryResponse, LocalHashing
 from common.local.mechanisms.mechanism import (
     FLAT,
     FLAT_BITS,
@@ -136,20 +128,19 @@ def test_a_mechanism_of_values(settings, delta, unbiased, variances, moments, an
 
 @for_each(("name", "domain", "symbols", "rates", "variance", "answers", "supports"), OF_ITEMS)
 def test_a_mechanism_of_items(name, domain, symbols, rates, variance, answers, supports) -> None:
-    oracle = parse_mechanism({"name": name, "epsilon": 1.0})
-    assert isinstance(oracle, FrequencyOracle)
+    oracle = made(name, 1.0)
     assert oracle.guarantee == (1.0, 0.0)
     assert oracle.answer_kind(domain) == ("bit" if symbols == 2 else symbols)
     assert oracle.rates(domain) == pytest.approx(rates, rel=4e-16, abs=0.0)
     assert oracle.variance(0.3, domain) == pytest.approx(variance, rel=1.2e-15, abs=0.0)
     items = np.arange(40, dtype=np.uint64) * np.uint64(7) % np.uint64(domain)
-    publics = public_words(5, np.arange(40))
-    found = oracle.randomize(items, domain, publics, RandomSource.seeded(1))
+    open_words = publics(40, 5)
+    found = oracle.randomize(items, domain, open_words, RandomSource.seeded(1))
     assert found[: len(answers)].tolist() == answers
     some = np.arange(2, dtype=np.uint64)
-    assert oracle.supports(found, domain, publics, some).tolist() == supports
+    assert oracle.supports(found, domain, open_words, some).tolist() == supports
     # The first prefix, continued by one bit: the same two items.
-    assert oracle.extended_supports(found, domain, publics, some[:1], 1).tolist() == [supports]
+    assert oracle.extended_supports(found, domain, open_words, some[:1], 1).tolist() == [supports]
 
 
 def test_laplace_has_moments_below_its_own_rate_only() -> None:
@@ -347,7 +338,8 @@ def test_the_hashes_of_two_items_are_independent_and_uniform() -> None:
     hashes = {}
     for high, low in [(0, 0), (0, 1), (1, 0), (7, 7), (3, 5), (3, 1), (4, 0), (0, 4)]:
         # The compiled function, broadcast by its Python form.
-        hashes[high, low] = _bucket.plain(a, b, c, np.uint64(high), np.uint64(low)) >> np.uint64(29)  # type: ignore[attr-defined]
+        bucket = frequency._bucket.plain(a, b, c, np.uint64(high), np.uint64(low))  # type: ignore[attr-defined]
+        hashes[high, low] = bucket >> np.uint64(29)
     for one, other in itertools.combinations(hashes.values(), 2):
         pairs = np.bincount((one * np.uint64(8) + other).astype(np.int64), minlength=64)
         assert pairs.tolist() == [64**3 // 64] * 64
@@ -356,19 +348,19 @@ def test_the_hashes_of_two_items_are_independent_and_uniform() -> None:
 def test_either_half_of_an_item_has_a_public_factor_of_its_own() -> None:
     open_words, hashed = publics(4000), np.empty((5, 4000), dtype=np.uint64)
     for item, out in zip((0, 1, 2, 1 << 32, (1 << 32) + 1), hashed, strict=True):
-        _hash(np.full(4000, item, dtype=np.uint64), open_words, 4, out)
+        frequency._hash(np.full(4000, item, dtype=np.uint64), open_words, 4, out)
     for one, other in itertools.combinations(hashed, 2):
         assert np.mean(one == other) == pytest.approx(0.25, abs=0.05)
 
 
 def test_public_words_belong_to_question_and_slot() -> None:
     slots = np.array([5, 0, 5, (1 << 32) - 1])
-    found = public_words(3, slots)
+    found = frequency.public_words(3, slots)
     assert found[0] == found[2]
-    assert found[1] == public_words(3, np.zeros(1, dtype=np.int64))[0]
-    assert len(set(found.tolist()) | set(public_words(4, slots).tolist())) == 6
+    assert found[1] == frequency.public_words(3, np.zeros(1, dtype=np.int64))[0]
+    assert len(set(found.tolist()) | set(frequency.public_words(4, slots).tolist())) == 6
     with interpreted():
-        assert public_words(3, slots).tolist() == found.tolist()
+        assert frequency.public_words(3, slots).tolist() == found.tolist()
 
 
 @for_each("buckets", [2, 3, 4, 7, 21])
