@@ -135,7 +135,7 @@ def _check_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerK
         raise BadMessage("packed answers hold NaN or an infinity; every answer must be finite")
     if isinstance(kind, int) and answers.max(initial=0) >= kind:
         raise BadMessage(f"packed answers hold {int(answers.max())}; the symbols are 0 to {kind - 1}")
-    if np.any(answers[~answered] != 0):
+    if answers[~answered].view(np.uint8).any():  # -0.0, too, would be a second encoding
         raise BadMessage("packed answers hold an answer of an agent that is marked silent")
 
 

@@ -285,6 +285,7 @@ GOOD = pack_answers(np.ones(9, dtype=np.bool_), np.ones(9, dtype=np.uint8), "bit
         (bytes([0x7F]) + GOOD[1:], 9, "bit", "marked silent"),
         *((bytes([0x80]) + np.float64(bad).tobytes(), 1, "real", "finite") for bad in (np.nan, np.inf, -np.inf)),
         (bytes(1) + np.float64(np.nan).tobytes(), 1, "real", "finite"),
+        (bytes(1) + np.float64(-0.0).tobytes(), 1, "real", "marked silent"),  # equal to zero, and another encoding
         (bytes([0xC0, 2, 3]), 2, 3, "hold 3; the symbols are 0 to 2"),
         (bytes([0xC0, 2, 255]), 2, 3, "hold 255; the symbols are 0 to 2"),
         (bytes([0xC0, 0, 0, 0xE8, 3]), 2, 1000, "hold 1000; the symbols are 0 to 999"),
