@@ -169,6 +169,13 @@ def fill_words(key: np.uint64, people: Indices, out: Words) -> None:
             out[i, j] = word(begin, j)
 
 
+def words_of(key: np.uint64, people: Indices, count: int) -> Words:
+    """Return the first ``count`` words of each person, shape (n, count)."""
+    words = np.empty((len(people), count), dtype=np.uint64)
+    fill_words(key, people, words)
+    return words
+
+
 @njit
 def fill_bits(key: np.uint64, people: Indices, special: Indices, chances: Floats, out: Bits) -> None:
     """Fill row i of ``out`` with the fair coins of person ``people[i]``, and its ``special`` places with others.

@@ -87,9 +87,7 @@ class Categories(UnitDistribution):
 
 def drawn(shares: Floats, seed: int, people: Indices) -> Indices:
     """Return the value that each person has, of values with these shares, shape (n,)."""
-    words = np.empty((len(people), 1), dtype=np.uint64)
-    counter.fill_words(counter.stream(seed, 0), people, words)
-    u = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    u = (counter.words_of(counter.stream(seed, 0), people, 1)[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return np.minimum(np.searchsorted(np.cumsum(shares), u, side="right"), len(shares) - 1)
 
 
@@ -200,9 +198,9 @@ class ZipfItems(UnitDistribution):
     @cached_property
     def strings(self) -> Words:
         """The strings as integers, the most frequent first, shape (items,). By chance some may be the same."""
-        words = np.empty((self.items, 1), dtype=np.uint64)
-        counter.fill_words(counter.stream(self.seed, 1), np.arange(self.items), words)
-        strings = words[:, 0] >> np.uint64(64 - self.b)
+        strings = counter.words_of(counter.stream(self.seed, 1), np.arange(self.items), 1)[:, 0] >> np.uint64(
+            64 - self.b
+        )
         if self.pairs is None:
             return strings
         behind = np.uint64(self.b - self.pairs[0])

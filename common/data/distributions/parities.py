@@ -18,12 +18,6 @@ from common.numerics.kernels import njit
 from common.numerics.loops import bits_of, pack
 
 
-def _words(key: np.uint64, numbers: Indices, count: int) -> Words:
-    words = np.empty((len(numbers), count), dtype=np.uint64)
-    counter.fill_words(key, numbers, words)
-    return words
-
-
 def _check_secret(secret: tuple[int, ...], features: int) -> None:
     if secret and secret[-1] >= features:
         raise ValueError(f"feature {secret[-1]} of the secret is not in 0..{features - 1}")
@@ -96,7 +90,7 @@ class _ParityThreshold(UnitDistribution):
         return pack(records.features[:, self.c : self.c + self.b])
 
     def _drawn(self, seed: int, people: Indices) -> tuple[Records, Words]:
-        words = _words(counter.stream(seed, 0), people, 3)
+        words = counter.words_of(counter.stream(seed, 0), people, 3)
         x = np.concatenate([bits_of(words[:, 0], min(self.c, 64)), bits_of(words[:, 1], max(0, self.c - 64))], axis=1)
         u = ((words[:, 2] >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         y = np.floor(np.ldexp(u**self.power, self.b)).astype(np.uint64)
@@ -186,7 +180,7 @@ class ParityChoosesSecretPeople(_Shared):
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
         wanted = np.arange(self.dimension) if columns is None else columns
-        words = _words(counter.stream(seed, 0), people, 2)
+        words = counter.words_of(counter.stream(seed, 0), people, 2)
         x = bits_of(words[:, 0], self.c)
         t, of_t = self._numbers(words[:, 1])
         known = np.concatenate([x, of_t], axis=1)
@@ -242,7 +236,7 @@ class OneOfManyParitiesPeople(_Shared):
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
         chosen = np.arange(self.dimension) if columns is None else columns
-        words = _words(counter.stream(seed, 0), people, 4)
+        words = counter.words_of(counter.stream(seed, 0), people, 4)
         holds = (words[:, 0] >> np.uint64(63)).astype(np.uint8)
         t, of_t = self._numbers(words[:, 1])
         asks = (1 - holds)[:, None]
@@ -263,10 +257,10 @@ class OneOfManyParitiesPeople(_Shared):
         return Records(features, np.ones(len(people), dtype=np.int8))
 
     def _shares(self, numbers: Indices) -> Words:
-        return _words(counter.stream(self.seed, 1), numbers, 1)[:, 0] >> np.uint64(64 - self.d)
+        return counter.words_of(counter.stream(self.seed, 1), numbers, 1)[:, 0] >> np.uint64(64 - self.d)
 
     def _parities(self) -> Words:
-        words = _words(counter.stream(self.seed, 2), np.arange(1 << self.d), 2)
+        words = counter.words_of(counter.stream(self.seed, 2), np.arange(1 << self.d), 2)
         words[:, 0] &= _mask(min(self.c, 64))
         words[:, 1] &= _mask(max(0, self.c - 64))
         return words

@@ -14,7 +14,7 @@ from common.core.arrays import AnyArray, Bits, Floats, Indices, Words
 from common.core.errors import PolicyRefused
 from common.local.mechanisms.mechanism import MECHANISMS, MIN_EPSILON, LocalRandomizer, PureMechanism
 from common.local.packing import MAX_SYMBOLS, AnswerKind, answer_type
-from common.numerics.counter import fill_words, stream, word
+from common.numerics.counter import stream, word, words_of
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import EXP_BITS, exp_below
@@ -97,9 +97,7 @@ class FrequencyOracle(LocalRandomizer):
 
 def public_words(public: int, slots: Indices) -> Words:
     """Return the public random word of each slot, shape (n,), from a question's public randomness."""
-    words = np.empty((len(slots), 1), dtype=np.uint64)
-    fill_words(stream(public, 0), slots, words)
-    return words[:, 0]
+    return words_of(stream(public, 0), slots, 1)[:, 0]
 
 
 def within(items: Words, domain: int) -> Words:
