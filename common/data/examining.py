@@ -307,23 +307,19 @@ def _looks_like(texts: polars.Series, listed: list[str]) -> AnyArray:
 _MEANINGS: dict[str, tuple[Severity, str, str]] = {
     "left-out": ("note", "rows that the conditions of where leave out", "nothing, if that is meant"),
     "no-number": (
-        "stops",
-        "is neither a finite number nor missing",
+        "stops", "is neither a finite number nor missing",
         "fix these fields, or list the text that stands for a missing one in layout.missing",
     ),
     "clipped": (
-        "note",
-        "numbers beyond the public bounds, which count as the nearest bound",
+        "note", "numbers beyond the public bounds, which count as the nearest bound",
         "look for a wrong unit. Other bounds must come from what is publicly known, never from this count",
     ),
     "look-alike": (
-        "mistake",
-        "differs from a listed value in case or spaces alone, and counts as not listed: zeros",
+        "mistake", "differs from a listed value in case or spaces alone, and counts as not listed: zeros",
         "write it as the scenario does, or list both spellings as one value",
     ),
     "unlisted": (
-        "note",
-        "none of the listed values: zeros in all features of the column",
+        "note", "none of the listed values: zeros in all features of the column",
         "list what is publicly known to exist, never what this table holds",
     ),
     "missing": (
@@ -332,11 +328,10 @@ _MEANINGS: dict[str, tuple[Severity, str, str]] = {
         "a public default can be given as fill; {kind: missing, column: ...} gives it a feature of its own",
     ),
     "label": (
-        "stops",
-        "is no label that the scenario declares",
+        "stops", "is no label that the scenario declares",
         "fix these rows, declare the label, or leave them out with where",
     ),
-}
+}  # fmt: skip
 
 
 class Notes:

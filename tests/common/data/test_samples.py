@@ -313,6 +313,10 @@ def test_too_few_people_are_refused_without_saying_how_many_there_are():
     assert "10" not in refused.value.detail
 
 
+def named(*columns):
+    return {"layout": {"columns": columns}}
+
+
 @for_each(
     ("one", "other", "separate"),
     [
@@ -322,6 +326,10 @@ def test_too_few_people_are_refused_without_saying_how_many_there_are():
         ({"where": {"sex": ["m"]}}, {"where": {"sex": ["f"], "age": ["3"]}}, True),
         ({"where": {"sex": ["m"]}}, {"where": {"sex": ["f", "m"]}}, False),
         ({"where": {"sex": ["m"]}}, {"where": {"spouse": ["no"]}}, False),
+        ({"where": {"sex": ["1"]}}, {"where": {"sex": ["2"]}}, True),  # by values, not by spellings
+        *(({"where": {"sex": ["1"]}}, {"where": {"sex": [one]}}, False) for one in ("1.0", "true")),
+        # With other names for the columns, the same row may meet both conditions.
+        ({"where": {"a": ["1"]}, **named("a", "b")}, {"where": {"a": ["2"]}, **named("b", "a")}, False),
         (TABLES["volunteers"], TABLES["population"], True),
         (TABLES["volunteers"], TABLES["volunteers"], False),
         (TABLES["volunteers"], {"selection": {"keep": "population", **RULE, "seed": 6}}, False),

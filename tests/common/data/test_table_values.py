@@ -23,7 +23,7 @@ from common.data.files import canonical_texts
 from common.data.loading import encode, encode_piece, load, rows_of, select_rows
 from common.data.schema import parse_schema
 from common.data.spelling import NUMBER, as_listed, canonical, canonical_text, look_alikes, matching
-from common.data.tables import Layout, TableSource, disjoint, record_of
+from common.data.tables import Layout, TableSource, record_of
 from tests.tiers import for_each, thinned
 
 ONE_TEXT = {
@@ -261,9 +261,9 @@ def ward(folder, smoker, site="2"):
     return load(folder, SPELLING_SOURCE)
 
 
-def with_values(*values, **changes):
+def with_values(*values):
     feature = {"kind": "category", "column": "smoker", "values": list(values)}
-    return TableSource.parse({**SPELLING_SOURCE.wire(), "features": [feature], **changes})
+    return TableSource.parse({**SPELLING_SOURCE.wire(), "features": [feature]})
 
 
 @for_each(
@@ -324,18 +324,6 @@ def test_booleans_are_1_and_0_where_no_number_is_listed():
     assert matching([["true"]], missing=["1.0"]) == (("true",),)
     texts = ("1.0", "TRUE", "Basic", "basic", "")
     assert [as_listed(text, ("1", "true", "Basic")) for text in texts] == ["1", "true", "Basic", "basic", ""]
-
-
-def test_tables_are_apart_by_values_and_not_by_spellings():
-    def at(site, **changes):
-        return with_values("0", "1", where={"site": [site]}, **changes)
-
-    assert disjoint(at("1"), at("2"))
-    assert not disjoint(at("1"), at("1.0"))
-    assert not disjoint(at("true"), at("1"))
-    # With other names for the columns, the same row may meet both conditions.
-    named = [{"columns": columns} for columns in (["smoker", "site", "sick"], ["site", "smoker", "sick"])]
-    assert not disjoint(at("1", layout=named[0]), at("2", layout=named[1]))
 
 
 RECORD_SOURCE = TableSource.parse(
