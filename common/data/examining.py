@@ -93,7 +93,7 @@ def examine(data: Path, source: TableSource, people: int | None = None) -> Exami
         what = f"every label is {'positive' if found.positive else 'negative'}"
         found.add("one-class", "mistake", None, source.label.column, found.kept, what, remedy)
     unread = any(finding.kind == "unreadable" for finding in found.findings)
-    if people is not None and found.kept < people and source.selection is None and not unread:
+    if people is not None and found.kept < people and not unread:
         what = f"{found.kept:,} rows fit where the scenario wants {people:,} people"
         remedy = "lower curator.n (source) or agents.count (target) to a public number of people that you know"
         found.add("too-few", "stops", None, None, found.kept, what, remedy)

@@ -195,6 +195,7 @@ def test_a_number_on_which_volunteering_depends_is_checked_in_every_row(tmp_path
         (finding,) = (one for one in examine(tmp_path, source(**people)).findings if one.column == column)
         assert (finding.kind, finding.severity, sorted(finding.lines)) == ("no-number", "stops", lines)
         assert finding.count == len(lines)
+        assert examine(tmp_path, source(**people), people=3).findings[-1].kind == "too-few"  # of whom none was asked
         text = text.replace("old", "40").replace("young", "30")
 
 
