@@ -198,9 +198,8 @@ class ZipfItems(UnitDistribution):
     @cached_property
     def strings(self) -> Words:
         """The strings as integers, the most frequent first, shape (items,). By chance some may be the same."""
-        strings = counter.words_of(counter.stream(self.seed, 1), np.arange(self.items), 1)[:, 0] >> np.uint64(
-            64 - self.b
-        )
+        words = counter.words_of(counter.stream(self.seed, 1), np.arange(self.items), 1)
+        strings = words[:, 0] >> np.uint64(64 - self.b)
         if self.pairs is None:
             return strings
         behind = np.uint64(self.b - self.pairs[0])
