@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any, ClassVar
 
@@ -231,22 +231,6 @@ def discriminant(
     return weights, threshold
 
 
-@dataclass(frozen=True, eq=False)
-class Discriminants:
-    """Scores <w_c, z> - b_c of C classes, and how they lie: normal in each class, with one covariance.
-
-    Attributes:
-        weights, thresholds: Shapes (C, d) and (C,), in the units of the moments.
-        shares, means, covariance: Of people; of scores, by class, shape (C, C); within classes, shape (C, C).
-    """
-
-    weights: Floats
-    thresholds: Floats
-    shares: Floats
-    means: Floats
-    covariance: Floats
-
-
 def learned_classes(access: Access, settings: DiscriminantSettings, columns: ClassColumns) -> Learned:
     """Return the argmax of the classes' scores, by the first look and one release of :class:`ClassMoments`.
 
@@ -258,22 +242,23 @@ def learned_classes(access: Access, settings: DiscriminantSettings, columns: Cla
     seen = precondition(access, settings, before, columns.first)
     mechanism = ClassMoments(seen.radius, columns.first, settings.shares[1], columns.count)
     moments = access.release(mechanism, lambda records: seen.of(before(records)))
-    found = discriminants(moments, access.people, mechanism.deviations, settings.ridge)
-    scored = (
-        seen.about(weights / seen.radius, float(threshold))
-        for weights, threshold in zip(found.weights, found.thresholds, strict=True)
+    weights, thresholds, shares, means, covariance = discriminants(
+        moments, access.people, mechanism.deviations, settings.ridge
     )
+    scored = [seen.about(row / seen.radius, float(b)) for row, b in zip(weights, thresholds, strict=True)]
     return Learned(
-        hypothesis=Argmax(first=columns.first, hypotheses=tuple(_centred(list(scored)))),
-        scores=ClassScores(
-            shares=tuple(found.shares.tolist()), means=_rows(found.means), root=_rows(_root(found.covariance))
-        ),
+        hypothesis=Argmax(first=columns.first, hypotheses=tuple(_centred(scored))),
+        scores=ClassScores(shares=tuple(shares.tolist()), means=_rows(means), root=_rows(_root(covariance))),
     )
 
 
-def discriminants(moments: Moments, people: int, deviations: tuple[float, float, float], ridge: float) -> Discriminants:
-    """Return the scores of all classes, for n ``people``, in the units of the moments.
+def discriminants(
+    moments: Moments, people: int, deviations: tuple[float, float, float], ridge: float
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return scores <w_c, z> - b_c of C classes, in the units of the moments, and how they lie, for n ``people``.
 
+    That is w (C, d) and b (C,); then the classes' shares of people, the means of scores by class (C, C) and their
+    covariance within classes (C, C): they are taken for normal in each class, with one covariance.
     ``deviations`` are those of the noise on a number of people, on a sum of features and on one of squares. The mean of
     a class is moved towards that of everybody by what noise adds to their distance (James and Stein 1961), at most the
     whole way: a class of few people has a share and no direction. Then one factor for all classes makes scores log
@@ -301,7 +286,7 @@ def discriminants(moments: Moments, people: int, deviations: tuple[float, float,
     own = turned @ apart.T  # row c: the score of class c, of the means of all classes
     constants = np.log(shares) - 0.5 * np.diagonal(own)
     weights = turned @ vectors.T
-    return Discriminants(weights, weights @ center - constants, shares, own.T + constants, (turned * values) @ turned.T)
+    return weights, weights @ center - constants, shares, own.T + constants, (turned * values) @ turned.T
 
 
 def _before(columns: ClassColumns, records: Records) -> Records:

@@ -158,22 +158,8 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
         return weights * min(1.0, self.radius / max(float(np.linalg.norm(weights)), self.radius))
 
     def mean_loss(self, weights: Floats, side: DomainSide) -> float:
-        scores = self.shape(side.dimension).forward(weights, side.features).scores
+        scores = self.shape(side.dimension).forward(weights, side.features)[1]
         return float(np.minimum(_losses(scores, side.responses), self.bounds.greatest).mean())
-
-
-class Layers(NamedTuple):
-    """The parameters as matrices: ``hidden`` (k, d), ``output`` (C, k + 1), its last column a constant's; or (C, d)."""
-
-    hidden: Floats
-    output: Floats
-
-
-class Passed(NamedTuple):
-    """What a network computes of n rows: what is ``before`` the last layer, (n, k + 1) or (n, d), and scores (n, C)."""
-
-    before: Floats
-    scores: Floats
 
 
 class Shape(NamedTuple):
@@ -183,17 +169,19 @@ class Shape(NamedTuple):
     hidden: int
     outputs: int
 
-    def layers(self, weights: Floats) -> Layers:
+    def layers(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the hidden layer (k, d) and the output (C, k + 1), its last column a constant's; or (C, d) alone."""
         split = self.hidden * self.features
-        return Layers(weights[:split].reshape(self.hidden, self.features), weights[split:].reshape(self.outputs, -1))
+        return weights[:split].reshape(self.hidden, self.features), weights[split:].reshape(self.outputs, -1)
 
-    def forward(self, weights: Floats, features: Floats) -> Passed:
+    def forward(self, weights: Floats, features: Floats) -> tuple[Floats, Floats]:
+        """Return what n rows are before the last layer, (n, k + 1) or (n, d), and their scores (n, C)."""
         hidden, output = self.layers(weights)
         before = features
         if self.hidden:
             sums = features @ hidden.T
             before = np.column_stack([sums / (1.0 + np.abs(sums)), np.ones(len(features))])
-        return Passed(before, before @ output.T)
+        return before, before @ output.T
 
     def random(self, norm: float, source: RandomSource) -> Floats:
         """Return small random hidden weights, sums of about 1 for a row of the norm, and output weights 0."""
@@ -210,7 +198,7 @@ class Shape(NamedTuple):
         output = wrong.T @ before
         if not self.hidden:
             return loss, output.ravel()
-        sums = wrong @ self.layers(weights).output[:, :-1] * (1.0 - np.abs(before[:, :-1])) ** 2
+        sums = wrong @ self.layers(weights)[1][:, :-1] * (1.0 - np.abs(before[:, :-1])) ** 2
         return loss, np.concatenate([(sums.T @ features).ravel(), output.ravel()])
 
 

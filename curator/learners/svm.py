@@ -291,9 +291,11 @@ class ActiveSet:
         return found
 
     def _include(self, bend: Floats, chosen: AnyArray, sign: float) -> None:
-        places = np.flatnonzero(chosen)
-        rows = np.zeros((len(places), len(bend)))
-        _scale(self._features[places], self._last[places], np.sqrt(self.costs[places]), rows)
+        places, dimension = np.flatnonzero(chosen), self._features.shape[1]
+        rows, factors = np.zeros((len(places), len(bend))), np.sqrt(self.costs[places])
+        np.multiply(self._features[places], factors[:, None], out=rows[:, :dimension])
+        if len(bend) > dimension:
+            rows[:, dimension] = factors * self._last[places]
         add_squares(bend, rows, sign)
 
 
@@ -335,17 +337,6 @@ def _add(features: Singles, last: Floats, factors: Floats, total: Floats) -> Non
             total[j] = fma(factors[i], np.float64(features[i, j]), total[j])
         if len(total) > dimension:
             total[dimension] += factors[i] * last[i]
-
-
-@njit
-def _scale(features: Singles, last: Floats, factors: Floats, rows: AnyArray) -> None:
-    """Fill in f_i l_i y_i."""
-    dimension = features.shape[1]
-    for i in range(len(factors)):
-        for j in range(dimension):
-            rows[i, j] = factors[i] * np.float64(features[i, j])
-        if rows.shape[1] > dimension:
-            rows[i, dimension] = factors[i] * last[i]
 
 
 @LEARNERS.register("svm")

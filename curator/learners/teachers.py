@@ -35,8 +35,7 @@ def votes(
     chunks: int,
     points: AnyArray,
     source: RandomSource,
-    *,
-    classes: Indices | None = None,
+    classes: Indices,
 ) -> Bits:
     """Return the class that each of k teachers gives to each of m points, shape (k, m), uint8.
 
@@ -46,8 +45,7 @@ def votes(
     Args:
         chunk: Of each record, shape (n,), in [0, k).
         points: Features of public points, shape (m, d).
-        classes: Of each record, shape (n,), in [0, 256); records with a negative one teach nobody. None: 0 and 1 for
-            the labels -1 and +1.
+        classes: Of each record, shape (n,), in [0, 256); records with a negative one teach nobody.
     """
     cast = np.empty((chunks, len(points)), dtype=np.uint8)
     with unchecked():
@@ -77,17 +75,16 @@ def trained(
     chunk: Indices,
     chunks: int,
     source: RandomSource,
-    classes: Indices | None = None,
+    classes: Indices,
 ) -> Iterator[Teacher]:
     """Train the teacher of one chunk after the other: see :func:`votes`."""
-    known = (records.labels > 0).astype(np.int64) if classes is None else classes
     order = np.argsort(chunk, kind="stable")
     ends = np.cumsum(np.bincount(chunk, minlength=chunks))
     seeds = source.derive("teachers").integers(1 << 32, chunks)
     for teacher in range(chunks):
         rows = order[(ends[teacher - 1] if teacher else 0) : ends[teacher]]
-        rows = rows[known[rows] >= 0]
-        yield _fitted(classifier, records.features[rows], known[rows], int(seeds[teacher]))
+        rows = rows[classes[rows] >= 0]
+        yield _fitted(classifier, records.features[rows], classes[rows], int(seeds[teacher]))
 
 
 def _fitted(classifier: Trainable, features: AnyArray, classes: Indices, seed: int) -> Teacher:
@@ -297,7 +294,7 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
             self.chunks,
             points if aside is None else np.concatenate([points, kinds.inputs(aside.features)]),
             source.derive("votes"),
-            classes=kinds.of(records),
+            kinds.of(records),
         )
         mistakes = None
         if aside is not None and isinstance(self.aggregation, SparseVector):

@@ -22,7 +22,6 @@ from common.local.losses import MAX_ITEMS
 from common.local.mechanisms.mechanism import FLAT_BITS, LIMIT, Laplace
 from common.numerics.randomness import RandomSource
 from common.operations.operation import LEAST_EPSILON
-from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.protocols.frequencies import threshold
 from curator.mechanisms.base import PureCentral, central
@@ -76,8 +75,8 @@ class FineNoise(Laplace):
 class NoisyCount(PureCentral[AnyArray, int]):
     """How many people have a property, with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009).
 
-    Values are one truth value a person, shape (k,). The count changes by at most 1 when a record is replaced, so this
-    pure epsilon-DP, epsilon in [0.001, 30], exact on the integers. What is released may lie outside 0..n.
+    Values are one truth value a person, shape (k,). The count changes by at most 1 when a record is replaced: pure
+    epsilon-DP, epsilon in [0.001, 30], exact on the integers. What is released may lie outside 0..n.
     """
 
     epsilon: float
@@ -151,13 +150,12 @@ def _flat(values: AnyArray) -> AnyArray | Floats:
 FINENESS = 128  # half of what a record changes is so many units for each item, as far as :data:`MOST_UNITS` allows
 MOST_UNITS = 1 << 37  # units that make 1, at most: noise on the integers is proven for numbers of up to 2^38
 _BITS = 31  # weights are whole multiples of 2^-62, in two halves: sums of 2^32 of them are exact in int64
-_HALF = 1 << _BITS
 _ROUNDED = Fraction(1, 1 << 20)
 """Far above 2^-29: what rounding weights down to multiples of 2^-62 adds to the bound, as a part of it."""
 
 
 @dataclass(frozen=True)
-class NoisyShares:
+class NoisyShares(PureCentral[tuple[Indices, Floats], Indices]):
     """The mu-weighted share of every item, in whole units, with two-sided geometric noise in each.
 
     **Theorem.** Let mu and mu' be the laws of samples of which one record differs, such that all other records' weights
@@ -196,10 +194,6 @@ class NoisyShares:
                 f"noisy shares need an epsilon in [{LEAST_EPSILON}, 30], 1 to {MAX_ITEMS} items and a bound in "
                 f"(0, 1], found {self.epsilon}, {self.items} and {self.bound}"
             )
-
-    @property
-    def price(self) -> Release:
-        return Release(epsilon=self.epsilon)
 
     @property
     def whole(self) -> int:

@@ -15,7 +15,7 @@ from common.numerics.randomness import RandomSource
 from common.scenario import loading
 from curator.learners import foreign
 from curator.learners.scikit import Trainable
-from curator.learners.teachers import chunk_of, votes
+from curator.learners.teachers import LabelClasses, chunk_of, votes
 from curator.startup import check_room, open_curator
 from deploy.checking import checked, refusal
 from tests.support import Bench, audited
@@ -145,11 +145,19 @@ def cast(name: str, changed: bool = False) -> Any:
     draw = np.random.default_rng(1)
     features = draw.uniform(0.5, 1.0, (60, 2)).astype(np.float32)
     labels = np.where(draw.random(60) < 0.5, -1, 1).astype(np.int8)
+    points = draw.uniform(0.5, 1.0, (8, 2)).astype(np.float32)
+    return voted(Trainable(classifier=f"own:{name}"), features, labels, 6, points, 1, changed)
+
+
+def voted(
+    teacher: Trainable, features: Any, labels: Any, chunks: int, points: Any, seed: int, changed: bool
+) -> np.ndarray:
+    """Return the votes of teachers on chunks of these people, of whom number 3 may be another one."""
     if changed:
         features[3], labels[3] = -100.0, -labels[3]
-    records, points = Records(features, labels), draw.uniform(0.5, 1.0, (8, 2)).astype(np.float32)
-    teacher = Trainable(classifier=f"own:{name}")
-    return votes(teacher, records, chunk_of(records, 6, "slot"), 6, points, RandomSource.seeded(1))
+    records = Records(features, labels)
+    chunk, classes = chunk_of(records, chunks, "slot"), LabelClasses().of(records)
+    return votes(teacher, records, chunk, chunks, points, RandomSource.seeded(seed), classes)
 
 
 @for_each("kind", ["NearestMean", "Meddler", "Odd"])
@@ -177,11 +185,9 @@ def networks_cast(seed: int, changed: bool = False) -> np.ndarray:
     draw = np.random.default_rng(1)
     features = draw.normal(size=(240, 2)).astype(np.float32)
     labels = np.where(features.prod(axis=1) > 0, 1, -1).astype(np.int8)  # no half-space tells these apart
-    if changed:
-        features[3], labels[3] = -100.0, -labels[3]
-    records, points = Records(features, labels), draw.normal(size=(200, 2)).astype(np.float32)
+    points = draw.normal(size=(200, 2)).astype(np.float32)
     teacher = Trainable(classifier="TorchNetwork", parameters={"hidden": 24, "epochs": 200})
-    return votes(teacher, records, chunk_of(records, 2, "slot"), 2, points, RandomSource.seeded(seed))
+    return voted(teacher, features, labels, 2, points, seed, changed)
 
 
 @with_torch
