@@ -93,7 +93,7 @@ def answered(chosen: ModelAgnostic, divide: Divide = chunk_of, noise: float | No
         (everybody,) = LocalSample.of(records).blocks(1 << 20)
         chunk = divide(everybody, chosen.chunks, chosen.by)
         points = np.zeros((chosen.queries, 1), dtype=np.float32)
-        inputs, known = Records(kinds.inputs(everybody.features), everybody.labels), kinds.of(everybody)
+        inputs, known = kinds.inputs(everybody.features), kinds.of(everybody)
         cast = votes(chosen.teacher, inputs, chunk, chosen.chunks, points, source.derive("votes"), classes=known)
         counts = np.tile(count_votes(cast, kinds.number), (runs, 1))
         aggregation = chosen.aggregation

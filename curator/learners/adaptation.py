@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,15 +39,15 @@ from curator.mechanisms.base import CentralMechanism, central
 
 
 class ConvexSettings(ConvexFields, DescentSettings):
-    """Settings of CnvxAdap, and what follows from them; ``regression``: responses are none of labels."""
+    """Settings of CnvxAdap, and what follows from them; responses are labels unless ``response`` is a feature."""
 
     loss: ClassVar[Loss] = "squared"
     convex: ClassVar[bool] = True
-    regression: bool = False
+    response: int | None = None
 
     @property
     def tested(self) -> tuple[Literal["squared", "zero-one"], float]:
-        return ("squared", 0.25) if self.regression else ("zero-one", 1.0)
+        return ("squared", 0.25) if self.response is not None else ("zero-one", 1.0)
 
     @property
     def bounds(self) -> Bounds:
@@ -60,8 +59,7 @@ class ConvexSettings(ConvexFields, DescentSettings):
         """Return the same settings with the number that ``residual_clip: public`` stands for, read from there only."""
         if self.residual_clip != "public":
             return self
-        known = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
-        return self.model_copy(update={"residual_clip": known.residual_clip})
+        return self.model_copy(update={"residual_clip": self.public_fit(domains).residual_clip})
 
     def iterates(self, source: RandomSource) -> tuple[int, int]:
         burn = {"average": 0, "suffix": self.iterations // 2, "last": self.iterations - 1}[self.output]
@@ -212,10 +210,8 @@ def prepare(domains: Domains, settings: DescentSettings, mu: float | None, sourc
     opening = settings.opening(domains, source)
     if settings.labelled is not None:
         known = fit_public(domains.public, settings.loss, settings.radius, settings.norm)
-        measured, domains = (
-            domains.labelled_by(known.weights, settings.loss),
-            domains.first_of_target(settings.labelled),
-        )
+        measured = domains.labelled_by(known.weights, settings.loss)
+        domains = domains.first_of_target(settings.labelled)
     found = settings.discrepancy(measured, opening, first, source.derive("discrepancy"))
     settings = settings.weighted(domains.sizes, found)
     return Prepared(domains, found, (0.0, 0.0) if rest is None else settings.noise(domains, rest), opening)
@@ -400,18 +396,17 @@ class AdaptationLearner(PublicSettings, Learner):
 
 
 class LinearAdaptation(AdaptationLearner):
-    """Adaptation whose model is linear: one vector of weights w."""
+    """Adaptation whose model is linear: one vector of weights w, released ``by`` a mechanism with its ``algorithm``."""
 
-    @abstractmethod
-    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
-        """Return what is released by the algorithm of this learner."""
+    algorithm: ClassVar[type[AlgorithmFields]]
+    by: ClassVar[type[Adaptation]] = Adaptation
 
-    @abstractmethod
     def model(self, weights: Floats) -> Hypothesis:
         """Return w, of (x - center, 1), as a hypothesis."""
+        return self.half_space(weights)
 
     def learned(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Learned:
-        found, scaling = self.adapted(access, public)
+        found, scaling = self.released(access, public, self.algorithm, self.by)
         return Learned(hypothesis=self.model(self.unscaled(found.weights, scaling)), bound=found.bound)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
@@ -434,7 +429,7 @@ class ResponseOrLabel(LinearAdaptation):
 
     def model(self, weights: Floats) -> Hypothesis:
         if self.response is None:
-            return self.half_space(weights)
+            return super().model(weights)
         weights, constant = self.affine(weights)
         return Regressor(
             weights=tuple((weights / 2.0).tolist()), intercept=(constant + 1.0) / 2.0, response=self.response
@@ -448,20 +443,13 @@ _EXAMPLE = {"alpha": 0.3, "mu": 2.0, "iterations": 300, "features": 3, "norm": 1
 class CnvxAdap(CnvxAdapSettings, ResponseOrLabel):
     """Regression on the curator's sample and a public one of another domain."""
 
+    algorithm: ClassVar = ConvexSettings
     examples: ClassVar = (_EXAMPLE,)
-
-    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
-        return self.released(access, public, ConvexSettings, regression=self.response is not None)
 
 
 @LEARNERS.register("ncnvx-adap")
 class NcnvxAdap(NcnvxAdapSettings, LinearAdaptation):
     """Labels by the curator's sample and a public one of another domain."""
 
+    algorithm: ClassVar = NonconvexSettings
     examples: ClassVar = ({**_EXAMPLE, "output": "average"},)
-
-    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
-        return self.released(access, public, NonconvexSettings)
-
-    def model(self, weights: Floats) -> Hypothesis:
-        return self.half_space(weights)

@@ -13,15 +13,13 @@ from common.core.errors import BadScenario
 from common.core.machine import on_one_thread
 from common.learners.adaptation import MatchingFields
 from common.learners.adaptation import MatchingSettings as PublicSettings
-from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down, up
 from curator.learners.adaptation import Adaptation, Adapted, ResponseOrLabel
 from curator.learners.base import LEARNERS, CallSizes
 from curator.learners.discrepancy import discrepancy
-from curator.learners.domains import Domains, DomainSide, Whitening, least_squares
+from curator.learners.domains import Domains, DomainSide, least_squares
 from curator.learners.source_weights import KernelMeanMatching, Penalties, alternate, match, smooth_norm
-from curator.mechanisms.access import Access
 from curator.mechanisms.base import central
 from curator.mechanisms.selection import choose_level
 
@@ -151,6 +149,8 @@ class MatchedSource(Adaptation):
 class Matching(PublicSettings, ResponseOrLabel):
     """A linear model of a public source that is weighed to be like the curator's people, by the squared loss."""
 
+    algorithm: ClassVar = PointMatching
+    by: ClassVar = MatchedSource
     examples: ClassVar = ({"mu": 2.0, "iterations": 5, "smoothing": 0.2, "features": 3, "norm": 1.8, "radius": 3.0},)
 
     def check_people(self, people: int) -> None:
@@ -163,6 +163,3 @@ class Matching(PublicSettings, ResponseOrLabel):
     def room(self, sizes: CallSizes) -> int:
         matrix = 8 * min(sizes.public, MAX_MATCHED) ** 2 if self.method == "kmm" else 0
         return super().room(sizes) + matrix + 32 * LEVELS
-
-    def adapted(self, access: Access, public: Records | None) -> tuple[Adapted, Whitening | None]:
-        return self.released(access, public, PointMatching, MatchedSource)

@@ -23,7 +23,7 @@ from common.operations.target_bound import TargetBound
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import scales_share, step_noise
 from curator.learners.discrepancy import private_discrepancy
-from curator.learners.domains import Domains, Loss, fit_public
+from curator.learners.domains import Domains, Loss, PublicFit, fit_public
 from curator.mechanisms.gaussian_noise import whole_normals
 
 _ROUNDED = 1.0 + 2.0**-12  # records and slopes are kept in single precision: so much longer may a row's part be
@@ -150,8 +150,10 @@ class DescentSettings(AlgorithmSettings):
         """Return radius and public centre (None: 0) of the ball of models that the discrepancy is over."""
         if self.local is None:
             return self.radius, None
-        known = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
-        return self.local, known.weights
+        return self.local, self.public_fit(domains).weights
+
+    def public_fit(self, domains: Domains) -> PublicFit:
+        return fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
 
     def weighted(self, sizes: tuple[int, int], discrepancy: float) -> Self:
         """Return the same settings with the source's weight that ``alpha_from: discrepancy`` stands for.
@@ -180,7 +182,7 @@ class DescentSettings(AlgorithmSettings):
         """Return where w begins: a function of the public side alone."""
         if self.start == "zero":
             return Beginning(None, self.radius, self.bounds.smoothness)
-        known = fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
+        known = self.public_fit(domains)
         return Beginning(known.weights, known.reach, self.bounds.smoothness)
 
     def pass_over(self, rows: list[Rows], weights: Floats, forces: list[Forces]) -> Floats:

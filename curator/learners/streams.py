@@ -56,10 +56,9 @@ class TeacherStream(CentralMechanism[Records, "StreamOfAnswers"]):
     def apply(self, values: Iterator[Records], source: RandomSource) -> StreamOfAnswers:
         opening, records = self.opening, self.opening.taught(Records.joined(list(values)))[0]
         kinds, chunk = opening.classes, chunk_of(records, opening.chunks, opening.by)
-        inputs = Records(kinds.inputs(records.features), records.labels)
-        numbers = (chunk, opening.chunks, source.derive("votes"), kinds.of(records))
+        taught = (kinds.inputs(records.features), chunk, opening.chunks, source.derive("votes"), kinds.of(records))
         with unchecked():
-            teachers = list(trained(opening.teacher, inputs, *numbers))
+            teachers = list(trained(opening.teacher, *taught))
         return StreamOfAnswers(teachers, kinds, opening.touched, self.law, self.bottoms, source.derive("said"))
 
 

@@ -30,7 +30,7 @@ from curator.mechanisms.sums import noisy_winners
 
 def votes(
     classifier: Trainable,
-    records: Records,
+    features: AnyArray,
     chunk: Indices,
     chunks: int,
     points: AnyArray,
@@ -43,13 +43,14 @@ def votes(
     only. One without records, or one that cannot be trained, votes for class 0; one that sees a single class for that.
 
     Args:
+        features: Of the records, shape (n, d).
         chunk: Of each record, shape (n,), in [0, k).
         points: Features of public points, shape (m, d).
         classes: Of each record, shape (n,), in [0, 256); records with a negative one teach nobody.
     """
     cast = np.empty((chunks, len(points)), dtype=np.uint8)
     with unchecked():
-        for number, teacher in enumerate(trained(classifier, records, chunk, chunks, source, classes)):
+        for number, teacher in enumerate(trained(classifier, features, chunk, chunks, source, classes)):
             cast[number] = vote(teacher, points)
     return cast
 
@@ -70,12 +71,7 @@ def unchecked() -> Iterator[None]:
 
 
 def trained(
-    classifier: Trainable,
-    records: Records,
-    chunk: Indices,
-    chunks: int,
-    source: RandomSource,
-    classes: Indices,
+    classifier: Trainable, features: AnyArray, chunk: Indices, chunks: int, source: RandomSource, classes: Indices
 ) -> Iterator[Teacher]:
     """Train the teacher of one chunk after the other: see :func:`votes`."""
     order = np.argsort(chunk, kind="stable")
@@ -84,7 +80,7 @@ def trained(
     for teacher in range(chunks):
         rows = order[(ends[teacher - 1] if teacher else 0) : ends[teacher]]
         rows = rows[classes[rows] >= 0]
-        yield _fitted(classifier, records.features[rows], classes[rows], int(seeds[teacher]))
+        yield _fitted(classifier, features[rows], classes[rows], int(seeds[teacher]))
 
 
 def _fitted(classifier: Trainable, features: AnyArray, classes: Indices, seed: int) -> Teacher:
@@ -289,7 +285,7 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
         kinds, points = self.classes, self.points
         cast = votes(
             self.teacher,
-            Records(kinds.inputs(records.features), records.labels),
+            kinds.inputs(records.features),
             chunk_of(records, self.chunks, self.by),
             self.chunks,
             points if aside is None else np.concatenate([points, kinds.inputs(aside.features)]),

@@ -157,7 +157,7 @@ def voted(
         features[3], labels[3] = -100.0, -labels[3]
     records = Records(features, labels)
     chunk, classes = chunk_of(records, chunks, "slot"), LabelClasses().of(records)
-    return votes(teacher, records, chunk, chunks, points, RandomSource.seeded(seed), classes)
+    return votes(teacher, features, chunk, chunks, points, RandomSource.seeded(seed), classes)
 
 
 @for_each("kind", ["NearestMean", "Meddler", "Odd"])

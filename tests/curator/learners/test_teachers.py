@@ -29,7 +29,7 @@ def people(n: int = 200, seed: int = 1) -> Records:
 
 def cast(records: Records, classifier: Trainable = TREE, chunks: int = 5, seed: int = 1) -> np.ndarray:
     chunk, classes = np.arange(len(records)) % chunks, LabelClasses().of(records)
-    return voting.votes(classifier, records, chunk, chunks, POINTS, RandomSource.seeded(seed), classes)
+    return voting.votes(classifier, records.features, chunk, chunks, POINTS, RandomSource.seeded(seed), classes)
 
 
 @for_each("name", ["DecisionTreeClassifier", "RandomForestClassifier", "LogisticRegression", "GaussianNB"])
@@ -52,7 +52,7 @@ def test_a_chunk_without_records_votes_for_class_0_and_one_with_one_label_for_th
     records = people(12)
     records.labels[:] = np.where(np.arange(12) % 3 == 1, 1, -1)
     chunk, classes = np.arange(12) % 3, LabelClasses().of(records)
-    found = voting.votes(TREE, records, chunk, 5, POINTS, RandomSource.seeded(1), classes)
+    found = voting.votes(TREE, records.features, chunk, 5, POINTS, RandomSource.seeded(1), classes)
     np.testing.assert_array_equal(found, np.tile([[0], [1], [0], [0], [0]], (1, len(POINTS))))
 
 
@@ -195,7 +195,7 @@ def test_students_that_are_too_large_together_are_refused(monkeypatch):
 
 
 def classes_cast(records: Records) -> np.ndarray:
-    known, inputs = COLUMNS.of(records), Records(COLUMNS.inputs(records.features), records.labels)
+    known, inputs = COLUMNS.of(records), COLUMNS.inputs(records.features)
     points, chunk = COLUMNS.inputs(classes_people(50, 3)[0].features), np.arange(len(records)) % 20
     return voting.votes(TREE, inputs, chunk, 20, points, RandomSource.seeded(1), known)
 
