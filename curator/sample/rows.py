@@ -326,13 +326,16 @@ class Grid:
         return cls.over(0.0, 1.0) if people.table is not None else cls.over(-people.norm, people.norm)
 
     def encode(self, records: Records) -> AnyArray:
-        """Round float32 records to the nearest values of the grid; shape (n, d), uint16. Beyond its ends is its end."""
+        """Round float32 records to the nearest values of the grid; shape (n, d), uint16. Beyond its ends is its end.
+
+        A BadData says what is none of that, or what :meth:`common.local.records.Records.check` refuses.
+        """
         if records.features.dtype != np.float32 or records.dimension == 0:
             raise BadData(
                 f"fixed-point numbers are for float32 features, found {records.dimension} of {records.features.dtype}: "
                 f"keep numbers: single"
             )
-        codes = np.empty(records.features.shape, dtype=np.uint16)
+        records, codes = records.check(), np.empty(records.features.shape, dtype=np.uint16)
         _encode(records.features, records.labels, self.low, self.step, codes)
         return codes
 

@@ -94,10 +94,11 @@ class TestContract:
             np.testing.assert_array_equal(losses(0, N), np.concatenate(pieces))  # each depends on its row alone
 
 
-def test_rows_that_no_computation_should_see_are_refused():
+@for_each("kind", ["single", "fixed"])
+def test_rows_that_no_computation_should_see_are_refused(kind):
     features = np.array([[0.0, 0.0], [0.0, np.nan]], dtype=np.float32)
     with pytest.raises(BadData, match="1 of 2 records hold NaN"):
-        SingleRows(Records(features, np.ones(2, dtype=np.int8))).check()
+        kept(kind, Records(features, np.ones(2, dtype=np.int8))).check()
 
 
 # The grid -----------------------------------------------------------------------------------------------------------
