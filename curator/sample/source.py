@@ -262,7 +262,7 @@ class RowFile:
             facts: dict[str, Any] = json.loads(self._sidecar.read_bytes())
             checksums = facts.pop("checksums")
             whole = self.path.stat().st_size == self.size
-        except (OSError, ValueError, KeyError, AttributeError):
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return None
         return checksums if whole and facts == self._facts else None
 

@@ -205,6 +205,7 @@ DAMAGES: dict[str, Callable[[Path, Path], Any]] = {
     "cut off": lambda file, _: os.truncate(file, 30_000),
     "no checksums": lambda _, sidecar: sidecar.unlink(),
     "checksums cut off": lambda _, sidecar: os.truncate(sidecar, 99),
+    "a list of nothing": lambda _, sidecar: sidecar.write_text("[]"),
     "gone": lambda file, _: file.unlink(),
     "half-written": lambda file, sidecar: (sidecar.unlink(), file.rename(file.with_name(file.name + ".part"))),
 }
