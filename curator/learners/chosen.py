@@ -53,6 +53,7 @@ class ChosenLearner(ChosenSettings, Learner):
     def check_public(self, public: Records | None) -> None:
         if self.judges == "public":
             self._divisible(0 if public is None else len(public), "public people")
+            public = None if public is None else self._split(public)[0]
         for candidate in self._candidates():
             candidate.check_public(public)
 

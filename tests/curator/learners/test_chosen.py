@@ -88,7 +88,10 @@ def test_public_people_may_judge_and_then_everybody_private_is_for_training():
     assert found[0.0] >= 10
     learner = parse_learner({**SETTINGS, **judged})
     learner.check_people(1)
-    learner.check_public(public)
+    checked_with: list[int] = []
+    with patch.object(NoisyMean, "check_public", lambda self, part: checked_with.append(len(part))):
+        learner.check_public(public)
+    assert set(checked_with) == {320}
     for wanting in (None, people(4)):
         with pytest.raises(BadScenario, match="public people for validation"):
             learner.check_public(wanting)
