@@ -135,6 +135,7 @@ def smooth_norm(difference: Floats, scale: float) -> tuple[float, Floats]:
 MAX_WEIGHT = 1000.0
 """B of the paper of kernel mean matching."""
 _ITERATIONS = 400
+_PAIRS = 1 << 22  # of a source row and a target row whose kernels are held at a time
 _TOLERANCE = 1e-6
 
 
@@ -163,7 +164,9 @@ class KernelMeanMatching:
     def weights(self, target: Floats) -> Floats:
         """Return beta for target features of shape (n, d): shape (m,), of mean about 1."""
         count = len(self._source)
-        slope = (count * self._against(target).mean(axis=1)).astype(np.float32)
+        rows = max(1, _PAIRS // len(target))
+        means = [self._against(target, slice(first, first + rows)).mean(axis=1) for first in range(0, count, rows)]
+        slope = (count * np.concatenate(means)).astype(np.float32)
         here = ahead = np.ones(count, dtype=np.float32)
         momentum, value = 1.0, np.inf
         for _ in range(_ITERATIONS):
@@ -181,8 +184,8 @@ class KernelMeanMatching:
                 break
         return here.astype(np.float64)
 
-    def _against(self, others: Floats) -> Singles:
-        squares = cdist(self._source, others, "sqeuclidean")
+    def _against(self, others: Floats, rows: slice = slice(None)) -> Singles:
+        squares = cdist(self._source[rows], others, "sqeuclidean")
         np.exp(squares / (-2.0 * self.width**2), out=squares)
         return np.asarray(squares, dtype=np.float32)
 

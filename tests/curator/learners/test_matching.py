@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,11 +12,11 @@ from scipy.special import expit, logit, ndtr, ndtri
 from common.core.errors import BadScenario, BudgetExceeded
 from common.numerics.randomness import RandomSource
 from common.scenario.loading import load
-from curator.learners.base import parse_learner
+from curator.learners.base import CallSizes, parse_learner
 from curator.learners.discrepancy import discrepancy
 from curator.learners.domains import least_squares
 from curator.learners.matching import PointMatching, matched, part_of, private_shares, selection_epsilon
-from curator.learners.source_weights import smooth_norm
+from curator.learners.source_weights import KernelMeanMatching, smooth_norm
 from deploy.checking import checked
 from tests.curator.learners.given import domains
 from tests.support import Bench
@@ -122,6 +123,19 @@ def test_too_many_parts_of_a_score_are_refused_before_anything_is_charged():
     learner.check_people(1000)
     with pytest.raises(BadScenario, match="take a smaller one"):
         learner.check_people(10_000)
+
+
+def test_kernel_means_of_many_people_take_no_more_memory_than_was_said():
+    learner = parse_learner({"name": "matching", "features": 2, "method": "kmm", "mu": None})
+    target, source = np.random.default_rng(1).normal(size=(40_000, 2)), np.random.default_rng(2).normal(size=(500, 2))
+    tracemalloc.start()
+    try:
+        found = KernelMeanMatching(source).weights(target)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken <= learner.room(CallSizes(40_000, 500, 2, 4))
+    assert found.mean() == pytest.approx(1.0, abs=0.1)
 
 
 @for_each("method", ["dm", "kmm", "sbest"])
