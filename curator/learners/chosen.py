@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any, ClassVar
 
@@ -62,6 +63,14 @@ class ChosenLearner(ChosenSettings, Learner):
             people -= self._divisible(people, "people")
         for candidate in self._candidates():
             candidate.check_people(people)
+
+    def check_here(self) -> None:
+        for candidate in self._candidates():
+            candidate.check_here()
+
+    def check_run(self, rounds: int, operations: Collection[str]) -> None:
+        for candidate in self._candidates():
+            candidate.check_run(rounds, operations)
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         return max(candidate.noise_numbers(sizes) for candidate in self._candidates()) + 1

@@ -1,4 +1,4 @@
-"""The exponential mechanism over a finite class: stumps on a public grid, or sparse conjunctions."""
+"""Learners of rules: the exponential mechanism over stumps or sparse conjunctions, and parities over F_2."""
 
 from __future__ import annotations
 

@@ -154,7 +154,11 @@ def test_learners_without_gaussian_releases_or_of_which_not_everybody_takes_hypo
         parse_learner(SETTINGS)
 
 
-@for_each(("method", "given"), [("check", (np.float32, 3)), ("check_public", (None,)), ("check_people", (3000,))])
+@for_each(
+    ("method", "given"),
+    [("check", (np.float32, 3)), ("check_public", (None,)), ("check_people", (3000,)), ("check_here", ()),
+     ("check_run", (1, ()))],
+)  # fmt: skip
 def test_what_a_candidate_refuses_is_refused(method, given):
     def refuse(self, *given):
         if self.threshold == 5.0:
