@@ -176,12 +176,8 @@ def bound_on_target(
         losses.append(known)
     radius, around = settings.ball(domains)
     reach = reach_of(radius, around)
-    apart = released_value(
-        prepared.discrepancy,
-        greatest_loss(loss, reach, settings.norm),
-        sensitivity(domains, reach, settings.norm, loss),
-        None if mu is None else split(settings, mu)[0],
-    )
+    widest, moved = greatest_loss(loss, reach, settings.norm), sensitivity(domains, reach, settings.norm, loss)
+    apart = released_value(prepared.discrepancy, widest, moved, None if mu is None else split(settings, mu)[0])
     if around is not None and np.linalg.norm(weights - around) > radius:
         apart = Released(whole.width, 0.0, 0.0)
     tested, scale = settings.tested

@@ -56,15 +56,9 @@ def discrepancy(
     greatest = greatest_loss(loss, reach, norm)
     source, target = (_moments(side, loss) for side in (domains.source, domains.target))
     first, second = (1.0, 1.0) if loss == "squared" else curvatures(reach * norm)
-    found = max(
-        (
-            _greatest_around(
-                first * upper[0] - second * lower[0], upper[1] - lower[1], upper[2] - lower[2], radius, around
-            )
-            for upper, lower in ((target, source), (source, target))[: 1 if one_sided else 2]
-        ),
-        key=lambda side: side.value,
-    )
+    signs = ((target, source), (source, target))[: 1 if one_sided else 2]
+    sides = [_greatest_around(first * a[0] - second * b[0], a[1] - b[1], a[2] - b[2], radius, around) for a, b in signs]
+    found = max(sides, key=lambda side: side.value)
     if not found.gap <= TOLERANCE * greatest:
         raise ArithmeticError(f"a discrepancy has a gap of {found.gap:.3g}, wanted {TOLERANCE * greatest:.3g} at most")
     return found

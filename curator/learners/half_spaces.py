@@ -123,12 +123,8 @@ class Discriminant(DiscriminantSettings, Learner):
             seen.about(row / seen.shrink / seen.radius, offset)
             for row, offset in zip(*directions(moments, access.people, square, self.ridge), strict=True)
         ]
-        return Learned(
-            hypothesis=seen.about(weights / seen.radius, threshold),
-            directions=Directions(
-                rows=tuple(one.weights for one in found), offsets=tuple(one.threshold for one in found)
-            ),
-        )
+        shown = Directions(rows=tuple(one.weights for one in found), offsets=tuple(one.threshold for one in found))
+        return Learned(hypothesis=seen.about(weights / seen.radius, threshold), directions=shown)
 
 
 _CLIP = 0.5

@@ -357,13 +357,8 @@ class Svm(SvmSettings, Learner):
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         drawn = access.distinct(self.draws)
-        weights = minimize(
-            drawn,
-            self._first(access.dimension, previous),
-            self.penalty,
-            self.intercept,
-            separate=self.until == "separated",
-        )
+        start = self._first(access.dimension, previous)
+        weights = minimize(drawn, start, self.penalty, self.intercept, separate=self.until == "separated")
         return half_space(weights, access.dimension, self.intercept)
 
     def _first(self, dimension: int, previous: Hypothesis | None) -> Floats:

@@ -119,12 +119,9 @@ def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
     """
     if by == "slot":
         return np.arange(len(records), dtype=np.int64) % chunks
-    rows = np.ascontiguousarray(records.features)
-    labels = records.labels
-    found = (
-        int.from_bytes(hashlib.sha256(rows[i].tobytes() + labels[i].tobytes()).digest()[:8], "little") % chunks
-        for i in range(len(records))
-    )
+    people = zip(records.features, records.labels, strict=True)
+    digests = (hashlib.sha256(row.tobytes() + label.tobytes()).digest() for row, label in people)
+    found = (int.from_bytes(digest[:8], "little") % chunks for digest in digests)
     return np.fromiter(found, dtype=np.int64, count=len(records))
 
 
@@ -282,16 +279,10 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Indices:
         records, aside = self.taught(Records.joined(list(values)))
-        kinds, points = self.classes, self.points
-        cast = votes(
-            self.teacher,
-            kinds.inputs(records.features),
-            chunk_of(records, self.chunks, self.by),
-            self.chunks,
-            points if aside is None else np.concatenate([points, kinds.inputs(aside.features)]),
-            source.derive("votes"),
-            kinds.of(records),
-        )
+        kinds, points, chunk = self.classes, self.points, chunk_of(records, self.chunks, self.by)
+        asked = points if aside is None else np.concatenate([points, kinds.inputs(aside.features)])
+        words, classes = source.derive("votes"), kinds.of(records)
+        cast = votes(self.teacher, kinds.inputs(records.features), chunk, self.chunks, asked, words, classes)
         mistakes = None
         if aside is not None and isinstance(self.aggregation, SparseVector):
             wrong, epsilon = cast[:, len(points) :], self.aggregation.estimate_epsilon

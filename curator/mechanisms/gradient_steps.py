@@ -22,7 +22,6 @@ from common.numerics.kernels import (
     greatest,
     least,
     load,
-    load_some,
     nearest,
     njit,
     njit_inlined,
@@ -42,6 +41,7 @@ from curator.sample.rows import (
     row_of,
     some_features,
     some_features_again,
+    vector,
 )
 
 LOSSES = ("logistic", "hinge", "perceptron", "squared")
@@ -145,7 +145,8 @@ def descend(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray,
         margin = shrink * fma(intercept, last, product)
         if rule.start != origin:
             margin += rule.start * (intercept + _entire(matrix, codes, row, k, dimension))
-        step = _step(rule, sign, margin, square, intercept, rank, origin, shrink, _kept(k, done + k, rule.burn, shrink))
+        kept = shrink if k > 0 and done + k > rule.burn else 0.0
+        step = _step(rule, sign, margin, square, intercept, rank, origin, shrink, kept)
         many += step.kept
         last_summed = fma(last, step.kept, last_summed)
         nothing = alike(0.0, places)
@@ -248,11 +249,6 @@ def _logistic(margin: Any) -> Any:
 
 
 @njit_inlined
-def _kept(k: int, made: int, burn: int, shrink: float) -> float:
-    return shrink if k > 0 and made > burn else 0.0
-
-
-@njit_inlined
 def _shrink(distance: float, radius: float | None) -> float:
     if radius is None:
         return 1.0
@@ -284,13 +280,7 @@ def _moved_last(
 def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: AnyArray) -> Any:
     if noise is None:
         return alike(0.0, places)
-    place = k * noise.shape[1] + j
-    return alike(load(noise, place) if count is None else load_some(noise, place, count), places)
-
-
-@njit_inlined
-def _ones(count: int | None, places: AnyArray) -> Any:
-    return alike(load(_ONES, 0) if count is None else load_some(_ONES, 0, count), places)
+    return alike(vector(noise, k * noise.shape[1] + j, count), places)
 
 
 @njit_inlined
@@ -345,7 +335,7 @@ def _move(
     noises = _noises(noise, k, j, count, places)
     move = _on_grid(record * step.slope, step.counts, noise, noises)
     place = fma(move, -step.length, fma(place, step.factor, step.drift))
-    place = _projected(place, step.start, lasso, step.size, _ones(count, places), radius)
+    place = _projected(place, step.start, lasso, step.size, alike(vector(_ONES, 0, count), places), radius)
     store(places, j, place)
     coming = alike(some_features(draws.matrix, draws.codes, following, k + 1, j, count), places)
     if radius is not None:

@@ -179,7 +179,8 @@ def feature(matrix: AnyArray, codes: Any, row: int, j: int) -> Any:
 
 
 @njit_inlined
-def _vector(matrix: AnyArray, place: int, count: int | None) -> Any:
+def vector(matrix: AnyArray, place: int, count: int | None) -> Any:
+    """Return eight items from a place on, or only ``count`` of them, if not None."""
     return load(matrix, place) if count is None else load_some(matrix, place, count)
 
 
@@ -189,10 +190,10 @@ def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count:
 
     They are then at hand for :func:`some_features_again` until draw k + 2 is read.
     """
-    found = _vector(matrix, row * matrix.shape[1] + j, count)
+    found = vector(matrix, row * matrix.shape[1] + j, count)
     if codes is None:
         return singles(found)
-    values = singles(found & _vector(codes.bits, j, count)) * codes.step + _vector(_ONES, 0, count) * codes.low
+    values = singles(found & vector(codes.bits, j, count)) * codes.step + vector(_ONES, 0, count) * codes.low
     store(codes.room, (k & 1) * codes.room.shape[1] + j, values)
     return values
 
@@ -201,8 +202,8 @@ def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count:
 def some_features_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
     """Return features of a row, draw k, that were read before."""
     if codes is None:
-        return singles(_vector(matrix, row * matrix.shape[1] + j, count))
-    return _vector(codes.room, (k & 1) * codes.room.shape[1] + j, count)
+        return singles(vector(matrix, row * matrix.shape[1] + j, count))
+    return vector(codes.room, (k & 1) * codes.room.shape[1] + j, count)
 
 
 @njit_inlined

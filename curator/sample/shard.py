@@ -249,16 +249,9 @@ def level(cumulative_loss: Any, base: Any, last: Any) -> Any:
 
 @njit
 def accept(
-    words: Words,
-    ties: Words,
-    size: int,
-    first: int,
-    cumulative_losses: AnyArray,
-    base: int,
-    limits: Words,
-    places: Indices,
-    rows: Indices,
-) -> tuple[int, int]:
+    words: Words, ties: Words, size: int, first: int, cumulative_losses: AnyArray, base: int, limits: Words,
+    places: Indices, rows: Indices,
+) -> tuple[int, int]:  # fmt: skip
     """Accept or reject one uniformly proposed record a word; return how many are accepted and undecided.
 
     The low half of the word picks one of all ``size`` records (Lemire's exact multiply-and-shift); this shard begins at
@@ -312,17 +305,9 @@ def stack(cumulative_losses: AnyArray, base: int, heights: Indices, stairs: Indi
 
 @njit
 def find(
-    points: Indices,
-    words: Words,
-    first: int,
-    cumulative_losses: AnyArray,
-    base: int,
-    limits: Words,
-    heights: Indices,
-    stairs: Indices,
-    places: Indices,
-    rows: Indices,
-) -> int:
+    points: Indices, words: Words, first: int, cumulative_losses: AnyArray, base: int, limits: Words, heights: Indices,
+    stairs: Indices, places: Indices, rows: Indices,
+) -> int:  # fmt: skip
     """Find the record on whose height each point lies, heights piled up from ``first``; accept or reject it.
 
     Points outside this shard's sums are left to others. Returns how many are accepted.
