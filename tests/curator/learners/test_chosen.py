@@ -25,12 +25,9 @@ from tests.tiers import for_each
 
 LAW = {"name": "negative-binomial", "gamma": 0.2, "most": 15}
 SETTINGS = {
-    "name": "chosen",
-    "learner": {"name": "noisy-mean"},
-    "grid": {"threshold": [-0.6, 0.0, 0.3, 5.0]},
-    "law": LAW,
+    "name": "chosen", "learner": {"name": "noisy-mean"}, "grid": {"threshold": [-0.6, 0.0, 0.3, 5.0]}, "law": LAW,
     "mu": 1.0,
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -120,23 +117,18 @@ def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts, total):
 @for_each(
     ("changes", "says"),
     [
-        ({"grid": {}}, "grid"),
-        ({"grid": {"threshold": []}}, "found 0"),
-        ({"grid": {"threshold": list(range(300))}}, "found 300"),
-        ({"grid": {"mu": [1.0, 2.0]}}, "mu is the same"),
+        ({"grid": {}}, "grid"), ({"grid": {"threshold": []}}, "found 0"),
+        ({"grid": {"threshold": list(range(300))}}, "found 300"), ({"grid": {"mu": [1.0, 2.0]}}, "mu is the same"),
         ({"grid": {"name": ["sgd"]}}, "name is the same"),
         ({"learner": {"name": "noisy-mean", "mu": 0.1}}, "mu is the same"),
-        ({"grid": {"treshold": [1.0]}}, "unknown key"),
-        ({"grid": {"releases": [1, 2]}}, "more than mu"),
+        ({"grid": {"treshold": [1.0]}}, "unknown key"), ({"grid": {"releases": [1, 2]}}, "more than mu"),
         ({"learner": {"name": "oracle"}}, "no learner has the name"),
         ({"learner": {"name": "parity", "epsilon": 1.0}, "grid": {"blocks": [1]}}, "mu"),
-        ({"learner": {}}, "no learner has the name"),
-        ({"validation": 1.0}, "validation"),
-        ({"law": {"name": "negative-binomial", "gamma": 0.2}}, "most"),
-        ({"loss": "mood"}, "loss"),
+        ({"learner": {}}, "no learner has the name"), ({"validation": 1.0}, "validation"),
+        ({"law": {"name": "negative-binomial", "gamma": 0.2}}, "most"), ({"loss": "mood"}, "loss"),
         ({}, "leaves 0 of 4 people"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_chosen_from_is_refused(changes, says):
     with pytest.raises(BadScenario, match=says):
         parse_learner({**SETTINGS, **changes}).check_people(4)

@@ -106,16 +106,13 @@ def test_only_the_curator_needs_them_and_without_one_there_is_nothing_to_charge(
 @for_each(
     ("named", "says"),
     [
-        ("nearest", "is NAME=FILE.py:CLASS"),
-        ("nearest=:NearestMean", "is no Python file"),
-        ("nearest=FILE", "is NAME=FILE.py:CLASS"),
-        ("nearest=FILE:Absent", "has no class Absent"),
-        ("nearest=FILE:Speechless", "with fit"),
-        ("nearest=FILE:np", "has no class np"),
+        ("nearest", "is NAME=FILE.py:CLASS"), ("nearest=:NearestMean", "is no Python file"),
+        ("nearest=FILE", "is NAME=FILE.py:CLASS"), ("nearest=FILE:Absent", "has no class Absent"),
+        ("nearest=FILE:Speechless", "with fit"), ("nearest=FILE:np", "has no class np"),
         ("nearest=BROKEN:NearestMean", "cannot be loaded: ZeroDivisionError"),
         ("my net=FILE:NearestMean", "is NAME=FILE.py:CLASS"),
     ],
-)
+)  # fmt: skip
 def test_what_names_no_class_is_refused(named: str, says: str, file: Path) -> None:
     broken = file.with_name("broken.py")
     broken.write_text("1 / 0")

@@ -103,14 +103,10 @@ def slowly(sampler, seed, previous=None, **settings):
 
 
 SETTINGS: list[dict[str, Any]] = [
-    {},
-    {"output": "suffix", "intercept": 0.0},
-    {"output": "last", "start": 0.5},
-    {"regularization": 0.3},
-    {"clip": 0.4, "intercept": 2.0, "diameter": 0.8},
-    {"lasso": 0.2, "intercept": -1.0},
+    {}, {"output": "suffix", "intercept": 0.0}, {"output": "last", "start": 0.5}, {"regularization": 0.3},
+    {"clip": 0.4, "intercept": 2.0, "diameter": 0.8}, {"lasso": 0.2, "intercept": -1.0},
     {"domain": "box", "start": 1.0, "intercept": -0.5, "lasso": 0.05},
-]
+]  # fmt: skip
 LOOPS = [
     # Loops without noise are compiled apart, and so is each way to project.
     pytest.param(d, noise, more, marks=[] if (noise and d != 8) or not more else [pytest.mark.slow])
@@ -168,16 +164,11 @@ def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercep
 @for_each(
     ("single", "more"),
     [
-        (True, {}),
-        (True, {"steps": 10**10}),
-        (False, {"steps": 10**10, "noise": 1e-3}),
-        (False, {"noise": 0.0}),
-        (False, {"noise": 100.0}),
-        (False, {"lasso": 0.1}),
-        (False, {"regularization": 0.1}),
+        (True, {}), (True, {"steps": 10**10}), (False, {"steps": 10**10, "noise": 1e-3}), (False, {"noise": 0.0}),
+        (False, {"noise": 100.0}), (False, {"lasso": 0.1}), (False, {"regularization": 0.1}),
         (False, {"domain": "box", "diameter": 1e-4}),
     ],
-)
+)  # fmt: skip
 def test_single_precision_is_used_where_the_noise_outweighs_its_rounding(single, more):
     descent = Sgd(**{"steps": 10**6, "diameter": 6.0, "noise": 2.0, **more}).descent
     assert (descent.single(200), descent.single(9)) == (single, False)

@@ -369,13 +369,11 @@ CASES: dict[str, dict[str, Any]] = {
     "ncnvx": {"name": "ncnvx-adap", **ADAPTING},
     "network": {"name": "network-adap", **ADAPTING, "hidden": 32},
     "chosen": {
-        "name": "chosen",
-        "learner": {"name": "cnvx-adap", "features": D, "alpha": 0.5, "iterations": 2, "norm": 5.0},
-        "grid": {"alpha": [0.3, 0.7]},
-        "law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.5, "most": 2},
+        "name": "chosen", "learner": {"name": "cnvx-adap", "features": D, "alpha": 0.5, "iterations": 2, "norm": 5.0},
+        "grid": {"alpha": [0.3, 0.7]}, "law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.5, "most": 2},
         "mu": 1.0,
     },
-}
+}  # fmt: skip
 TRIED = {settings["name"] for settings in CASES.values()}
 OTHERS = {name: kind.example()[0].wire() for name, kind in LEARNERS.items() if name not in TRIED}
 """Learners of plug-ins, which work with a block of 65,536 records at a time."""

@@ -107,12 +107,10 @@ def test_each_method_gives_a_model_of_the_ball_that_is_not_the_sources_own(metho
     ("settings", "wrong"),
     [
         ({"method": "dm", "mu": 1.0}, "is not private: it takes mu: null"),
-        ({"private": "source"}, "weighs a public source"),
-        ({"labelled": 3}, "weighs a public source"),
-        ({"response": 2}, "among the 3 features"),
-        ({"smoothing": 0.0}, "greater than or equal"),
+        ({"private": "source"}, "weighs a public source"), ({"labelled": 3}, "weighs a public source"),
+        ({"response": 2}, "among the 3 features"), ({"smoothing": 0.0}, "greater than or equal"),
     ],
-)
+)  # fmt: skip
 def test_what_a_method_cannot_do_is_refused(settings, wrong):
     with pytest.raises(BadScenario, match=wrong):
         parse_learner({"name": "matching", "features": 3, **settings})

@@ -196,15 +196,13 @@ CLASSES_PEOPLE, CLASSES_PUBLIC = classes_people(N, 1), classes_people(200, 2)
 @for_each(
     "settings",
     [
-        {},
-        {"student": {"classifier": "RandomForestClassifier", "parameters": {"n_estimators": 20}}},
+        {}, {"student": {"classifier": "RandomForestClassifier", "parameters": {"n_estimators": 20}}},
         {"aggregation": CLASSES_SPARSE},
-        {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}, "draws": 3000},
-        {"by": "content"},
+        {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}, "draws": 3000}, {"by": "content"},
         {"protects": "labels"},
     ],
     ids=lambda settings: ", ".join(settings) or "plain",
-)
+)  # fmt: skip
 def test_it_learns_the_classes_that_the_teachers_know(settings):
     found = learned(classes_learner(**settings), CLASSES_PEOPLE, CLASSES_PUBLIC)
     assert isinstance(found, Argmax)

@@ -47,16 +47,8 @@ def domains(m: int = 30, n: int = 20, classes: int = 3) -> Domains:
 
 
 def settings(**given: Any) -> NetworkSettings:
-    common = {
-        "alpha": 0.4,
-        "hidden": 5,
-        "outputs": 3,
-        "radius": 3.0,
-        "iterations": 50,
-        "output": "last",
-        "start": "zero",
-    }
-    return NetworkSettings(**{**common, **given})
+    common = {"alpha": 0.4, "hidden": 5, "outputs": 3, "radius": 3.0, "iterations": 50}
+    return NetworkSettings(**{**common, "output": "last", "start": "zero", **given})
 
 
 def passed(given: Domains, chosen: NetworkSettings, weights: Any) -> Any:

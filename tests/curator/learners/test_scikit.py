@@ -75,28 +75,21 @@ MACHINE = {"classifier": "LinearSVC"}
 MANY = {"estimators": [LOGISTIC, BAYES, FOREST]}
 
 NEEDED = {
-    "FixedThresholdClassifier": {"estimator": LOGISTIC},
-    "OneVsOneClassifier": {"estimator": LOGISTIC},
-    "OneVsRestClassifier": {"estimator": LOGISTIC},
-    "OutputCodeClassifier": {"estimator": LOGISTIC, "code_size": 4.0},
-    "SelfTrainingClassifier": {"estimator": LOGISTIC},
-    "StackingClassifier": {**MANY, "cv": 2},
-    "TunedThresholdClassifierCV": {"estimator": LOGISTIC, "cv": 2},
-    "VotingClassifier": MANY,
-}
+    "FixedThresholdClassifier": {"estimator": LOGISTIC}, "OneVsOneClassifier": {"estimator": LOGISTIC},
+    "OneVsRestClassifier": {"estimator": LOGISTIC}, "OutputCodeClassifier": {"estimator": LOGISTIC, "code_size": 4.0},
+    "SelfTrainingClassifier": {"estimator": LOGISTIC}, "StackingClassifier": {**MANY, "cv": 2},
+    "TunedThresholdClassifierCV": {"estimator": LOGISTIC, "cv": 2}, "VotingClassifier": MANY,
+}  # fmt: skip
 """Arguments without which scikit-learn builds none of these."""
 
 QUICK = {
     "GaussianProcessClassifier": {"optimizer": None},
     "HistGradientBoostingClassifier": {"max_iter": 5, "early_stopping": False},
-    "GradientBoostingClassifier": {"n_estimators": 10},
-    "RandomForestClassifier": {"n_estimators": 10},
-    "ExtraTreesClassifier": {"n_estimators": 10},
-    "AdaBoostClassifier": {"n_estimators": 10},
-    "LogisticRegressionCV": {"cv": 2, "Cs": 3},
-    "MLPClassifier": {"max_iter": 50},
+    "GradientBoostingClassifier": {"n_estimators": 10}, "RandomForestClassifier": {"n_estimators": 10},
+    "ExtraTreesClassifier": {"n_estimators": 10}, "AdaBoostClassifier": {"n_estimators": 10},
+    "LogisticRegressionCV": {"cv": 2, "Cs": 3}, "MLPClassifier": {"max_iter": 50},
     "RadiusNeighborsClassifier": {"radius": 4.0},
-}
+}  # fmt: skip
 KINDS = {
     "linear": {
         "LinearDiscriminantAnalysis", "LinearSVC", "LogisticRegression", "LogisticRegressionCV", "SGDClassifier",
@@ -157,17 +150,13 @@ BOOSTED, BAGGED = of("AdaBoostClassifier", n_estimators=3), of("BaggingClassifie
 SOFT = [
     of("GradientBoostingClassifier", n_estimators=5),
     of("GradientBoostingClassifier", n_estimators=5, loss="exponential"),
-    of("HistGradientBoostingClassifier", max_iter=5),
-    of("AdaBoostClassifier", n_estimators=5),
-    of("BaggingClassifier", n_estimators=3, max_samples=0.1),
-    of("SGDClassifier", loss="modified_huber"),
-    of("SGDClassifier", loss="log_loss"),
-    of("DummyClassifier"),
+    of("HistGradientBoostingClassifier", max_iter=5), of("AdaBoostClassifier", n_estimators=5),
+    of("BaggingClassifier", n_estimators=3, max_samples=0.1), of("SGDClassifier", loss="modified_huber"),
+    of("SGDClassifier", loss="log_loss"), of("DummyClassifier"),
     of("VotingClassifier", estimators=[BAYES, TREE], voting="soft"),
-    of("StackingClassifier", estimators=[BAYES, TREE], cv=2),
-    of("OneVsRestClassifier", estimator=BAYES),
+    of("StackingClassifier", estimators=[BAYES, TREE], cv=2), of("OneVsRestClassifier", estimator=BAYES),
     of("FixedThresholdClassifier", estimator=BAYES),
-]
+]  # fmt: skip
 SETTINGS = [
     of("KNeighborsClassifier", weights="distance", n_neighbors=7),
     of("KNeighborsClassifier", metric="manhattan"),

@@ -307,13 +307,10 @@ def test_a_map_is_affine_and_of_each_row_by_itself():
 @for_each(
     "mapping",
     [
-        {"rows": []},
-        {"rows": [[[0, 1.0]]], "offsets": [1.0, 2.0]},
-        {"rows": [[[-1, 1.0]]]},
-        {"rows": [[[0, float("inf")]]]},
-        {"rows": [[[6, 1.0]]]},
+        {"rows": []}, {"rows": [[[0, 1.0]]], "offsets": [1.0, 2.0]}, {"rows": [[[-1, 1.0]]]},
+        {"rows": [[[0, float("inf")]]]}, {"rows": [[[6, 1.0]]]},
     ],
-)
+)  # fmt: skip
 def test_a_map_that_is_none_is_refused(mapping):
     with pytest.raises(BadMessage):
         PublicPopulationSpec.parse({"count": 5, "distribution": {**LINE, "survey": "other"}, "mapping": mapping})

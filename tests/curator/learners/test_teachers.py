@@ -239,12 +239,9 @@ def test_no_more_points_are_answered_than_one_sequence_was_paid_for(aggregation,
 COUNTS = np.array([[50, 0], [26, 24], [20, 30], [40, 10], [25, 25], [45, 5]] * 3)
 SPARSE: dict[str, Any] = {"epsilon": 9.0, "delta": 1e-3, "cutoff": 3}
 EACH: list[GnMax | Stability | SparseVector] = [
-    GnMax(noise=5.0),
-    GnMax(epsilon=2.0, delta=1e-4),
-    Stability(epsilon=9.0, delta=1e-3),
-    SparseVector(**SPARSE),
+    GnMax(noise=5.0), GnMax(epsilon=2.0, delta=1e-4), Stability(epsilon=9.0, delta=1e-3), SparseVector(**SPARSE),
     SparseVector(**SPARSE, estimate=0.2),
-]
+]  # fmt: skip
 SAID = [
     ([0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0], [0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0]),
     ([0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0], [0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0]),

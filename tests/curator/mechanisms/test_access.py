@@ -39,34 +39,24 @@ LAW = LEARNERS["chosen"].example()[0].event(1.0).law  # type: ignore[attr-define
 STEPS = SubsampledSteps(count=10, tv_bound=0.01, ratio=2.0)
 DRAWN = SubsampledRelease(draws=100, tv_bound=0.01, epsilon=1.0, delta=1e-6)
 EVENTS: dict[str, Event] = {
-    "none": NoEvent(),
-    "steps": STEPS,
-    "draws": DRAWN,
+    "none": NoEvent(), "steps": STEPS, "draws": DRAWN,
     "draws of everybody": SubsampledRelease(draws=100, tv_bound=1.0, epsilon=1.0, delta=1e-6),
-    "release": Release(epsilon=1.0, delta=1e-6),
-    "gaussian": Gaussian(count=4, mu=0.5),
-    "selection": PrivateSelection(mu=1.0, law=LAW),
-    "nothing promised": NonPrivate(),
-}
+    "release": Release(epsilon=1.0, delta=1e-6), "gaussian": Gaussian(count=4, mu=0.5),
+    "selection": PrivateSelection(mu=1.0, law=LAW), "nothing promised": NonPrivate(),
+}  # fmt: skip
 PURE, GAUSS = Release(epsilon=1e-3), Gaussian(mu=1e-3)
 ASKS: dict[str, Any] = {
-    "everybody": lambda meter: meter.everybody(),
-    "a draw": lambda meter: meter.draws(1),
-    "a step": lambda meter: meter.steps(1, Fraction(1)),
-    "a selection": lambda meter: meter.selection(),
+    "everybody": lambda meter: meter.everybody(), "a draw": lambda meter: meter.draws(1),
+    "a step": lambda meter: meter.steps(1, Fraction(1)), "a selection": lambda meter: meter.selection(),
     "a pure mechanism": lambda meter: meter.mechanism(PURE),
     "a gaussian mechanism": lambda meter: meter.mechanism(GAUSS),
-}
+}  # fmt: skip
 PAYS = {
-    "none": set(),
-    "steps": {"a step"},
-    "draws": {"a draw", "a pure mechanism"},
-    "draws of everybody": {"a draw", "everybody", "a pure mechanism"},
-    "release": {"everybody", "a pure mechanism"},
-    "gaussian": {"everybody", "a gaussian mechanism"},
-    "selection": {"everybody", "a selection"},
+    "none": set(), "steps": {"a step"}, "draws": {"a draw", "a pure mechanism"},
+    "draws of everybody": {"a draw", "everybody", "a pure mechanism"}, "release": {"everybody", "a pure mechanism"},
+    "gaussian": {"everybody", "a gaussian mechanism"}, "selection": {"everybody", "a selection"},
     "nothing promised": {"everybody", "a draw", "a step", "a pure mechanism", "a gaussian mechanism"},
-}
+}  # fmt: skip
 
 
 @for_each("event", EVENTS)
@@ -332,22 +322,16 @@ def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
 
 
 @for_each(
-    ("mechanism", "of"),
+    ("mechanism", "of"),  # without a mechanism: of shares
     [
-        (NoisyCount(1.0), lambda r: np.ones(1000)),
-        (NoisyCount(1.0), lambda r: "yes"),
+        (NoisyCount(1.0), lambda r: np.ones(1000)), (NoisyCount(1.0), lambda r: "yes"),
         (NoisyHistogram(1.0, 4), lambda r: np.array([1])),
         (NoisyHistogram(1.0, 4), lambda r: (np.arange(4), np.ones(4))),
-        (MostFrequent(1.0, 2), lambda r: np.ones((3, 2))),
-        (MostFrequent(1.0, 2), lambda r: np.ones((1, 3))),
-        (SUM, lambda r: np.ones(2)),
-        (SUM, lambda r: None),
-        (ClassMoments(1.0, 2, 1.0), lambda r: r),
-        (None, lambda r: np.zeros((len(r), 3))),  # shares
-        (None, lambda r: np.zeros(1000)),
-        (None, lambda r: None),
+        (MostFrequent(1.0, 2), lambda r: np.ones((3, 2))), (MostFrequent(1.0, 2), lambda r: np.ones((1, 3))),
+        (SUM, lambda r: np.ones(2)), (SUM, lambda r: None), (ClassMoments(1.0, 2, 1.0), lambda r: r),
+        (None, lambda r: np.zeros((len(r), 3))), (None, lambda r: np.zeros(1000)), (None, lambda r: None),
     ],
-)
+)  # fmt: skip
 def test_a_function_that_makes_no_value_of_any_person_is_refused_and_nothing_leaves(mechanism: Any, of: Any) -> None:
     """It is tried on a record of zeros, so the refusal depends on no person and may say what was found."""
     given = persons_access(Release(epsilon=1.0) if mechanism is None else mechanism.price)

@@ -126,16 +126,8 @@ def test_the_places_of_the_rest_are_found_whatever_was_there_before(many):
 
 def test_no_step_of_the_sampler_depends_on_a_word():
     """Instructions are the same whatever is drawn: no branch, no loop but over constants and the number of chunks."""
-    for loop in (
-        noise._draw,
-        noise._ask_ahead,
-        noise._draw_core,
-        noise._look_up,
-        noise._find_rest,
-        noise._draw_rest,
-        noise._joined,
-    ):
-        tree = ast.parse(textwrap.dedent(inspect.getsource(loop.plain)).partition("\n")[2])
+    for name in ("_draw", "_ask_ahead", "_draw_core", "_look_up", "_find_rest", "_draw_rest", "_joined"):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(noise, name).plain)).partition("\n")[2])
         for node in ast.walk(tree):
             assert not isinstance(node, ast.If | ast.While | ast.Break | ast.Continue | ast.BoolOp | ast.Try)
             if isinstance(node, ast.For):
@@ -268,20 +260,12 @@ def test_all_magnitudes_together_have_all_but_nothing_and_tables_draw_their_weig
 
 def test_the_law_of_the_tables_is_within_its_bound_of_the_rounded_normal():
     core, rest, size = drawn_core(), drawn_rest(), 1 << noise.BLOCK_BITS
-    share = Fraction(core[-1], 1 << noise.CORE_BITS + noise.CHANCE_BITS)
-    assert share < Fraction(1, 1 << 8)
+    core_bits, rest_bits = noise.CORE_BITS + noise.CHANCE_BITS, noise.MAGNITUDE_BITS + noise.REST_CHANCE_BITS
+    assert Fraction(core[-1], 1 << core_bits) < Fraction(1, 1 << 8)
     # All in multiples of one small number: 2^-(288 + 31 + 207) is enough for each.
-    unit = (
-        1
-        << PRECISION
-        + noise.CORE_BITS
-        + noise.CHANCE_BITS
-        + noise.BLOCK_BITS
-        + noise.MAGNITUDE_BITS
-        + noise.REST_CHANCE_BITS
-    )
-    of_block = unit >> noise.CORE_BITS + noise.CHANCE_BITS + noise.BLOCK_BITS
-    of_rest = core[-1] * (unit >> noise.CORE_BITS + noise.CHANCE_BITS + noise.MAGNITUDE_BITS + noise.REST_CHANCE_BITS)
+    unit = 1 << PRECISION + core_bits + noise.BLOCK_BITS + rest_bits
+    of_block = unit >> core_bits + noise.BLOCK_BITS
+    of_rest = core[-1] * (unit >> core_bits + rest_bits)
     distance = 0
     for m, mass in enumerate(noise.magnitudes()):
         law = rest[m] * of_rest + (core[m // size] * of_block if m < size * (len(core) - 1) else 0)

@@ -50,12 +50,9 @@ def total(records: Records) -> int | None:
 
 
 FUNCTIONS: list[tuple[StableFunction[Any, Any], Callable[[DataSet], list[Any]]]] = [
-    (MostCommon(), numbers),
-    (ExactQuantile(), numbers),
-    (ExactQuantile(0.8), numbers),
-    (OfChunks(total, 6), people),
+    (MostCommon(), numbers), (ExactQuantile(), numbers), (ExactQuantile(0.8), numbers), (OfChunks(total, 6), people),
     (OfChunks(total, 4), people),
-]
+]  # fmt: skip
 
 
 def neighbours(data: DataSet) -> Iterator[DataSet]:
@@ -122,14 +119,10 @@ def test_a_value_this_far_from_instability_is_released_surely() -> None:
 @for_each(
     ("distance", "epsilon", "delta"),
     [
-        (-1.0, 1.0, 0.1),
-        (math.nan, 1.0, 0.1),
-        (1.0, 0.0001, 0.1),
-        (1.0, math.nan, 0.1),
-        (1.0, 1.0, 0.0),
+        (-1.0, 1.0, 0.1), (math.nan, 1.0, 0.1), (1.0, 0.0001, 0.1), (1.0, math.nan, 0.1), (1.0, 1.0, 0.0),
         (1.0, 1.0, 1.0),
     ],
-)
+)  # fmt: skip
 def test_numbers_outside_their_range_are_refused(distance: float, epsilon: float, delta: float) -> None:
     with pytest.raises(BadInput, match="A_stab wants"):
         a_stab(1, distance, epsilon, delta, RandomSource.seeded(1))

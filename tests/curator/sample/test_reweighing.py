@@ -205,14 +205,11 @@ def test_sampling_bound_follows_the_schedule():
 @for_each(
     ("n", "kappa", "eta", "says"),
     [
-        (0, None, 0.1, "at least one record"),
-        (100, 0.1, 0.1, "kappa n must exceed 10"),
-        (100, 0.0, 0.1, "kappa must be in"),
-        (100, 1.5, 0.1, "kappa must be in"),
-        (100, 0.5, 0.0, "eta must be positive"),
-        (100, 0.5, np.inf, "eta must be positive"),
+        (0, None, 0.1, "at least one record"), (100, 0.1, 0.1, "kappa n must exceed 10"),
+        (100, 0.0, 0.1, "kappa must be in"), (100, 1.5, 0.1, "kappa must be in"),
+        (100, 0.5, 0.0, "eta must be positive"), (100, 0.5, np.inf, "eta must be positive"),
     ],
-)
+)  # fmt: skip
 def test_parameters_outside_their_range_are_refused(n, kappa, eta, says):
     with pytest.raises(BadScenario, match=says):
         Reweighing(n, kappa, eta)

@@ -59,12 +59,9 @@ KINDS = {
 HYPOTHESES = [
     Linear(weights=(0.3, -1.0, 0.0, 2.5, 1e-3), threshold=0.1),
     Linear(weights=(1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, 0.5), threshold=-0.2),
-    Linear(weights=(0.0,), threshold=-1e30),
-    Linear(weights=(0.0,), threshold=1e30),
-    Linear(weights=(1e-30, 1e30), threshold=1e25),
-    Stump(feature=2, threshold=0.25, sign=-1),
-    Constant(label=-1),
-]
+    Linear(weights=(0.0,), threshold=-1e30), Linear(weights=(0.0,), threshold=1e30),
+    Linear(weights=(1e-30, 1e30), threshold=1e25), Stump(feature=2, threshold=0.25, sign=-1), Constant(label=-1),
+]  # fmt: skip
 
 
 @for_each("kind", KINDS)

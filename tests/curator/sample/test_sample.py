@@ -98,12 +98,10 @@ def test_scores_widen_before_they_overflow(most, before, wider):
 @for_each(
     ("stored", "says"),
     [
-        ([np.zeros(19, dtype=np.uint8)], "shape"),
-        ([np.zeros(20, dtype=np.int32)], "unsigned counts"),
-        ([np.zeros(20)], "unsigned counts"),
-        ([np.full(20, 4, dtype=np.uint8)], "outside"),
+        ([np.zeros(19, dtype=np.uint8)], "shape"), ([np.zeros(20, dtype=np.int32)], "unsigned counts"),
+        ([np.zeros(20)], "unsigned counts"), ([np.full(20, 4, dtype=np.uint8)], "outside"),
     ],
-)
+)  # fmt: skip
 def test_impossible_stored_scores_are_refused(stored, says):
     sample = zeros()
     with pytest.raises(BadData, match=says):
