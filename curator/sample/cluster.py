@@ -86,7 +86,10 @@ class Cluster(Sample):
             ray.kill(self._workers.pop())
 
     def processes(self) -> list[int]:
-        pids: list[int] = ray.get([worker.process.remote() for worker in self._workers])
+        try:
+            pids: list[int] = ray.get([worker.process.remote() for worker in self._workers])
+        except RayActorError as error:
+            raise PeerUnavailable(f"a worker of the sample cannot start: {str(error).splitlines()[-1]}") from None
         return pids
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
@@ -132,7 +135,7 @@ class Cluster(Sample):
 def open_cluster(source: Source, population: RecordSource, on_progress: OnProgress) -> Sample:
     """Return the sample in as many workers as the scenario names, on the cluster of ``RAY_ADDRESS`` or on this machine.
 
-    A cluster that does not answer is a BadScenario.
+    A cluster that does not answer is a BadScenario, and a worker that cannot start a PeerUnavailable.
     """
     workers, n = source.scenario.curator.storage.workers, source.size
     sizes = [n * (k + 1) // workers - n * k // workers for k in range(workers)]

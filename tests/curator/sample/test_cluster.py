@@ -17,6 +17,7 @@ from common.local.hypotheses.hypothesis import Linear
 from common.local.losses import HypothesisLoss
 from common.numerics.randomness import RandomSource
 from curator.sample.reweighing import Reweighing
+from curator.sample.source import Source
 from tests.support import Bench, tiny
 
 pytestmark = [
@@ -33,25 +34,15 @@ def parties(folder: Path, workers: int) -> Bench:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with parties(tmp_path_factory.mktemp("alone"), 0) as bench:
-        yield bench
-
-
-@pytest.fixture(scope="module")
-def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with parties(tmp_path_factory.mktemp("spread"), 2) as bench:
-        yield bench
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Bench]]:
+    """Parties whose sample is in this process, and ones whose sample is spread over two workers."""
+    with parties(tmp_path_factory.mktemp("alone"), 0) as alone, parties(tmp_path_factory.mktemp("spread"), 2) as spread:
+        yield [alone, spread]
 
 
 @pytest.fixture
-def one(alone: Bench) -> Any:
-    return alone.curator._sample
-
-
-@pytest.fixture
-def two(spread: Bench) -> Any:
-    return spread.curator._sample
+def samples(benches: list[Bench]) -> list[Any]:
+    return [bench.curator._sample for bench in benches]
 
 
 def releases(bench: Bench) -> list[Any]:
@@ -59,8 +50,9 @@ def releases(bench: Bench) -> list[Any]:
     return [entry["release"]["message"]["result"] for entry in entries if "release" in entry]
 
 
-def test_a_run_over_workers_is_the_same_run_also_when_one_is_killed(alone, spread, two):
+def test_a_run_over_workers_is_the_same_run_also_when_one_is_killed(benches, samples):
     """First of all, since the others put the scores to what they like."""
+    (alone, spread), (_, two) = benches, samples
     before = two.processes()
     spread.meanwhile(lambda: os.kill(before[1], signal.SIGKILL))
     assert {**spread.run(), "seconds": 0} == {**alone.run(), "seconds": 0}
@@ -87,15 +79,16 @@ def reweighed(sample: Any, kappa: float, eta: float, kill: int | None = None) ->
 
 
 @pytest.mark.parametrize(("kappa", "eta"), [(0.2, 0.1), (0.01, 3.0)], ids=["by rejection", "from a pile"])
-def test_a_killed_worker_changes_nothing_of_what_comes_out(one, two, monkeypatch, kappa, eta):
-    told: list[str] = []
+def test_a_killed_worker_changes_nothing_of_what_comes_out(samples, monkeypatch, kappa, eta):
+    (one, two), told = samples, list[str]()
     monkeypatch.setattr(two, "_on_progress", told.append)
     assert (two.sizes, two.dimension, two.dtype) == ((10_000, 10_001), one.dimension, one.dtype)
     assert reweighed(two, kappa, eta, kill=2) == reweighed(one, kappa, eta)
     assert [line for line in told if "its successor brings the same 10,001 people and repeats" in line]
 
 
-def test_stored_scores_are_restored_also_in_a_successor_and_refused_as_a_shard_does(one, two):
+def test_stored_scores_are_restored_also_in_a_successor_and_refused_as_a_shard_does(samples):
+    one, two = samples
     cumulative_losses = [(np.arange(size) % 3).astype(np.uint8) for size in two.sizes]
     histogram = two.restore(cumulative_losses, 5)
     os.kill(two.processes()[0], signal.SIGKILL)
@@ -105,11 +98,20 @@ def test_stored_scores_are_restored_also_in_a_successor_and_refused_as_a_shard_d
         two.restore([np.full(size, 9, dtype=np.uint8) for size in two.sizes], 5)
 
 
-def test_a_worker_that_dies_again_and_again_is_given_up(two, monkeypatch):
+def test_a_worker_that_dies_again_and_again_is_given_up(samples, monkeypatch):
+    two = samples[1]
     monkeypatch.setattr(two, "_replaced", lambda shard, lost: lost)
     os.kill(two.processes()[0], signal.SIGKILL)
     with pytest.raises(PeerUnavailable, match="worker 0 of the sample died 3 times in a row"):
         two.restore(None, 0)
+
+
+def test_workers_that_cannot_hold_their_people_are_told_of_in_a_line(tmp_path):
+    from curator.sample import cluster
+
+    source = Source(tiny("curator.n=2001", f"curator.storage={{workers: 2, {PLACE}}}"), 3, tmp_path / "gone", None)
+    with pytest.raises(PeerUnavailable, match=r"^a worker of the sample cannot start: FileNotFoundError: .*$"):
+        cluster.open_cluster(source, source.population(), print)
 
 
 def test_a_cluster_that_nobody_serves_is_refused_at_once(monkeypatch):
