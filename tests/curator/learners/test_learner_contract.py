@@ -178,14 +178,11 @@ S = 1e-3
 """What is declared as the total variation of mu and mu': a release with it is one from draws."""
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}
 VOTING = {"name": "model-agnostic", "chunks": 20, "teacher": TREE, "student": TREE, "queries": 30}
+BUDGET = {"epsilon": 5.0, "delta": 1e-3}
 ALSO: dict[str, dict[str, Any]] = {
     "exponential conjunctions": {"name": "exponential", "hypotheses": "conjunctions", "draws": 70, "epsilon": 1.0},
-    "model-agnostic on draws": {
-        **VOTING,
-        "aggregation": {"name": "gnmax", "epsilon": 5.0, "delta": 1e-3},
-        "draws": 300,
-    },
-    "model-agnostic on everybody": {**VOTING, "aggregation": {"name": "stability", "epsilon": 5.0, "delta": 1e-3}},
+    "model-agnostic on draws": {**VOTING, "aggregation": {"name": "gnmax", **BUDGET}, "draws": 300},
+    "model-agnostic on everybody": {**VOTING, "aggregation": {"name": "stability", **BUDGET}},
     "sgd of many coordinates": {"name": "sgd", "steps": 1500, "noise": 2.0, "diameter": 2.0, "output": "last"},
     "sgd without noise": {"name": "sgd", "steps": 777, "noise": 0.0, "diameter": 2.0, "regularization": 0.1},
 }

@@ -118,10 +118,8 @@ def active(k=400, d=30, intercept=0.7, directions=None, scale=1.0, cost=200.0, d
     random = np.random.default_rng(1)
     directions = np.eye(d) if directions is None else random.normal(size=(directions, d))
     features = scale * random.normal(size=(k, len(directions))) @ directions
-    held = Records(
-        (features if dtype == np.float32 else features > 0).astype(dtype),
-        random.choice(np.array([-1, 1], dtype=np.int8), k),
-    )
+    features, labels = features if dtype == np.float32 else features > 0, random.choice(np.array([-1, 1], np.int8), k)
+    held = Records(features.astype(dtype), labels)
     costs = cost * random.integers(1, 4, k)
     whole = signed(held.features, held.labels, intercept)
     return ActiveSet(GatheredRows.of(held), costs, intercept), whole if intercept else whole[:, :-1], costs
