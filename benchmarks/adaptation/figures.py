@@ -29,10 +29,11 @@ from benchmarks.adaptation.points import Point
 from benchmarks.adaptation.splits import resampled
 from benchmarks.figures.plotting import COLOURS, panels
 from benchmarks.figures.store import Row
+from common.learners.adaptation import MatchingFields
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from curator.learners.domains import Domains
-from curator.learners.matching import PointMatching, matched
+from curator.learners.matching import matched
 
 SIZES = (1000, 2500, 5000, 10_000)
 """Target rows, n."""
@@ -85,7 +86,7 @@ def measure(name: str, number: int, data: Path) -> Row:
         clip = CLIP if curve.startswith(CLIPPED) else 2.0 * (pair.radius * NORM + 1.0)
         weights = descend(parts.train, epsilon, DELTA, pair.radius, clip, source)
     elif curve.startswith(FRANK_WOLFE):
-        own = PointMatching(norm=NORM, radius=pair.radius)
+        own = MatchingFields(norm=NORM, radius=pair.radius)
         weights = matched(Domains(parts.source, parts.train), own, mu_allowed(THIRD, DELTA), source)
     elif curve.startswith(MATCHING):
         domains = Domains(parts.source, parts.train)

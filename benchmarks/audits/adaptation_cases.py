@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats
-from common.learners.adaptation import Private
+from common.learners.adaptation import MatchingFields, Private
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_noise
@@ -19,7 +19,7 @@ from curator.learners import adaptation, matching, networks, noisy_descent
 from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
 from curator.learners.discrepancy import private_discrepancy, sensitivity
 from curator.learners.domains import Domains, DomainSide
-from curator.learners.matching import PointMatching, private_shares, selection_epsilon
+from curator.learners.matching import private_shares, selection_epsilon
 from curator.learners.networks import NetworkSettings
 from curator.learners.noisy_descent import Found, Rows, descend
 from deploy.auditing import Case, Safeguard, without
@@ -226,7 +226,7 @@ def few_labels_case() -> Case:
 
 def matching_case() -> Case:
     """The one person of the target has either of two features; which of two source rows is taken tells the answer."""
-    settings = PointMatching(norm=1.0, radius=1.0, iterations=1, smoothing=1.0, kept=0)
+    settings = MatchingFields(norm=1.0, radius=1.0, iterations=1, smoothing=1.0, kept=0)
     source = DomainSide(np.eye(2), np.array([1.0, -1.0]))
     inputs = [Domains(source, DomainSide(row[None], np.zeros(1))) for row in np.eye(2)]
 

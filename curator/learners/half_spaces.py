@@ -242,8 +242,13 @@ def learned_classes(access: Access, settings: DiscriminantSettings, columns: Cla
         moments, access.people, mechanism.deviations, settings.ridge
     )
     scored = [seen.about(row / seen.radius, float(b)) for row, b in zip(weights, thresholds, strict=True)]
+    # Scores less their mean, which is the same for all classes, and means nothing.
+    rows, borders = np.array([one.weights for one in scored]), np.array([one.threshold for one in scored])
+    pairs = zip((rows - rows.mean(axis=0)).tolist(), (borders - borders.mean()).tolist(), strict=True)
     return Learned(
-        hypothesis=Argmax(first=columns.first, hypotheses=tuple(_centred(scored))),
+        hypothesis=Argmax(
+            first=columns.first, hypotheses=tuple(Linear(weights=tuple(row), threshold=b) for row, b in pairs)
+        ),
         scores=ClassScores(shares=tuple(shares.tolist()), means=_rows(means), root=_rows(_root(covariance))),
     )
 
@@ -289,17 +294,6 @@ def _before(columns: ClassColumns, records: Records) -> Records:
     """Return the records as the learner sees them: what stands before the classes, and the class as the label."""
     own = column_classes(records.features, columns.first, columns.count)
     return Records(np.ascontiguousarray(records.features[:, : columns.first]), np.maximum(own, 0).astype(np.int8))
-
-
-def _centred(scored: list[Linear]) -> list[Linear]:
-    """Return the scores less their mean: it is the same for all classes, and means nothing."""
-    weights = np.array([one.weights for one in scored])
-    thresholds = np.array([one.threshold for one in scored])
-    weights, thresholds = weights - weights.mean(axis=0), thresholds - thresholds.mean()
-    return [
-        Linear(weights=tuple(row.tolist()), threshold=float(threshold))
-        for row, threshold in zip(weights, thresholds, strict=True)
-    ]
 
 
 def _root(covariance: Floats) -> Floats:

@@ -46,7 +46,7 @@ def selection_epsilon(mu: float, iterations: int) -> float:
 
 
 def private_shares(
-    source: Floats, target: Floats, settings: PointMatching, mu: float | None, random: RandomSource
+    source: Floats, target: Floats, settings: MatchingFields, mu: float | None, random: RandomSource
 ) -> Floats:
     """Weigh source rows by Frank and Wolfe, each vertex chosen by the exponential mechanism: mu-GDP for the target.
 
@@ -101,12 +101,11 @@ def _choose(levels: Floats, most: int, epsilon: float, random: RandomSource) -> 
     return int(np.flatnonzero(levels == level)[rank])
 
 
-class PointMatching(MatchingFields):
-    """Settings of the methods themselves: ``norm`` is that of rows with their constant."""
+def matched(domains: Domains, settings: MatchingFields, mu: float | None, random: RandomSource) -> Floats:
+    """Return w, shape (d,), in the ball: mu-GDP for the target by ``private-dm``, else not private at all.
 
-
-def matched(domains: Domains, settings: PointMatching, mu: float | None, random: RandomSource) -> Floats:
-    """Return w, shape (d,), in the ball: mu-GDP for the target by ``private-dm``, else not private at all."""
+    The settings' ``norm`` is that of rows with their constant.
+    """
     domains = domains.bounded(settings.norm)
     source, target = domains.source, domains.target
     if settings.method == "sbest":
@@ -123,7 +122,7 @@ def matched(domains: Domains, settings: PointMatching, mu: float | None, random:
     return least_squares(source, shares, settings.radius)
 
 
-def _best_effort(domains: Domains, settings: PointMatching) -> Floats:
+def _best_effort(domains: Domains, settings: MatchingFields) -> Floats:
     apart, sizes = discrepancy(domains, settings.radius, settings.norm).value, domains.sizes
     both = DomainSide.joined([domains.source, domains.target])
     return alternate(
@@ -149,7 +148,7 @@ class MatchedSource(Adaptation):
 class Matching(PublicSettings, ResponseOrLabel):
     """A linear model of a public source that is weighed to be like the curator's people, by the squared loss."""
 
-    algorithm: ClassVar = PointMatching
+    algorithm: ClassVar = MatchingFields
     by: ClassVar = MatchedSource
     examples: ClassVar = ({"mu": 2.0, "iterations": 5, "smoothing": 0.2, "features": 3, "norm": 1.8, "radius": 3.0},)
 

@@ -10,12 +10,13 @@ import pytest
 from scipy.special import expit, logit, ndtr, ndtri
 
 from common.core.errors import BadScenario, BudgetExceeded
+from common.learners.adaptation import MatchingFields
 from common.numerics.randomness import RandomSource
 from common.scenario.loading import load
 from curator.learners.base import CallSizes, parse_learner
 from curator.learners.discrepancy import discrepancy
 from curator.learners.domains import least_squares
-from curator.learners.matching import PointMatching, matched, part_of, private_shares, selection_epsilon
+from curator.learners.matching import matched, part_of, private_shares, selection_epsilon
 from curator.learners.source_weights import KernelMeanMatching, smooth_norm
 from deploy.checking import checked
 from tests.curator.learners.given import domains
@@ -55,7 +56,7 @@ def test_a_replaced_row_moves_every_score_by_its_sensitivity_at_most(smoothing):
     source /= np.maximum(1.0, np.linalg.norm(source, axis=1))[:, None]
     target = draw.normal(size=(n, 4))
     target /= np.linalg.norm(target, axis=1)[:, None]
-    settings, greatest = PointMatching(norm=1.0, smoothing=smoothing), 0.0
+    settings, greatest = MatchingFields(norm=1.0, smoothing=smoothing), 0.0
     for _ in range(300):
         other = target.copy()
         row = draw.normal(size=4)
@@ -78,12 +79,12 @@ def test_frank_and_wolfe_approach_the_least_norm_without_noise_and_labels_of_the
     def norm(shares):
         return float(np.abs(np.linalg.eigvalsh(wanted - (source * shares[:, None]).T @ source)).max())
 
-    settings = PointMatching(norm=1.0, iterations=400, smoothing=0.005, kept=0)
+    settings = MatchingFields(norm=1.0, iterations=400, smoothing=0.005, kept=0)
     found = private_shares(source, target, settings, None, SOURCE)
     assert found.sum() == pytest.approx(1.0)
     assert found.min() >= 0.0
     assert norm(found) < 0.5 * norm(np.full(60, 1 / 60))
-    noisy = PointMatching(norm=1.0)
+    noisy = MatchingFields(norm=1.0)
     weights = matched(given, noisy, 1.0, SOURCE)
     given.target.responses[:] = -given.target.responses
     assert np.array_equal(weights, matched(given, noisy, 1.0, SOURCE))
@@ -92,7 +93,7 @@ def test_frank_and_wolfe_approach_the_least_norm_without_noise_and_labels_of_the
 @for_each("method", ["dm", "kmm", "sbest", "private-dm"])
 def test_each_method_gives_a_model_of_the_ball_that_is_not_the_sources_own(method):
     given = domains(m=200, n=150)
-    settings = PointMatching(method=method, norm=1.0, radius=0.8, kappa_1=5.0)
+    settings = MatchingFields(method=method, norm=1.0, radius=0.8, kappa_1=5.0)
     found = matched(given, settings, None, SOURCE)
     assert np.linalg.norm(found) <= 0.8 * (1 + 1e-9)
     alone = least_squares(given.source, np.full(200, 1 / 200), 0.8)
