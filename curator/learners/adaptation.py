@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -259,11 +259,8 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
     return float(bounds.smoothness + own + cross)
 
 
-class Adapted(NamedTuple):
-    """What adaptation releases: w, and the bound of Theorem B.1 on its loss where one was asked for."""
-
-    weights: Floats
-    bound: TargetBound | None
+Adapted = tuple[Floats, TargetBound | None]
+"""What adaptation releases: w, and the bound of Theorem B.1 on its loss where one was asked for."""
 
 
 @central
@@ -292,7 +289,7 @@ class Adaptation(CentralMechanism[DomainSide, Adapted]):
     def solved(self, domains: Domains, source: RandomSource) -> Adapted:
         """Run the algorithm, which brings all records within public bounds itself."""
         found = solve(domains, self.settings, self.mu, source)
-        return Adapted(found.weights, found.bound)
+        return found.weights, found.bound
 
 
 class AdaptationLearner(PublicSettings, Learner):
@@ -402,8 +399,8 @@ class LinearAdaptation(AdaptationLearner):
         return self.half_space(weights)
 
     def learned(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Learned:
-        found, scaling = self.released(access, public, self.algorithm, self.by)
-        return Learned(hypothesis=self.model(self.unscaled(found.weights, scaling)), bound=found.bound)
+        (weights, bound), scaling = self.released(access, public, self.algorithm, self.by)
+        return Learned(hypothesis=self.model(self.unscaled(weights, scaling)), bound=bound)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         return self.learned(access, previous, public).hypothesis

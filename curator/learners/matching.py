@@ -141,7 +141,7 @@ class MatchedSource(Adaptation):
 
     def solved(self, domains: Domains, source: RandomSource) -> Adapted:
         with on_one_thread():
-            return Adapted(matched(domains, self.settings, self.mu, source), None)
+            return matched(domains, self.settings, self.mu, source), None
 
 
 @LEARNERS.register("matching")
