@@ -12,21 +12,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event
 from common.privacy.theorems.votes import Thresholds
-from curator.learners.teachers import (
-    BOTTOM,
-    UNANSWERED,
-    ColumnClasses,
-    LabelClasses,
-    Teacher,
-    TeacherAnswers,
-    chunk_of,
-    count_votes,
-    distances,
-    trained,
-    unchecked,
-    vote,
-    winners,
-)
+from curator.learners import teachers as voting
 from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.counts import geometric_noise
 
@@ -45,7 +31,7 @@ class TeacherStream(CentralMechanism[Records, "StreamOfAnswers"]):
         bottoms: How many of the first answers were bottoms.
     """
 
-    opening: TeacherAnswers
+    opening: voting.TeacherAnswers
     law: Thresholds
     bottoms: int
 
@@ -55,10 +41,10 @@ class TeacherStream(CentralMechanism[Records, "StreamOfAnswers"]):
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> StreamOfAnswers:
         opening, records = self.opening, self.opening.taught(Records.joined(list(values)))[0]
-        kinds, chunk = opening.classes, chunk_of(records, opening.chunks, opening.by)
+        kinds, chunk = opening.classes, voting.chunk_of(records, opening.chunks, opening.by)
         taught = (kinds.inputs(records.features), chunk, opening.chunks, source.derive("votes"), kinds.of(records))
-        with unchecked():
-            teachers = list(trained(opening.teacher, *taught))
+        with voting.unchecked():
+            teachers = list(voting.trained(opening.teacher, *taught))
         return StreamOfAnswers(teachers, kinds, opening.touched, self.law, self.bottoms, source.derive("said"))
 
 
@@ -72,8 +58,8 @@ class StreamOfAnswers:
 
     def __init__(
         self,
-        teachers: list[Teacher],
-        kinds: LabelClasses | ColumnClasses,
+        teachers: list[voting.Teacher],
+        kinds: voting.LabelClasses | voting.ColumnClasses,
         touched: int,
         law: Thresholds,
         bottoms: int,
@@ -87,18 +73,18 @@ class StreamOfAnswers:
     def answer(self, point: AnyArray, lineage: str) -> int:
         """Return the class of a point, shape (d,), as :meth:`judge` does; changes nothing."""
         cast = np.empty((len(self._teachers), 1), dtype=np.uint8)
-        with unchecked():
+        with voting.unchecked():
             for number, teacher in enumerate(self._teachers):
-                cast[number] = vote(teacher, point[None, :])
-        counts = count_votes(cast, self._kinds.number)
-        return self.judge(int(winners(counts)[0]), int(distances(counts, self._touched)[0]), lineage)
+                cast[number] = voting.vote(teacher, point[None, :])
+        counts = voting.count_votes(cast, self._kinds.number)
+        return self.judge(int(voting.winners(counts)[0]), int(voting.distances(counts, self._touched)[0]), lineage)
 
     def judge(self, value: int, stable: int, lineage: str) -> int:
-        """Return a winner at such a distance to instability, or :data:`BOTTOM`; :data:`UNANSWERED` after the last."""
+        """Return a winner at such a distance to instability, or a bottom; after the last one, that it is unanswered."""
         if self._bottoms >= self._law.cutoff:
-            return UNANSWERED
+            return voting.UNANSWERED
         noise = int(geometric_noise(1, self._law.of_query, self._source.derive("question", lineage))[0])
-        return value if stable + noise > self._law.level + self._threshold else BOTTOM
+        return value if stable + noise > self._law.level + self._threshold else voting.BOTTOM
 
     def advance(self, lineage: str, *, bottom: bool) -> None:
         """Go on behind a question whose answer is stored: after a bottom the threshold's noise is drawn anew."""

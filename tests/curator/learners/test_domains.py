@@ -153,18 +153,13 @@ def problem(seed, kind):
     quadratic, linear = draw.normal(size=(d, d)), draw.normal(size=d)
     quadratic = quadratic + quadratic.T
     first = np.linalg.eigh(quadratic)[1][:, -1]
-    match kind:
-        case "hard":
-            linear = 0.1 * (linear - first * (first @ linear))
-        case "nearly hard":
-            linear = 0.1 * (linear - first * (first @ linear) * (1 - 1e-9))
-        case "concave":
-            quadratic = -quadratic @ quadratic.T
-        case "tiny":
-            linear *= 10.0 ** -float(draw.integers(5, 300))
-        case "flat":
-            quadratic = np.zeros((d, d))
-    return quadratic, linear
+    along = first * (first @ linear)
+    changed = {
+        "hard": (quadratic, 0.1 * (linear - along)), "nearly hard": (quadratic, 0.1 * (linear - along * (1 - 1e-9))),
+        "concave": (-quadratic @ quadratic.T, linear), "flat": (np.zeros((d, d)), linear),
+        "tiny": (quadratic, linear * 10.0 ** -float(draw.integers(5, 300))),
+    }  # fmt: skip
+    return changed.get(kind, (quadratic, linear))
 
 
 @for_each("radius", [0.01, 1.0, 30.0])

@@ -25,17 +25,6 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import Learn
 from common.privacy import events
 from common.privacy.budget import cost
-from common.privacy.events import (
-    Event,
-    Gaussian,
-    NoEvent,
-    NonPrivate,
-    PrivateSelection,
-    Release,
-    SubsampledRelease,
-    SubsampledSteps,
-    parse_event,
-)
 from curator.engine import Workspace
 from curator.learners import networks
 from curator.learners.base import LEARNERS, CallSizes, Learner, learn_from, parse_learner
@@ -106,14 +95,14 @@ def counted(draw, drawn):
 class TestContract:
     def test_declares_an_event_that_can_be_stored_and_priced(self, learner):
         event = learner.event(1e-4)
-        assert parse_event(event.wire()) == event
-        assert not isinstance(event, NoEvent)
-        assert np.isfinite(cost([(event, 1)], 1e-6)) != isinstance(event, NonPrivate)
+        assert events.parse_event(event.wire()) == event
+        assert not isinstance(event, events.NoEvent)
+        assert np.isfinite(cost([(event, 1)], 1e-6)) != isinstance(event, events.NonPrivate)
 
     def test_the_sample_itself_is_for_learners_whose_event_says_so(self, learner):
         """Draws are amplified by the sampling bound; what looks at everybody must declare that it is 1."""
         event = learner.event(1e-4)
-        if not isinstance(event, SubsampledSteps | SubsampledRelease):
+        if not isinstance(event, events.SubsampledSteps | events.SubsampledRelease):
             return
         assert event.tv_bound in (1e-4, 1.0)
         if event.tv_bound == 1.0:
@@ -151,10 +140,10 @@ class TestContract:
             len(records), 0 if public is None else len(public), records.dimension, records.features.itemsize
         )
         paid = learner.noise_numbers(sizes)
-        times = event.law.most if isinstance(event, PrivateSelection) else getattr(event, "count", 1)
+        times = event.law.most if isinstance(event, events.PrivateSelection) else getattr(event, "count", 1)
         assert sum(drawn) <= paid * times
         learner.check_noise(sizes)
-        if paid and isinstance(event, SubsampledSteps | Gaussian | PrivateSelection):
+        if paid and isinstance(event, events.SubsampledSteps | events.Gaussian | events.PrivateSelection):
             assert drawn
             monkeypatch.setattr(events, "COORDINATES", paid - 1)
             monkeypatch.setattr(events, "NUMBERS", paid - 1)
@@ -206,18 +195,18 @@ def six_hundred(way: str) -> tuple[Learner, Records, Records]:
     return learner, records, records.take(np.arange(100))
 
 
-def declared(event: Event, settings: dict[str, Any]) -> int:
+def declared(event: events.Event, settings: dict[str, Any]) -> int:
     """Return how many draws from mu an event pays for: 0 if it is paid by replacing a record of the sample itself."""
     match event:
-        case SubsampledSteps(count=count, tv_bound=tv_bound):
+        case events.SubsampledSteps(count=count, tv_bound=tv_bound):
             assert tv_bound == S
             return count
-        case Release() | Gaussian() | PrivateSelection():
+        case events.Release() | events.Gaussian() | events.PrivateSelection():
             return 0
-        case SubsampledRelease(draws=draws, tv_bound=tv_bound):
+        case events.SubsampledRelease(draws=draws, tv_bound=tv_bound):
             assert tv_bound == S
             return draws
-        case NonPrivate():  # pays for anything; it is to draw what its settings say
+        case events.NonPrivate():  # pays for anything; it is to draw what its settings say
             return int(settings["steps" if "steps" in settings else "draws"])
     raise AssertionError(f"no rule for the event {event}")
 
@@ -231,7 +220,7 @@ def test_draws_as_often_as_its_event_pays_for(way: str) -> None:
     assert (sampler.drawn, sampler.passes > 0) == (wanted, wanted == 0)
 
 
-PROMISING = sorted(way for way, wire in WAYS.items() if not isinstance(parse_learner(wire).event(S), NonPrivate))
+PROMISING = sorted(way for way, wire in WAYS.items() if not isinstance(parse_learner(wire).event(S), events.NonPrivate))
 
 
 def cheated(way: str, cheat: type[Honest] | None) -> Workspace:
@@ -288,7 +277,7 @@ def test_one_step_of_sgd_is_as_private_as_its_event_says(width: int, noise: floa
     plus, minus = (one_step(side, width, settings, runs) for side in (1, -1))
     apart = np.linalg.norm((plus - minus).mean(axis=0)) / math.sqrt(plus.var(axis=0).mean())
     event = parse_learner(settings).event(S)
-    assert isinstance(event, SubsampledSteps)
+    assert isinstance(event, events.SubsampledSteps)
     assert event.ratio >= 2.0 / noise
     assert apart == pytest.approx(event.ratio, rel=0.07)
 

@@ -46,11 +46,11 @@ EVENTS: dict[str, Event] = {
 }  # fmt: skip
 PURE, GAUSS = Release(epsilon=1e-3), Gaussian(mu=1e-3)
 ASKS: dict[str, Any] = {
-    "everybody": lambda meter: meter.everybody(), "a draw": lambda meter: meter.draws(1),
-    "a step": lambda meter: meter.steps(1, Fraction(1)), "a selection": lambda meter: meter.selection(),
-    "a pure mechanism": lambda meter: meter.mechanism(PURE),
-    "a gaussian mechanism": lambda meter: meter.mechanism(GAUSS),
+    "everybody": ("everybody",), "a selection": ("selection",),
+    "a draw": ("draws", 1), "a step": ("steps", 1, Fraction(1)),
+    "a pure mechanism": ("mechanism", PURE), "a gaussian mechanism": ("mechanism", GAUSS),
 }  # fmt: skip
+"""What is asked of a meter: a method and its arguments."""
 PAYS = {
     "none": set(), "steps": {"a step"}, "draws": {"a draw", "a pure mechanism"},
     "draws of everybody": {"a draw", "everybody", "a pure mechanism"}, "release": {"everybody", "a pure mechanism"},
@@ -59,50 +59,47 @@ PAYS = {
 }  # fmt: skip
 
 
+def asked(meter: Meter, what: str, *given: Any) -> None:
+    getattr(meter, what)(*given)
+
+
 @for_each("event", EVENTS)
 @for_each("ask", ASKS)
 def test_an_event_pays_for_its_own_kind_and_for_nothing_else(event: str, ask: str) -> None:
     meter = Meter(EVENTS[event])
     if ask in PAYS[event]:
-        ASKS[ask](meter)
+        asked(meter, *ASKS[ask])
         assert not meter.spoilt
     else:
         with pytest.raises(Overdrawn, match="does not pay for"):
-            ASKS[ask](meter)
+            asked(meter, *ASKS[ask])
         assert meter.spoilt
 
 
 @for_each(
     ("event", "take", "refused"),
     [
-        (DRAWN, lambda meter: meter.draws(60), [(lambda m, c=c: m.draws(c), "40 are left") for c in (41, 100, 0, -5)]),
-        (DRAWN, lambda meter: meter.draws(100), [(lambda m: m.draws(1), "0 are left")]),
-        (STEPS, lambda meter: meter.steps(10, Fraction(2)), [(lambda m: m.steps(1, Fraction(2)), "0 are left")]),
-        (EVENTS["selection"], lambda meter: meter.selection(), [(lambda m: m.selection(), "selection")]),
+        (DRAWN, [("draws", 60)], [("40 are left", "draws", count) for count in (41, 100, 0, -5)]),
+        (DRAWN, [("draws", 100)], [("0 are left", "draws", 1)]),
+        (STEPS, [("steps", 10, Fraction(2))], [("0 are left", "steps", 1, Fraction(2))]),
+        (EVENTS["selection"], [("selection",)], [("selection", "selection")]),
         # By the last bit.
-        (STEPS, lambda m: m.steps(1, Fraction(2)), [(lambda m: m.steps(1, Fraction(2) + Fraction(1, 2**200)), "devi")]),
+        (STEPS, [("steps", 1, Fraction(2))], [("devi", "steps", 1, Fraction(2) + Fraction(1, 2**200))]),
         # As doubles, 0.3 - 0.1 - 0.1 is below 0.1: three of these cost more.
-        (
-            Release(epsilon=0.3, delta=1e-6),
-            lambda meter: [meter.mechanism(Release(epsilon=0.1, delta=5e-7)) for _ in range(2)],
-            [
-                (lambda m: m.mechanism(Release(epsilon=0.1)), r"epsilon 0\.1"),
-                (lambda m: m.mechanism(Release(epsilon=0.01, delta=1e-12)), "delta"),
-            ],
-        ),
-        (
-            Gaussian(count=4, mu=0.5),
-            lambda meter: meter.mechanism(Gaussian(count=3, mu=0.5)),
-            [(lambda m: m.mechanism(Gaussian(mu=0.5000000001)), "is left")],
-        ),
+        (Release(epsilon=0.3, delta=1e-6), [("mechanism", Release(epsilon=0.1, delta=5e-7))] * 2,
+         [(r"epsilon 0\.1", "mechanism", Release(epsilon=0.1)),
+          ("delta", "mechanism", Release(epsilon=0.01, delta=1e-12))]),
+        (Gaussian(count=4, mu=0.5), [("mechanism", Gaussian(count=3, mu=0.5))],
+         [("is left", "mechanism", Gaussian(mu=0.5000000001))]),
     ],
-)
+)  # fmt: skip
 def test_what_an_event_pays_for_runs_out_to_the_last_digit_and_a_refused_ask_takes_nothing(event, take, refused):
     meter = Meter(event)
-    take(meter)
-    for ask, says in refused:
+    for ask in take:
+        asked(meter, *ask)
+    for says, *ask in refused:
         with pytest.raises(Overdrawn, match=says):
-            ask(meter)
+            asked(meter, *ask)
     match event:  # all the rest can still be had
         case Release():
             meter.mechanism(Release(epsilon=0.0999))
