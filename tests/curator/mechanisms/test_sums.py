@@ -232,12 +232,11 @@ def test_rows_are_clipped_and_those_that_are_not_finite_count_as_people_of_no_fe
 
 def test_noise_is_as_large_as_stated():
     """5 standard errors of a variance; products off the diagonal have half the variance of squares."""
-    mechanism, coordinates = ClassMoments(norm=1.0, width=6, mu=0.5), CoordinateMoments(norm=1.0, width=6, mu=0.5)
-    nobody = people(np.zeros((0, 6)), [])
-    found = [mechanism.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)]
-    sums = [coordinates.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)]
-    box = CoordinateMoments(norm=None, width=6, mu=0.5)
-    boxes = [box.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)]
+    mechanism, nobody = ClassMoments(norm=1.0, width=6, mu=0.5), people(np.zeros((0, 6)), [])
+    ball, box = (CoordinateMoments(norm=norm, width=6, mu=0.5) for norm in (1.0, None))
+    found, sums, boxes = (
+        [each.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)] for each in (mechanism, ball, box)
+    )
     count, plain, square = mechanism.deviations
     assert np.square([count, plain, square]) * mechanism.squares == pytest.approx(2.0 / 0.5**2)
     off = np.triu_indices(6, 1)
