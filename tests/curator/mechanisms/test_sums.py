@@ -234,8 +234,9 @@ def test_noise_is_as_large_as_stated():
     """5 standard errors of a variance; products off the diagonal have half the variance of squares."""
     mechanism, nobody = ClassMoments(norm=1.0, width=6, mu=0.5), people(np.zeros((0, 6)), [])
     ball, box = (CoordinateMoments(norm=norm, width=6, mu=0.5) for norm in (1.0, None))
+    kinds: tuple[Any, ...] = (mechanism, ball, box)
     found, sums, boxes = (
-        [each.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)] for each in (mechanism, ball, box)
+        [kind.apply(iter([nobody]), RandomSource.seeded(run)) for run in range(300)] for kind in kinds
     )
     count, plain, square = mechanism.deviations
     assert np.square([count, plain, square]) * mechanism.squares == pytest.approx(2.0 / 0.5**2)
