@@ -76,11 +76,9 @@ def slowly(sampler, seed, previous=None, **settings):
         residual = iterate @ y - float(draws.features[r - 1][-1])
         margin = label * (iterate @ y)
         slope = {
-            "squared": 2 * residual * label,
-            "logistic": -1 / (1 + math.exp(margin)),
-            "hinge": -1.0 if margin < 1 else 0.0,
-            "perceptron": -1.0 if margin <= 0 else 0.0,
-        }[learner.loss]
+            "squared": 2 * residual * label, "logistic": -1 / (1 + math.exp(margin)),
+            "hinge": -1.0 if margin < 1 else 0.0, "perceptron": -1.0 if margin <= 0 else 0.0,
+        }[learner.loss]  # fmt: skip
         gradient = slope * label * y
         gradient *= min(1.0, bound / max(np.linalg.norm(gradient), 1e-300))
         if unit:

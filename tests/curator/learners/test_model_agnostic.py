@@ -54,17 +54,14 @@ def learned(chosen: ModelAgnostic, records: Records = PEOPLE, public: Records | 
 
 
 WAYS: dict[str, dict[str, Any]] = {
-    "gnmax": {},
-    "gnmax for a budget": {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}},
+    "gnmax": {}, "gnmax for a budget": {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}},
     "sparse vector": {"aggregation": EASY},
     "sparse vector, estimated": {"aggregation": {**EASY, "epsilon": 95.0, "cutoff": 40, "estimate": 0.1}},
     "stability": {"aggregation": {"name": "stability", "epsilon": 99.0, "delta": 1e-3}},
     "draws": {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}, "draws": 2000},
-    "draws, sparse vector": {"aggregation": EASY, "draws": 3000},
-    "by content": {"by": "content"},
-    "labels only": {"protects": "labels", "chunks": 40},
-    "graph": {"student": {"classifier": "GaussianNB"}},
-}
+    "draws, sparse vector": {"aggregation": EASY, "draws": 3000}, "by content": {"by": "content"},
+    "labels only": {"protects": "labels", "chunks": 40}, "graph": {"student": {"classifier": "GaussianNB"}},
+}  # fmt: skip
 
 
 @for_each("way", thinned(WAYS, 4))

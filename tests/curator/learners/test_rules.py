@@ -328,11 +328,8 @@ def test_conjunctions_of_other_features_or_too_many_are_refused():
             learned(learner, records, 1)
     with pytest.raises(BadData, match="want as many features"):
         _Conjunctions(boolean(d=6), 7)
-    for kind, dimension, literals, says in (
-        (np.float32, 5, 2, "0/1 features"),
-        (np.uint8, 1, 2, "0/1 features"),
-        (np.uint8, 1000, 4, "fewer literals"),
-    ):
+    few, many = "0/1 features", "fewer literals"
+    for kind, dimension, literals, says in ((np.float32, 5, 2, few), (np.uint8, 1, 2, few), (np.uint8, 1000, 4, many)):
         with pytest.raises(BadScenario, match=says):
             learner.model_copy(update={"literals": literals}).check(np.dtype(kind), dimension)
     learner.model_copy(update={"literals": 4}).check(np.dtype(np.uint8), 400)

@@ -116,9 +116,9 @@ def people() -> Records:
     return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
 
 
-def access(event: Event, shown: int | None = 0) -> Access:
-    sampler = Reweighing(N, 0.5, 0.1).sampler(people())
-    return Access(event, sampler, RandomSource.seeded(1), shown)
+def access(event: Event, shown: int | None = 0, records: Records | None = None, seed: int = 1) -> Access:
+    held = people() if records is None else records
+    return Access(event, Reweighing(len(held), 0.5, 0.1).sampler(held), RandomSource.seeded(seed), shown)
 
 
 def positive(records: Records) -> Any:
@@ -237,10 +237,6 @@ def few(last: float = 0.5) -> Records:
     return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
 
 
-def persons_access(event: Any, records: Records | None = None, seed: int = 1) -> Access:
-    return Access(event, Reweighing(PERSONS_N, None, 1.0).sampler(records or few()), RandomSource.seeded(seed))
-
-
 def features(records: Records) -> Any:
     return records.features.astype(np.float64)
 
@@ -264,11 +260,9 @@ def augmented(records: Records) -> Any:
 MISTAKES: dict[str, Any] = {
     "a thousand rows of each record": augmented,
     "centred by the mean of what it is given": lambda r: features(r) - features(r).mean(axis=0),
-    "without the rows that are odd": lambda r: features(r)[r.features[:, 0] < 0.4],
-    "fails where a row is odd": fails,
-    "not numbers": lambda r: np.where(r.features > 0.4, np.nan, features(r) * 1e300),
-    "in place": in_place,
-}
+    "without the rows that are odd": lambda r: features(r)[r.features[:, 0] < 0.4], "fails where a row is odd": fails,
+    "not numbers": lambda r: np.where(r.features > 0.4, np.nan, features(r) * 1e300), "in place": in_place,
+}  # fmt: skip
 
 
 @for_each("mistake", MISTAKES.values(), ids=list(MISTAKES))
@@ -276,7 +270,7 @@ def test_one_person_moves_a_sum_by_what_was_charged_and_nobody_elses_row(mistake
     """The sum is of the values as the mechanism clips them: two samples that differ in a record, the same noise."""
     outcomes = []
     for last in (-0.5, 0.3, 0.5, 0.9):
-        given = persons_access(Gaussian(mu=1.0), few(last))
+        given = access(Gaussian(mu=1.0), records=few(last))
         outcomes.append(given.release(SUM, mistake))
         given.close()
     apart = max(float(np.linalg.norm(one - other)) for one in outcomes for other in outcomes)
@@ -290,7 +284,8 @@ def test_one_person_moves_a_sum_by_what_was_charged_and_nobody_elses_row(mistake
 def test_a_thousand_rows_of_each_record_have_the_noise_that_one_row_has() -> None:
     """Charged as one release of mu = 1: the noise is that of rows of norm 1, not of a thousandth of it."""
     runs = [
-        [persons_access(Gaussian(mu=1.0), seed=s).release(SUM, of) for s in range(60)] for of in (features, augmented)
+        [access(Gaussian(mu=1.0), records=few(), seed=s).release(SUM, of) for s in range(60)]
+        for of in (features, augmented)
     ]
     one, thousand = (float(np.std(np.array(run), axis=0).mean()) for run in runs)
     assert thousand == pytest.approx(2.0, rel=0.4)  # 2 norm / mu; seeded
@@ -331,7 +326,7 @@ def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
 )  # fmt: skip
 def test_a_function_that_makes_no_value_of_any_person_is_refused_and_nothing_leaves(mechanism: Any, of: Any) -> None:
     """It is tried on a record of zeros, so the refusal depends on no person and may say what was found."""
-    given = persons_access(Release(epsilon=1.0) if mechanism is None else mechanism.price)
+    given = access(Release(epsilon=1.0) if mechanism is None else mechanism.price, records=few())
     with pytest.raises(Overdrawn, match="tried on a record of zeros"):
         given.shares(1.0, 3, of) if mechanism is None else given.release(mechanism, of)
     with pytest.raises(Overdrawn):
@@ -340,7 +335,7 @@ def test_a_function_that_makes_no_value_of_any_person_is_refused_and_nothing_lea
 
 def test_whether_a_function_fails_on_somebody_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
     for last in (0.3, 0.9):
-        given = persons_access(Gaussian(mu=1.0), few(last))
+        given = access(Gaussian(mu=1.0), records=few(last))
         assert given.release(SUM, fails).shape == (2,)
         given.close()
     assert caplog.text == ""
@@ -351,5 +346,7 @@ def test_the_curators_own_functions_are_given_blocks_and_nobody_elses_are() -> N
     assert own(partial(as_it_is))
     assert not any(own(of) for of in (features, lambda r: r, partial(features), np.asarray, len))
     seen: list[int] = []
-    persons_access(Release(epsilon=1.0)).release(NoisyCount(1.0), lambda r: (seen.append(len(r)), r.labels > 0)[1])
+    access(Release(epsilon=1.0), records=few()).release(
+        NoisyCount(1.0), lambda r: (seen.append(len(r)), r.labels > 0)[1]
+    )
     assert seen == [1] * (PERSONS_N + 1)

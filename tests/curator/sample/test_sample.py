@@ -199,14 +199,12 @@ def flip_a_bit(file: Path, _: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path, Path], Any]] = {
-    "one byte": flip_a_bit,
-    "cut off": lambda file, _: os.truncate(file, 30_000),
+    "one byte": flip_a_bit, "cut off": lambda file, _: os.truncate(file, 30_000),
     "no checksums": lambda _, sidecar: sidecar.unlink(),
     "checksums cut off": lambda _, sidecar: os.truncate(sidecar, 99),
-    "a list of nothing": lambda _, sidecar: sidecar.write_text("[]"),
-    "gone": lambda file, _: file.unlink(),
+    "a list of nothing": lambda _, sidecar: sidecar.write_text("[]"), "gone": lambda file, _: file.unlink(),
     "half-written": lambda file, sidecar: (sidecar.unlink(), file.rename(file.with_name(file.name + ".part"))),
-}
+}  # fmt: skip
 
 
 @pytest.mark.usefixtures("_small_blocks")
