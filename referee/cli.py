@@ -15,14 +15,7 @@ import typer
 from common.core.errors import BadInput, BadScenario
 from common.core.plain import command
 from common.core.terminal import ask, deliver, deliver_json, say, say_command, say_lines, showing, warn
-from common.net.cli import (
-    AsJson,
-    Ledger,
-    LedgerOptions,
-    LedgerWitness,
-    TlsCa,
-    application,
-)
+from common.net.cli import AsJson, Ledger, LedgerOptions, LedgerWitness, TlsCa, application
 from deploy.load.options import Options
 from referee import cli_results, cli_services
 

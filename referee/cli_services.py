@@ -17,14 +17,7 @@ import typer
 from common.core.machine import python_environment, python_module
 from common.core.terminal import say, say_command, say_lines
 from common.core.threads import Supervised
-from common.net.cli import (
-    ENDS_WITH_STDIN,
-    AllowOrigin,
-    ClientTlsOptions,
-    ServiceTlsOptions,
-    end_with_stdin,
-    serving,
-)
+from common.net.cli import ENDS_WITH_STDIN, AllowOrigin, ClientTlsOptions, ServiceTlsOptions, end_with_stdin, serving
 
 if TYPE_CHECKING:
     from common.net.client import WitnessClient
@@ -256,8 +249,7 @@ State = Annotated[
 ]
 KeyFile = Annotated[Path | None, typer.Option(help="File of the signing key (default: in the state directory).")]
 Database = Annotated[
-    str | None,
-    typer.Option(envvar="TANDEM_DATABASE", help="Its database (default: SQLite in the state directory)."),
+    str | None, typer.Option(envvar="TANDEM_DATABASE", help="Its database (default: SQLite in the state directory).")
 ]
 
 
@@ -302,8 +294,7 @@ def _stored(given: Path | None, database: str | None, key: Path | None) -> Itera
 def invite_command(
     count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=100_000)] = 1,
     page: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Address of the page in which people answer: print links to it."),
+        str | None, typer.Option(metavar="URL", help="Address of the page in which people answer: print links to it.")
     ] = None,
     referee: Annotated[
         str | None, typer.Option(metavar="URL", help="Address under which agents reach this referee, for the links.")

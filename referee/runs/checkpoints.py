@@ -64,12 +64,7 @@ class RunCheckpoints:
     """
 
     def __init__(
-        self,
-        store: RefereeStore,
-        identity: Identity,
-        witnesses: Sequence[Witness] = (),
-        *,
-        beacon: bool = False,
+        self, store: RefereeStore, identity: Identity, witnesses: Sequence[Witness] = (), *, beacon: bool = False
     ) -> None:
         self.beacon = beacon
         self.standing = {witness.place: WitnessStatus() for witness in witnesses}

@@ -132,10 +132,7 @@ def add_own(app: Service, own: OwnRuns, folders: RunFolders, rules: Rules) -> No
 def _add_files(app: Service, own: OwnRuns, rules: Rules) -> None:
     @app.post("/own/file/{draft}/{side}")
     async def keep(
-        request: Request,
-        draft: Draft,
-        side: Literal["source", "target"],
-        name: Annotated[str, Query(max_length=300)],
+        request: Request, draft: Draft, side: Literal["source", "target"], name: Annotated[str, Query(max_length=300)]
     ) -> Response:
         if not same(request.headers.get("tandem-form", ""), rules.form_token):
             raise Unauthorized("the file does not come from one of this server's pages: load the page again")

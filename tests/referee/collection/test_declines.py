@@ -155,10 +155,7 @@ def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_
     """A record of two features, where the question needs eight: the command ends, and the run does not wait."""
     record, me = tmp_path / "me.json", tmp_path / "me"
     record.write_text('{"features": [0.1, 0.2], "label": 1}')
-    with (
-        Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench,
-        served(bench.app()) as address,
-    ):
+    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench, served(bench.app()) as address:
         key = bench.referee.identity.public
         # The same person enrols first, in the time before the run begins.
         agent = Agent(read_record(record), PersonalPolicy(key, 100.0), me)

@@ -208,11 +208,7 @@ STALLS = {
 @pytest.mark.parametrize("name", sorted(STALLS))
 def test_a_curator_that_stalls_ends_the_run_when_the_declared_patience_does(tmp_path, name, monkeypatch):
     monkeypatch.setattr(transport, "LOOK", 0.05)
-    with (
-        hostile(STALLS[name]) as url,
-        Bench(tmp_path) as bench,
-        closing(CuratorClient(url, patience=600.0)) as client,
-    ):
+    with hostile(STALLS[name]) as url, Bench(tmp_path) as bench, closing(CuratorClient(url, patience=600.0)) as client:
         bench._gate.curator = client
         bench.referee._curator, bench.referee._curator_patience = client, 0.3
         result = bench.run()

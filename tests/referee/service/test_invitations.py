@@ -116,10 +116,7 @@ def test_over_http_a_refusal_says_what_to_do_and_nothing_shows_a_code(bench, cap
     (code,) = invited(bench.referee.store, 1)
     none = "AAAAAA-AAAAAA-AAAAAA-AAAAAA"
     one, other = Identity.create(), Identity.create()
-    with (
-        served(bench.app()) as address,
-        closing(RefereeClient(address)) as client,
-    ):
+    with served(bench.app()) as address, closing(RefereeClient(address)) as client:
         client.enrol(enrolment(one), code)
         with pytest.raises(InvitationUsed, match=USED) as used:
             client.enrol(enrolment(other), code)
