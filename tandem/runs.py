@@ -190,7 +190,7 @@ def run(
 
     place = None if output is None else Path(output)
     result = carry_out(_asked(scenario, overrides), deployment, seed=seed, output=place, token=token, watching=watching)
-    if result["status"] in ("refused", "failed"):
+    if result["status"] in ("refused", "failed", "cancelled"):
         raise RunFailed(f"the run was {result['status']}: {result['reason']}; see {result['run']}")
     return Run(result, Path(result["run"]))
 

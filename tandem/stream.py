@@ -111,15 +111,12 @@ def consumer_key(key: str | Path | None = None) -> str:
 
 def read_points(place: Path) -> list[list[float]]:
     """Return the points of a CSV file, one a line; ``-`` is the standard input. BadData names a line that is none."""
-    if str(place) == "-":
-        lines = sys.stdin.read().splitlines()
-    else:
-        try:
-            lines = place.read_text("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError):
-            raise BadData(f"{place} cannot be read as text") from None
+    try:
+        text = sys.stdin.read() if str(place) == "-" else place.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise BadData(f"{place} cannot be read as text") from None
     points = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         try:
             points.append([float(cell) for cell in line.split(",")])
         except ValueError:

@@ -14,6 +14,7 @@ import polars
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
+from typer.testing import CliRunner
 
 import tandem
 from common.core.errors import BadInput, BadScenario, RunFailed
@@ -24,6 +25,7 @@ from common.scenario.loading import load as load_scenario
 from deploy.deployment import Embedded
 from referee.runs.percents import estimate_or_vague
 from referee.view.pages import view_of
+from tandem.cli import app
 from tandem.estimators.guarantee import Guarantee, Spending
 from tandem.runs import DrawnEstimate, Promises, Run
 from tests.support import leave_folder, tiny
@@ -69,6 +71,20 @@ def test_a_run_without_an_answer_raises(tmp_path):
     (folder / "state" / "referee" / "identity.key").write_bytes(key)
     with pytest.raises(RunFailed, match=r"the run was (refused|failed): "):
         tandem.run("ball", *TINY, seed=3, output=folder)
+
+
+def test_a_run_that_its_operator_has_cancelled_raises_as_well(tmp_path, monkeypatch):
+    ended = {"status": "cancelled", "reason": "by the operator", "run": str(tmp_path)}
+    monkeypatch.setattr("tandem.runs.carry_out", lambda *asked, **options: ended)
+    with pytest.raises(RunFailed, match="the run was cancelled: by the operator"):
+        tandem.run("ball")
+
+
+def test_points_that_are_no_text_are_refused_from_a_file_and_from_the_standard_input(tmp_path):
+    (tmp_path / "points.csv").write_bytes(b"\xff\n")
+    for place in (str(tmp_path / "points.csv"), "-"):
+        done = CliRunner().invoke(app, ["ask", place, "--curator-key", "0" * 64], input=b"\xff\n")
+        assert (done.exit_code, f"{place} cannot be read as text" in done.stderr) == (1, True), place
 
 
 def test_importing_it_loads_nothing_else():
