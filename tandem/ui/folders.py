@@ -79,6 +79,7 @@ class RunFolders:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], tuple[tuple[float, ...], object]] = {}
 
     def listed(self) -> list[ListedRun]:
@@ -103,14 +104,18 @@ class RunFolders:
         Of what is large (``alone``) nothing else of its kind is kept beside it.
         """
         stamp = tuple(part for name in PUBLIC for part in _stamp(folder / name))
-        before = self._kept.get((what, folder.name))
-        if before is None or before[0] != stamp:
-            for kind, name in [key for key in self._kept if key[0] == what and (alone or key[1] == folder.name)]:
-                del self._kept[kind, name]
+        with self._lock:
+            before = self._kept.get((what, folder.name))
+            if before is not None and before[0] == stamp:
+                return before[1]  # type: ignore[return-value]  # what ``make`` made under this name
+            for key in [key for key in self._kept if key[0] == what and (alone or key[1] == folder.name)]:
+                del self._kept[key]
             while len(self._kept) >= MAX_KEPT:
-                self._kept.pop(next(iter(self._kept)))
-            before = self._kept[what, folder.name] = (stamp, make())
-        return before[1]  # type: ignore[return-value]  # what ``make`` made under this name
+                del self._kept[next(iter(self._kept))]
+        made = make()
+        with self._lock:
+            self._kept[what, folder.name] = (stamp, made)
+        return made
 
     def _folders(self) -> dict[str, Path]:
         if is_run(self.root):

@@ -340,7 +340,7 @@ class OwnRuns:
 
     @property
     def under_way(self) -> OwnRun | None:
-        return next((run for run in self._runs.values() if not run.ended), None)
+        return next((run for run in tuple(self._runs.values()) if not run.ended), None)
 
     def keep(self, draft: str, side: str, name: str, content: bytes) -> Path:
         """Keep a file that was chosen in the browser in the private state of the run's folder, for this user only."""
@@ -354,8 +354,9 @@ class OwnRuns:
         make_folder(self.root)
         for place in (*reversed(folder.parents[:3]), folder):
             make_folder(place, mode=0o700)
-        if draft not in self._chosen:
-            self._chosen[draft] = hold(self.root / draft / "state")
+        with self._lock:  # both files may come at once
+            if draft not in self._chosen:
+                self._chosen[draft] = hold(self.root / draft / "state")
         for old in folder.iterdir():
             old.unlink()
         write_durably(folder / short, content, mode=0o600)

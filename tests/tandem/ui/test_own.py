@@ -6,12 +6,15 @@ import json
 import re
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from html import unescape
 
 import pytest
 from typer.testing import CliRunner
 
+from common.core.durable import hold
 from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
 from common.net.edge import LARGE
@@ -21,7 +24,7 @@ from referee.cli import app
 from referee.runfolder import read_result
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
-from tandem.ui.own import DRAFT, OwnRuns, forecast_from
+from tandem.ui.own import DRAFT, OwnRuns, forecast_from, new_draft
 from tests.tandem.ui.asking import HERE, RULES, Browser
 from tests.tiers import for_each
 
@@ -183,6 +186,18 @@ def test_a_file_that_is_chosen_stays_in_the_private_part_of_its_runs_folder(brow
     assert browser.get(f"/run/{draft}").status_code == 404
     own.close()
     assert not (own.root / draft).exists()
+
+
+def test_both_files_may_be_sent_at_once(own, monkeypatch):
+    def slowly(folder):
+        time.sleep(0.05)
+        return hold(folder)
+
+    monkeypatch.setattr("tandem.ui.own.hold", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        kept = list(pool.map(partial(own.keep, new_draft(), name="a.csv", content=b"a"), ("source", "target")))
+    assert [path.parent.name for path in kept] == ["S", "T"]
+    own.close()
 
 
 def test_tables_that_a_killed_server_left_are_removed_at_the_next_start(browser, own):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
 
@@ -97,6 +100,27 @@ def test_a_folder_without_a_result_says_what_happened_and_the_others_are_shown(b
     listed = browser.page("/")
     assert all(words in listed for words in ("cannot be shown", "not ended", 'href="/run/tiny"'))
     assert "goes on with it" in browser.get("/run/begun").text
+
+
+def test_pages_that_are_asked_for_at_once_share_what_is_kept(runs, monkeypatch):
+    class Slow(dict):
+        """Lets other threads go first while it is gone through."""
+
+        def __iter__(self):
+            for key in super().__iter__():
+                time.sleep(0.001)
+                yield key
+
+    folders, stamps = RunFolders(runs), itertools.count()
+    folders._kept = Slow()
+    monkeypatch.setattr("tandem.ui.folders._stamp", lambda path: (float(next(stamps)), 0.0))
+
+    def work(number: int) -> None:
+        for at in range(20):
+            assert folders.kept("view", runs / f"run{at % 3}", lambda: number) == number
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
 
 
 def test_runs_are_found_by_words_and_answers_and_compared_side_by_side(browser, runs):
