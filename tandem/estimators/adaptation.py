@@ -81,8 +81,7 @@ class Adapter(HybridEstimator):
         text = frames.warning_text(self.public_clipped_, self._response_cost(others))
         if text:
             warnings.warn(text, frames.PublicClippingWarning, stacklevel=3)
-        asked = None if population is None else self._others(population, y, "population")
-        sides = self._sides(people, asked, seed, X, y, population)
+        sides = self._sides(people, seed, X, y, population)
         tree = self._tree(
             sides,
             {"kappa": None, "learner": self._learning()},

@@ -232,7 +232,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                     wrong.append(error.detail)
         if wrong:
             raise BadFit("; ".join(wrong))
-        return self._seed()
+        return None if self.random_state is None else int(check_random_state(self.random_state).randint(1 << 31))
 
     def _lifetime(self) -> dict[str, float] | None:
         if self.lifetime is None:
@@ -263,24 +263,12 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             **further,
         }
 
-    def _seed(self) -> int | None:
-        if self.random_state is None:
-            return None
-        return int(check_random_state(self.random_state).randint(1 << 31))
-
-    def _sides(
-        self,
-        people: polars.DataFrame,
-        asked: polars.DataFrame | None,
-        seed: int | None,
-        X: Any,
-        y: Any,
-        population: Any,
-    ) -> Sides:
+    def _sides(self, people: polars.DataFrame, seed: int | None, X: Any, y: Any, population: Any) -> Sides:
         """Return who is the curator's and who answers as an agent: by chance, whatever their records are, if not told.
 
-        ``people`` are those of X, ``asked`` the population; X, y and population are as given to ``fit``.
+        ``people`` are those of X; X, y and population are as given to ``fit``.
         """
+        asked = None if population is None else self._others(population, y, "population")
         given: dict[Side, GivenPeople] = {}
         if seed is None:
             given["source"] = self._handed_over(X, y)

@@ -138,7 +138,7 @@ class TransferRegressor(BoundedRegressor):
         self.learner = learner
 
     @works_after_fork
-    def fit(self, X: Any, y: Any = None, *, population: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, population: Any = None, **further: Any) -> Self:
         """Learn from the curator's people, taught and judged by the population's; return self.
 
         Args:
@@ -148,14 +148,13 @@ class TransferRegressor(BoundedRegressor):
             population: The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column.
                 None: see ``population_fraction``.
         """
-        seed = self._seed()
+        seed = self._begun(further)
         self._range = frames.bounded(self.response_bounds, "response_bounds")
         farthest = self._number("farthest")
         if not 2.0**-10 <= farthest <= 1.0:
             raise BadFit(f"farthest must be in [{2.0**-10:g}, 1], a share of the response's bounds, found {farthest:g}")
         people = self._people(X, y)
-        asked = None if population is None else self._others(population, y, "population")
-        sides = self._sides(people, asked, seed, X, y, population)
+        sides = self._sides(people, seed, X, y, population)
         tree, found = self._settled_tree(sides, farthest * farthest)
         for words in found.warnings:
             warnings.warn(words, fitting.CannotHelpWarning, stacklevel=3)

@@ -154,8 +154,7 @@ class TransferClassifier(HybridClassifier):
         people = self._people(X, y)
         if isinstance(self._classes, SeveralNames):
             self._check_several(self._classes.names, public)
-        asked = None if population is None else self._others(population, y, "population")
-        sides = self._sides(people, asked, seed, X, y, population)
+        sides = self._sides(people, seed, X, y, population)
         if isinstance(public, tuple):
             raise BadFit("public records have no labels here: give public=X alone, found a tuple")
         points = None if public is None else self._features(public).with_columns(polars.lit("positive").alias(LABEL))
