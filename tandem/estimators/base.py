@@ -27,7 +27,6 @@ from common.models.explain import Sum, linear_terms
 from common.models.model import Model, released
 from common.net.messages import Spent
 from common.numerics.randomness import RandomSource
-from common.privacy.guarantee import Protected
 from common.scenario.fitting import usual_delta
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
@@ -317,6 +316,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             tables[PUBLIC] = others
         before = getattr(self, "guarantee_", None)
         protects = chosen.curator.guarantee.protects
+        features = ("every feature of the curator's people",) if protects == "labels" else ()
+        assumptions = (*(before.assumptions if before else ()), *self._assumptions(), *features)
         spending = Spending(
             epsilon=self._number("epsilon"),
             delta=self._delta(len(sides.curator)),
@@ -329,7 +330,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.guarantee_ = Guarantee(
             fits=(*(before.fits if before else ()), spending),
             simulated=seed is not None or (before is not None and before.simulated),
-            assumptions=_all(before.assumptions if before else (), self._assumptions(), protects),
+            assumptions=tuple(dict.fromkeys(assumptions)),
         )
         try:
             finished = run(chosen, tables, seed, sides.given)
@@ -416,11 +417,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "hypothesis_")
-
-
-def _all(before: tuple[str, ...], now: tuple[str, ...], protects: Protected) -> tuple[str, ...]:
-    features = ("every feature of the curator's people",) if protects == "labels" else ()
-    return tuple(dict.fromkeys((*before, *now, *features)))
 
 
 def _texts(columns: Mapping[str, Any]) -> polars.DataFrame:

@@ -121,14 +121,13 @@ def numbers(column: Any, name: str, what: str = "X") -> Floats:
 
 def as_output(kind: str, X: Any, values: AnyArray, columns: Iterable[Any] = ()) -> Any:
     """Return what is predicted of X as ``set_output`` has it; ``columns`` are those of a table, shape (n, C)."""
+    table = values.ndim > 1
     if kind == "polars":
-        table = values.ndim > 1
         return polars.DataFrame(values, schema=list(map(str, columns))) if table else polars.Series(values)
     if kind == "pandas":
         import pandas
 
         index = X.index if isinstance(X, pandas.DataFrame) else None
-        table = values.ndim > 1
         return pandas.DataFrame(values, index, list(columns)) if table else pandas.Series(values, index)
     return values
 
@@ -264,9 +263,9 @@ def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
         return [widened(numbers(X[name], name, "the public sample")) for name in columns]
     try:
         matrix = np.asarray(doubles(X), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, BadFit):
-            raise
+    except BadFit:
+        raise
+    except (TypeError, ValueError):
         raise BadFit("the public sample must hold numbers only: leave the column out, or give schema=") from None
     if matrix.ndim != 2 or matrix.shape[1] != len(columns):
         found = f"{matrix.shape[1]} features" if matrix.ndim == 2 else f"the shape {matrix.shape}"

@@ -128,7 +128,7 @@ def planned(wanted: WantedPlan) -> Planned:
         refused = refusal(checked(chosen))
         document = plans(chosen)
     except TandemError as error:
-        return Planned("bad", "This cannot be planned", (plain(error.detail),))
+        return _refused(error.detail)
     warnings = document["advice"]["warnings"] if document["advice"] else []
     if refused:
         light: tuple[Tone, str, Any] = ("bad", "A run of it is refused", [refused.detail, *warnings])
@@ -149,6 +149,10 @@ def planned(wanted: WantedPlan) -> Planned:
         tuple((MEANINGS.get(name, name), *_both(row), row["tight_source"]) for name, row in rows.items()),
         tuple(f"{PROMISED[who]}: {PrivacyGuarantee.parse(found)}" for who, found in document["privacy"].items()),
     )
+
+
+def _refused(why: str) -> Planned:
+    return Planned("bad", "This cannot be planned", (plain(why),))
 
 
 def _sentences(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -188,7 +192,7 @@ class Planner:
             try:
                 found = self._done.get(wanted) or self._work(wanted)
             except BaseException as error:  # noqa: BLE001 - whoever waits is told; no fault of ours may stop the thread
-                found = Planned("bad", "This cannot be planned", (f"a fault of the planner: {error!r}",))
+                found = _refused(f"a fault of the planner: {error!r}")
             with self._changed:
                 while len(self._done) >= MAX_KEPT:
                     del self._done[next(iter(self._done))]
@@ -217,23 +221,20 @@ PATIENCE = 1.5  # seconds that the page waits for its plan before it is shown wi
 def add_plans(app: Service, planner: Planner) -> None:
     """Give the page's service the page of plans."""
 
-    def shown(request: Request, patience: float) -> dict[str, Any]:
+    def shown(request: Request) -> dict[str, Any]:
         wanted = WantedPlan.of(request.query_params)
         query = urlencode({"scenario": wanted.scenario, **dict(wanted.numbers)})
-        return {"wanted": wanted, "plan": planner.look(wanted, patience), "query": query}
-
-    def refused(error: BadScenario) -> Planned:
-        return Planned("bad", "This cannot be planned", (plain(error.detail),))
+        return {"wanted": wanted, "plan": planner.look(wanted, PATIENCE), "query": query}
 
     @app.get("/plan")
     def plan(request: Request) -> Response:
         try:
-            found, typed, wrong, status = shown(request, PATIENCE), {}, "", 200
+            found, typed, wrong, status = shown(request), {}, "", 200
         except BadScenario as error:  # the form stays as it was filled in, and names the field
             typed = {key: text for key, text in request.query_params.items() if text.strip()}
             name = typed.get("scenario", "")
             wanted = WantedPlan(name if name in scenarios.names() else "ball", ())
-            found = {"wanted": wanted, "plan": refused(error), "query": ""}
+            found = {"wanted": wanted, "plan": _refused(error.detail), "query": ""}
             wrong, status = str(error.members.get("key", "scenario")), 422
         chosen = scenarios.heading(found["wanted"].scenario)
         more = {"names": scenarios.names(), "title": chosen.title, "fields": form(found["wanted"], typed)}
@@ -242,7 +243,7 @@ def add_plans(app: Service, planner: Planner) -> None:
     @app.get("/plan/part")
     def part(request: Request) -> Response:
         try:
-            found = shown(request, PATIENCE)
+            found = shown(request)
         except BadScenario as error:  # of what somebody is typing: the form stays, and is told
-            found = {"wanted": None, "plan": refused(error)}
+            found = {"wanted": None, "plan": _refused(error.detail)}
         return HTMLResponse(page("plan_part.html", **found))
