@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from common.core.errors import BadMessage, CannotWrite, Forged, PeerMisbehaved, PeerUnavailable
@@ -16,14 +15,6 @@ from common.net.client import Client
 from common.net.transport import Overdue, time_limit
 from common.operations.operation import Operation, declared_event
 from common.scenario.scenario import parse_resolved
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long a run waits, in seconds: for agents to enrol, and for one answer of its curator."""
-
-    enrolment: float
-    curator: float
 
 
 class CuratorPort(Protocol):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -32,7 +33,6 @@ from referee.runs.checkpoints import RunCheckpoints
 from referee.runs.curator import (
     DOUBTS,
     CuratorPort,
-    Patience,
     answered,
     check_release,
     check_terms,
@@ -55,37 +55,30 @@ _TERMS, _BEACON = -1, -2
 """The steps under which the curator's terms, and a run's beacon, are stored: before the protocol's first."""
 
 
+@dataclass(eq=False)
 class Execution:
     """One run of one referee, as it stands in the store.
 
-    ``wait`` is how to wait for enrolments and reports, ``patience`` how long for agents and for the curator.
+    ``wait`` is how to wait for enrolments and reports, ``patience`` for how many seconds for agents to enrol, and
+    ``curator_patience`` for one answer of the curator.
     """
 
-    def __init__(
-        self,
-        state: StoredRun,
-        store: RefereeStore,
-        identity: Identity,
-        registrar: Registrar,
-        collection: ReportCollection,
-        curator: CuratorPort,
-        checkpoints: RunCheckpoints,
-        wait: Callable[[float], None],
-        patience: Patience,
-    ) -> None:
-        self._patience = patience
-        self._checkpoints = checkpoints
+    state: StoredRun
+    store: RefereeStore
+    identity: Identity
+    registrar: Registrar
+    collection: ReportCollection
+    curator: CuratorPort
+    checkpoints: RunCheckpoints
+    wait: Callable[[float], None]
+    patience: float
+    curator_patience: float
+
+    def __post_init__(self) -> None:
+        self._run = self.state.run
+        self._scenario = parse_resolved(self.state.scenario)
+        self._roster = self.registrar.roster
         self._looked = -LOOK
-        self._state = state
-        self._run = state.run
-        self._scenario = parse_resolved(state.scenario)
-        self._store = store
-        self._identity = identity
-        self._registrar = registrar
-        self._roster = registrar.roster
-        self._collection = collection
-        self._curator = curator
-        self._sleep = wait
         self._witness_cost: dict[str, float] = {}
         self._passed_over: set[str] = set()
         self._seen: Head | None = None
@@ -110,7 +103,7 @@ class Execution:
         status: str
         try:
             self._configuration = self.begin(on_progress)
-            self._until_witnessed(lambda: self._checkpoints.make(self._run, self._fingerprint))
+            self._until_witnessed(lambda: self.checkpoints.make(self._run, self._fingerprint))
             protocol = protocol_of(self._scenario)
             self._check_accepted(protocol)
             terms, self._curator_key = self._agree()
@@ -133,7 +126,7 @@ class Execution:
 
     def give_up(self, reason: str) -> dict[str, Any]:
         self._on_progress = lambda note: None
-        agreed = self._store.reply_entry(self._run, _TERMS)
+        agreed = self.store.reply_entry(self._run, _TERMS)
         terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
         return self._end(None, "failed", reason, terms, [])
 
@@ -143,17 +136,17 @@ class Execution:
     def _check_cancelled(self) -> None:
         if time.monotonic() - self._looked >= LOOK:
             self._looked = time.monotonic()
-            if self._store.cancelled(self._run):
+            if self.store.cancelled(self._run):
                 raise errors.RunCancelled("by the operator")
 
     def _wait(self, seconds: float) -> None:
         self._check_cancelled()
-        self._sleep(seconds)
-        self._store.check_driving()
+        self.wait(seconds)
+        self.store.check_driving()
 
     def _cancellation_summary(self) -> str:
-        kinds = [SignedEntry.model_validate_json(line).kind for line in self._store.entries(self._run)]
-        asked = self._store.asked(self._run)
+        kinds = [SignedEntry.model_validate_json(line).kind for line in self.store.entries(self._run)]
+        asked = self.store.asked(self._run)
         if "terms" not in kinds:
             return "cancelled by the operator: nothing of the curator's budget is spent, no agent was asked"
         operations, questions = kinds.count("operation"), kinds.count("question")
@@ -168,48 +161,48 @@ class Execution:
 
         PeerUnavailable says that they are not enrolled in time.
         """
-        if self._state.configuration is not None:
-            return messages.Configuration.parse(self._state.configuration)
+        if self.state.configuration is not None:
+            return messages.Configuration.parse(self.state.configuration)
         self._on_progress = on_progress
-        witnesses = self._until_witnessed(self._checkpoints.keys)
+        witnesses = self._until_witnessed(self.checkpoints.keys)
         self._await_agents()
         check_room(self._roster.agents, min(self._wanted, self._available()), self._scenario.agents.mechanism)
         in_use = self._orders_in_use()
         enrolled = len(self._roster)
         agents = self._roster.before(enrolled)  # who enrols from here on is of the next cohort
         listed = self._roster.encode(enrolled)
-        orders = orders_of(self._store.cohorts(), agents, self._public_seed, in_use)
+        orders = orders_of(self.store.cohorts(), agents, self._public_seed, in_use)
         configuration = messages.Configuration(
             run=self._run,
-            referee=self._identity.public,
-            scenario=self._state.scenario,
+            referee=self.identity.public,
+            scenario=self.state.scenario,
             order=orders.commitments,
-            beacon=tuple(witnesses) if self._checkpoints.beacon and self._public_seed is None else (),
+            beacon=tuple(witnesses) if self.checkpoints.beacon and self._public_seed is None else (),
         )
         body = {
-            "referee": self._identity.public,
+            "referee": self.identity.public,
             "configuration": configuration.wire(),
             "participants": {"count": enrolled, "agents": agents, "root": participants_root(listed)},
         }
         if witnesses:
             body["witnesses"] = witnesses
-        if (vouchers := self._registrar.vouched(agents)) is not None:
+        if (vouchers := self.registrar.vouched(agents)) is not None:
             body["vouchers"] = vouchers
-        entry = append(None, "configuration", body, self._identity)
-        self._store.configure(self._run, configuration.wire(), orders.fresh, entry, orders.seeds)
+        entry = append(None, "configuration", body, self.identity)
+        self.store.configure(self._run, configuration.wire(), orders.fresh, entry, orders.seeds)
         return configuration
 
     def _check_accepted(self, protocol: Protocol) -> None:
-        if self._store.reply_entry(self._run, _TERMS) is not None:
+        if self.store.reply_entry(self._run, _TERMS) is not None:
             return
-        self._registrar.refresh()
-        asks, policies = protocol.asks(self._scenario), self._registrar.policies()
+        self.registrar.refresh()
+        asks, policies = protocol.asks(self._scenario), self.registrar.policies()
         note = check_accepted(asks, self._scenario, policies, self._roster.agents)
         if note is not None:
             self._say(note)
 
     def _check_answered(self) -> None:
-        asked, declined = self._store.asked(self._run), self._collection.declined(self._run)
+        asked, declined = self.store.asked(self._run), self.collection.declined(self._run)
         if 0 < asked <= sum(declined.values()):
             reasons = ", ".join(f"{reason} {agents:,}" for reason, agents in declined.items())
             raise errors.PolicyRefused(
@@ -241,12 +234,12 @@ class Execution:
 
     def lacking(self) -> str | None:
         """Say which agents the run waits for before it can begin; None if it has begun or can begin."""
-        if self._state.configuration is not None or (available := self._available()) >= self._wanted:
+        if self.state.configuration is not None or (available := self._available()) >= self._wanted:
             return None
         return f"waiting for agents: {self._wanted:,} wanted, {available:,} enrolled that were never asked"
 
     def claim(self) -> int:
-        return max(0, self._wanted - self._store.agents_asked(self._run))
+        return max(0, self._wanted - self.store.agents_asked(self._run))
 
     def has_enough(self, beside: int) -> bool:
         """Tell whether as many agents as the run wants were never asked, ``beside`` others not counted."""
@@ -257,11 +250,11 @@ class Execution:
         return int(self._scenario.agents.count)
 
     def _available(self) -> int:
-        return self._roster.agents - sum(c.used for c in self._store.cohorts())
+        return self._roster.agents - sum(c.used for c in self.store.cohorts())
 
     def _await_agents(self) -> None:
-        clock = self._collection.clock
-        deadline = clock() + self._patience.enrolment
+        clock = self.collection.clock
+        deadline = clock() + self.patience
         reported = None
         self._check_cancelled()
         while (lacking := self.lacking()) is not None:
@@ -277,34 +270,34 @@ class Execution:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return messages.Configuration.parse(self._store.run(self._run).configuration).fingerprint()
+        return messages.Configuration.parse(self.store.run(self._run).configuration).fingerprint()
 
     @property
     def _public_seed(self) -> int | None:
-        return None if self._scenario.people == "real" else self._state.seed
+        return None if self._scenario.people == "real" else self.state.seed
 
     def _orders_in_use(self) -> set[int]:
         while True:
-            others = [r for r in self._store.unfinished() if r.configuration is not None and r.run != self._run]
+            others = [r for r in self.store.unfinished() if r.configuration is not None and r.run != self._run]
             agreed = [messages.Configuration.parse(other.configuration) for other in others]
-            if all(self._store.reply_entry(c.run, _BEACON if c.beacon else _TERMS) is not None for c in agreed):
+            if all(self.store.reply_entry(c.run, _BEACON if c.beacon else _TERMS) is not None for c in agreed):
                 return {promised.first for configuration in agreed for promised in configuration.order}
             self._wait(PAUSE)
 
     def _agree(self) -> tuple[messages.Terms, str]:
-        agreed = self._store.reply_entry(self._run, _TERMS)
+        agreed = self.store.reply_entry(self._run, _TERMS)
         if agreed is None:
-            asked = self._identity.sign(messages.Configuration.KIND, self._configuration.wire())
+            asked = self.identity.sign(messages.Configuration.KIND, self._configuration.wire())
             check = partial(check_terms, configuration=self._configuration)
-            signed, terms = self._patiently(self._curator.open_run, asked, check)
-            for run, seen in self._store.heads(signed.key):
+            signed, terms = self._patiently(self.curator.open_run, asked, check)
+            for run, seen in self.store.heads(signed.key):
                 if not terms.ledger.extends(seen):  # it has forgotten what it showed in an earlier run
                     raise errors.PeerMisbehaved(
                         f"{behind('the referee', seen, terms.ledger.head)} (run {run!r}). What was released there "
                         "counts as spent: the curator must put its newest ledger back"
                     )
             last = not self._configuration.beacon
-            seeds = shares_in(self._configuration, self._store.cohorts(), OrderEntropy(terms.share)) if last else None
+            seeds = shares_in(self._configuration, self.store.cohorts(), OrderEntropy(terms.share)) if last else None
             self._record("terms", {"terms": signed.wire()}, _TERMS, seeds)
         else:
             signed = Signed.parse(agreed.body["terms"])
@@ -316,23 +309,23 @@ class Execution:
 
     def _draw(self, terms: messages.Terms, key: str) -> None:
         """Have the run's beacon, and the curator's share, before anybody is asked: the order is made of them."""
-        if self._store.reply_entry(self._run, _BEACON) is not None:
+        if self.store.reply_entry(self._run, _BEACON) is not None:
             return
-        words = self._until_witnessed(lambda: self._checkpoints.make(self._run, self._configuration.fingerprint()))
+        words = self._until_witnessed(lambda: self.checkpoints.make(self._run, self._configuration.fingerprint()))
         body: dict[str, Any] = {"words": words.wire()}
         if terms.share_sha256 is not None:
             asked = RevealRequest(run=self._run, digest=self._configuration.fingerprint(), words=words)
             revealed, _ = self._patiently(
-                self._curator.open_share,
-                self._identity.sign(asked.KIND, asked.wire()),
+                self.curator.open_share,
+                self.identity.sign(asked.KIND, asked.wire()),
                 lambda shown: check_beacon({**body, "share": shown.wire()}, self._configuration, terms, key),
             )
             body["share"] = revealed.wire()
         given = check_beacon(body, self._configuration, terms, key)
-        self._record("beacon", body, _BEACON, shares_in(self._configuration, self._store.cohorts(), given))
+        self._record("beacon", body, _BEACON, shares_in(self._configuration, self.store.cohorts(), given))
 
     def _given(self, configuration: messages.Configuration, terms: messages.Terms | None) -> OrderEntropy:
-        drawn, agreed = (self._store.reply_entry(self._run, step) for step in (_BEACON, _TERMS))
+        drawn, agreed = (self.store.reply_entry(self._run, step) for step in (_BEACON, _TERMS))
         if terms is None or drawn is None or agreed is None:
             return OrderEntropy(None if terms is None else terms.share)
         return check_beacon(drawn.body, configuration, terms, Signed.parse(agreed.body["terms"]).key)
@@ -345,9 +338,9 @@ class Execution:
         terms: messages.Terms | None,
         rounds: list[dict[str, float]],
     ) -> dict[str, Any]:
-        self._collection.close(self._run)
-        asked, answers = self._store.asked(self._run), self._store.answered(self._run)
-        declined, several = self._collection.declined(self._run), self._scenario.agents.answers > 1
+        self.collection.close(self._run)
+        asked, answers = self.store.asked(self._run), self.store.answered(self._run)
+        declined, several = self.collection.declined(self._run), self._scenario.agents.answers > 1
         result = result_document(
             self._scenario,
             outcome,
@@ -359,40 +352,40 @@ class Execution:
                 "enrolled": self._enrolled(),
                 "asked": asked,
                 "answered": answers,
-                "rejected": self._collection.count_rejected(),
-                **({"people": self._store.agents_asked(self._run)} if several else {}),
+                "rejected": self.collection.count_rejected(),
+                **({"people": self.store.agents_asked(self._run)} if several else {}),
             },
             lost={"silent": max(0, asked - answers - sum(declined.values())), "declined": declined},
-            enrolment=self._registrar.enrolled(),
+            enrolment=self.registrar.enrolled(),
             seconds=self._seconds,
         )
-        last = self._store.last_entry(self._run)
+        last = self.store.last_entry(self._run)
         entry = None
         if last is not None:
             # Of the orders alone that it used: others, and what nobody was asked in, stay secret.
-            configuration = messages.Configuration.parse(self._store.run(self._run).configuration)
-            used = {part.cohort for question in self._store.questions(self._run) for part in question.parts}
+            configuration = messages.Configuration.parse(self.store.run(self._run).configuration)
+            used = {part.cohort for question in self.store.questions(self._run) for part in question.parts}
             given = self._given(configuration, terms)
-            cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in used]
+            cohorts = [cohort for cohort in self.store.cohorts() if cohort.first in used]
             seeds = {str(cohort.first): opened(cohort, configuration, given) for cohort in cohorts}
             published = {name: value for name, value in result.items() if name != "seconds"}
-            entry = append(last, "result", {"result": published, "order": seeds}, self._identity)
-        self._store.finish(self._run, status, result, entry)
+            entry = append(last, "result", {"result": published, "order": seeds}, self.identity)
+        self.store.finish(self._run, status, result, entry)
         if entry is not None:
             self._checkpoint(now=True)
         return result
 
     def _enrolled(self) -> int:
         """Return how many people's agents were enrolled when the run began: who enrols later has no part in it."""
-        first = self._store.first_entry(self._run)
+        first = self.store.first_entry(self._run)
         places = len(self._roster) if first is None else int(first.body["participants"]["count"])
         return self._roster.people_before(places)
 
     def _checkpoint(self, *, now: bool) -> None:
-        if not now and not self._checkpoints.due(self._run):
+        if not now and not self.checkpoints.due(self._run):
             return
         try:
-            problems = self._checkpoints.in_passing(self._run, self._fingerprint, self._witness_cost)
+            problems = self.checkpoints.in_passing(self._run, self._fingerprint, self._witness_cost)
         except errors.Refused as error:
             if not now:
                 raise
@@ -414,13 +407,13 @@ class Execution:
         if self._seen is None:
             raise AssertionError("terms come before operations")
         request = operation_request(self._run, self._fingerprint, number, step.operation, self._seen)
-        signed = self._identity.sign(request.KIND, request.wire())
+        signed = self.identity.sign(request.KIND, request.wire())
         check = partial(check_release, request=request, digest=signed.digest, key=self._curator_key)
-        stored = self._store.reply_entry(self._run, number)
+        stored = self.store.reply_entry(self._run, number)
         if stored is not None:
             release = check(Signed.parse(stored.body["release"]))
         else:
-            reply, release = self._patiently(self._curator.perform, signed, check)
+            reply, release = self._patiently(self.curator.perform, signed, check)
             self._record("operation", {"request": signed.wire(), "release": reply.wire()}, number)
         self._seen = release.ledger.head
         return release.result
@@ -430,9 +423,9 @@ class Execution:
         if self._seen is None:
             return
         received = messages.Acknowledgement(run=self._run, digest=self._fingerprint, seen=self._seen)
-        signed = self._identity.sign(received.KIND, received.wire())
+        signed = self.identity.sign(received.KIND, received.wire())
         try:
-            within(ACKNOWLEDGED, self._curator.acknowledge, signed, self._store.check_driving)
+            within(ACKNOWLEDGED, self.curator.acknowledge, signed, self.store.check_driving)
         except errors.Superseded:
             raise
         except (errors.TandemError, Overdue) as error:
@@ -442,22 +435,22 @@ class Execution:
     def _patiently(
         self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]
     ) -> tuple[Signed, T]:
-        agreed, patience = self._seen is not None, self._patience.curator  # that comes with the terms
+        agreed, patience = self._seen is not None, self.curator_patience  # that comes with the terms
         return answered(ask, signed, check, patience, agreed=agreed, look=self._check_lease, say=self._say)
 
     def _check_lease(self) -> None:
         self._check_cancelled()
-        self._store.check_driving()
+        self.store.check_driving()
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
         deadline = self._scenario.agents.deadline
-        answers, root = self._collection.ask(self._run, number, step, deadline, self._wait)
-        if self._store.reply_entry(self._run, number) is None:
+        answers, root = self.collection.ask(self._run, number, step, deadline, self._wait)
+        if self.store.reply_entry(self._run, number) is None:
             counts = {"asked": answers.asked, "answered": len(answers.values)}
             self._record("answers", {"question": number, **counts, "root": root}, number)
         return answers
 
     def _record(self, kind: str, body: dict[str, Any], step: int, seeds: dict[int, str] | None = None) -> None:
-        last = self._store.last_entry(self._run)
-        self._store.add_entry(self._run, append(last, kind, body, self._identity), step, seeds)
+        last = self.store.last_entry(self._run)
+        self.store.add_entry(self._run, append(last, kind, body, self.identity), step, seeds)
         self._checkpoint(now=False)

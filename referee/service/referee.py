@@ -33,7 +33,7 @@ from referee.collection.judging import Claim, Sent, claims, receipts
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
 from referee.runs.checkpoints import RunCheckpoints
-from referee.runs.curator import CURATOR_PATIENCE, CuratorPort, Patience
+from referee.runs.curator import CURATOR_PATIENCE, CuratorPort
 from referee.runs.execution import Execution
 from referee.runs.verdict import verdict
 from referee.store import RefereeStore
@@ -344,10 +344,9 @@ class Referee:
     def _execution(
         self, state: StoredRun, patience: float | None = None, wait: Callable[[float], None] | None = None
     ) -> Execution:
-        parts = (self.store, self.identity, self.registrar, self.collection)
+        parts = (self.store, self.identity, self.registrar, self.collection, self._curator, self.checkpoints)
         patience = execution.ENROLMENT_PATIENCE if patience is None else patience
-        ways = (self._curator, self.checkpoints, wait or self._wait)
-        return Execution(state, *parts, *ways, Patience(patience, self._curator_patience))
+        return Execution(state, *parts, wait or self._wait, patience, self._curator_patience)
 
 
 def _or_raise(outcome: T | TandemError) -> T:
