@@ -313,8 +313,10 @@ class RunQueries(Tables):
         for first, seed in (seeds or {}).items():
             connection.execute(update(COHORTS).where(COHORTS.c.first == first).values(seed=seed))
 
-    def entries(self, run: str) -> list[str]:
-        return [line for (line,) in self._all(_LINES.where(ENTRIES.c.run == run).order_by(ENTRIES.c.index))]
+    def entries(self, run: str, after: int = 0, most: int = 1 << 31) -> list[str]:
+        """Return so many of a run's entries after the first ones, each as one line of JSON."""
+        lines = _LINES.where(ENTRIES.c.run == run, ENTRIES.c.index >= after).order_by(ENTRIES.c.index)
+        return [line for (line,) in self._all(lines.limit(most))]
 
     def links(self, run: str, after: int) -> list[EntryHash]:
         query = select(ENTRIES.c.kind, ENTRIES.c.line).where(ENTRIES.c.run == run, ENTRIES.c.index >= after)

@@ -305,8 +305,7 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
         run: RunName, after: After = 0, most: Annotated[int, Query(ge=0, le=MAX_PLACE)] = MAX_PLACE
     ) -> PlainTextResponse:
         referee.store.run(run)
-        entries = referee.store.entries(run)[after : after + most]
-        return PlainTextResponse("".join(line + "\n" for line in entries))
+        return PlainTextResponse("".join(line + "\n" for line in referee.store.entries(run, after, most)))
 
     @operator.get(
         "/v1/runs/{run}/reports/{question}", summary="All reports on a question, as accepted (operator)", **BINARY

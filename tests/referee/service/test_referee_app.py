@@ -154,6 +154,10 @@ def test_lists_are_asked_from_places_that_they_do_not_have(tmp_path):
                 paths.append(f"/v1/runs/run/transcript?after=1&most={number}")
                 answers = [*(run.get(path) for path in paths), witness.get(f"{place}?after={number}")]
                 assert all(answer.status_code in (200, 422) for answer in answers), number
+            entries = bench.referee.store.entries("run")
+            for after, most in ((0, 2), (1, 1), (2, 99), (99, 1), (1, 0)):
+                shown = run.get(f"/v1/runs/run/transcript?after={after}&most={most}").text
+                assert shown.splitlines() == entries[after : after + most], (after, most)
 
 
 @pytest.fixture
