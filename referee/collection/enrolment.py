@@ -181,17 +181,15 @@ class Registrar:
         Of several keys with one invitation code the first one is enrolled.
         """
         wishes: dict[str, int] = {}
-        again = {
-            key: place
-            for key, wish in zip(keys, outcomes, strict=True)
-            if (place := self._used_place(key, wish)) is not None
-        }
+        again: dict[str, int] = {}
         renewed: dict[int, str] = {}
         fresh: list[Participant] = []
         for key, wish in zip(keys, outcomes, strict=True):
             if isinstance(wish, messages.Enrolment):
-                known = self.roster.find(key)
-                if known is None or key in again:
+                known, place = self.roster.find(key), self._used_place(key, wish)
+                if place is not None:
+                    again[key] = place
+                if known is None or place is not None:
                     wishes.setdefault(key, wish.agents)
                 if known is not None and known.agents == wish.agents and key in policies:
                     renewed |= {self.roster.before(place): policies[key] for place in self.roster.places(key)}
@@ -224,13 +222,13 @@ class Registrar:
             outcomes[:] = [used() if key in late else each for key, each in zip(keys, outcomes, strict=True)]
         self._store.renew_policies(renewed)
 
-    def _used_place(self, key: str, wish: messages.Enrolment | errors.TandemError) -> int | None:
+    def _used_place(self, key: str, wish: messages.Enrolment) -> int | None:
         """Return the newest place of an individual that would be asked again, if it was asked there already.
 
         Only then it gets a further one: so no run finds two places of one key at which nobody was asked.
         """
         place = self.roster.position(key)
-        if not isinstance(wish, messages.Enrolment) or not wish.again or place is None or not self.roster.alone(place):
+        if not wish.again or wish.agents > 1 or place is None or not self.roster.alone(place):
             return None
         number = self.roster.before(place)
         cohort = next((c for c in self._store.cohorts() if c.first <= number < c.first + c.agents), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
@@ -16,7 +17,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
-from common.core.errors import CannotWrite, InvitationUsed, NotVouched, Refused, Unauthorized
+from common.core.errors import CannotWrite, Conflict, InvitationUsed, NotVouched, Refused, Unauthorized
 from common.crypto.identity import Identity, Signed
 from common.net import messages
 from deploy.load.client import LightAgent
@@ -231,6 +232,26 @@ def test_invited_people_answer_and_the_run_is_audited_and_they_may_take_part_aga
             bench.referee.enrol(enrolment(other, again=True), code)
         further = bench.referee.enrol(enrolment(agent, again=True), code).message
         assert (further["first"], further["participant"]) == (20, agent.key)
+
+
+def test_an_individual_that_was_asked_does_not_come_again_as_a_host(tmp_path):
+    """Neither in one message nor in two of a group: a list with both in it could be read by nobody any more."""
+    chosen = tiny("agents.count=20", "agents.batch=20", "curator.rounds=1", "agents.deadline=5")
+    with Bench(tmp_path, chosen, individuals=12) as bench:
+        people = [LightAgent.fresh() for _ in range(12)]
+        for agent in people:
+            bench.referee.enrol(enrolment(agent), TOKEN)
+        bench.meanwhile(lambda: answer(bench, people))
+        bench.run()
+        for wishes, firsts in (
+            ([{"agents": 5, "again": True}], [None]),
+            ([{"agents": 5}, {"again": True}], [None, 20]),
+        ):
+            found = bench.referee.registrar.enrol([(enrolment(people[0], **wish), TOKEN) for wish in wishes])
+            told = [json.loads(each)["message"]["first"] if isinstance(each, bytes) else None for each in found]
+            assert (told, {type(each) for each in found} - {bytes}) == (firsts, {Conflict})
+    with Bench(tmp_path, chosen, individuals=12) as bench:
+        assert bench.referee.registrar.roster.agents == 21
 
 
 def called(*words: str, code: int = 0) -> str:
