@@ -15,16 +15,7 @@ import numpy as np
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from common.core.errors import (
-    AlreadyAnswered,
-    BadMessage,
-    CannotWrite,
-    Forged,
-    NotFound,
-    PatternViolation,
-    TandemError,
-    Unauthorized,
-)
+from common.core import errors
 from common.crypto.identity import Identity, Signed, covered
 from common.local.packing import pack_answers
 from common.local.records import Records
@@ -78,19 +69,22 @@ def report(signer: Identity, run: str, digest: str = "0" * 64, answer: float = 1
     return seal(signer, message)
 
 
-BAD_PACKED: dict[str, tuple[type[TandemError], dict[str, Any] | Callable[[int], bytes]]] = {
-    "another run": (NotFound, {"run": "other"}),
-    "a question not asked": (NotFound, {"question": 77}),
-    "too many people": (BadMessage, {"people": 1 << 23}),
-    "an unknown field": (BadMessage, {"epsilon": 100}),
-    "a negative question": (BadMessage, {"question": -1}),
-    "a huge question": (BadMessage, {"question": 10**17}),
-    "a short id": (BadMessage, {"report_id": "00"}),
-    "an upper-case id": (BadMessage, {"report_id": "A" * 32}),
-    "an empty body": (BadMessage, lambda people: b""),
-    "a body that is too long": (BadMessage, lambda people: bytes(2 * ((people + 7) // 8) + 1)),
-    "a body of reals": (BadMessage, lambda people: bytes((people + 7) // 8 + 8 * people)),
-    "answers of the silent": (BadMessage, lambda people: bytes((people + 7) // 8) + b"\xff" * ((people + 7) // 8)),
+BAD_PACKED: dict[str, tuple[type[errors.TandemError], dict[str, Any] | Callable[[int], bytes]]] = {
+    "another run": (errors.NotFound, {"run": "other"}),
+    "a question not asked": (errors.NotFound, {"question": 77}),
+    "too many people": (errors.BadMessage, {"people": 1 << 23}),
+    "an unknown field": (errors.BadMessage, {"epsilon": 100}),
+    "a negative question": (errors.BadMessage, {"question": -1}),
+    "a huge question": (errors.BadMessage, {"question": 10**17}),
+    "a short id": (errors.BadMessage, {"report_id": "00"}),
+    "an upper-case id": (errors.BadMessage, {"report_id": "A" * 32}),
+    "an empty body": (errors.BadMessage, lambda people: b""),
+    "a body that is too long": (errors.BadMessage, lambda people: bytes(2 * ((people + 7) // 8) + 1)),
+    "a body of reals": (errors.BadMessage, lambda people: bytes((people + 7) // 8 + 8 * people)),
+    "answers of the silent": (
+        errors.BadMessage,
+        lambda people: bytes((people + 7) // 8) + b"\xff" * ((people + 7) // 8),
+    ),
 }
 
 
@@ -111,7 +105,7 @@ def test_a_bad_report_is_refused_counted_and_changes_nothing(bench, undisturbed,
 
 def test_padding_bits_must_be_zero_and_packed_reals_finite(tmp_path):
     def refused(bench: Bench, body: bytes, why: str) -> None:
-        with pytest.raises(BadMessage, match=why):
+        with pytest.raises(errors.BadMessage, match=why):
             bench.referee.report_packed(*Attacker(bench).packed(body))
 
     mask = 397 // 8 + 1
@@ -138,7 +132,7 @@ def test_a_replayed_report_counts_once_and_a_fresh_id_makes_no_second_answer(ben
         # The same answers under another id are not the same report either.
         renamed = attacker.identity.sign("packed-report", {**honest[0].message, "report_id": "0" * 32})
         for second in (other, (renamed, honest[1])):
-            with pytest.raises(AlreadyAnswered):
+            with pytest.raises(errors.AlreadyAnswered):
                 bench.referee.report_packed(*second)
 
     result = bench.during(attack)
@@ -168,7 +162,7 @@ def test_forged_envelopes_of_every_kind_are_refused(bench):
                 other.wire(),
                 {**other.wire(), "kind": signed.kind},
             ):
-                with pytest.raises(Forged):
+                with pytest.raises(errors.Forged):
                     take(Signed.parse({**signed.wire(), **forgery}))
 
     bench.during(attack)
@@ -176,14 +170,14 @@ def test_forged_envelopes_of_every_kind_are_refused(bench):
 
 def test_nobody_polls_for_somebody_else_or_answers_a_run_that_never_was(bench):
     mallory, host = Identity.create(), bench.population.identity
-    with pytest.raises(Forged):
+    with pytest.raises(errors.Forged):
         bench.referee.poll(seal(mallory, messages.Poll(participant=host.public)))
-    with pytest.raises(NotFound, match="not enrolled"):
+    with pytest.raises(errors.NotFound, match="not enrolled"):
         bench.poll(mallory)
-    with pytest.raises(NotFound):
+    with pytest.raises(errors.NotFound):
         bench.referee.report(report(host, "no-run"))
     bench.referee.create("later", bench.chosen.wire(), 1)
-    with pytest.raises(NotFound, match="has not begun"):
+    with pytest.raises(errors.NotFound, match="has not begun"):
         bench.referee.report(report(host, "later"))
 
 
@@ -194,9 +188,9 @@ def test_a_poll_that_nobody_signed_makes_the_store_read_nothing(bench, monkeypat
     strangers = [Identity.create() for _ in range(3)]
     signed = [seal(one, messages.Poll(participant=one.public)) for one in strangers]
     forged = [one.model_copy(update={"signature": "0" * 128}) for one in signed]
-    assert [type(answer) for answer in bench.referee.collection.poll(forged)] == [Forged] * 3
+    assert [type(answer) for answer in bench.referee.collection.poll(forged)] == [errors.Forged] * 3
     assert read == []
-    assert [type(answer) for answer in bench.referee.collection.poll(signed)] == [NotFound] * 3
+    assert [type(answer) for answer in bench.referee.collection.poll(signed)] == [errors.NotFound] * 3
     assert read == [1]
 
 
@@ -204,16 +198,16 @@ def test_enrolment_needs_the_token_and_is_idempotent(bench):
     somebody = Identity.create()
     request = seal(somebody, messages.Enrolment(agents=3))
     for token in ("", "wrong", TOKEN + " ", TOKEN.upper()):
-        with pytest.raises(Unauthorized):
+        with pytest.raises(errors.Unauthorized):
             bench.referee.enrol(request, token)
     assert bench.referee.registrar.roster.find(somebody.public) is None
     assert bench.enrol(somebody, 3) == bench.enrol(somebody, 3)
-    with pytest.raises(TandemError, match="enrolled with 3 agents, not 4"):
+    with pytest.raises(errors.TandemError, match="enrolled with 3 agents, not 4"):
         bench.enrol(somebody, 4)
     bench.referee.registrar.caps = Caps(people=1 << 32)
-    with pytest.raises(TandemError, match="numbers at most 4294967296"):
+    with pytest.raises(errors.TandemError, match="numbers at most 4294967296"):
         bench.enrol(Identity.create(), 1 << 32)
-    with pytest.raises(BadMessage):
+    with pytest.raises(errors.BadMessage):
         bench.referee.enrol(Identity.create().sign("enrolment", {"agents": (1 << 32) + 1}), TOKEN)
 
 
@@ -222,7 +216,7 @@ def test_tokens_are_kept_as_hashes_only_and_an_old_one_ends(tmp_path):
         for token in ("an-operator-token", "its-successor"):
             bench.referee.registrar.allow("operator", token)
         for purpose, token in (("operator", "an-operator-token"), ("enrolment", "its-successor")):
-            with pytest.raises(Unauthorized):
+            with pytest.raises(errors.Unauthorized):
                 bench.referee.registrar.authorize(purpose, token)
         bench.referee.registrar.authorize("operator", "its-successor")
     for path in filter(Path.is_file, Path(tmp_path).rglob("*")):
@@ -253,7 +247,7 @@ def test_waiting_ends_with_the_deadline_when_only_some_report(tmp_path):
         assert result["status"] == "exhausted"
         assert 0 < result["agents"]["answered"] < result["agents"]["asked"]
         digest = messages.Configuration.parse(bench.referee.configuration("run").message).fingerprint()
-        with pytest.raises(PatternViolation, match="is closed"):
+        with pytest.raises(errors.PatternViolation, match="is closed"):
             bench.referee.report(report(silent, "run", digest))
 
 
@@ -286,7 +280,7 @@ def test_of_a_group_of_messages_each_is_read_or_told_why_not():
     good, other = PEOPLE[0].sign("poll", {"participant": "a"}), PEOPLE[1].sign("report", {})
     assert verified_payload(good, "poll") == b'{"participant":"a"}'
     for wrong in (other, good.model_copy(update={"signature": other.signature})):
-        with pytest.raises(Forged):
+        with pytest.raises(errors.Forged):
             verified_payload(wrong, "poll")
     for key in (bytes(32), b"\1" + bytes(31), b"\xff" * 32):
         assert not verified([key], [covered("x", b"anything")], [key + bytes(32)]).any()
@@ -342,7 +336,7 @@ def test_a_report_is_not_acknowledged_and_said_again_it_counts_once(bench, undis
     def attack() -> None:
         store = bench.referee.store
         monkeypatch.setattr(store, "add_reports", failing(store.add_reports, stored))
-        with pytest.raises(CannotWrite):
+        with pytest.raises(errors.CannotWrite):
             bench.host.step()
         bench.host.step()
 
@@ -358,7 +352,7 @@ def test_an_enrolment_is_not_confirmed_and_said_again_has_one_number(tmp_path, s
         somebody, another = (seal(Identity.create(), messages.Enrolment(agents=3)) for _ in range(2))
         before = roster.agents
         monkeypatch.setattr(store, "add_participants", failing(store.add_participants, stored))
-        with pytest.raises(CannotWrite):
+        with pytest.raises(errors.CannotWrite):
             bench.referee.enrol(somebody, TOKEN)
         numbers = [bench.referee.enrol(request, TOKEN).message["first"] for request in (another, somebody, another)]
         assert sorted(numbers[:2]) == [before, before + 3]

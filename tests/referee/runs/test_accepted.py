@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import (
-    Forged,
-    NotFound,
-    PatternViolation,
-    PeerUnavailable,
-    PolicyRefused,
-    RolledBack,
-    TandemError,
-)
+from common.core import errors
 from common.crypto.identity import Identity, Signed
 from common.data.population import open_records
 from common.local.queries.query import QUERIES
@@ -88,7 +80,7 @@ class Individuals(Bench):
         for host in [self.host, *self.hosts]:
             try:
                 busy |= not host.finished and host.step()
-            except TandemError:
+            except errors.TandemError:
                 busy = True
         if not busy:
             self.clock.wait(seconds)
@@ -184,10 +176,10 @@ def test_who_refuses_what_is_judged_kind_by_kind():
         [(said(features=7), 3)],
         [(said(epsilon=2), 1), (said("loss"), 2)],
     ):
-        with pytest.raises(PolicyRefused, match=why):
+        with pytest.raises(errors.PolicyRefused, match=why):
             check_accepted({"loss"}, PORTFOLIO, nobody, 3)
     assert check_accepted({"loss"}, PORTFOLIO, [(said(epsilon=None), 3)], 3) is None
-    with pytest.raises(PolicyRefused) as refused:
+    with pytest.raises(errors.PolicyRefused) as refused:
         check_accepted({"loss", "score"}, PORTFOLIO, [(said("score"), 12)], 12)
     page = (Path(__file__).parents[3] / "docs" / "running.md").read_text("utf-8")
     assert f"    refused: {refused.value.detail}\n" in page
@@ -212,7 +204,7 @@ class Faulty:
 
 
 def spoilt_there(answer: Callable[[], Signed]) -> Signed:
-    raise Forged("this is not signed by whom it names")
+    raise errors.Forged("this is not signed by whom it names")
 
 
 def spoilt_back(answer: Callable[[], Signed]) -> Signed:
@@ -221,7 +213,7 @@ def spoilt_back(answer: Callable[[], Signed]) -> Signed:
 
 
 def refused(answer: Callable[[], Signed]) -> Signed:
-    raise PolicyRefused("this operation is beyond what was agreed")
+    raise errors.PolicyRefused("this operation is beyond what was agreed")
 
 
 @pytest.fixture
@@ -251,7 +243,7 @@ def test_a_curator_that_says_so_again_and_again_is_believed_and_its_own_rules_at
 @pytest.mark.usefixtures("no_pauses")
 def test_a_curator_that_is_away_beyond_all_patience_ends_no_run(tmp_path, monkeypatch):
     def away(answer: Callable[[], Signed]) -> Signed:
-        raise PeerUnavailable("nobody answers")
+        raise errors.PeerUnavailable("nobody answers")
 
     monkeypatch.setattr(patience, "PAUSE", 0.0)
     with Bench(tmp_path, curator=lambda curator: Faulty(curator, 50, "perform", away)) as bench:
@@ -279,7 +271,7 @@ def watched(folder: Path, wrap: Callable[[WitnessClient], Any]) -> Iterator[tupl
 
 def test_a_run_of_which_a_witness_has_seen_more_is_refused_and_asks_nobody(tmp_path):
     def keep(signed: Signed) -> Signed:
-        raise RolledBack("the witness has seen 99 entries")
+        raise errors.RolledBack("the witness has seen 99 entries")
 
     other = SimpleNamespace(place="elsewhere", key=lambda: "0" * 64, keep=keep)
     with Bench(tmp_path, TESTED, watching=[other]) as bench:
@@ -323,7 +315,7 @@ class CheckpointsAway:
 
     def __getattr__(self, name: str) -> Any:
         if not self._there:
-            raise PeerUnavailable("nobody answers there")
+            raise errors.PeerUnavailable("nobody answers there")
         return getattr(self._witness, name)
 
 
@@ -335,14 +327,14 @@ def test_proofs_are_for_those_who_were_asked_and_of_what_is_closed(tmp_path):
         host = bench.population.identity
 
         def while_open() -> None:
-            with pytest.raises(PatternViolation, match="still takes answers"):
+            with pytest.raises(errors.PatternViolation, match="still takes answers"):
                 bench.referee.proof(request(host, 1))
 
         bench.during(while_open)
         assert bench.referee.proof(request(host, 1)).reports == 1
-        with pytest.raises(NotFound, match="no question 7"):
+        with pytest.raises(errors.NotFound, match="no question 7"):
             bench.referee.proof(request(host, 7))
-        with pytest.raises(PatternViolation, match="was not asked"):
+        with pytest.raises(errors.PatternViolation, match="was not asked"):
             bench.referee.proof(request(Identity.create(), 1))
 
 
@@ -359,7 +351,7 @@ class LosesReplies:
         word = self._witness.keep(signed)
         self._asked += 1
         if self._asked == 2:
-            raise PeerUnavailable("the reply was lost")
+            raise errors.PeerUnavailable("the reply was lost")
         return word
 
 

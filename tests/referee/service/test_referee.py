@@ -16,19 +16,8 @@ from sqlalchemy.exc import OperationalError
 
 import referee.service.runner
 import referee.tables
+from common.core import errors
 from common.core.database import sqlite_url
-from common.core.errors import (
-    AlreadyAnswered,
-    BadInput,
-    BadMessage,
-    BadScenario,
-    CannotWrite,
-    Conflict,
-    NotFound,
-    PatternViolation,
-    Superseded,
-    Unauthorized,
-)
 from common.crypto.identity import Identity, Signed
 from common.net import messages
 from curator.curator import Curator
@@ -116,10 +105,10 @@ def test_a_run_is_created_once_and_means_one_request(bench):
     assert first.scenario["data"] is None  # nobody's path is published
     assert bench.referee.create("a", wire, 1) == first
     for other, seed in ((wire, 2), ({**wire, "alpha": 0.1}, 1)):
-        with pytest.raises(Conflict):
+        with pytest.raises(errors.Conflict):
             bench.referee.create("a", other, seed)
     for name in ("a", "b"):
-        with pytest.raises(NotFound):
+        with pytest.raises(errors.NotFound):
             bench.referee.configuration(name)
 
 
@@ -147,12 +136,12 @@ def test_what_is_left_at_plan_is_refused(bench):
     curator = wire["curator"]
     for change, error, why in (
         *(
-            ({"curator": {**curator, part: "plan"}}, BadScenario, "resolved")
+            ({"curator": {**curator, part: "plan"}}, errors.BadScenario, "resolved")
             for part in ("n", "rounds", "eta", "kappa")
         ),
-        ({"agents": {**wire["agents"], "count": "plan"}}, BadScenario, "resolved"),
-        ({"protocol": "gossip"}, BadInput, "gossip"),
-        ({"curator": {**curator, "learner": {"steps": float("nan")}}}, BadMessage, None),
+        ({"agents": {**wire["agents"], "count": "plan"}}, errors.BadScenario, "resolved"),
+        ({"protocol": "gossip"}, errors.BadInput, "gossip"),
+        ({"curator": {**curator, "learner": {"steps": float("nan")}}}, errors.BadMessage, None),
     ):
         with pytest.raises(error, match=why):
             bench.referee.create("a", {**wire, **change}, 1)
@@ -280,7 +269,7 @@ def test_a_run_given_up_in_the_middle_can_be_audited(tmp_path):
 
 
 def test_one_state_directory_is_one_referees(bench):
-    with pytest.raises(BadInput, match="in use by another process"):
+    with pytest.raises(errors.BadInput, match="in use by another process"):
         Referee(bench.folder / "referee", bench.curator)
 
 
@@ -337,7 +326,7 @@ def test_a_report_to_two_processes_is_one_report_and_another_one_is_refused(peop
             assert driver.collection.accept(claims([first])) == [None]
             # The second has not looked since: it finds out when it wants to store.
             assert second.collection.accept(claims([first, first])) == [None, None]
-            assert isinstance(second.collection.accept(claims([other]))[0], AlreadyAnswered)
+            assert isinstance(second.collection.accept(claims([other]))[0], errors.AlreadyAnswered)
         assert second.collection.rejected == {"already-answered": 60}
         second.collection.refresh()
 
@@ -365,7 +354,7 @@ def test_two_processes_at_once_store_one_report_of_each(people):
     assert run_with(people, attack)["agents"]["answered"] == 100
     for here, there in zip(*outcomes, strict=True):
         assert sorted((here is None, there is None)) == [False, True]
-        assert isinstance(here or there, AlreadyAnswered)
+        assert isinstance(here or there, errors.AlreadyAnswered)
     assert audit(people[0].leave()).answers == 100
 
 
@@ -374,7 +363,7 @@ def test_what_was_closed_by_the_driver_takes_nothing_anywhere(people):
         report = sent(agents[0], second)
         driver.collection.close("run")
         assert second.collection.questions.find("run", 1).open  # it has not heard of it yet
-        assert isinstance(second.collection.accept(claims([report]))[0], PatternViolation)
+        assert isinstance(second.collection.accept(claims([report]))[0], errors.PatternViolation)
 
     assert run_with(people, attack)["agents"]["answered"] == 0
 
@@ -388,8 +377,8 @@ def test_a_process_that_missed_reports_cannot_store_any(people, monkeypatch):
         with monkeypatch.context() as broken:
             broken.setattr(referee.tables, "alone", lambda connection, turn: None)
             broken.setattr(second.store, "_taken", lambda connection, newest: [])
-            assert isinstance(second.collection.accept(claims([other]))[0], CannotWrite)
-        assert isinstance(second.collection.accept(claims([other]))[0], AlreadyAnswered)
+            assert isinstance(second.collection.accept(claims([other]))[0], errors.CannotWrite)
+        assert isinstance(second.collection.accept(claims([other]))[0], errors.AlreadyAnswered)
 
     assert run_with(people, attack)["agents"]["answered"] == 41
 
@@ -403,7 +392,7 @@ def test_numbers_are_given_once_and_everybody_is_known_everywhere(tmp_path):
             for request in twice if i else reversed(twice):
                 told[i].append(process.enrol(request, TOKEN))
 
-        with pytest.raises(Unauthorized):
+        with pytest.raises(errors.Unauthorized):
             second.enrol(twice[0], "another token")
         at_once(work, enumerate((bench.referee, second)))
         assert told[1] == list(reversed(told[0]))
@@ -468,10 +457,10 @@ def test_a_driver_that_was_replaced_writes_nothing_and_its_run_goes_on_elsewhere
             ended.append(second.execute("run"))
 
         bench.meanwhile(stopped)
-        with pytest.raises(Superseded):
+        with pytest.raises(errors.Superseded):
             bench.run()
         assert bench.referee.store.fence is None
-        with pytest.raises(Superseded):
+        with pytest.raises(errors.Superseded):
             bench.referee.give_up("run", "nothing")
         assert sum('"kind":"result"' in entry for entry in second.store.entries("run")) == 1
         assert {name: ended[0][name] for name in SAME} == {name: undisturbed[1].result[name] for name in SAME}
@@ -487,7 +476,7 @@ def test_a_driver_that_lost_its_lease_does_not_wait_for_the_question_to_end(peop
         assert second.drive()
         driver.store.renew_lease(10.0)  # as its thread does: it learns that it has lost
 
-    with pytest.raises(Superseded):
+    with pytest.raises(errors.Superseded):
         run_with(people, lost)
     assert list(people[0].referee.store.open_questions().values()) == [("run", 1)]
 
@@ -505,12 +494,12 @@ def test_whoever_does_not_hold_the_lease_writes_nothing_of_a_run(people):
             *(lambda q=q: store.close_question(q) for q in bench.referee.store.questions("run")),
             lambda: second.execute("run"),
         ):
-            with pytest.raises(Superseded):
+            with pytest.raises(errors.Superseded):
                 write()
         assert (store.entries("run"), store.run("run").status) == (before, "running")
 
 
 def test_another_referees_database_is_refused(bench):
     database = support.database_of(bench.folder) or sqlite_url(bench.folder / "referee" / "referee.sqlite")
-    with pytest.raises(BadInput, match="give its key file with --key"):
+    with pytest.raises(errors.BadInput, match="give its key file with --key"):
         Referee(bench.folder / "stranger", bench._gate, settings=RefereeSettings(database))

@@ -15,16 +15,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 from typer.testing import CliRunner
 
-from common.core.errors import (
-    BadInput,
-    BadMessage,
-    BrokenLedger,
-    Forged,
-    NotFound,
-    RolledBack,
-    Superseded,
-    Unauthorized,
-)
+from common.core import errors
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import START
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
@@ -99,7 +90,7 @@ def test_the_edge_and_the_app_answer_alike(tmp_path, short):
             refused = client.post("/v1/polls", content=poll)
             misplaced = client.put("/v1/reports/" + "0" * 32, content=poll)
             assert [each.status_code for each in (unknown, refused, misplaced)] == [401, 404, 422]
-            assert refused.json()["type"].rpartition(":")[2] == NotFound.problem
+            assert refused.json()["type"].rpartition(":")[2] == errors.NotFound.problem
             assert misplaced.headers["content-type"] == "application/problem+json"
 
 
@@ -134,9 +125,13 @@ def test_a_token_admits_whom_it_is_for(bench):
         *((1, INDIVIDUAL, True), (1, TOKEN, True), (2, TOKEN, True)),
         *((2, INDIVIDUAL, False), (1, "", False), (2, "", False)),
     ):
-        with nullcontext() if admitted else pytest.raises(Unauthorized, match="enrolment token" if token else None):
+        with (
+            nullcontext()
+            if admitted
+            else pytest.raises(errors.Unauthorized, match="enrolment token" if token else None)
+        ):
             enrol(bench, agents, token)
-    with pytest.raises(Unauthorized):
+    with pytest.raises(errors.Unauthorized):
         bench.referee.registrar.authorize("operator", INDIVIDUAL)
     assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 4
 
@@ -319,7 +314,7 @@ def test_the_newest_entry_is_read_where_another_process_may_have_written_it(tmp_
         clock.now += 20.0
         assert second.take_lease("second", 10.0)
         second.add_entry("run", entries[1])
-        with pytest.raises(Superseded):
+        with pytest.raises(errors.Superseded):
             first.add_entry("run", entries[1])
         assert first.last_entry("run") == second.last_entry("run") == entries[1]
         clock.now += 20.0
@@ -356,15 +351,15 @@ def test_a_key_elsewhere_comes_along_and_what_is_no_referee_is_refused(tmp_path)
     key, state = tmp_path / "keys" / "referee.key", tmp_path / "referee"
     with closing(Referee(state, NO_CURATOR, settings=RefereeSettings(key=key))) as live:
         public = live.identity.public
-    with pytest.raises(BadInput, match="--key"):
+    with pytest.raises(errors.BadInput, match="--key"):
         backup(state, tmp_path / "copy")
     outcome = CliRunner().invoke(app, ["backup", str(tmp_path / "copy"), "--state", str(state), "--key", str(key)])
     assert (outcome.exit_code, "state directory to start from" in outcome.output) == (0, True)
     with closing(Referee(tmp_path / "copy", NO_CURATOR)) as again:
         assert again.identity.public == public
-    with pytest.raises(BadInput, match="is not empty"):
+    with pytest.raises(errors.BadInput, match="is not empty"):
         backup(state, tmp_path / "copy", key)
-    with pytest.raises(BadInput, match="pg_dump"):
+    with pytest.raises(errors.BadInput, match="pg_dump"):
         backup(tmp_path / "keys", tmp_path / "other")
 
 
@@ -420,7 +415,7 @@ def test_the_same_entries_again_get_the_same_word_whenever_they_were_signed_and_
         checkpoint(transcript("configuration", "operation")),
         checkpoint(ENTRIES[:3], configuration="e" * 64),
     ):
-        with pytest.raises(RolledBack, match="has seen 2 entries"):
+        with pytest.raises(errors.RolledBack, match="has seen 2 entries"):
             log.keep(other)
     assert len(kept_in(log)) == 1
 
@@ -429,7 +424,7 @@ def test_only_the_referee_of_a_run_speaks_of_it(log):
     log.keep(checkpoint(ENTRIES, signer=Identity.create()))
     assert kept_in(log) == []
     for key, run in (("../../etc", "run"), (REFEREE.public, "../run")):
-        with pytest.raises(BadMessage):
+        with pytest.raises(errors.BadMessage):
             log.kept(key, run)
 
 
@@ -443,7 +438,7 @@ def test_a_line_that_was_cut_off_was_never_acknowledged_and_is_replaced_and_an_e
     assert path.read_bytes().startswith(whole)
     assert [each.verified().entries for each in kept_in(log)] == [1, 2]
     path.write_bytes(b"{}\n")
-    with pytest.raises(BrokenLedger, match="edited"):
+    with pytest.raises(errors.BrokenLedger, match="edited"):
         log.keep(checkpoint(ENTRIES[:3]))
 
 
@@ -456,5 +451,5 @@ def test_a_folder_that_is_gone_takes_nothing(tmp_path):
 
 def test_a_word_for_another_checkpoint_is_none_for_this(log):
     other = log.keep(checkpoint(ENTRIES[:1]))
-    with pytest.raises(Forged, match="another checkpoint"):
+    with pytest.raises(errors.Forged, match="another checkpoint"):
         StoredCheckpoint(checkpoint=checkpoint(ENTRIES[:2]), witnessed=(other,)).seen()
