@@ -58,14 +58,8 @@ def compared(
     tried = [{"name": of[0], "hypothesis": of[1], "estimate": of[2], "asked": 900} for of in (model, rival)]
     answer = rival if low > 0.0 else model
     counts = {"enrolled": 20_272, "asked": 15_405, "answered": 15_405}
-    return result(
-        answer=answer[1],
-        estimate=answer[2],
-        candidates=tried,
-        comparison=comparison,
-        agents=counts,
-        **{"gap": 0.2} | given,
-    )
+    found = {"answer": answer[1], "estimate": answer[2], "candidates": tried, "comparison": comparison}
+    return result(**found, agents=counts, **{"gap": 0.2} | given)
 
 
 def own() -> Scenario:
@@ -77,46 +71,23 @@ def test_a_model_is_compared_with_the_best_of_what_either_side_has_alone():
     first = (
         "The model errs on 28% of the population (21% to 36%). Saying '<=50K' to everybody errs on 35% (31% to 39%)."
     )
+    than, open_, doubt = "better than saying '<=50K' to everybody", "cannot be told", "So it is open whether"
     for document, answer, tone, title, last in (
-        (
-            compared(-0.16, -0.01, -0.03, agents=9_000),
-            *("yes", "good", "The model is better than saying '<=50K' to everybody"),
-            "The model is better, by 1 point to 16 points, with 95% confidence.",
-        ),
-        (
-            compared(-0.16, 0.02, -0.011, agents=26_100),
-            *("probably", "open", "The model is probably better than saying '<=50K' to everybody"),
-            "The model is probably better: by 1.1 points or more, with 95% confidence, one-sided, by itself; about "
-            "5,900 more agents would settle it.",
-        ),
-        (
-            compared(-0.16, 0.05, 0.01, agents=41_000),
-            *(
-                "cannot be told",
-                "open",
-                "It cannot be told whether the model is better than saying '<=50K' to everybody",
-            ),
-            "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% "
-            "confidence; about 21,000 more agents would settle it. So it is open whether the curator's people help.",
-        ),
-        (
-            compared(-0.16, 0.05, 0.01, likely=-0.02),
-            *(
-                "cannot be told",
-                "open",
-                "It cannot be told whether the model is better than saying '<=50K' to everybody",
-            ),
-            "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% "
-            "confidence (by 2 points or more, with 75% confidence, one-sided, by itself). So it is open whether the "
-            "curator's people help.",
-        ),
-        (
-            compared(0.02, 0.05),
-            *("no", "open", "The model is not better than saying '<=50K' to everybody"),
-            "The model is worse, by 2 points to 5 points, with 95% confidence. So the answer is saying '<=50K' to "
-            "everybody. The curator's people do not help here: they are too few, or too different from the population.",
-        ),
-    ):
+        (compared(-0.16, -0.01, -0.03, agents=9_000), "yes", "good", f"The model is {than}",
+         "The model is better, by 1 point to 16 points, with 95% confidence."),
+        (compared(-0.16, 0.02, -0.011, agents=26_100), "probably", "open", f"The model is probably {than}",
+         "The model is probably better: by 1.1 points or more, with 95% confidence, one-sided, by itself; about 5,900 "
+         "more agents would settle it."),
+        (compared(-0.16, 0.05, 0.01, agents=41_000), open_, "open", f"It cannot be told whether the model is {than}",
+         "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% confidence; "
+         f"about 21,000 more agents would settle it. {doubt} the curator's people help."),
+        (compared(-0.16, 0.05, 0.01, likely=-0.02), open_, "open", f"It cannot be told whether the model is {than}",
+         "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% confidence "
+         f"(by 2 points or more, with 75% confidence, one-sided, by itself). {doubt} the curator's people help."),
+        (compared(0.02, 0.05), "no", "open", f"The model is not {than}",
+         "The model is worse, by 2 points to 5 points, with 95% confidence. So the answer is saying '<=50K' to "
+         "everybody. The curator's people do not help here: they are too few, or too different from the population."),
+    ):  # fmt: skip
         found = verdict(own(), document)
         assert (found.answer, found.tone, found.title) == (answer, tone, title)
         assert found.text == f"{first} {last}"
@@ -189,47 +160,22 @@ def test_a_regression_that_predicts_one_number_is_a_constant():
 
 
 def test_one_model_that_was_tested_says_its_loss_and_that_nothing_was_asked_about_constants():
+    errs, sure = "errs on 12% of the population (8% to 16%)", "with 95% confidence"
+    less, none = "errs on less than 16% of the population", {"answer": None, "estimate": None}
     for scenario, document, title, tone, text in (
-        (
-            HALTED,
-            {},
-            "The model errs on less than 16% of the population",
-            "good",
-            "A test shows with 95% confidence that the model errs on less than 16% of the population. The estimate is "
-            "12% (8% to 16%)." + UNASKED,
-        ),
-        (
-            AGNOSTIC,
-            {},
-            "The model errs on 12% of the population (8% to 16%)",
-            "good",
-            "The model errs on 12% of the population (8% to 16%), with 95% confidence." + UNASKED,
-        ),
-        (
-            AGNOSTIC,
-            {"estimate": WIDE},
-            "Too few agents answered to tell how good the model is",
-            "open",
-            "The model errs on 0% to 40% of the population, with 95% confidence." + UNASKED,
-        ),
-        (
-            ("mode=realizable", "alpha=0.05", "accuracy.halt_below=2"),
-            {"status": "exhausted"},
-            "The model is not shown to be below 10%: it errs on 12% of the population (8% to 16%)",
-            "open",
-            "The model errs on 12% of the population (8% to 16%), with 95% confidence; it is not shown to be below 10%."
-            + UNASKED,
-        ),
-        ((), {"status": "failed", "answer": None, "estimate": None}, "No answer: the run failed", "bad", ""),
-        ((), {"status": "refused", "answer": None, "estimate": None}, "No answer: the run was refused", "bad", ""),
-        (
-            (),
-            {"tasks": [{"status": "done"}, {"status": "exhausted"}]},
-            "1 of 2 tasks have what was asked for",
-            "open",
-            "",
-        ),
-    ):
+        (HALTED, {}, f"The model {less}", "good",
+         f"A test shows {sure} that the model {less}. The estimate is 12% (8% to 16%).{UNASKED}"),
+        (AGNOSTIC, {}, f"The model {errs}", "good", f"The model {errs}, {sure}.{UNASKED}"),
+        (AGNOSTIC, {"estimate": WIDE}, "Too few agents answered to tell how good the model is", "open",
+         f"The model errs on 0% to 40% of the population, {sure}.{UNASKED}"),
+        (("mode=realizable", "alpha=0.05", "accuracy.halt_below=2"), {"status": "exhausted"},
+         f"The model is not shown to be below 10%: it {errs}", "open",
+         f"The model {errs}, {sure}; it is not shown to be below 10%.{UNASKED}"),
+        ((), {"status": "failed", **none}, "No answer: the run failed", "bad", ""),
+        ((), {"status": "refused", **none}, "No answer: the run was refused", "bad", ""),
+        ((), {"tasks": [{"status": "done"}, {"status": "exhausted"}]},
+         "1 of 2 tasks have what was asked for", "open", ""),
+    ):  # fmt: skip
         found = verdict(tiny(*scenario), result(**document))
         assert (found.title, found.tone, found.detail) == (title, tone, "why")
         assert found.text == (text or f"{title}.")
@@ -271,10 +217,8 @@ def test_mistakes_that_have_costs_are_told_in_what_a_hundred_people_cost_and_wha
         "everybody costs 140 a hundred people (124 to 156). Whether the model is better cannot be told: it costs 40 a "
         "hundred people less to 20 a hundred people more, with 95% confidence."
     )
-    assert (exact(0.28, of_costs(costs)), measure_of(scenario)) == (
-        "112",
-        "what a hundred people cost (a miss costs 4, a false alarm 1)",
-    )
+    assert exact(0.28, of_costs(costs)) == "112"
+    assert measure_of(scenario) == "what a hundred people cost (a miss costs 4, a false alarm 1)"
     assert judged_in_words({"estimate": TAUGHT[2], "asked": 900}, unit=unit_of(scenario)) == (
         "112 a hundred people (84 to 144), 900 agents"
     )
@@ -330,29 +274,18 @@ def test_a_comparison_where_some_are_silent_is_about_those_who_answered_and_neve
 
 
 def test_no_confidence_is_rounded_up():
-    for confidence, words in (
-        (0.95, "95%"),
-        (0.999, "99.9%"),
-        (0.9999999, "99.99%"),
-        (0.5, "50%"),
-        (0.99996, "99.99%"),
-    ):
+    stated = {0.95: "95%", 0.999: "99.9%", 0.9999999: "99.99%", 0.5: "50%", 0.99996: "99.99%"}
+    for confidence, words in stated.items():
         assert certainty(confidence) == words
         found = verdict(tiny(*AGNOSTIC), result(estimate={**FOUND, "confidence": confidence}))
         assert f"with {words} confidence" in found.text
 
 
 def test_numbers_are_rounded_outward_to_as_many_places_as_an_interval_is_worth():
-    assert [ends(*pair) for pair in ((0.2049, 0.3601), (0.201, 0.2511), (0.2011, 0.20789))] == [
-        "20% to 37%",
-        "20.1% to 25.2%",
-        "20.11% to 20.79%",
-    ]
+    found = [ends(*pair) for pair in ((0.2049, 0.3601), (0.201, 0.2511), (0.2011, 0.20789))]
+    assert found == ["20% to 37%", "20.1% to 25.2%", "20.11% to 20.79%"]
     assert estimate_or_vague(WIDE) == "0% to 40%: too few agents answered about it to tell"
     assert estimate_or_vague(FOUND, AS_IT_IS) == "0.12 (0.0801 to 0.1599)"
-    assert [points(0.0101, up=True), points(0.01, up=True), points(0.301, up=False)] == [
-        "1.1 points",
-        "1 point",
-        "30 points",
-    ]
+    assert (points(0.0101, up=True), points(0.01, up=True)) == ("1.1 points", "1 point")
+    assert points(0.301, up=False) == "30 points"
     assert [about(count) for count in (5, 5_828, 41_000, 1_234_567)] == ["5", "5,900", "41,000", "1,300,000"]
