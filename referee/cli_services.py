@@ -204,22 +204,24 @@ def serve_command(
 
 
 def _tokens() -> dict[str, str]:
-    """Return the tokens of the environment by what they admit to.
-
-    BadInput if one that is needed is missing, or one is too short.
-    """
-    from common.core.errors import BadInput
+    """Return the tokens of the environment by what they admit to; errors are those of :func:`_token`."""
     from common.net.app import metrics_token
 
-    tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in PURPOSES}
-    if not tokens["individual"]:
-        del tokens["individual"]
-    for purpose, value in tokens.items():
-        if len(value) < 8:
-            raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
+    needed = [purpose for purpose in PURPOSES if purpose != "individual" or os.environ.get("TANDEM_INDIVIDUAL_TOKEN")]
+    tokens = {purpose: _token(purpose) for purpose in needed}
     if token := metrics_token():
         tokens["metrics"] = token
     return tokens
+
+
+def _token(purpose: str) -> str:
+    """Return a token of the environment; BadInput if it is missing, or too short."""
+    from common.core.errors import BadInput
+
+    name = f"TANDEM_{purpose.upper()}_TOKEN"
+    if len(token := os.environ.get(name, "")) < 8:
+        raise BadInput(f"{name} must be set in the environment, with at least 8 characters")
+    return token
 
 
 def _referee(
@@ -369,14 +371,11 @@ def witness_command(
 
     Example: TANDEM_WITNESS_TOKEN=... referee witness --state /var/lib/witness
     """
-    from common.core.errors import BadInput
     from common.net.server import listen, serve
     from referee.service.witness import witness_app
 
     end_with_stdin()
-    token = os.environ.get("TANDEM_WITNESS_TOKEN", "")
-    if len(token) < 8:
-        raise BadInput("TANDEM_WITNESS_TOKEN must be set in the environment, with at least 8 characters")
+    token = _token("witness")
     context = serving("witness", tls)
     with listen(host, port) as listener:
         serve(witness_app(state, token, allow_origin or ()), listener, "witness", context)

@@ -238,7 +238,6 @@ class Registrar:
         return place if position < cohort.used else None
 
     def _beyond(self, agents: int, hosts: int, individuals: int) -> str | None:
-        """Say which cap a further participant would exceed, given how many others there are."""
         if agents > self.caps.people:
             return (
                 f"a host may have at most {self.caps.people:,} people here, found {agents:,}: spread them over several "

@@ -291,7 +291,6 @@ def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Ro
 
 
 def _mark(mask: Mask, first: int, order: Order, start: int, stop: int, *, put: bool) -> None:
-    """Put the agents at some positions of an order into a mask, or take them out."""
     for begin in range(start, stop, _MARKED):
         _put(mask, first + order.slice(begin, min(_MARKED, stop - begin)), put)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from referee.store import RefereeStore
 from referee.tables import StoredQuestion, Taken
 
 GATHER = 0.01  # seconds in which further reports may join the first, before they are counted
-REMEMBERED = 4  # questions that are kept in memory: those that are open, and the ones that were asked about last
+REMEMBERED = 4  # closed questions that stay in memory beside those that are open: the last that were read
 
 
 class Agreed(NamedTuple):
@@ -49,7 +48,7 @@ class OpenQuestions:
         self._arrived = threading.Condition()
         self._news = 0
         self._heard = threading.local()
-        self._taking: OrderedDict[tuple[str, int], OpenQuestion] = OrderedDict()
+        self._taking: dict[tuple[str, int], OpenQuestion] = {}
         self._runs: dict[str, Agreed] = {}
         self.newest = store.last_report()
         self.open = list(store.open_questions().values())
@@ -63,8 +62,7 @@ class OpenQuestions:
             return known
         with self.lock:
             known = self._taking.get(key)
-            question = None if known is not None else self._store.question(run, number)
-            if known is None and question is not None:
+            if known is None and (question := self._store.question(run, number)) is not None:
                 self._registrar.refresh()  # whoever was asked is in the list then
                 known = OpenQuestion(question, self._asked(question), self._store.slots(question))
                 self._taking[key] = known

@@ -78,8 +78,6 @@ def _check_token(token: str, given: HTTPAuthorizationCredentials | None) -> None
 
 
 def _add_heads(app: Service, heads: Path, token: str) -> None:
-    """Add heads of curators' ledgers: only extensions are stored."""
-
     @app.get("/v1/heads/{name}", summary="The newest head under a name")
     def newest(name: Name, given: Token) -> Signed:
         _check_token(token, given)
@@ -105,8 +103,6 @@ def _add_heads(app: Service, heads: Path, token: str) -> None:
 
 
 def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
-    """Add checkpoints of referees' runs: only those that go further are stored; anybody may read them."""
-
     @app.get("/v1/runs/{referee}", summary="The runs of a referee that this witness has seen, by name")
     def known(
         referee: RefereeKey, after: Annotated[str, Query(max_length=64)] = "", most: Most = MAX_KEPT

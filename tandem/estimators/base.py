@@ -207,7 +207,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return float(value)
 
     def _delta(self, people: int) -> float:
-        """Return delta of a fit for so many of the curator's people, as a first scenario has it if it is not given."""
         return usual_delta(people) if self.delta is None else self._number("delta")
 
     def _begun(self, further: Mapping[str, Any]) -> int | None:
@@ -243,7 +242,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise BadFit(f"lifetime must be (epsilon, delta) or None, found {self.lifetime!r}") from None
 
     def _tree(self, sides: Sides, curator: Mapping[str, Any], **further: Any) -> dict[str, Any]:
-        """Return the scenario of a fit, with what an estimator adds to it and to the curator's section."""
         return {
             "people": "real" if self.random_state is None else "simulated",
             "source": {"table": self._described(SOURCE).wire()},

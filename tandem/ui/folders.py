@@ -215,7 +215,6 @@ class Transcript:
         return [row if len(row) <= MAX_WIDTH else f"{row[:MAX_WIDTH]}... ({len(row):,} characters)" for row in text]
 
     def _names(self) -> dict[str, str]:
-        """Return the parties by their keys: the configuration names the referee, the terms the curator."""
         found: dict[str, str] = {}
         for entry in map(self.entry, range(min(2, len(self.lines)))):
             if entry is not None and entry.kind == "terms":

@@ -103,7 +103,7 @@ def test_a_folder_without_a_result_says_what_happened_and_the_others_are_shown(b
 
 
 def test_pages_that_are_asked_for_at_once_share_what_is_kept(runs, monkeypatch):
-    class Slow(dict):
+    class Slow(dict[object, object]):
         """Lets other threads go first while it is gone through."""
 
         def __iter__(self):
