@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from common.core.durable import user_state
-from common.core.errors import BadData, PeerMisbehaved
+from common.core.errors import BadData, BadInput, PeerMisbehaved
 from common.crypto.identity import PROOF_HEADER, Identity, announce_body, check_public, verify
 from common.net.client import Client
 from common.net.edge import TINY
@@ -83,8 +83,11 @@ class LabelStream:
             BadInput: If it is no point, or one with another number of features.
             PeerMisbehaved: If the answer is to another question; Forged, if another key signed it.
         """
-        values = tuple(float(value) for value in point)
-        question = PointQuestion.parse({"curator": self._curator, "point": list(values)})
+        try:
+            values = [float(value) for value in point]
+        except (TypeError, ValueError):
+            raise BadInput("a point is a list of numbers, the features as the curator's records have them") from None
+        question = PointQuestion.parse({"curator": self._curator, "point": values})
         signed, path = self._identity.sign(question.KIND, question.wire()), "/v1/answer"
         body, headers = signed.raw(), {}
         if len(body) > TINY:  # what is longer is read only of somebody who is known

@@ -166,7 +166,7 @@ def costs_from(fields: Fields) -> str:
     if worse not in ("miss", "false alarm"):
         return ""
     times = _positive(fields, "times")
-    return f"{times:g}:1" if worse == "miss" else f"1:{times:g}"
+    return f"{times!r}:1" if worse == "miss" else f"1:{times!r}"
 
 
 def answers_from(fields: Fields, names: list[str]) -> own_tables.ColumnAnswers:

@@ -87,6 +87,14 @@ def test_points_that_are_no_text_are_refused_from_a_file_and_from_the_standard_i
         assert (done.exit_code, f"{place} cannot be read as text" in done.stderr) == (1, True), place
 
 
+def test_what_is_no_point_is_refused_before_the_curator_is_asked(tmp_path):
+    key = tandem.consumer_key(tmp_path / "key")
+    with tandem.LabelStream("http://127.0.0.1:9", curator_key=key, key=tmp_path / "key") as stream:
+        for point in (["x"], [None], 3, [], [float("nan")]):
+            with pytest.raises(BadInput, match="point"):
+                stream.ask(point)
+
+
 def test_importing_it_loads_nothing_else():
     code = "import sys, tandem; print([m for m in sys.modules if m.split('.')[0] in {'numpy', 'common', 'curator'}])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

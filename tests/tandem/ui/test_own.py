@@ -108,9 +108,9 @@ def test_two_files_become_the_scenario_of_the_command_and_no_page_shows_a_field_
     # What was entered stands in the form, and drafts are named by the time and at random: a name may have any digits.
     shown = [re.sub(r'value="[^"]*"|own-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}', "", page) for page in pages]
     assert not [words for page in shown for words in PRIVATE if words in page]
-    found = forecast_from({**tables, **COLUMNS, "worse": "false alarm", "times": "4"})
+    found = forecast_from({**tables, **COLUMNS, "worse": "false alarm", "times": "4.0000001"})
     assert (found.start.n, found.start.agents, found.start.epsilon, found.start.agent_epsilon) == (2000, 4000, 2.0, 2.0)
-    assert found.asked.agents.costs.wire() == {"miss": 1.0, "false_alarm": 4.0}
+    assert found.asked.agents.costs.wire() == {"miss": 1.0, "false_alarm": 4.0000001}
     assert found.asked.curator.lifetime is None
     longer = forecast_from({**tables, **COLUMNS, "lifetime": "8, 0.0002"})
     assert longer.asked.curator.lifetime.wire() == {"epsilon": 8.0, "delta": 0.0002}
