@@ -333,7 +333,8 @@ class RunQueries(Tables):
     def reply_entry(self, run: str, step: int) -> SignedEntry | None:
         """Return the entry that holds the reply to a step of the protocol, if it was given already."""
         fence, _, last = self._ends.get(run, (None, None, None))
-        if fence is not None and fence == self.fence and last is not None and step > last:
+        # What comes before the protocol's first step has negative steps, which do not ascend.
+        if fence is not None and fence == self.fence and last is not None and step > last >= 0:
             return None
         return self._entry(_REPLY, {"of": run, "at": step})
 

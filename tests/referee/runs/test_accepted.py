@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from common.core import errors
 from common.crypto.identity import Identity, Signed
 from common.data.population import open_records
 from common.local.queries.query import QUERIES
+from common.log.transcript import SignedEntry
 from common.net.client import WitnessClient
 from common.net.messages import AgentPolicy
 from common.numerics.randomness import subseed
@@ -23,12 +25,15 @@ from curator.curator import Curator
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
+from referee.audit.audit import audit
 from referee.collection.enrolment import check_accepted
 from referee.protocols.base import PROTOCOLS, protocol_of
 from referee.runs import curator as patience
 from referee.runs.checkpoints import RunCheckpoints
 from referee.service.referee import Referee
 from referee.service.witness import witness_app
+from referee.store import RefereeStore
+from tests.referee.audit.test_beacon import carry, drawn
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import ONE_QUESTION, TOKEN, Bench, audited, served, small, tiny
 from tests.tiers import for_each
@@ -365,3 +370,19 @@ def test_a_word_of_a_witness_whose_reply_was_lost_is_fetched_and_the_audit_finds
         assert len(kept) > 2
         assert [each.witnessed for each in bench.referee.kept("run")] == [each.witnessed for each in kept]
         assert audited(bench).history.unseen == ()
+
+
+def test_a_run_that_a_fault_cuts_off_behind_its_beacon_goes_on_with_the_terms_that_it_has(tmp_path, monkeypatch):
+    real, failed = RefereeStore.add_entry, []
+
+    def failing(store: RefereeStore, run: str, entry: SignedEntry, *further: Any) -> None:
+        real(store, run, entry, *further)
+        if entry.kind == "beacon" and not failed:
+            failed.append(run)
+            raise OperationalError("insert", {}, Exception("disk I/O error"))
+
+    monkeypatch.setattr(RefereeStore, "add_entry", failing)
+    with drawn(tmp_path, count=1) as bench:
+        with pytest.raises(OperationalError):
+            carry(bench)
+        assert audit(carry(bench)).status == "exhausted"
