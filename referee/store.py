@@ -66,20 +66,16 @@ _TAKE_NEXT = (
 _ONE_QUESTION = select(QUESTIONS).where(QUESTIONS.c.run == _OF, QUESTIONS.c.question == _AT)
 _LATER_QUESTIONS = select(QUESTIONS).where(QUESTIONS.c.key > _AFTER).order_by(QUESTIONS.c.key)
 _LAST_QUESTION = select(func.max(QUESTIONS.c.key)).where(QUESTIONS.c.run == _OF)
-_OPEN_QUESTIONS = (
-    select(QUESTIONS.c.key, QUESTIONS.c.run, QUESTIONS.c.question).where(QUESTIONS.c.open).order_by(QUESTIONS.c.key)
-)
+_PLACES = select(QUESTIONS.c.key, QUESTIONS.c.run, QUESTIONS.c.question).order_by(QUESTIONS.c.key)
+_OPEN_QUESTIONS = _PLACES.where(QUESTIONS.c.open)
 _ANSWERED = select(func.coalesce(func.sum(REPORTS.c.answered), 0)).where(REPORTS.c.question == _AT)
 _CLOSE_QUESTION = (
     update(QUESTIONS)
     .where(QUESTIONS.c.key == _AT, QUESTIONS.c.open)
     .values(open=False, answered=_ANSWERED.scalar_subquery())
 )
-_TAKEN = (
-    select(REPORTS.c.number, REPORTS.c.question, REPORTS.c.slot)
-    .where(REPORTS.c.number > _AFTER)
-    .order_by(REPORTS.c.number)
-)
+_STORED = select(REPORTS.c.number, REPORTS.c.question, REPORTS.c.slot).order_by(REPORTS.c.number)
+_TAKEN = _STORED.where(REPORTS.c.number > _AFTER)
 _FORGET_POLICY = delete(POLICIES).where(POLICIES.c.first == _AT)
 _ALL_COHORTS = select(COHORTS).order_by(COHORTS.c.first)
 

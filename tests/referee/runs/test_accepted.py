@@ -175,12 +175,8 @@ def test_who_refuses_what_is_judged_kind_by_kind():
     # Whoever said nothing accepts everything.
     assert check_accepted({"loss"}, PORTFOLIO, [(said("loss"), 3)], 4) is not None
     why = r"of kind 'loss', which this run asks: .*nothing of the curator's budget"
-    for nobody in (
-        [(said("loss"), 3)],
-        [(said(epsilon=2.9), 3)],
-        [(said(features=7), 3)],
-        [(said(epsilon=2), 1), (said("loss"), 2)],
-    ):
+    alike = (said("loss"), said(epsilon=2.9), said(features=7))
+    for nobody in (*([(policy, 3)] for policy in alike), [(said(epsilon=2), 1), (said("loss"), 2)]):
         with pytest.raises(errors.PolicyRefused, match=why):
             check_accepted({"loss"}, PORTFOLIO, nobody, 3)
     assert check_accepted({"loss"}, PORTFOLIO, [(said(epsilon=None), 3)], 3) is None

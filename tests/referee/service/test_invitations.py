@@ -121,21 +121,14 @@ def test_over_http_a_refusal_says_what_to_do_and_nothing_shows_a_code(bench, cap
         client.enrol(enrolment(one), code)
         with pytest.raises(InvitationUsed, match=USED) as used:
             client.enrol(enrolment(other), code)
-        for wrong, why in (
-            (none, "no such invitation code"),
-            (code[:-1], "a valid enrolment token"),
-            ("x", "a valid enrolment token"),
-        ):
+        needed = "a valid enrolment token"
+        for wrong, why in ((none, "no such invitation code"), (code[:-1], needed), ("x", needed)):
             with pytest.raises(Unauthorized, match=why):
                 client.enrol(enrolment(other), wrong)
         with pytest.raises(Unauthorized, match="for one person, the host brings 7"):
             client.enrol(enrolment(other, agents=7), code)
-        batch = {
-            "url": f"{address}/v1/report-batches",
-            "content": b"[]",
-            "headers": {"Authorization": f"Bearer {code}"},
-        }
-        assert httpx.post(**batch, trust_env=False, timeout=60).status_code == 401
+        batches, given = f"{address}/v1/report-batches", {"Authorization": f"Bearer {code}"}
+        assert httpx.post(batches, content=b"[]", headers=given, trust_env=False, timeout=60).status_code == 401
         assert client.poll(seal(one, messages.Poll(participant=one.public))) is None
     assert used.value.status == 409
     assert "state" in used.value.detail
@@ -218,9 +211,11 @@ def test_a_copy_knows_who_has_used_which_code(tmp_path):
         again.enrol(enrolment(Identity.create()), free)
 
 
+TWENTY = tiny("agents.count=20", "agents.batch=20", "curator.rounds=1", "agents.deadline=5")
+
+
 def test_invited_people_answer_and_the_run_is_audited_and_they_may_take_part_again(tmp_path):
-    chosen = tiny("agents.count=20", "agents.batch=20", "curator.rounds=1", "agents.deadline=5")
-    with Bench(tmp_path / "bench", chosen, individuals=12) as bench:
+    with Bench(tmp_path / "bench", TWENTY, individuals=12) as bench:
         people = [(LightAgent.fresh(), code) for code in invited(bench.referee.store, 12)]
         for agent, code in people:
             bench.referee.enrol(enrolment(agent), code)
@@ -236,8 +231,7 @@ def test_invited_people_answer_and_the_run_is_audited_and_they_may_take_part_aga
 
 def test_an_individual_that_was_asked_does_not_come_again_as_a_host(tmp_path):
     """Neither in one message nor in two of a group: a list with both in it could be read by nobody any more."""
-    chosen = tiny("agents.count=20", "agents.batch=20", "curator.rounds=1", "agents.deadline=5")
-    with Bench(tmp_path, chosen, individuals=12) as bench:
+    with Bench(tmp_path, TWENTY, individuals=12) as bench:
         people = [LightAgent.fresh() for _ in range(12)]
         for agent in people:
             bench.referee.enrol(enrolment(agent), TOKEN)
@@ -250,7 +244,7 @@ def test_an_individual_that_was_asked_does_not_come_again_as_a_host(tmp_path):
             found = bench.referee.registrar.enrol([(enrolment(people[0], **wish), TOKEN) for wish in wishes])
             told = [json.loads(each)["message"]["first"] if isinstance(each, bytes) else None for each in found]
             assert (told, {type(each) for each in found} - {bytes}) == (firsts, {Conflict})
-    with Bench(tmp_path, chosen, individuals=12) as bench:
+    with Bench(tmp_path, TWENTY, individuals=12) as bench:
         assert bench.referee.registrar.roster.agents == 21
 
 

@@ -87,15 +87,10 @@ def _outcome(model, given, fresh):
         try:
             found = model.fit(given, pandas.Series(Y, index=range(7, 67))).predict(fresh)
         except (TypeError, ValueError, polars.exceptions.PolarsError) as error:
-            return isinstance(error, TypeError), str(error).split("\n") if "passed during fit" in str(
-                error
-            ) else "refused"
-    return (
-        type(found),
-        found.dtype,
-        found.shape,
-        [str(one.message)[:23] for one in said if "feature" in str(one.message)],
-    )
+            names = str(error).split("\n") if "passed during fit" in str(error) else "refused"
+            return isinstance(error, TypeError), names
+    about_names = [str(one.message)[:23] for one in said if "feature" in str(one.message)]
+    return type(found), found.dtype, found.shape, about_names
 
 
 @for_each("form", ["pandas", "csv", "parquet", "array"])

@@ -53,9 +53,8 @@ class Browser:
 
     def post(self, path: str, fields: dict[str, str] | None = None, **parts: Any) -> httpx.Response:
         """Send a form of our own pages."""
-        return self.ask(
-            "POST", path, data={"token": RULES.form_token, **(fields or {})}, headers={"Origin": HERE}, **parts
-        )
+        sent = {"token": RULES.form_token, **(fields or {})}
+        return self.ask("POST", path, data=sent, headers={"Origin": HERE}, **parts)
 
 
 class _Outward(HTMLParser):
@@ -70,14 +69,8 @@ class _Outward(HTMLParser):
         for name, value in attributes:
             place = (value or "").strip()
             inside = place == "data:," or place[:1] == "#" or (place[:1] == "/" and place[1:2] not in ("/", "\\"))
-            if (
-                name.startswith("on")
-                or name == "style"
-                or (
-                    name in ("src", "href", "action", "formaction", "data", "srcset", "xlink:href", "poster")
-                    and not inside
-                )
-            ):
+            leads = name in ("src", "href", "action", "formaction", "data", "srcset", "xlink:href", "poster")
+            if name.startswith("on") or name == "style" or (leads and not inside):
                 self.found.append(f"{name}={value}")
 
 

@@ -197,11 +197,8 @@ def test_nonsense_of_a_referee_a_wrong_token_and_an_unknown_run_are_said(live, s
 def test_cancelling_takes_our_own_form(live, said):
     own = {"token": RULES.form_token}
     assert f'name="token" value="{RULES.form_token}"' in live.page("/referee/run")
-    for fields, headers, status in (
-        ({"token": "wrong"}, {"Origin": HERE}, 401),
-        ({}, {"Origin": HERE}, 401),
-        (own, {}, 403),
-    ):
+    here = {"Origin": HERE}
+    for fields, headers, status in (({"token": "wrong"}, here, 401), ({}, here, 401), (own, {}, 403)):
         assert live.ask("POST", "/referee/run/cancel", data=fields, headers=headers).status_code == status
     assert ("cancel", "run") not in said.asked
     done = live.post("/referee/run/cancel")

@@ -146,11 +146,8 @@ def test_runs_are_found_by_words_and_answers_and_compared_side_by_side(browser, 
     both = browser.page("/compare?run=tiny&run=second&run=tiny")
     assert "2 runs compared" in both
     assert all(f'href="/run/{name}"' in both for name in ("tiny", "second"))
-    for ticked, words in (
-        ("", "0 are ticked"),
-        ("run=tiny", "1 are ticked"),
-        ("run=tiny&run=begun", "goes on with it"),
-    ):
+    refused = {"": "0 are ticked", "run=tiny": "1 are ticked", "run=tiny&run=begun": "goes on with it"}
+    for ticked, words in refused.items():
         assert words in browser.page(f"/compare?{ticked}"), ticked
 
 
@@ -283,9 +280,8 @@ def test_a_violation_is_amber_and_who_cannot_help_is_red_each_with_its_reason():
     assert (found.tone, found.reasons) == ("open", tuple(document["violations"]))
     assert found.detectable[1:] == tuple(document["advice"]["sentences"])  # the first is about the scenario itself
     changed = (("curator.n", "50"), ("agents.count", "60"))
-    warnings = plans(loading.load("reverse-adaptation", [f"{key}={text}" for key, text in changed]))["advice"][
-        "warnings"
-    ]
+    chosen = loading.load("reverse-adaptation", [f"{key}={text}" for key, text in changed])
+    warnings = plans(chosen)["advice"]["warnings"]
     found = planned(WantedPlan("reverse-adaptation", changed))
     assert (found.tone, found.reasons) == ("bad", tuple(warnings))
     assert warnings
@@ -331,9 +327,8 @@ def test_the_form_has_the_scenarios_numbers_and_sliders_within_their_ends():
     assert shown["agents.mechanism.epsilon"]["value"] == f"{tree['agents']['mechanism']['epsilon']:g}"
     assert shown["curator.n"]["value"] == "plan"
     assert all(0.0 <= each["slider"] <= 1.0 for each in shown.values())
-    assert "curator.epsilon" not in {
-        each["field"].key for each in form(WantedPlan("halfspace", ()))
-    }  # it has no budget
+    without_budget = form(WantedPlan("halfspace", ()))
+    assert "curator.epsilon" not in {each["field"].key for each in without_budget}
 
 
 def test_of_what_waits_only_the_newest_is_worked_out():
