@@ -33,7 +33,8 @@ from referee.runs.checkpoints import RunCheckpoints
 from referee.service.referee import Referee
 from referee.service.witness import witness_app
 from referee.store import RefereeStore
-from tests.referee.audit.test_beacon import carry, drawn
+from tests.referee.audit.test_beacon import drawn
+from tests.referee.audit.test_order_nobody_chooses import carry
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import ONE_QUESTION, TOKEN, Bench, audited, served, small, tiny
 from tests.tiers import for_each
@@ -369,7 +370,7 @@ def test_a_word_of_a_witness_whose_reply_was_lost_is_fetched_and_the_audit_finds
 
 
 def test_a_run_that_a_fault_cuts_off_behind_its_beacon_goes_on_with_the_terms_that_it_has(tmp_path, monkeypatch):
-    real, failed = RefereeStore.add_entry, []
+    real, failed = RefereeStore.add_entry, list[str]()
 
     def failing(store: RefereeStore, run: str, entry: SignedEntry, *further: Any) -> None:
         real(store, run, entry, *further)

@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markupsafe import escape
@@ -103,7 +104,7 @@ def test_a_folder_without_a_result_says_what_happened_and_the_others_are_shown(b
 
 
 def test_pages_that_are_asked_for_at_once_share_what_is_kept(runs, monkeypatch):
-    class Slow(dict[object, object]):
+    class Slow(dict[Any, Any]):
         """Lets other threads go first while it is gone through."""
 
         def __iter__(self):
