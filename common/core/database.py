@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    URL,
     Column,
     Connection,
     Engine,
@@ -150,8 +151,8 @@ def database_bytes(url: str) -> int:
     """Return how many bytes a database takes on disk, its indexes and a file's log included."""
     parts = make_url(url)
     if parts.get_backend_name() == "sqlite":
-        file = Path(parts.database or "")
-        return sum(path.stat().st_size for path in file.parent.glob(f"{file.name}*"))
+        files_of = (Path(f"{parts.database}{end}") for end in ("", "-wal", "-shm", "-journal"))
+        return sum(path.stat().st_size for path in files_of if path.exists())
     engine = create_engine(url, poolclass=NullPool)
     tables = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
     with engine.connect() as connection:
@@ -161,7 +162,7 @@ def database_bytes(url: str) -> int:
 def sqlite_url(path: Path) -> str:
     """Return the URL of a SQLite file, creating its folder."""
     make_folder(path.parent)
-    return f"sqlite:///{path}"
+    return URL.create("sqlite", database=str(path)).render_as_string()  # which escapes "?" and "%"
 
 
 def _is_made(connection: Connection, schema: DatabaseSchema) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import MetaData, text
 
-from common.core.database import VERSION_TABLE, alone, open_database, sqlite_url
+from common.core.database import VERSION_TABLE, alone, database_bytes, open_database, sqlite_url
 from common.core.durable import claim, hold, make_folder, user_state, write_durably
 from common.core.errors import BadInput
 from common.log import ledger
@@ -139,7 +139,8 @@ SCHEMAS = (ledger.SCHEMA, REFEREE, store.SCHEMA, issuer.SCHEMA)
 
 @for_each("schema", SCHEMAS, ids=lambda schema: schema.name)
 def test_a_new_file_has_the_tables_with_their_types_and_keeps_what_is_committed(tmp_path, schema):
-    url = sqlite_url(tmp_path / "new" / "100%.sqlite")
+    file = tmp_path / "what? [1]" / "100%25.sqlite"
+    url = sqlite_url(file)
     for _ in range(2):  # to open it again changes nothing
         engine, found = open_database(url, schema), MetaData()
         found.reflect(engine)
@@ -153,7 +154,10 @@ def test_a_new_file_has_the_tables_with_their_types_and_keeps_what_is_committed(
         with engine.connect() as connection:
             settings = [f"PRAGMA {name}" for name in ("journal_mode", "synchronous", "foreign_keys")]
             assert [connection.execute(text(setting)).scalar() for setting in settings] == ["wal", 2, 1]
+            assert database_bytes(url) == sum(path.stat().st_size for path in file.parent.iterdir())
         engine.dispose()
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert database_bytes(url) == file.stat().st_size > 0
 
 
 def test_what_cannot_be_opened_is_said_so(tmp_path):
