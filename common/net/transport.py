@@ -106,7 +106,7 @@ def send(
             if (coding := response.headers.get("content-encoding", "identity").strip().lower()) != "identity":
                 raise _unusable(peer, f"with a compressed body ({coding[:20]}), which was not asked for")
             declared = response.headers.get("content-length", "")
-            too_long = declared.isdigit() and int(declared[:20]) > most
+            too_long = declared.isdecimal() and int(declared[:20]) > most
             for chunk in () if too_long else cast(httpx.SyncByteStream, response.stream):
                 body += chunk
                 if too_long := len(body) > most:

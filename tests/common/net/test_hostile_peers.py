@@ -305,6 +305,13 @@ def test_what_is_no_answer_is_an_error_in_one_sentence(reply, call, error, why):
     assert "\n" not in str(caught.value)
 
 
+def test_a_length_that_is_no_number_is_no_length():
+    """A relay's client takes headers out of a message, which no parser of HTTP has seen."""
+    strange = httpx.Response(200, headers=[(b"content-length", b"\xb2")], content=b'{"a": 1}')
+    with closing(talking(strange)) as client:
+        assert client.document("GET", "/x") == {"a": 1}
+
+
 AWAY, RUNNING = httpx.ConnectError("refused"), httpx.Response(202, json={"status": "running"})
 BUSY, DONE = httpx.Response(503, json={}), httpx.Response(200, json={"a": 1})
 FULL = problem(CannotWrite("no space left"))
