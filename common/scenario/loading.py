@@ -187,6 +187,6 @@ def _override(tree: dict[str, Any], override: str) -> None:
         tree = tree.setdefault(parent, {})
         if not isinstance(tree, dict):
             raise BadScenario(f"--set {key}: {parent} holds a value, not a mapping")
-    with suppress(ValueError):
-        value = float(value) if isinstance(value, str) else value
+    with suppress(ValueError):  # to YAML 1.1 also 1e-6 is a text; one in quotation marks is meant as one
+        value = float(value) if value == text.strip() else value
     tree[last] = value

@@ -99,6 +99,15 @@ def test_a_wrong_key_or_value_is_named_with_its_line_and_a_key_with_this_version
     assert refused(tmp_path, text.replace("name: sgd", "name: nothing-like-it")).endswith("(mine.yaml)")
 
 
+def test_an_option_is_a_number_as_python_writes_one_and_a_text_where_it_stands_in_quotation_marks():
+    for override, field, value in (
+        ("beta=1e-2", "beta", 0.01),
+        ("title='7'", "title", "7"),
+        ('data="1e3"', "data", "1e3"),
+    ):
+        assert getattr(load("ball", [override]), field) == value, override
+
+
 @for_each(("path", "expected"), [
     (("a",), (1, 1)), (("b", "c"), (3, 3)), (("b", "d", 1), (4, 10)), (("b", "function-wrap", "c"), (3, 3)),
     (("z",), None), ((), None),
