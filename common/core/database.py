@@ -11,22 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Column,
-    Connection,
-    Engine,
-    Integer,
-    MetaData,
-    Table,
-    create_engine,
-    event,
-    insert,
-    inspect,
-    make_url,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -38,7 +23,8 @@ from common.core.version import PROTOCOL, RELEASES, release
 
 VERSION_TABLE = "schema_version"  # the table that says of which version a database's tables are
 
-_VERSION = Table(VERSION_TABLE, MetaData(), Column("version", Integer, primary_key=True, autoincrement=False))
+_NUMBER = sa.Column("version", sa.Integer, primary_key=True, autoincrement=False)
+_VERSION = sa.Table(VERSION_TABLE, sa.MetaData(), _NUMBER)
 _SETTINGS: dict[str, dict[str, Any]] = {
     "sqlite": {"connect_args": {"timeout": 60}},
     "postgresql": {
@@ -68,13 +54,13 @@ class DatabaseSchema:
     """
 
     name: str
-    tables: MetaData
+    tables: sa.MetaData
     version: int = 1
     error: type[TandemError] = BadInput
     remedy: str = "Finish what it holds with that version, or give a new state directory"
 
 
-def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engine:
+def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> sa.Engine:
     """Connect, and make the tables where there are none; what is committed survives a crash.
 
     Args:
@@ -87,17 +73,17 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engi
             another version of Tandem wrote it (an older one: ``schema.error``). Nothing is changed then.
     """
     try:
-        kind = make_url(url).get_backend_name()
+        kind = sa.make_url(url).get_backend_name()
         if kind not in _SETTINGS:
             raise BadInput(f"not a database that can be used: {kind}; take sqlite or postgresql+psycopg")
-        engine = create_engine(url, **_SETTINGS[kind])
+        engine = sa.create_engine(url, **_SETTINGS[kind])
     except (SQLAlchemyError, ImportError) as error:
         more = "; pip install 'tandem-hybrid[postgresql]'" if isinstance(error, ImportError) else ""
         raise BadInput(f"not a database that can be used: {error}{more}") from None
     if kind == "sqlite":
-        event.listen(engine, "connect", partial(_durable, "WAL" if log else "TRUNCATE"))
+        sa.event.listen(engine, "connect", partial(_durable, "WAL" if log else "TRUNCATE"))
     else:
-        event.listen(engine, "connect", _synchronous)
+        sa.event.listen(engine, "connect", _synchronous)
     try:
         with engine.begin() as connection:
             if kind == "postgresql":
@@ -106,7 +92,7 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engi
                 alone(connection, MAKING)
                 if not _is_made(connection, schema):  # another process may have been faster
                     _VERSION.create(connection)
-                    connection.execute(insert(_VERSION).values(version=schema.version))
+                    connection.execute(sa.insert(_VERSION).values(version=schema.version))
                     schema.tables.create_all(connection)
     except (SQLAlchemyError, TandemError) as error:
         engine.dispose()
@@ -119,7 +105,7 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engi
     return engine
 
 
-def alone(connection: Connection, turn: int) -> None:
+def alone(connection: sa.Connection, turn: int) -> None:
     """Wait for a turn that only one transaction of all processes has at a time; it ends with the transaction.
 
     To be called first in the transaction, which then sees what others wrote in the same turn. SQLite has one turn for
@@ -128,45 +114,45 @@ def alone(connection: Connection, turn: int) -> None:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     else:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:ours, :turn)"), {"ours": _OURS, "turn": turn})
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:ours, :turn)"), {"ours": _OURS, "turn": turn})
 
 
-def count_commits(engine: Engine) -> Callable[[], int]:
+def count_commits(engine: sa.Engine) -> Callable[[], int]:
     """Count the transactions that are committed from here on; each that wrote to a SQLite file is one fsync of its log.
 
     On PostgreSQL several sessions' commits may share an fsync.
     """
     count, counting = 0, threading.Lock()
 
-    def committed(connection: Connection) -> None:
+    def committed(connection: sa.Connection) -> None:
         nonlocal count
         with counting:
             count += 1
 
-    event.listen(engine, "commit", committed)
+    sa.event.listen(engine, "commit", committed)
     return lambda: count
 
 
 def database_bytes(url: str) -> int:
     """Return how many bytes a database takes on disk, its indexes and a file's log included."""
-    parts = make_url(url)
+    parts = sa.make_url(url)
     if parts.get_backend_name() == "sqlite":
         files_of = (Path(f"{parts.database}{end}") for end in ("", "-wal", "-shm", "-journal"))
         return sum(path.stat().st_size for path in files_of if path.exists())
-    engine = create_engine(url, poolclass=NullPool)
+    engine = sa.create_engine(url, poolclass=NullPool)
     tables = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
     with engine.connect() as connection:
-        return int(connection.execute(text(f"SELECT sum(pg_total_relation_size(oid)) {tables}")).scalar_one())
+        return int(connection.execute(sa.text(f"SELECT sum(pg_total_relation_size(oid)) {tables}")).scalar_one())
 
 
 def sqlite_url(path: Path) -> str:
     """Return the URL of a SQLite file, creating its folder."""
     make_folder(path.parent)
-    return URL.create("sqlite", database=str(path)).render_as_string()  # which escapes "?" and "%"
+    return sa.URL.create("sqlite", database=str(path)).render_as_string()  # which escapes "?" and "%"
 
 
-def _is_made(connection: Connection, schema: DatabaseSchema) -> bool:
-    found = inspect(connection)
+def _is_made(connection: sa.Connection, schema: DatabaseSchema) -> bool:
+    found = sa.inspect(connection)
     if found.has_table("alembic_version"):  # as releases up to 0.3.0 have marked their databases
         raise schema.error(
             f"{schema.name} {connection.engine.url} was written by Tandem {RELEASES[PROTOCOL - 1]} or older, and this "
@@ -174,7 +160,7 @@ def _is_made(connection: Connection, schema: DatabaseSchema) -> bool:
         )
     if not found.has_table(_VERSION.name):
         return False
-    version = connection.execute(select(_VERSION.c.version)).scalar_one()
+    version = connection.execute(sa.select(_VERSION.c.version)).scalar_one()
     if version != schema.version:
         raise BadInput(
             f"{schema.name} {connection.engine.url} has version {version} of its tables, and this version of Tandem "
@@ -199,9 +185,9 @@ def _synchronous(connection: Any, record: Any) -> None:
     connection.commit()
 
 
-def _check_server(connection: Connection) -> None:
+def _check_server(connection: sa.Connection) -> None:
     for setting in ("fsync", "full_page_writes"):
-        if connection.execute(text("SELECT current_setting(:name)"), {"name": setting}).scalar_one() != "on":
+        if connection.execute(sa.text("SELECT current_setting(:name)"), {"name": setting}).scalar_one() != "on":
             raise BadInput(f"this PostgreSQL server has {setting}=off and may lose what was committed: set it to on")
 
 

@@ -108,17 +108,15 @@ _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
 
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """Say the first problem of a validation error in one line; an unknown key is compared with those of ``model``."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    paths = [each["loc"] for each in error.errors(include_url=False, include_context=False)]
+    found = error.errors(include_url=False, include_context=False)
+    first, paths = found[0], [each["loc"] for each in found]
     path = _field(first["loc"], paths)
     where = ".".join(str(part) for part in path)
     reason = _PLAIN.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-    whole = first["type"] == "value_error" and isinstance(
-        first["input"], dict
-    )  # of which the message names what is wrong
+    whole = first["type"] == "value_error" and isinstance(first["input"], dict)  # the message names what is wrong
     if not (first["type"] in _PLAIN or whole):
-        found = repr(first.get("input"))
-        reason += f"{' (or plan)' * (path != first['loc'])}, found {found if len(found) <= 60 else found[:57] + '...'}"
+        given = repr(first.get("input"))
+        reason += f"{' (or plan)' * (path != first['loc'])}, found {given if len(given) <= 60 else given[:57] + '...'}"
     if first["type"] == "extra_forbidden" and model is not None:
         reason += nearest(first["loc"][-1], _keys(model, first["loc"][:-1]))
     more = len({_field(each, paths) for each in paths}) - 1

@@ -381,8 +381,7 @@ def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begu
 def _covering(journal: Journal, charge: Charge) -> Entry | None:
     if charge.side == "source" or not charge.digest:
         return None
-    run = (entry for entry in _charged(journal) if entry.body["digest"] == charge.digest)
-    return next((entry for entry in run if entry.body["both"]), None)
+    return next((e for e in _charged(journal) if e.body["digest"] == charge.digest and e.body["both"]), None)
 
 
 def _empty(body: dict[str, Any]) -> dict[str, Any]:
@@ -407,8 +406,7 @@ def _costs(body: dict[str, Any]) -> tuple[float, float]:
 
 def _words_of(body: dict[str, Any]) -> str:
     epsilon, delta = _costs(body)
-    pair = f"({epsilon:g}, {delta:g})"
-    return f"{body['scenario']} of {body['time'][:16]}, {WHOSE[body['side']]} {pair}"
+    return f"{body['scenario']} of {body['time'][:16]}, {WHOSE[body['side']]} ({epsilon:g}, {delta:g})"
 
 
 def _sum(costs: Sequence[Paid]) -> Spent:

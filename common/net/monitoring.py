@@ -5,7 +5,7 @@ No registry of the whole process is used: no metric exists that is not stated by
 
 from __future__ import annotations
 
-import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -158,5 +158,4 @@ def disk(folder: Path) -> str | None:
 
 def free_bytes(folder: Path) -> int:
     """Return how many bytes this process may still write to the disk of a folder."""
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    return shutil.disk_usage(folder).free

@@ -31,12 +31,10 @@ def accepted(asked: Scenario) -> ResolvedScenario:
     check_real(asked)
     check_answers(asked)
     with in_range():
-        if asked.problem is not None:
-            short = shortfalls(asked, asked.problem)
-            if short:
-                raise BadScenario(
-                    f"{'; '.join(short)}: the guarantee does not hold; take the plan's number or a larger beta"
-                )
+        if asked.problem is not None and (short := shortfalls(asked, asked.problem)):
+            raise BadScenario(
+                f"{'; '.join(short)}: the guarantee does not hold; take the plan's number or a larger beta"
+            )
         return resolve(asked)
 
 

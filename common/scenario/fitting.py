@@ -142,44 +142,28 @@ def steps(people: int) -> int:
 
 def advise(sizes: Sizes) -> Advice:
     """Return what fits: a portfolio, where those who judge are likely to tell a difference of ``JUDGES``."""
-    mechanism, noise, warnings = sizes.mechanism, private_excess(sizes), []
-    if noise >= IGNORANT:
-        warnings.append(_no_model(sizes, noise))
-    roles = Roles.of(sizes.agents, Portfolio())
-    if isinstance(mechanism, BitMechanism):
-        sure, likely = finalists.sure(mechanism, roles.judges, sizes.beta), finalists.likely(mechanism, roles.judges)
-        if likely <= JUDGES:
-            taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
-            roles = roles.of_classes if sizes.classes else roles
-            protocol = of_classes("portfolio") if sizes.classes else "portfolio"
-            choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
-            of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
-            of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
-            sentences = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
-            return Advice(
-                protocol="portfolio",
-                taught=taught,
-                sure=sure,
-                likely=likely,
-                noise=noise,
-                sentences=sentences,
-                warnings=tuple(warnings),
-            )
-        warnings.insert(0, _no_judges(sizes.agents, likely, sizes.costs))
+    mechanism, noise, roles = sizes.mechanism, private_excess(sizes), Roles.of(sizes.agents, Portfolio())
+    warnings: tuple[str, ...] = (_no_model(sizes, noise),) if noise >= IGNORANT else ()
+    if not isinstance(mechanism, BitMechanism):
+        warnings = (_no_bits(mechanism), *warnings)
+    elif (likely := finalists.likely(mechanism, roles.judges)) > JUDGES:
+        warnings = (_no_judges(sizes.agents, likely, sizes.costs), *warnings)
     else:
-        warnings.insert(0, _no_bits(mechanism))
+        sure = finalists.sure(mechanism, roles.judges, sizes.beta)
+        taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
+        roles = roles.of_classes if sizes.classes else roles
+        protocol = of_classes("portfolio") if sizes.classes else "portfolio"
+        choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
+        of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
+        of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
+        said: tuple[str, ...] = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
+        found: dict[str, Any] = {"taught": taught, "sure": sure, "likely": likely, "sentences": said}
+        return Advice(protocol="portfolio", noise=noise, warnings=warnings, **found)
     half = forecasting.half_width(mechanism, sizes.agents, sizes.beta)
     of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta, costs=sizes.costs)
-    choice = "What fits: protocol learn-and-test, the curator's model as it is"
-    return Advice(
-        protocol="learn-and-test",
-        taught=None,
-        sure=half,
-        likely=half,
-        noise=noise,
-        sentences=(of_one, _of_noise(sizes, noise), choice),
-        warnings=tuple(warnings),
-    )
+    said = (of_one, _of_noise(sizes, noise), "What fits: protocol learn-and-test, the curator's model as it is")
+    found = {"taught": None, "sure": half, "likely": half, "sentences": said}
+    return Advice(protocol="learn-and-test", noise=noise, warnings=warnings, **found)
 
 
 def _sizes_of(scenario: Scenario, n: int, agents: int) -> Sizes | None:

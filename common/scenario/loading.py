@@ -106,11 +106,8 @@ def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
         try:
             text = read(path, SCENARIO).decode("utf-8")
         except NotFound:
-            there = (
-                [name for name in names(path.parent) if name.endswith((".yaml", ".yml"))]
-                if path.parent.is_dir()
-                else []
-            )
+            beside = names(path.parent) if path.parent.is_dir() else []
+            there = [name for name in beside if name.endswith((".yaml", ".yml"))]
             found = f": there are {', '.join(there[:_LISTED])}" if there else ""
             raise BadScenario(f"there is no scenario {name_or_path}{nearest(path.name, there)}{found}") from None
         except (BadData, UnicodeDecodeError) as error:

@@ -116,16 +116,16 @@ def _beside(ones: dict[str, PlannedValue], others: dict[str, PlannedValue]) -> t
 
 
 def _numbers(plan: Plan) -> dict[str, PlannedValue]:
-    fields = [(name, getattr(plan, name)) for name in Plan.model_fields]
     found: dict[str, PlannedValue] = {}
-    for name, value in fields:
+    for name, value in plan:
         found |= {name: value} if isinstance(value, PlannedValue) else plan.settings if name == "settings" else {}
     return found
 
 
 def _plan(scenario: Scenario, paper: bool) -> Plan:
     asked, request, demands = scenario.curator.settings, _request(scenario, paper), demands_of(scenario.protocol)
-    rounds = asked.planned_rounds(request) or _calls(scenario, paper)
+    usual = _rounds(scenario, paper) if demands.reweighs else _once(scenario.curator.rounds)
+    rounds = asked.planned_rounds(request) or usual
     calls = int(rounds.value)
     kappa, eta = _weights(scenario, paper, calls)
     sample = asked.planned_sample(request) or (
@@ -248,11 +248,6 @@ def _lemma(scenario: Scenario, paper: bool) -> PlannedValue:
     else:
         text += " only: neither vc_dimension nor hypotheses is given"
     return fixed(value, text, CORRECTIONS + "sample size")
-
-
-def _calls(scenario: Scenario, paper: bool) -> PlannedValue:
-    demands, given = demands_of(scenario.protocol), scenario.curator.rounds
-    return _rounds(scenario, paper) if demands.reweighs else _once(given)
 
 
 def _weights(scenario: Scenario, paper: bool, calls: int) -> tuple[PlannedValue | None, PlannedValue]:

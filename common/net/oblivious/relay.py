@@ -20,16 +20,7 @@ import httpx
 from common.core.errors import BadMessage, Busy, PeerMisbehaved, PeerUnavailable
 from common.net.app import Service, add_handled, body_of, create_app
 from common.net.edge import TINY, Call, Reply
-from common.net.oblivious.encapsulation import (
-    GATEWAY,
-    MAX_RESPONSE,
-    RELAY,
-    RELAY_PATIENCE,
-    REQUEST_BYTES,
-    REQUEST_TYPE,
-    RESPONSE_TYPE,
-    SIGNED_KEYS,
-)
+from common.net.oblivious import encapsulation as ohttp
 from common.net.tls import base_address, context_for, fault_of
 
 log = logging.getLogger("tandem.relay")
@@ -51,12 +42,12 @@ class Relay:
 
     async def carry(self, call: Call) -> Reply:
         """Carry an encapsulated request (BadMessage, Busy, PeerUnavailable, PeerMisbehaved)."""
-        if call.headers.get(b"content-type") != REQUEST_TYPE.encode():
-            raise BadMessage(f"a relay takes {REQUEST_TYPE}")
-        return await self._asked("POST", GATEWAY, call.body, RESPONSE_TYPE)
+        if call.headers.get(b"content-type") != ohttp.REQUEST_TYPE.encode():
+            raise BadMessage(f"a relay takes {ohttp.REQUEST_TYPE}")
+        return await self._asked("POST", ohttp.GATEWAY, call.body, ohttp.RESPONSE_TYPE)
 
     async def keys(self, call: Call) -> Reply:
-        return await self._asked("GET", SIGNED_KEYS, b"", _JSON)
+        return await self._asked("GET", ohttp.SIGNED_KEYS, b"", _JSON)
 
     async def close(self) -> None:
         await self._carrier.aclose()
@@ -64,7 +55,7 @@ class Relay:
     async def _asked(self, method: str, path: str, body: bytes, kind: str) -> Reply:
         if self._under_way >= UNDER_WAY:
             raise Busy(f"{UNDER_WAY} requests are under way already")
-        headers = {"Content-Type": REQUEST_TYPE} if body else {}
+        headers = {"Content-Type": ohttp.REQUEST_TYPE} if body else {}
         request = httpx.Request(method, self.service + path, headers=headers, content=body or None)
         self._under_way += 1
         try:
@@ -81,7 +72,8 @@ class Relay:
         return Reply(response.status_code, content, found.encode())
 
 
-FOR_PAGES = re.compile(f"POST {RELAY}|GET {SIGNED_KEYS}".encode())  # what a page of an allowed origin may ask
+FOR_PAGES = re.compile(f"POST {ohttp.RELAY}|GET {ohttp.SIGNED_KEYS}".encode())
+"""What a page of an allowed origin may ask."""
 
 
 def relay_app(
@@ -98,19 +90,19 @@ def relay_app(
     app = create_app(
         "Tandem relay",
         "Carries encapsulated requests (RFC 9458) to one referee, which does not see whose they are.",
-        limits={RELAY: REQUEST_BYTES, SIGNED_KEYS: TINY},
-        short={("POST", RELAY): relay.carry, ("GET", SIGNED_KEYS): relay.keys},
+        limits={ohttp.RELAY: ohttp.REQUEST_BYTES, ohttp.SIGNED_KEYS: TINY},
+        short={("POST", ohttp.RELAY): relay.carry, ("GET", ohttp.SIGNED_KEYS): relay.keys},
     )
     app.allow_origins(origins, FOR_PAGES)
     app.router.add_event_handler("shutdown", relay.close)
 
-    add_handled(app, "POST", RELAY, relay.carry, "Carry an encapsulated request", openapi_extra=ENCAPSULATED_BODY)
+    add_handled(app, "POST", ohttp.RELAY, relay.carry, "Carry an encapsulated request", openapi_extra=ENCAPSULATED_BODY)
     summary = "The referee's keys for encapsulated requests, under its signature"
-    add_handled(app, "GET", SIGNED_KEYS, relay.keys, summary)
+    add_handled(app, "GET", ohttp.SIGNED_KEYS, relay.keys, summary)
     return app
 
 
-ENCAPSULATED_BODY = body_of("An encapsulated request (RFC 9458, section 4.3)", REQUEST_TYPE)
+ENCAPSULATED_BODY = body_of("An encapsulated request (RFC 9458, section 4.3)", ohttp.REQUEST_TYPE)
 """The OpenAPI description of a body that is an encapsulated request."""
 RESPONSES = 1 << 28  # bytes of all responses that are on their way at the same time
 IDLE = 20.0  # seconds for which a connection is kept: shorter than the service keeps it, so that none is cut off in use
@@ -136,7 +128,7 @@ class Carrier(httpx.AsyncBaseTransport):
         """
         connection = self._kept()
         try:
-            async with asyncio.timeout(RELAY_PATIENCE):
+            async with asyncio.timeout(ohttp.RELAY_PATIENCE):
                 connection = connection or await self._connected(request.url)
                 response = await connection.exchange(_raw(request))
         except BaseException as error:
@@ -223,7 +215,7 @@ class _Connection(asyncio.Protocol):
             return
         self._held += len(data)
         self._carrier.held += len(data)
-        if self._held > MAX_RESPONSE:
+        if self._held > ohttp.MAX_RESPONSE:
             self._fail(PeerMisbehaved("what is behind this relay answers without an end"))
         elif self._carrier.held > RESPONSES:
             self._fail(Busy("too many long responses are on their way; ask again later"))

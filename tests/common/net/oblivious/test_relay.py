@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from common.core.errors import Busy, PeerMisbehaved
-from common.net.oblivious import relay as module
 from common.net.oblivious.relay import Carrier
 from tests.common.net.test_hostile_peers import hostile
 from tests.tiers import for_each
@@ -85,13 +84,13 @@ BOMB = gzip.compress(bytes(1 << 20))
 @for_each(
     ("answer", "limit", "error"),
     [
-        (HEAD + b"99999999\r\n\r\n" + bytes(1 << 20), "MAX_RESPONSE", PeerMisbehaved),
+        (HEAD + b"99999999\r\n\r\n" + bytes(1 << 20), "ohttp.MAX_RESPONSE", PeerMisbehaved),
         (HEAD + b"99999999\r\n\r\n" + bytes(1 << 20), "RESPONSES", Busy),
-        (HEAD + b"%d\r\nContent-Encoding: gzip\r\n\r\n" % len(BOMB) + BOMB, "MAX_RESPONSE", PeerMisbehaved),
+        (HEAD + b"%d\r\nContent-Encoding: gzip\r\n\r\n" % len(BOMB) + BOMB, "ohttp.MAX_RESPONSE", PeerMisbehaved),
     ],
 )
 def test_a_response_without_an_end_is_given_up_and_a_compressed_one_not_unpacked(monkeypatch, answer, limit, error):
-    monkeypatch.setattr(module, limit, 1 << 16)
+    monkeypatch.setattr(f"common.net.oblivious.relay.{limit}", 1 << 16)
 
     async def use(ask):
         with pytest.raises(error):
@@ -101,7 +100,7 @@ def test_a_response_without_an_end_is_given_up_and_a_compressed_one_not_unpacked
 
 
 def test_nobody_there_and_nobody_who_answers(monkeypatch):
-    monkeypatch.setattr(module, "RELAY_PATIENCE", 0.05)
+    monkeypatch.setattr("common.net.oblivious.relay.ohttp.RELAY_PATIENCE", 0.05)
 
     async def run() -> None:
         way = Carrier()
