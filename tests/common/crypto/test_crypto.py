@@ -13,21 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from common.core.errors import BadData, BadInput, BadMessage, Forged, NotVouched
-from common.crypto import blindrsa
+from common.crypto import blindrsa, vouching
 from common.crypto.blindrsa import blind, blind_sign, encode, finalize, public_key
 from common.crypto.hpke import KEY_BYTES, RecipientKey, seal
 from common.crypto.identity import Identity, Signed, announce_body, check_announcement, verify
-from common.crypto.vouching import (
-    Grant,
-    IssuerKey,
-    blinded_in,
-    check_credential,
-    check_grant,
-    read_issuer,
-    read_voucher,
-    stored,
-    token_input,
-)
 from tests.tiers import for_each
 from tests.vouched import credential, ours, rsa_key
 
@@ -206,41 +195,36 @@ def test_a_signature_is_of_one_kind_one_content_and_one_key():
 
 
 GRANTS = Identity.create()
-KEY = IssuerKey.of(ours().public_key(), GRANTS.public)
-OTHER = IssuerKey.of(public_key((1 << 2048) - 1, 65537), Identity.create().public)
+KEY = vouching.IssuerKey.of(ours().public_key(), GRANTS.public)
+OTHER = vouching.IssuerKey.of(public_key((1 << 2048) - 1, 65537), Identity.create().public)
+ISSUER: Any = SimpleNamespace(public=KEY, issue=lambda _, asked: blind_sign(ours(), vouching.blinded_in(KEY, asked)))
+OWN = credential(ISSUER, "code", WHO.public)
 
 
-AGENT, SOMEBODY = WHO, STRANGER
-
-
-ISSUER: Any = SimpleNamespace(public=KEY, issue=lambda code, request: blind_sign(ours(), blinded_in(KEY, request)))
-OWN = credential(ISSUER, "code", AGENT.public)
-
-
-def grant(people: int = 100, host: str = AGENT.public, signer: Identity = GRANTS) -> Signed:
-    said = Grant(host=host, name="City Hospital", people=people)
+def grant(people: int = 100, host: str = WHO.public, signer: Identity = GRANTS) -> Signed:
+    said = vouching.Grant(host=host, name="City Hospital", people=people)
     return signer.sign(said.KIND, said.wire())
 
 
 def test_a_credential_is_good_for_the_key_that_it_was_made_for_and_for_no_other():
-    assert check_credential(OWN, AGENT.public, [OTHER, KEY]) == KEY
+    assert vouching.check_credential(OWN, WHO.public, [OTHER, KEY]) == KEY
     nonce, signature = (f"{int(text[0], 16) ^ 1:x}{text[1:]}" for text in (OWN.nonce, OWN.signature))
     for changes, agent, issuer, why in (
-        ({}, SOMEBODY, KEY, "made for another key, or forged"),
-        ({"nonce": nonce}, AGENT, KEY, "forged"),
-        ({"signature": signature}, AGENT, KEY, "forged"),
-        ({}, AGENT, OTHER, "not accepted here"),
-        ({"issuer": OTHER.token_key_id}, AGENT, OTHER, "forged"),
+        ({}, STRANGER, KEY, "made for another key, or forged"),
+        ({"nonce": nonce}, WHO, KEY, "forged"),
+        ({"signature": signature}, WHO, KEY, "forged"),
+        ({}, WHO, OTHER, "not accepted here"),
+        ({"issuer": OTHER.token_key_id}, WHO, OTHER, "forged"),
     ):
         with pytest.raises(NotVouched, match=why):
-            check_credential(OWN.model_copy(update=changes), agent.public, [issuer])
+            vouching.check_credential(OWN.model_copy(update=changes), agent.public, [issuer])
 
 
 def test_a_token_is_one_of_the_privacy_pass_type_two():
     """98 bytes: type, nonce, digest of the challenge, identifier of the key (RFC 9578, section 6.1)."""
-    raw = token_input(AGENT.public, bytes(32), KEY.token_key_id)
+    raw = vouching.token_input(WHO.public, bytes(32), KEY.token_key_id)
     assert (len(raw), raw[:2], raw[2:34], raw[66:].hex()) == (98, b"\x00\x02", bytes(32), KEY.token_key_id)
-    names = b"\x00\x0dtandem-issuer", b"\x20" + bytes.fromhex(AGENT.public), b"\x00\x10tandem-enrolment"
+    names = b"\x00\x0dtandem-issuer", b"\x20" + bytes.fromhex(WHO.public), b"\x00\x10tandem-enrolment"
     assert raw[34:66] == hashlib.sha256(b"\x00\x02" + b"".join(names)).digest()
 
 
@@ -252,7 +236,7 @@ def test_an_issuers_key_is_encoded_as_the_rfc_says_and_other_libraries_read_it()
     assert KEY.token_key.public_numbers() == found.public_numbers() == ours().public_key().public_numbers()
     for bits, exponent in ((2048, 3), (3072, 65537)):
         with pytest.raises(BadMessage, match="2048 bits and the exponent 65537"):
-            IssuerKey.of(public_key((1 << bits) - 1, exponent), GRANTS.public)
+            vouching.IssuerKey.of(public_key((1 << bits) - 1, exponent), GRANTS.public)
 
 
 @for_each(
@@ -266,29 +250,29 @@ def test_an_issuers_key_is_encoded_as_the_rfc_says_and_other_libraries_read_it()
 )
 def test_another_kind_of_key_is_no_issuers(tokens, tmp_path):
     with pytest.raises(BadMessage, match=r"key of tokens|IssuerKey"):
-        IssuerKey.parse({**KEY.wire(), "tokens": tokens})
+        vouching.IssuerKey.parse({**KEY.wire(), "tokens": tokens})
     (tmp_path / "issuer.json").write_text(f'{{"tokens": "{tokens}", "grants": "{KEY.grants}"}}')
     with pytest.raises(BadData, match="no issuer's public keys"):
-        read_issuer(tmp_path / "issuer.json")
+        vouching.read_issuer(tmp_path / "issuer.json")
 
 
 def test_a_grant_is_for_one_host_and_at_most_so_many_people():
-    assert check_grant(grant(), AGENT.public, 100, [OTHER, KEY])[1].name == "City Hospital"
+    assert vouching.check_grant(grant(), WHO.public, 100, [OTHER, KEY])[1].name == "City Hospital"
     for signed, host, people, why in (
-        (grant(), AGENT.public, 101, "at most 100 people, the host brings 101"),
-        (grant(), SOMEBODY.public, 1, "for the host with the key"),
-        (grant(signer=SOMEBODY), AGENT.public, 1, "not accepted here"),
-        (grant().model_copy(update={"message": {**grant().message, "people": 10**6}}), AGENT.public, 1, "no grant"),
-        (grant().model_copy(update={"kind": "enrolment"}), AGENT.public, 1, "no grant"),
+        (grant(), WHO.public, 101, "at most 100 people, the host brings 101"),
+        (grant(), STRANGER.public, 1, "for the host with the key"),
+        (grant(signer=STRANGER), WHO.public, 1, "not accepted here"),
+        (grant().model_copy(update={"message": {**grant().message, "people": 10**6}}), WHO.public, 1, "no grant"),
+        (grant().model_copy(update={"kind": "enrolment"}), WHO.public, 1, "no grant"),
     ):
         with pytest.raises(NotVouched, match=why):
-            check_grant(signed, host, people, [KEY])
+            vouching.check_grant(signed, host, people, [KEY])
 
 
 def test_what_is_kept_is_read_again():
-    assert read_voucher(stored(OWN)) == OWN
-    assert len(stored(OWN)) == 321
-    assert read_voucher(stored(grant())) == grant()
-    for wrong in (b"", b"c", stored(OWN)[:-1], b"x" + stored(OWN)[1:], b"g", b"g{}"):
+    assert vouching.read_voucher(vouching.stored(OWN)) == OWN
+    assert len(vouching.stored(OWN)) == 321
+    assert vouching.read_voucher(vouching.stored(grant())) == grant()
+    for wrong in (b"", b"c", vouching.stored(OWN)[:-1], b"x" + vouching.stored(OWN)[1:], b"g", b"g{}"):
         with pytest.raises(BadMessage):
-            read_voucher(wrong)
+            vouching.read_voucher(wrong)

@@ -312,7 +312,7 @@ def test_a_length_that_is_no_number_is_no_length():
         assert client.document("GET", "/x") == {"a": 1}
 
 
-AWAY, RUNNING = httpx.ConnectError("refused"), httpx.Response(202, json={"status": "running"})
+RUNNING = httpx.Response(202, json={"status": "running"})
 BUSY, DONE = httpx.Response(503, json={}), httpx.Response(200, json={"a": 1})
 FULL = problem(CannotWrite("no space left"))
 
@@ -322,7 +322,7 @@ def test_it_repeats_until_it_is_answered_and_agents_wait_where_nothing_can_be_st
     proxy = httpx.Response(502, content=b"<html>"), httpx.Response(408, content=b"")
     kind: type[Client]
     for kind, replies in (
-        (CuratorClient, (AWAY, BUSY, RUNNING, *proxy, RUNNING, AWAY, DONE)),
+        (CuratorClient, (CONNECT, BUSY, RUNNING, *proxy, RUNNING, CONNECT, DONE)),
         (RefereeClient, (FULL, FULL, DONE)),
     ):
         with closing(talking(*replies, kind=kind)) as client:

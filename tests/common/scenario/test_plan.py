@@ -16,19 +16,9 @@ from common.local.mechanisms.mechanism import Laplace, Warner
 from common.privacy.budget import PRECISION, cost, sampling_schedule
 from common.privacy.events import Release
 from common.protocols.portfolio import Portfolio, Roles
+from common.scenario import fitting
 from common.scenario import scenario as scenarios
 from common.scenario.accepting import violations
-from common.scenario.fitting import (
-    IGNORANT,
-    Advice,
-    Sizes,
-    accuracy,
-    advice,
-    advice_of,
-    advise,
-    diameter,
-    private_excess,
-)
 from common.scenario.forecasting import (
     OFTEN,
     answers_within,
@@ -82,10 +72,8 @@ EXPONENTIAL = {"name": "exponential", "hypotheses": "stumps", "draws": "plan", "
 
 def test_known_answers() -> None:
     paper, tight = (plan(make(), bounds) for bounds in ("paper", "tight"))
-    assert [(found.rounds.value, found.eta.value) for found in (paper, tight)] == [
-        (141_570, 0.01),
-        (265, pytest.approx(0.12)),
-    ]
+    assert (paper.rounds.value, paper.eta.value) == (141_570, 0.01)
+    assert (tight.rounds.value, tight.eta.value) == (265, pytest.approx(0.12))
     assert tight.kappa.value == pytest.approx(0.0574177, rel=1e-4)
     found = {row.name: row for row in rows(paper, tight)}
     names = ["rounds", "kappa", "eta", "sample", "n", "steps", "noise", "alone", "answers", "answers_clear", "agents"]
@@ -327,9 +315,9 @@ def test_settings_of_a_portfolio_that_make_no_sense_are_refused_beforehand():
 WARNER = Warner(epsilon=1.0)
 
 
-def sizes(n: int = 20_000, agents: int = 20_000, **changes: object) -> Sizes:
+def sizes(n: int = 20_000, agents: int = 20_000, **changes: object) -> fitting.Sizes:
     given = {"dimension": 8, "epsilon": 1.0, "delta": 1e-6, "mechanism": WARNER, "beta": 0.05}
-    return Sizes(n=n, agents=agents, **{**given, **changes})
+    return fitting.Sizes(n=n, agents=agents, **{**given, **changes})
 
 
 def portfolio_of(*changes: str) -> Scenario:
@@ -337,7 +325,7 @@ def portfolio_of(*changes: str) -> Scenario:
 
 
 def test_what_agents_teach_and_decide_is_said_beforehand():
-    few, many = advise(sizes(600, 617)), advise(sizes(agents=10_000))
+    few, many = fitting.advise(sizes(600, 617)), fitting.advise(sizes(agents=10_000))
     assert few.sentences[1] == (
         "462 of 617 agents teach: they tell the mean error of the model's probabilities to within 11 points (one "
         "standard deviation). 155 judge the answer and the best that either side has alone"
@@ -345,69 +333,75 @@ def test_what_agents_teach_and_decide_is_said_beforehand():
     assert few.sentences[0] == of_judges(WARNER, Roles.of(617, Portfolio()), 0.05)
     assert (few.protocol, few.warnings) == ("portfolio", ())
     assert (round(many.sure, 3), round(many.likely, 3)) == (0.086, 0.03)
-    assert advise(sizes(agents=2_500)).sure < 0.18
-    assert accuracy(many) == 0.131
-    assert 0.2 < accuracy(advise(sizes(agents=100))) < 0.23
+    assert fitting.advise(sizes(agents=2_500)).sure < 0.18
+    assert fitting.accuracy(many) == 0.131
+    assert 0.2 < fitting.accuracy(fitting.advise(sizes(agents=100))) < 0.23
 
 
 def test_who_can_only_guess_and_whose_model_is_noise_is_told_so():
-    guessing, numbers = advise(sizes(agents=100)), advise(sizes(mechanism=Laplace(epsilon=1.0)))
+    guessing, numbers = fitting.advise(sizes(agents=100)), fitting.advise(sizes(mechanism=Laplace(epsilon=1.0)))
     assert (guessing.protocol, guessing.taught) == ("learn-and-test", None)
     (warning,) = guessing.warnings
     assert "100 agents cannot tell less than 39 points of loss apart, so they judge nothing" in warning
-    assert advise(sizes(agents=0)).sure == 0.5
+    assert fitting.advise(sizes(agents=0)).sure == 0.5
     assert "take warner" in numbers.warnings[0]
-    noisy = advise(sizes(n=100, reach=30.0))
-    assert noisy.noise > IGNORANT
+    noisy = fitting.advise(sizes(n=100, reach=30.0))
+    assert noisy.noise > fitting.IGNORANT
     assert noisy.protocol == "portfolio"
     assert "with 0.019 of the learner's diameter it would be 0.05" in noisy.sentences[2]
     (warning,) = noisy.warnings
     assert "the model of 100 people with epsilon = 1 may be noise alone" in warning
     assert "diameter" in warning
-    assert "diameter" not in advise(sizes(n=10)).warnings[0] + advise(sizes()).sentences[2]
-    assert advise(sizes(n=100, reach=30.0, epsilon=None, delta=None)).warnings == ()
+    assert "diameter" not in fitting.advise(sizes(n=10)).warnings[0] + fitting.advise(sizes()).sentences[2]
+    assert fitting.advise(sizes(n=100, reach=30.0, epsilon=None, delta=None)).warnings == ()
 
 
 def test_the_order_of_what_noise_costs_is_that_of_the_source():
     """Linear in 1/(n epsilon) and in the reach, d where no delta is spent, sqrt(d ln(1/delta)) where that is less."""
-    pure, approximate = private_excess(sizes(delta=0.0)), private_excess(sizes(dimension=999))
+    pure, approximate = fitting.private_excess(sizes(delta=0.0)), fitting.private_excess(sizes(dimension=999))
     assert pure == pytest.approx(9.0 / 20_000)
     assert approximate == pytest.approx(math.sqrt(1_000 * math.log(1e6)) / 20_000)
-    assert private_excess(sizes(40_000, reach=2.0)) == pytest.approx(private_excess(sizes()))
-    assert private_excess(sizes(dimension=8)) <= pure
+    assert fitting.private_excess(sizes(40_000, reach=2.0)) == pytest.approx(fitting.private_excess(sizes()))
+    assert fitting.private_excess(sizes(dimension=8)) <= pure
 
 
 def test_the_ball_is_as_wide_as_noise_allows():
-    wide, middle, narrow = (diameter(n, 1.0, 1e-6, 24) for n in (20_000, 4_000, 100))
+    wide, middle, narrow = (fitting.diameter(n, 1.0, 1e-6, 24) for n in (20_000, 4_000, 100))
     assert (wide, narrow) == (60.0, 2.0)
-    assert private_excess(sizes(4_000, dimension=24, reach=middle / 2.0)) == pytest.approx(0.05)
-    assert diameter(4_000, 2.0, 1e-6, 24) == pytest.approx(2.0 * middle)
+    assert fitting.private_excess(sizes(4_000, dimension=24, reach=middle / 2.0)) == pytest.approx(0.05)
+    assert fitting.diameter(4_000, 2.0, 1e-6, 24) == pytest.approx(2.0 * middle)
     for wrong in ((4_000, -1.0, 1e-6), (4_000, 0.0, 1e-6), (4_000, 1.0, -0.1), (0, 1.0, 1e-6)):
-        assert diameter(*wrong, 24) == 2.0  # refused later, where the scenario is read
+        assert fitting.diameter(*wrong, 24) == 2.0  # refused later, where the scenario is read
 
 
 @for_each("changes", [[], ["agents.count=617"], ["curator.n=500"]])
 def test_nothing_of_a_scenario_but_its_numbers_decides(changes):
     """Scenarios with other people and the same numbers get the same advice: no record is read."""
     one, other = portfolio_of(*changes), portfolio_of(*changes, "target.distribution.inside=0.9")
-    assert advice_of(one) == advice_of(other)
-    assert isinstance(advice_of(one), Advice)
-    assert advice(portfolio_of("agents.dropout=0.5"), 20_000, 1_234) == advice(portfolio_of(), 20_000, 617)
-    assert advice_of(portfolio_of("agents.count=plan")) is None
-    assert advice(portfolio_of("agents.count=plan"), 20_000, 617) is not None
+    assert fitting.advice_of(one) == fitting.advice_of(other)
+    assert isinstance(fitting.advice_of(one), fitting.Advice)
+    half = fitting.advice(portfolio_of("agents.dropout=0.5"), 20_000, 1_234)
+    assert half == fitting.advice(portfolio_of(), 20_000, 617)
+    assert fitting.advice_of(portfolio_of("agents.count=plan")) is None
+    assert fitting.advice(portfolio_of("agents.count=plan"), 20_000, 617) is not None
 
 
 @for_each("protocol", PROTOCOLS.shipped())
 def test_only_models_that_agents_could_judge_get_advice(protocol):
     scenario = PROTOCOLS[protocol].example()[0]
     judged = protocol in ("subsample-test-reweigh", "learn-and-test", "portfolio", "portfolio-classes")
-    found = advice(scenario, 1_000, 1_000)
+    found = fitting.advice(scenario, 1_000, 1_000)
     assert (found is not None) == judged
     if found is not None:
         classes = protocol == "portfolio-classes"
         assert f"What fits: protocol portfolio{'-classes' if classes else ''}:" in found.sentences[-1]
         assert ("which of 3 classes is theirs" in found.sentences[1]) == classes
-        assert advice(altered(scenario, ("agents.loss=hinge",)), 1_000, 1_000) is None
+        assert fitting.advice(altered(scenario, ("agents.loss=hinge",)), 1_000, 1_000) is None
+
+
+def wrong_answers(generator: np.random.Generator, agents: int, loss: float) -> Any:
+    """Draw how many of so many agents answer that a model with a loss errs, in each of 2,000 runs."""
+    return generator.binomial(agents, (1 - WARNER.truth) + (2 * WARNER.truth - 1) * loss, 2_000)
 
 
 @for_each("agents", [600, 10_000])
@@ -417,10 +411,7 @@ def test_a_forecast_verdict_is_given_as_often_as_it_is_forecast(agents):
     for miss in (0.5 * 0.05, 0.05):
         better = detectable(WARNER, judges, miss)
         losses = max(0.0, 0.3 - better), max(0.0, 0.3 - better) + better
-        ones = [
-            generator.binomial(judges // 2, (1 - WARNER.truth) + (2 * WARNER.truth - 1) * loss, 2_000)
-            for loss in losses
-        ]
+        ones = [wrong_answers(generator, judges // 2, loss) for loss in losses]
         shown = [
             Difference(WARNER, Ones(int(a) + judges // 2 - int(b), judges // 2 * 2)).high(miss) < 0.0
             for a, b in zip(*ones, strict=True)
@@ -433,9 +424,8 @@ def test_what_is_forecast_beside_a_constant_is_shown_as_often_as_that():
     judges, tellers = Roles.of(20_000, Portfolio()).of_constants()
     assert (judges, tellers) == (2_500, 652)
     better = detectable_beside_a_constant(WARNER, Roles.of(20_000, Portfolio()), 0.05, 0)
-    generator, ones = np.random.default_rng(5), []
-    for count, loss in ((judges, 0.35 - better), (tellers, 0.35)):
-        ones.append(generator.binomial(count, (1 - WARNER.truth) + (2 * WARNER.truth - 1) * loss, 2_000))
+    generator = np.random.default_rng(5)
+    ones = [wrong_answers(generator, count, loss) for count, loss in ((judges, 0.35 - better), (tellers, 0.35))]
     shown = [
         ToConstant(WARNER, Ones(int(a), judges), Ones(int(b), tellers)).high(OF_CONSTANTS["constant"] * 0.05) < 0.0
         for a, b in zip(*ones, strict=True)
@@ -502,15 +492,15 @@ def test_what_a_verdict_can_say_is_forecast_for_each_protocol_and_for_the_agents
 def test_people_who_may_be_too_different_to_help_are_named_beforehand():
     words = "people may be too different from the population: with divergence.chi_squared = 400, 2,000 of them count"
     near, far = (
-        advice(make(divergence__chi_squared=chi).model_copy(update={"people": "real"}), 2_000, 10_000).warnings
+        fitting.advice(make(divergence__chi_squared=chi).model_copy(update={"people": "real"}), 2_000, 10_000).warnings
         for chi in (100.0, 400.0)
     )
-    assert near == advice(make(divergence__chi_squared=400.0), 2_000, 10_000).warnings == ()
+    assert near == fitting.advice(make(divergence__chi_squared=400.0), 2_000, 10_000).warnings == ()
     (warning,) = far
     assert words in warning
     assert "for about 5 of the population's, fewer than the 9 weights of a model" in warning
     once = make(divergence__chi_squared=400.0, protocol="learn-and-test", curator__rounds=1)
-    assert advice(once, 2_000, 10_000).warnings == ()
+    assert fitting.advice(once, 2_000, 10_000).warnings == ()
 
 
 @for_each(("share", "words"), [(0.1434, "15 points"), (0.15, "15 points"), (0.00723, "0.73 points"), (0.01, "1 point")])
@@ -536,5 +526,5 @@ def test_a_forecast_about_mistakes_that_have_costs_is_in_what_a_hundred_people_c
     assert of_one.endswith("so whether the model is better cannot be told")
     assert "point" not in told + of_one
     assert "errs" not in told + of_one
-    few = advice(portfolio_of(*costs), 20_000, 100)
+    few = fitting.advice(portfolio_of(*costs), 20_000, 100)
     assert "100 agents cannot tell less than a cost of 153 a hundred people apart" in few.warnings[0]

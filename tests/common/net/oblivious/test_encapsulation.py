@@ -11,19 +11,8 @@ from hypothesis import strategies as st
 from common.core.errors import BadMessage, Forged, UnknownKey
 from common.crypto.hpke import RecipientKey
 from common.crypto.identity import Identity
+from common.net.oblivious import encapsulation as ohttp
 from common.net.oblivious.binary_http import MAX_FIELDS, InnerRequest, InnerResponse, padded
-from common.net.oblivious.encapsulation import (
-    REQUEST_OVERHEAD,
-    RESPONSE_OVERHEAD,
-    GatewayKey,
-    KeyConfiguration,
-    ObliviousKeys,
-    decode_list,
-    encapsulate,
-    encode_list,
-    signed_keys,
-    verified_keys,
-)
 from tests.tiers import for_each
 
 # RFC 9458, appendix A.
@@ -41,7 +30,7 @@ RESPONSE = bytes.fromhex("0140c8")
 NONCE = bytes.fromhex("c789e7151fcba46158ca84b04464910d")
 ENCAPSULATED_RESPONSE = bytes.fromhex("c789e7151fcba46158ca84b04464910d86f9013e404feea014e7be4a441f234f857fbd")
 
-GATEWAY = GatewayKey.derived(b"material" * 4)
+GATEWAY = ohttp.GatewayKey.derived(b"material" * 4)
 
 
 def listed(*configurations: bytes) -> bytes:
@@ -49,10 +38,10 @@ def listed(*configurations: bytes) -> bytes:
 
 
 def test_the_example_of_the_rfc():
-    (configuration,) = decode_list(listed(CONFIGURATION))
-    gateway = GatewayKey(configuration, RecipientKey.of(SECRET))
+    (configuration,) = ohttp.decode_list(listed(CONFIGURATION))
+    gateway = ohttp.GatewayKey(configuration, RecipientKey.of(SECRET))
     assert gateway.key.public == configuration.public
-    sent, here = encapsulate(configuration, REQUEST, ephemeral=EPHEMERAL)
+    sent, here = ohttp.encapsulate(configuration, REQUEST, ephemeral=EPHEMERAL)
     assert sent == ENCAPSULATED_REQUEST
     opened, there = gateway.open(sent)
     assert opened == REQUEST
@@ -61,29 +50,29 @@ def test_the_example_of_the_rfc():
 
 
 def test_two_requests_of_one_sender_share_nothing_but_the_gateway_s_key():
-    first, second = (encapsulate(GATEWAY.configuration, b"the same request")[0] for _ in range(2))
+    first, second = (ohttp.encapsulate(GATEWAY.configuration, b"the same request")[0] for _ in range(2))
     assert first[:7] == second[:7]  # identifier and algorithms, the same for everybody
     assert not set(struct.iter_unpack("4s", first[7:39])) & set(struct.iter_unpack("4s", second[7:39]))
     assert first[39:] != second[39:]
 
 
 def test_a_request_that_was_changed_or_cut_off_does_not_open_and_another_key_is_named_as_such():
-    sent = encapsulate(GATEWAY.configuration, b"request")[0]
+    sent = ohttp.encapsulate(GATEWAY.configuration, b"request")[0]
     for at in (*range(7), 7, 20, 39, len(sent) - 1):
         with pytest.raises(UnknownKey if at < 7 else BadMessage):
             GATEWAY.open(sent[:at] + bytes([sent[at] ^ 1]) + sent[at + 1 :])
-    for size in (0, 6, 7, 38, REQUEST_OVERHEAD - 1, REQUEST_OVERHEAD):
+    for size in (0, 6, 7, 38, ohttp.REQUEST_OVERHEAD - 1, ohttp.REQUEST_OVERHEAD):
         with pytest.raises(BadMessage):
             GATEWAY.open(sent[:size])
 
 
 def test_a_response_is_the_answer_to_one_request_also_if_that_is_sent_again():
-    mine, here = encapsulate(GATEWAY.configuration, b"mine")
-    theirs, _ = encapsulate(GATEWAY.configuration, b"theirs")
+    mine, here = ohttp.encapsulate(GATEWAY.configuration, b"mine")
+    theirs, _ = ohttp.encapsulate(GATEWAY.configuration, b"theirs")
     right, again, wrong = (GATEWAY.open(sent)[1].seal(b"x") for sent in (mine, mine, theirs))
     assert right != again
     assert here.open(right) == here.open(again) == b"x"
-    assert (len(mine), len(right)) == (4 + REQUEST_OVERHEAD, 1 + RESPONSE_OVERHEAD)
+    assert (len(mine), len(right)) == (4 + ohttp.REQUEST_OVERHEAD, 1 + ohttp.RESPONSE_OVERHEAD)
     changed = right[:-1] + bytes([right[-1] ^ 1])
     for handed_back in (wrong, changed, right[:-1], right[:16], right[:31], b"", right + b"\x00"):
         with pytest.raises(Forged):
@@ -91,28 +80,28 @@ def test_a_response_is_the_answer_to_one_request_also_if_that_is_sent_again():
 
 
 def test_keys_are_read_as_they_are_written_and_unknown_algorithms_are_passed_over():
-    known = KeyConfiguration.of(GATEWAY.key.public)
-    assert decode_list(encode_list([known])) == [known]
+    known = ohttp.KeyConfiguration.of(GATEWAY.key.public)
+    assert ohttp.decode_list(ohttp.encode_list([known])) == [known]
     p256 = b"\x05\x00\x10" + bytes(65) + b"\x00\x04\x00\x01\x00\x01"
     other_cipher = known.encode()[:-4] + b"\x00\x03\x00\x03"
-    assert decode_list(listed(p256, other_cipher, known.encode())) == [known]
+    assert ohttp.decode_list(listed(p256, other_cipher, known.encode())) == [known]
     cut = (CONFIGURATION[:-1], CONFIGURATION[:-4], CONFIGURATION + b"\x00", CONFIGURATION[:20])
     whole = listed(CONFIGURATION)
     none = listed(p256, other_cipher), b"", b"\x00", b"\x00\x00", b"\xff\xff", whole[:-1], whole * 100
     for raw in (*none, *map(listed, cut)):
         with pytest.raises(BadMessage):
-            decode_list(raw)
+            ohttp.decode_list(raw)
 
 
 def test_keys_are_those_of_the_pinned_referee_or_none_and_follow_from_its_own():
     referee, relay = Identity.create(), Identity.create()
-    ours = signed_keys(referee, [GATEWAY.configuration])
-    assert verified_keys(ours, referee.public) == GATEWAY.configuration
-    theirs = [GatewayKey.derived(b"relay's " * 4).configuration]
-    swapped = ObliviousKeys(keys=encode_list(theirs).hex()).wire()
-    for signed in (signed_keys(relay, theirs), ours.model_copy(update={"message": swapped})):
+    ours = ohttp.signed_keys(referee, [GATEWAY.configuration])
+    assert ohttp.verified_keys(ours, referee.public) == GATEWAY.configuration
+    theirs = [ohttp.GatewayKey.derived(b"relay's " * 4).configuration]
+    swapped = ohttp.ObliviousKeys(keys=ohttp.encode_list(theirs).hex()).wire()
+    for signed in (ohttp.signed_keys(relay, theirs), ours.model_copy(update={"message": swapped})):
         with pytest.raises(Forged):
-            verified_keys(signed, referee.public)
+            ohttp.verified_keys(signed, referee.public)
     assert referee.derived(b"one") == referee.derived(b"one") != referee.derived(b"two")
     assert referee.derived(b"one") != relay.derived(b"one")
 
