@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from starlette.middleware.cors import CORSMiddleware
 
@@ -87,6 +86,6 @@ def check_origin(origin: str) -> str:
 
 
 def origin_of(page: str) -> str:
-    """Return the origin of a page's address; BadInput if its pages cannot sign."""
-    parts = urlsplit(page)
+    """Return the origin of a page's address; BadInput if that is none, or its pages cannot sign."""
+    parts = read_address(page)
     return check_origin(f"{parts.scheme}://{parts.netloc}")

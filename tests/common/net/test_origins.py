@@ -208,6 +208,12 @@ def test_what_no_browser_sends_is_refused_with_what_to_write(origin):
         check_origin(origin)
 
 
+@for_each("page", ["https://[::1", "https://[x]/page", "people.example/page", "https://\u2100.example/"])
+def test_what_is_no_address_of_a_page_has_no_origin(page):
+    with pytest.raises(BadInput, match="address"):
+        origin_of(page)
+
+
 @for_each("command", [referee, issuer, local_agent], ids=["referee", "issuer", "relay"])
 def test_an_origin_that_is_none_is_wrong_usage(tmp_path, command):
     name = {referee: ["serve"], issuer: ["serve", "--state", str(tmp_path)], local_agent: ["relay"]}[command]
