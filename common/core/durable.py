@@ -127,6 +127,8 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
         write_durably(path, json.dumps(facts, sort_keys=True).encode())
     written = claimed(folder)
     speaks = written.get(SPEAKS, PROTOCOL - 1)
+    if not isinstance(speaks, int):
+        raise _unreadable(path)
     if SPEAKS in facts and speaks != PROTOCOL:
         raise BadInput(
             f"the directory {folder} was written by Tandem {release_of(speaks)}, and this is Tandem "

@@ -15,8 +15,9 @@ import pytest
 from sqlalchemy import MetaData, text
 
 from common.core.database import VERSION_TABLE, alone, database_bytes, open_database, sqlite_url
-from common.core.durable import claim, hold, make_folder, user_state, write_durably
+from common.core.durable import CLAIM, SPEAKS, claim, hold, make_folder, user_state, write_durably
 from common.core.errors import BadInput
+from common.core.version import PROTOCOL
 from common.log import ledger
 from common.numerics.randomness import durable_secret
 from curator.contributions import store
@@ -52,6 +53,10 @@ def test_a_claim_stands(tmp_path):
         claim(folder, {"a": 2})
     with pytest.raises(BadInput, match="belongs to another seed"):
         claim(folder, {"seed": 4})
+    for damaged in ("", "[1]", "{}", '{"a": 1, "protocol": "3"}'):
+        (folder / CLAIM).write_text(damaged)
+        with pytest.raises(BadInput, match="was cut off, edited or damaged"):
+            claim(folder, {"a": 1, SPEAKS: PROTOCOL} if "protocol" in damaged else {"a": 1})
 
 
 def test_a_directory_is_held_by_one_until_it_lets_go_or_dies(tmp_path):
