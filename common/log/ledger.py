@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -182,10 +183,8 @@ class Journal:
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably; :meth:`publish` before anybody relies on it."""
-        try:
+        with _stored():
             return self.chain.append(kind, body)
-        except (OSError, SQLAlchemyError) as error:
-            raise _cannot_write(error) from None
 
     def publish(self) -> None:
         """Bring the head to where it must be before anything leaves: beside the ledger, and to the witnesses.
@@ -196,14 +195,12 @@ class Journal:
         head = self.chain.head()
         if head == self._published:
             return
-        try:
+        with _stored():
             # The folder, too: by the head alone a ledger that was lost is known to be newer than a copy of it.
             write_durably(self._head, canonical.encode(signed_head(self.identity, head).wire()), mode=0o600)
             if self.closed is None:
                 for witness in self._witnesses:
                     self._tell(witness, head)
-        except OSError as error:
-            raise _cannot_write(error) from None
         self._published = head
 
     def lacking(self) -> str | None:
@@ -243,10 +240,8 @@ class Journal:
             if (folder / KEY).exists() or self._head.exists():
                 raise BrokenLedger(f"the ledger {self.chain.path} is gone, or empty. {REMEDY}")
             self.append(GENESIS, {**about, "number": secrets.token_hex(16)})
-        try:
+        with _stored():
             self.identity = Identity.load_or_create(folder / KEY)
-        except OSError as error:
-            raise _cannot_write(error) from None
         if self._head.exists():
             self._check(f"the file {self._head}", read_head(self._head, self.identity.public))
         elif len(self.chain) > 1:
@@ -271,10 +266,8 @@ class Journal:
             self._check(f"the witness {place}", known)
         for place in [place for place in given if place not in used]:
             # It takes a head before the ledger depends on it: a place that is none would keep it closed for ever.
-            try:
+            with _stored():
                 self._tell(given[place], self.chain.head())
-            except OSError as error:
-                raise _cannot_write(error) from None
             self.append(WITNESS, {"place": place})
 
     def _check(self, who: str, known: Head | None) -> None:
@@ -300,9 +293,13 @@ def read_head(path: Path, key: str) -> Head:
         ) from None
 
 
-def _cannot_write(error: Exception) -> CannotWrite:
-    why = str(getattr(error, "orig", None) or error)
-    return CannotWrite(
-        f"the ledger cannot be written ({why}); nothing was released. Make room or make the place "
-        f"writable: the same request is then answered"
-    )
+@contextmanager
+def _stored() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SQLAlchemyError) as error:
+        why = str(getattr(error, "orig", None) or error)
+        raise CannotWrite(
+            f"the ledger cannot be written ({why}); nothing was released. Make room or make the place "
+            f"writable: the same request is then answered"
+        ) from None
