@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from http.cookies import CookieError, SimpleCookie
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -76,16 +76,14 @@ class Pages:
         self._around = around
         shared = {name: (_FILES / "static" / name).read_bytes() for name in _SHARED}
         self.static = {**shared, **{name: (files / "static" / name).read_bytes() for name in static}}
-        self._made: Environment | None = None
 
-    @property
+    @cached_property
     def environment(self) -> Environment:
-        if self._made is None:
-            outer = self._around()
-            loaders = [FunctionLoader(_reader(place)) for place in (self._files, _FILES)]
-            self._made = outer.overlay(loader=ChoiceLoader([*loaders, *([outer.loader] if outer.loader else [])]))
-            self._made.globals = {**outer.globals, "asset": self._asset, "nav": self._nav}
-        return self._made
+        outer = self._around()
+        loaders = [FunctionLoader(_reader(place)) for place in (self._files, _FILES)]
+        made = outer.overlay(loader=ChoiceLoader([*loaders, *([outer.loader] if outer.loader else [])]))
+        made.globals = {**outer.globals, "asset": self._asset, "nav": self._nav}
+        return made
 
     def __call__(self, template: str, /, **values: Any) -> str:
         return self.environment.get_template(template).render(**values)
