@@ -142,7 +142,7 @@ class PeopleLedger:
         with self._opened() as journal:
             own = _own(journal, charge.party)
             known = own[-1] if own and _covers(own, charge) else None
-            if not own and (covering := _covering(journal, charge)) is not None:
+            if known is None and (covering := _covering(journal, charge)) is not None:
                 who = self._rest(covering, who)
                 known = None if len(who) else covering
             if known is not None:

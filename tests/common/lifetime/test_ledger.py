@@ -143,6 +143,16 @@ def test_the_curators_charge_for_a_file_that_both_read_covers_the_agents(ledger)
     assert len(ledger.table()) == 1
 
 
+def test_it_covers_them_also_where_their_host_was_charged_for_a_cheaper_run_before(ledger):
+    ledger.pay("b", 1.0, ENOUGH, of=BOTH, digest="run 1", **AGENTS)
+    ledger.pay("a", 3.0, ENOUGH, digest="run 2", both=True)
+    for people, whole in ((OWN, 4.0), (BOTH, 2.0)):  # of those whom the curator's charge leaves out: 1.0, and the rest
+        spent = ledger.pay("b", 2.0, ENOUGH, of=people, digest="run 2", **AGENTS)
+        assert spent.epsilon == whole
+    found = [ledger.ask("c", 0.5, ENOUGH, of=people).epsilon - 0.5 for people in (OWN, OTHERS)]
+    assert found == [4.0, 2.0]
+
+
 @for_each(("people", "rest"), [(BOTH, 50), (OTHERS, 50)], ids=["own and others", "others"])
 def test_a_file_that_both_read_covers_no_people_of_another_one(tmp_path, people, rest):
     """A host whose people are partly, or all, of other files than the curator's: these are charged, as agents."""
