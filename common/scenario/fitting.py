@@ -156,13 +156,13 @@ def advise(sizes: Sizes) -> Advice:
         choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
         of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
         of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
-        said: tuple[str, ...] = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
-        found: dict[str, Any] = {"taught": taught, "sure": sure, "likely": likely, "sentences": said}
+        sentences: tuple[str, ...] = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
+        found: dict[str, Any] = {"taught": taught, "sure": sure, "likely": likely, "sentences": sentences}
         return Advice(protocol="portfolio", noise=noise, warnings=warnings, **found)
     half = forecasting.half_width(mechanism, sizes.agents, sizes.beta)
     of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta, costs=sizes.costs)
-    said = (of_one, _of_noise(sizes, noise), "What fits: protocol learn-and-test, the curator's model as it is")
-    found = {"taught": None, "sure": half, "likely": half, "sentences": said}
+    sentences = (of_one, _of_noise(sizes, noise), "What fits: protocol learn-and-test, the curator's model as it is")
+    found = {"taught": None, "sure": half, "likely": half, "sentences": sentences}
     return Advice(protocol="learn-and-test", noise=noise, warnings=warnings, **found)
 
 
