@@ -49,9 +49,7 @@ class Supervised:
         self._again[threading.get_ident()] = time.monotonic() + pause + SETTLED
         # Only code that holds a curator's records raises what is no Exception: no text of that is kept.
         frames = traceback.extract_tb(error.__traceback__)
-        where = (
-            f"{type(error).__name__} in {frames[-1].name}, line {frames[-1].lineno}" if frames else type(error).__name__
-        )
+        where = type(error).__name__ + (f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else "")
         raised = error if isinstance(error, Exception) else None
         what = "the thread %r has ended unexpectedly (%s); it is started again in %g s"
         log.error(what, threading.current_thread().name, where, pause, exc_info=raised)

@@ -18,7 +18,6 @@ from common.net.transport import Transport, send
 
 _SENT = frozenset({"authorization", "content-type", HEADER.lower()})  # headers of a request that go inside
 _LATER = frozenset({408, 429, 502, 503, 504})  # what a relay answers while it, or what is behind it, is away
-
 _NOT_THERE = frozenset({401, 403, 404, 405})  # what something else answers that listens there, and no relay
 
 
@@ -27,8 +26,7 @@ class ThroughRelay(httpx.BaseTransport):
 
     def __init__(self, relay: str, referee: str, carrier: httpx.BaseTransport | None = None) -> None:
         self.relay = base_address(relay)
-        tls = context_for(self.relay, party="relay", shows=False)
-        self._carrier = carrier or Transport(tls)
+        self._carrier = carrier or Transport(context_for(self.relay, party="relay", shows=False))
         self._referee = referee
         self._known: ohttp.KeyConfiguration | None = None
 

@@ -36,8 +36,7 @@ class Relay:
         self, service: str, source: str | None = None, carrier: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self.service = base_address(service)
-        tls = context_for(self.service, party="referee", shows=False)
-        self._carrier = carrier or Carrier(tls, source)
+        self._carrier = carrier or Carrier(context_for(self.service, party="referee", shows=False), source)
         self._under_way = 0
 
     async def carry(self, call: Call) -> Reply:
