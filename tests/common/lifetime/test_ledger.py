@@ -87,20 +87,15 @@ def test_a_host_that_goes_on_at_a_higher_price_or_with_a_lower_promise_is_charge
     assert ledger.pay("a", 5.0, digest="run 3", **AGENTS).epsilon == 5.0
     for epsilon in (5.0, 1.0):
         spent, head = ledger.charge(*ledger.pair("a", epsilon, digest="run 4", **AGENTS))
-        assert (spent.epsilon, head.entries) == (
-            5.0,
-            ledger.charge(*ledger.pair("a", digest="run 1", **AGENTS))[1].entries,
-        )
+        again = ledger.charge(*ledger.pair("a", digest="run 1", **AGENTS))[1]
+        assert (spent.epsilon, head.entries) == (5.0, again.entries), epsilon
     assert ledger.spent("run 1")["target"].epsilon == 5.0
     assert [row["agents"]["epsilon"] for row in ledger.table()] == [1.0, 5.0]  # of each run that was charged
     with pytest.raises(BudgetExceeded, match="Nothing was charged"):
         ledger.pay("a", 7.0, Lifetime(epsilon=6.0, delta=0.1), digest="run 5", **AGENTS)
     ledger.pay("a", 5.0, Lifetime(epsilon=6.0, delta=0.1), digest="run 6", **AGENTS)
-    for epsilon, lifetime in (
-        (7.0, None),
-        (7.0, Lifetime(epsilon=9.0, delta=0.1)),
-        (1.0, Lifetime(epsilon=3.0, delta=0.1)),
-    ):
+    for epsilon, most in ((7.0, None), (7.0, 9.0), (1.0, 3.0)):
+        lifetime = None if most is None else Lifetime(epsilon=most, delta=0.1)
         with pytest.raises(BudgetExceeded, match="which no later run can raise"):  # nor the party itself
             ledger.pay("a", epsilon, lifetime, digest="run 7", **AGENTS)
     with pytest.raises(BudgetExceeded, match="lifetime budget is"):  # what was promised last binds whoever comes later

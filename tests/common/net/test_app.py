@@ -61,16 +61,14 @@ TARGETS = [
     ("curator", "PUT", "/v1/runs/run"),
     ("curator", "PUT", "/v1/runs/run/operations/0"),
 ]
-DEEP = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
-DEEPISH = b'{"scenario":' + b"[" * 300 + b"]" * 300 + b"}"
 NONSENSE = {
     "nothing": b"",
     "no JSON": b"\x00\xff\xfe",
     "no object": b"[]",
     "a number": b"1e999",
     "not a number": b'{"kind":"poll","message":{"x":NaN},"key":"' + b"0" * 64 + b'","signature":"' + b"0" * 128 + b'"}',
-    "very deep": DEEP,
-    "rather deep": DEEPISH,
+    "very deep": b'{"a":' * 20_000 + b"1" + b"}" * 20_000,
+    "rather deep": b'{"scenario":' + b"[" * 300 + b"]" * 300 + b"}",
     "a lone surrogate as a name": b'{"\\ud800": 1}',
     "a lone surrogate as a kind": b'{"kind":"\\ud800","message":{},"key":"","signature":""}',
     "a lone surrogate inside": b'{"scenario":{"\\udfff":"\\ud800"}}',

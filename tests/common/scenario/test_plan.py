@@ -445,12 +445,7 @@ def test_what_is_forecast_beside_a_constant_is_shown_as_often_as_that():
         (600, 0, None, "'yes' takes 51 points, and saying the better constant to everybody errs on 50 points at most"),
         (370, 3, None, "'yes' where the model errs on 65 points less"),
         (200, 3, None, "to everybody errs on 67 points at most"),
-        (
-            16_000,
-            0,
-            Costs(miss=10.0, false_alarm=1.0),
-            "the better constant to everybody costs 91 a hundred",
-        ),
+        (16_000, 0, Costs(miss=10.0, false_alarm=1.0), "the better constant to everybody costs 91 a hundred"),
         (50_000, 0, None, "'yes' where the model errs on 6 points less"),
     ],
 )
@@ -511,10 +506,8 @@ def test_points_are_rounded_to_the_side_that_promises_less(share, words):
 def test_a_forecast_about_mistakes_that_have_costs_is_in_what_a_hundred_people_cost():
     """A loss is a cost as a part of the heavier one: 10 points of it are 40 a hundred people where a miss costs 4."""
     costs = ["agents.costs={miss: 4, false_alarm: 1}"]
-    told, of_one = (
-        forecast(portfolio_of(*costs), 16_000),
-        forecast(portfolio_of(*costs, "protocol=learn-and-test"), 469),
-    )
+    told = forecast(portfolio_of(*costs), 16_000)
+    of_one = forecast(portfolio_of(*costs, "protocol=learn-and-test"), 469)
     yes, probably = (
         math.ceil(400.0 * detectable(WARNER, Roles.of(16_000, Portfolio()).judges, miss)) for miss in (0.025, 0.05)
     )
