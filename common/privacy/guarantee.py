@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import Literal, Self
 
@@ -153,6 +154,9 @@ def formula(given: PrivacyGuarantee) -> str:
     return f"({given.epsilon:g}, {given.delta:g})-differential privacy"
 
 
+_TWO_DIGITS = Context(prec=2, rounding=ROUND_CEILING)
+
+
 def in_words(given: PrivacyGuarantee) -> str:
     """Say a guarantee in plain words; the factor e^epsilon is rounded up."""
     if given.covers == "nothing":
@@ -160,7 +164,7 @@ def in_words(given: PrivacyGuarantee) -> str:
     if given.epsilon is None or given.delta is None:
         return "Nothing is promised."
     factor = -(-100 * exp_below(min(given.epsilon, MAX_EPSILON)) >> EXP_BITS) / 100
-    times = f"{factor:,.2f}" if factor < 1e6 else f"{factor:.1e}"
+    times = f"{factor:,.2f}" if factor < 1e6 else f"{float(_TWO_DIGITS.create_decimal(factor)):.1e}"
     changed = "label" if given.protects == "labels" else "record"
     end = f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."
     return (

@@ -34,12 +34,12 @@ export function general(x, digits = 6) {
 }
 
 /** Return digits, and the power of ten. @param {number} x @param {number} digits @returns {[string, number]} */
-function rounded(x, digits) {
+function rounded(x, digits, upwards = false) {
   const [long, power] = x.toExponential(60).split("e"); // exact where a tie is possible
   const all = BigInt(long.replace(".", ""));
   const unit = 10n ** BigInt(61 - digits);
   const [whole, rest] = [all / unit, all % unit];
-  const up = 2n * rest > unit || (2n * rest === unit && whole % 2n === 1n);
+  const up = upwards ? rest > 0n : 2n * rest > unit || (2n * rest === unit && whole % 2n === 1n);
   const found = String(up ? whole + 1n : whole);
   return [found.slice(0, digits), Number(power) + found.length - digits];
 }
@@ -161,7 +161,7 @@ function inWords([epsilon, delta]) {
   if (!Number.isFinite(epsilon)) return "no guarantee. Nothing is promised.";
   const [least, one] = expBelow(Math.min(epsilon, MAX_EPSILON));
   const factor = Number((100n * least + one - 1n) / one) / 100;
-  const [digits, power] = rounded(factor, 2);
+  const [digits, power] = rounded(factor, 2, true);
   const [whole, cents] = factor.toFixed(2).split(".");
   const times = factor < 1e6 ? `${grouped(BigInt(whole))}.${cents}` : scientific(`${digits[0]}.${digits[1]}`, power);
   const end = delta ? `, apart from a probability of ${general(delta)} (delta).` : "; there is no delta.";

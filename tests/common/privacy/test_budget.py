@@ -272,6 +272,9 @@ def test_a_guarantee_names_what_is_protected_in_what_neighbours_differ_and_what_
     assert str(promise).endswith("the one answer that the agent gives in this run, not for other runs")
     assert formula(promise) == "(2, 0)-differential privacy"
     assert "more than 7.39 times as likely (e to the epsilon = 2); there is no delta." in in_words(promise)
+    for epsilon in (13.0, 14.0, 20.0, 700.0):  # e^14 = 1,202,604: "1.2e+06 times" would be too few
+        said = float(in_words(of_agent((epsilon, 0.0))).split(" times as likely")[0].split()[-1].replace(",", ""))
+        assert math.exp(epsilon) <= said <= 1.1 * math.exp(epsilon)
     assert (nothing.private, in_words(nothing)) == (False, "Nothing is promised.")
     assert len({str(NOTHING), str(of_curator((None, None), "records")), str(nothing)}) == 3
     assert "no guarantee" not in str(NOTHING)
