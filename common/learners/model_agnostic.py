@@ -296,8 +296,9 @@ class OpenModelAgnostic(OpenSettings):
     def complete(self, task: PlanTask, n: int | None) -> ModelAgnosticSettings:
         """Fill in the aggregation (``noise`` on the sample itself, or ``epsilon`` and ``delta``), then ``chunks`` k.
 
-        The budget is divided equally among the rounds, without loss: mu/sqrt(T) each for GNMax on the sample itself;
-        else the largest epsilon of which T calls compose to the budget, half of its delta for the calls' own.
+        The budget is divided equally among the rounds: mu/sqrt(T) each, without loss, for GNMax's ``noise``; epsilon/T
+        and delta/T for other answers about the sample itself; with draws the largest epsilon of which T calls compose
+        to the budget, half of its delta for the calls' own.
         """
         known = n is not None and task.kappa is not None
         return self._completed(task, task.rounds, task.calls(n or 1).schedule if known else ())

@@ -68,8 +68,8 @@ class Budget:
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
 
-        ``charged`` is every event recorded so far in this run, in any order; as long as it only grows, a call takes
-        time in the number of events since the last one. BudgetExceeded has ``spent``, ``requested`` and ``budget`` in
+        ``charged`` is every event recorded so far in this run, in any order; as long as it only grows, a call adds up
+        the events since the last one, and compares the others with those that it knows. BudgetExceeded has ``spent``, ``requested`` and ``budget`` in
         the filter's ``unit``.
         """
         spent, requested = self._sum(charged), self._filter.amount(event)
