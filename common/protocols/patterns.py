@@ -28,7 +28,7 @@ class Pattern(ABC):
 
     @property
     def parts(self) -> tuple[Pattern, ...]:
-        return ()
+        return tuple(part for part in vars(self).values() if isinstance(part, Pattern))
 
     def kinds(self, party: Party) -> frozenset[str]:
         """Return the kinds of messages that a party may ever get."""
@@ -119,10 +119,6 @@ class Sequence(Pattern):
     def may_end(self) -> bool:
         return self.first.may_end and self.then.may_end
 
-    @property
-    def parts(self) -> tuple[Pattern, ...]:
-        return self.first, self.then
-
     def _derive(self, sent: Sent) -> Pattern:
         started = self.first._derive(sent) + self.then
         return started | self.then._derive(sent) if self.first.may_end else started
@@ -145,10 +141,6 @@ class Either(Pattern):
     def may_end(self) -> bool:
         return self.left.may_end or self.right.may_end
 
-    @property
-    def parts(self) -> tuple[Pattern, ...]:
-        return self.left, self.right
-
     def _derive(self, sent: Sent) -> Pattern:
         return self.left._derive(sent) | self.right._derive(sent)
 
@@ -162,10 +154,6 @@ class Many(Pattern):
 
     body: Pattern
     may_end = True
-
-    @property
-    def parts(self) -> tuple[Pattern, ...]:
-        return (self.body,)
 
     def _derive(self, sent: Sent) -> Pattern:
         return self.body._derive(sent) + self
