@@ -310,16 +310,10 @@ def steps_strong(
             f"{convexity * diameter**2 / 8.0:g}: lower regularization or diameter"
         )
 
-    def excess(count: float) -> float:
-        return strong_excess(count, beta / (3.0 * rounds), clip, noise, diameter, dimension, convexity)
+    def enough(count: int) -> bool:
+        return strong_excess(count, beta / (3.0 * rounds), clip, noise, diameter, dimension, convexity) <= left
 
-    low, high = 1.0, 2.0
-    while excess(high) > left:
-        low, high = high, 2.0 * high
-    while high - low > 1.0 and high > low * (1.0 + 1e-12):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if excess(middle) <= left else (middle, high)
-    return math.ceil(high)
+    return least(enough, 2, share=1e-12)
 
 
 def draws(alpha: float, beta: float, rounds: int, epsilon: float, hypotheses: int) -> int:
