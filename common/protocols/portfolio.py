@@ -40,10 +40,6 @@ class Portfolio(Value):
             )
         return self
 
-    def counts(self, rounds: int) -> int:
-        """Return how often the curator counts its people: once by score and label if agents teach."""
-        return int(self.teach > 0.0)
-
 
 def _judged(*steps: Pattern, counts: bool = True, bounded: bool = False) -> Demands:
     return Demands(

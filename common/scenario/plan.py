@@ -140,7 +140,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         eta=eta.value,
         sample=int(sample.value),
         before=scenario.reweighs_before,
-        beside=[(event, 1) for event in scenario.margins(calls)],
+        beside=[(event, 1) for event in scenario.planned_margins],
     )
     learner, n = asked.plan(task)
     settings = learner.planned_values(task, asked)
@@ -409,7 +409,7 @@ def _check_portfolio(scenario: Scenario, calls: int) -> None:
         raise BadScenario(
             f"curator.rounds: a portfolio has one model, with the whole budget; found {calls}: set it to 1"
         )
-    if scenario.margins(calls) and scenario.margins_epsilon < LEAST_EPSILON:
+    if scenario.planned_margins and scenario.margins_epsilon < LEAST_EPSILON:
         raise BadScenario(
             f"portfolio.margins: the count of the curator's people has epsilon = {scenario.margins_epsilon:g}, none "
             f"can have less than {LEAST_EPSILON:g}: raise margins or curator.epsilon"

@@ -110,15 +110,15 @@ class Scenario(Value):
         if not (demands.portfolio and demands.counts):
             return 0.0
         settings = self.portfolio or Portfolio()
-        if settings.counts(1) == 0:
+        if settings.teach == 0.0:  # nobody learns what the curator's people say
             return 0.0
         epsilon, share = self.curator.epsilon, settings.margins
         return min(MOST_FOR_MARGINS, MOST_FOR_MARGINS if epsilon is None else down(share * epsilon))
 
-    def margins(self, rounds: int) -> tuple[Release, ...]:
-        """Return what a portfolio's count of the curator's people costs."""
-        counts = (self.portfolio or Portfolio()).counts(rounds)
-        return counts * (Release(epsilon=down(self.margins_epsilon / counts)),) if self.margins_epsilon else ()
+    @property
+    def planned_margins(self) -> tuple[Release, ...]:
+        """What a portfolio's count of the curator's people releases; nothing where it makes none."""
+        return (Release(epsilon=down(self.margins_epsilon)),) if self.margins_epsilon else ()
 
     @property
     def reweighs_before(self) -> int:
@@ -338,10 +338,6 @@ class ResolvedScenario(Scenario):
 
     curator: ResolvedCurator
     agents: ResolvedAgents
-
-    @property
-    def planned_margins(self) -> tuple[Release, ...]:
-        return self.margins(self.curator.rounds)
 
 
 def settled(scenario: Scenario) -> ResolvedScenario:
