@@ -21,10 +21,15 @@ def grouped(events: Iterable[Event]) -> Plan:
     return list(Counter(events).items())
 
 
+def released(plan: Plan) -> Plan:
+    """Return a plan without what releases nothing."""
+    return [(event, count) for event, count in plan if not isinstance(event, NoEvent)]
+
+
 def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction | None:
     """Add up the prices of a plan's events, exactly; None if one of them has none."""
     total = Fraction(0)
-    for event, count in plan:
+    for event, count in released(plan):
         each = price(event)
         if each is None:
             return None

@@ -69,8 +69,8 @@ class Budget:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
 
         ``charged`` is every event recorded so far in this run, in any order; as long as it only grows, a call adds up
-        the events since the last one, and compares the others with those that it knows. BudgetExceeded has ``spent``, ``requested`` and ``budget`` in
-        the filter's ``unit``.
+        the events since the last one, and compares the others with those that it knows. BudgetExceeded has ``spent``,
+        ``requested`` and ``budget`` in the filter's ``unit``.
         """
         spent, requested = self._sum(charged), self._filter.amount(event)
         if requested is None or any(a + b > c for a, b, c in zip(spent, requested, self._filter.cap, strict=True)):

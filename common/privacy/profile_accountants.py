@@ -11,7 +11,7 @@ import numpy as np
 
 from common.core.errors import BadInput
 from common.numerics.bisection import between
-from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, total_of
+from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, released, total_of
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.release_accountants import RenyiAccountant
 from common.privacy.rounding import MAX_EPSILON, up
@@ -73,7 +73,7 @@ class GaussianAccountant(Accountant):
     kinds = (Gaussian,)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        total = sum((count * _square(event) for event, count in plan), Fraction(0))
+        total = sum((count * _amount(event) for event, count in released(plan)), Fraction(0))
         if total == 0 or delta == 0.0:
             return math.inf if total else 0.0
         try:
@@ -87,16 +87,12 @@ class GaussianAccountant(Accountant):
             cap = Fraction(mu_allowed(min(epsilon, MAX_EPSILON), delta)) ** 2
             if self.epsilon(plan, delta) <= epsilon:
                 # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
-                cap = max(cap, sum((count * _square(event) for event, count in plan), Fraction(0)))
+                cap = max(cap, sum((count * _amount(event) for event, count in released(plan)), Fraction(0)))
 
         def price(event: Event) -> Amount | None:
-            return (_square(event),) if self.covers(event) else None
+            return (_amount(event),) if self.covers(event) else None
 
         return BudgetFilter("mu^2 of Gaussian differential privacy", (cap,), price)
-
-
-def _square(event: Event) -> Fraction:
-    return event.count * Fraction(event.mu) ** 2 if isinstance(event, Gaussian) else Fraction(0)
 
 
 SLACK = 1e-3
@@ -187,13 +183,10 @@ def _total(plan: Plan, terms: _Terms) -> Fraction | None:
 
 def _price(event: Event, terms: _Terms) -> Fraction | None:
     """Return the price of an event; None if none is shown."""
-    if isinstance(event, NoEvent):
-        return Fraction(0)
     if isinstance(event, Gaussian):
-        return event.count * Fraction(event.mu) ** 2
-    count = event.count if isinstance(event, SubsampledSteps) else 1
-    each = _one(event.model_copy(update={"count": 1}) if count > 1 else event, *terms)
-    return count * Fraction(each) if math.isfinite(each) else None
+        return _amount(event)
+    each = _one(_kind(event), *terms)
+    return _amount(event) * Fraction(each) if math.isfinite(each) else None
 
 
 @lru_cache(maxsize=1 << 12)
@@ -277,10 +270,9 @@ def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> Compose
 def _kinds(plan: Plan) -> list[tuple[Event, Fraction]]:
     """Return kinds with amounts, cheaper ones before those that dominate them; all Gaussian releases are one kind."""
     amounts: dict[Event, Fraction] = {}
-    for event, count in plan:
-        if not isinstance(event, NoEvent):
-            kind = _kind(event)
-            amounts[kind] = amounts.get(kind, Fraction(0)) + count * _amount(event)
+    for event, count in released(plan):
+        kind = _kind(event)
+        amounts[kind] = amounts.get(kind, Fraction(0)) + count * _amount(event)
     return _merged(sorted(amounts.items(), key=lambda item: _order(item[0])))
 
 
@@ -363,7 +355,7 @@ class GameAccountant(Accountant):
         return math.isfinite(square) and 0.0 < square < 100.0 and epsilon_of(math.sqrt(square), delta) < epsilon
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        if all(isinstance(event, NoEvent) for event, _ in plan):
+        if not released(plan):
             return 0.0
         kind = _single_kind(plan)
         if kind is None or delta <= 0.0:
@@ -385,7 +377,7 @@ class GameAccountant(Accountant):
 
 
 def _single_kind(plan: Plan) -> SubsampledSteps | None:
-    events = [event for event, _ in plan if not isinstance(event, NoEvent)]
+    events = [event for event, _ in released(plan)]
     steps = [event for event in events if isinstance(event, SubsampledSteps)]
     one = len(steps) == len(events) and len({(event.tv_bound, event.ratio) for event in steps}) == 1
     return steps[0] if one else None

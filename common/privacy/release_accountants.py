@@ -6,16 +6,8 @@ import math
 from fractions import Fraction
 from functools import cache, lru_cache
 
-from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, total_of
-from common.privacy.events import (
-    Event,
-    Gaussian,
-    NoEvent,
-    PrivateSelection,
-    Release,
-    SubsampledRelease,
-    SubsampledSteps,
-)
+from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, released, total_of
+from common.privacy.events import Event, Gaussian, PrivateSelection, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import above, up
 from common.privacy.theorems.composition import composed_epsilon, subsampled
 from common.privacy.theorems.renyi import ORDERS, epsilon_at, pure_rdp, rho_allowed, step_rdp
@@ -47,15 +39,13 @@ class BasicAccountant(Accountant):
         return above(total) if failing <= Fraction(delta) else math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        some = any(not isinstance(event, NoEvent) for event, _ in plan)
-
         def price(event: Event) -> Amount | None:
             if not isinstance(event, SubsampledRelease | Release):
                 return None
             each, failing = cost_of(event)
             return (Fraction(each), Fraction(failing)) if math.isfinite(each) and failing <= delta else None
 
-        cap = (Fraction(epsilon), Fraction(delta)) if some else (Fraction(0), Fraction(0))
+        cap = (Fraction(epsilon), Fraction(delta)) if released(plan) else (Fraction(0), Fraction(0))
         return BudgetFilter("epsilon and delta of releases, each added up", cap, price)
 
 
@@ -109,7 +99,7 @@ class NoAccountant(Accountant):
     kinds = (Event,)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        return 0.0 if all(isinstance(event, NoEvent) for event, _ in plan) else math.inf
+        return math.inf if released(plan) else 0.0
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         free = () if math.isinf(epsilon) else None
