@@ -11,13 +11,8 @@ from scipy.special import ndtri
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, Value, Word
+from common.data.distributions import parities as populations
 from common.data.distributions.base import Distribution
-from common.data.distributions.parities import (
-    OneOfManyParitiesPeople,
-    ParityAndThresholdPeople,
-    ParityChoosesSecretPeople,
-    ParityXorThresholdPeople,
-)
 from common.learners.rules import OpenParity
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.frequency import HadamardResponse
@@ -64,7 +59,7 @@ class ParityChoosesSecret(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         found_secret = Secret.parse(answer)
-        if not isinstance(people, ParityChoosesSecretPeople):
+        if not isinstance(people, populations.ParityChoosesSecretPeople):
             raise BadScenario(f"the truth of this problem is known of parity-chooses-secret, found {people.name}")
         which = number_of(people.secret, self.c)
         bit = people.bit(which)
@@ -167,7 +162,7 @@ class OneOfManyParities(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         found = WantedParity.parse(answer)
-        if not isinstance(people, OneOfManyParitiesPeople):
+        if not isinstance(people, populations.OneOfManyParitiesPeople):
             raise BadScenario(f"the truth of this problem is known of one-of-many-parities, found {people.name}")
         which = people.wanted()
         features = people.parity(which)
@@ -249,7 +244,7 @@ class ParityAndThreshold(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         found = Both.parse(answer)
-        if not isinstance(people, ParityAndThresholdPeople):
+        if not isinstance(people, populations.ParityAndThresholdPeople):
             raise BadScenario(f"the truth of this problem is known of parity-and-threshold, found {people.name}")
         records = people.draw(subseed(people.threshold, "judge"), np.arange(JUDGED))
         parity = Parity(features=found.features or ())
@@ -347,7 +342,7 @@ class ParityXorThreshold(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         found = Piecewise.parse(answer)
-        if not isinstance(people, ParityXorThresholdPeople):
+        if not isinstance(people, populations.ParityXorThresholdPeople):
             raise BadScenario(f"the truth of this problem is known of parity-xor-threshold, found {people.name}")
         records = people.draw(subseed(people.threshold, "judge"), np.arange(JUDGED))
         piece = np.searchsorted(np.array(found.cuts, dtype=np.uint64), people.values(records), side="right")
