@@ -86,13 +86,9 @@ class AlgorithmFields(Value):
     start: Literal["zero", "public"] = "zero"
 
     @model_validator(mode="after")
-    def _local_is_inside(self) -> Self:
+    def _settings_agree(self) -> Self:
         if self.local is not None and self.local > self.radius:
             raise ValueError(f"local = {self.local:g} must be at most radius = {self.radius:g}")
-        return self
-
-    @model_validator(mode="after")
-    def _bound_has_a_theorem(self) -> Self:
         if self.bound_share and self.alpha_from != "given":
             raise ValueError("bound_share: Theorem B.1 takes an alpha that is fixed beforehand: take alpha_from: given")
         if self.labelled is not None and (self.bound_share or self.alpha_from != "given"):
@@ -190,13 +186,9 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
     mu: Mu | FromPlan | None = None
 
     @model_validator(mode="after")
-    def _labels_are_of_the_target(self) -> Self:
+    def _bound_and_labels_are_known(self) -> Self:
         if self.labelled is not None and self.private == "source":
             raise ValueError("labelled: of a private source all labels are read: leave it out, or take private: target")
-        return self
-
-    @model_validator(mode="after")
-    def _bound_is_of_given_features(self) -> Self:
         if self.bound_share and self.whitening != "none":
             raise ValueError(
                 "bound_share: Theorem B.1 is for given features, and whitening depends on the public sample"
@@ -323,14 +315,6 @@ class OpenNetworkAdap(NetworkFields, OpenAdaptation):
     name: Literal["network-adap"] = "network-adap"
     classes: ClassColumns | None = None
 
-    @model_validator(mode="after")
-    def _has_no_bound(self) -> Self:
-        if self.bound_share:
-            raise ValueError("bound_share: no bound on a network's complexity is known here, so there is no number")
-        if self.labelled is not None:
-            raise ValueError("labelled: a network has no unlabelled discrepancy here: take cnvx-adap or ncnvx-adap")
-        return self
-
     @property
     def class_columns(self) -> tuple[int, int]:
         return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
@@ -345,6 +329,10 @@ class OpenNetworkAdap(NetworkFields, OpenAdaptation):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.bound_share:
+            raise ValueError("bound_share: no bound on a network's complexity is known here, so there is no number")
+        if self.labelled is not None:
+            raise ValueError("labelled: a network has no unlabelled discrepancy here: take cnvx-adap or ncnvx-adap")
         if self.classes is not None and self.classes.first < self.features:
             raise ValueError(
                 f"classes.first = {self.classes.first} is among the {self.features} features that are looked at"
