@@ -201,36 +201,27 @@ class Testing(Progress):
     """Say how far a test is between two of its questions: of interest until the next one, and part of no result."""
 
 
-ROUNDS = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
-PATTERN = sequence(many(curator("reweigh")), ROUNDS)  # beginning with the weights of an earlier run
+LEARN, REWEIGH, LOSS = curator("learn"), curator("reweigh"), agents("loss")
+
+
+def rounds(question: Pattern) -> Pattern:
+    """Return rounds in which the curator learns, agents are asked, and the curator may reweigh."""
+    return many(sequence(LEARN, some(question), maybe(REWEIGH)))
+
+
+PATTERN = sequence(many(REWEIGH), rounds(LOSS))  # beginning with the weights of an earlier run
 DEMANDS.register("subsample-test-reweigh")(
     Demands(PATTERN, transfers=True, takes_over=True, answers="value", bounded=True)
 )
 DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, takes_over=True, answers="value", bounded=True))
 DEMANDS.register("discrepancy")(
-    Demands(
-        sequence(
-            agents("moment"),
-            many(sequence(curator("learn"), some(agents("pair")), maybe(curator("reweigh")))),
-            agents("loss"),
-        ),
-        claims=False,
-        answers="bit",
-        pairs=True,
-    )
+    Demands(sequence(agents("moment"), rounds(agents("pair")), LOSS), claims=False, answers="bit", pairs=True)
 )
 DEMANDS.register("learn-and-test")(
-    Demands(
-        sequence(curator("learn"), agents("loss")),
-        reweighs=False,
-        claims=False,
-        transfers=True,
-        answers="value",
-        bounded=True,
-    )
+    Demands(sequence(LEARN, LOSS), reweighs=False, claims=False, transfers=True, answers="value", bounded=True)
 )
-DEMANDS.register("model-agnostic")(Demands(sequence(curator("label"), agents("loss")), reweighs=False, answers="value"))
-DEMANDS.register("local-averages")(Demands(sequence(agents("moment"), agents("loss")), claims=False, answers="value"))
+DEMANDS.register("model-agnostic")(Demands(sequence(curator("label"), LOSS), reweighs=False, answers="value"))
+DEMANDS.register("local-averages")(Demands(sequence(agents("moment"), LOSS), claims=False, answers="value"))
 DEMANDS.register("local-gradient-descent")(
-    Demands(sequence(some(agents("gradient")), agents("loss")), claims=False, repeats=True, answers="value")
+    Demands(sequence(some(agents("gradient")), LOSS), claims=False, repeats=True, answers="value")
 )

@@ -147,12 +147,8 @@ class HypothesisTesting(Problem):
         return {"n": inputs.people(people, text), "agents": inputs.agents(answers, text)}
 
 
-DEMANDS.register("hypothesis-testing")(
-    Demands(
-        sequence(curator("count"), agents("coordinate")),
-        alone={"curator": curator("count"), "agents": agents("coordinate")},
-    )
-)
+_COUNT, _TELL = curator("count"), agents("coordinate")
+DEMANDS.register("hypothesis-testing")(Demands(sequence(_COUNT, _TELL), alone={"curator": _COUNT, "agents": _TELL}))
 
 
 SOURCE = "Beimel et al., the power of synergy, Appendix B"
@@ -230,11 +226,9 @@ class SelectThenEstimate(Problem):
         }
 
 
+_SELECT = curator("select")
 DEMANDS.register("select-then-estimate")(
-    Demands(
-        sequence(curator("select"), agents("coordinate")),
-        alone={"curator": sequence(curator("select"), curator("count")), "agents": agents("coordinate")},
-    )
+    Demands(sequence(_SELECT, _TELL), alone={"curator": sequence(_SELECT, _COUNT), "agents": _TELL})
 )
 
 
@@ -380,9 +374,7 @@ def _ndcg(listed: Mapping[int, float], truth: Mapping[int, float], worth: Mappin
     return found / ideal if ideal > 0.0 else 0.0
 
 
+_HEAD, _LISTED = curator("head"), maybe(agents("listed"))
 DEMANDS.register("blender")(
-    Demands(
-        sequence(curator("head"), maybe(agents("listed"))),
-        alone={"curator": curator("head"), "agents": sequence(agents("item"), maybe(agents("listed")))},
-    )
+    Demands(sequence(_HEAD, _LISTED), alone={"curator": _HEAD, "agents": sequence(agents("item"), _LISTED)})
 )

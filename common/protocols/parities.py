@@ -90,12 +90,9 @@ def number_of(features: tuple[int, ...], c: int) -> int:
     return sum(1 << (c - 1 - feature) for feature in features)
 
 
-DEMANDS.register("parity-chooses-secret")(
-    Demands(
-        sequence(curator("learn"), many(agents("code"))),
-        alone={"curator": curator("learn"), "agents": some(agents("code"))},
-    )
-)
+_LEARN, _CODES = curator("learn"), some(agents("code"))
+_ALONE = {"curator": _LEARN, "agents": _CODES}
+DEMANDS.register("parity-chooses-secret")(Demands(sequence(_LEARN, many(agents("code"))), alone=_ALONE))
 
 
 def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
@@ -189,12 +186,7 @@ class OneOfManyParities(Problem):
         }
 
 
-DEMANDS.register("one-of-many-parities")(
-    Demands(
-        sequence(some(agents("code")), curator("learn")),
-        alone={"curator": curator("learn"), "agents": some(agents("code"))},
-    )
-)
+DEMANDS.register("one-of-many-parities")(Demands(sequence(_CODES, _LEARN), alone=_ALONE))
 
 
 JUDGED = 1 << 17  # fresh people on whom an answer is judged
@@ -285,14 +277,11 @@ class ParityAndThreshold(Problem):
         return inputs.agents(answers, "an error of 3/4 alpha at all thresholds, and of alpha/4 for the share below t")
 
 
+_SURVEY, _SEARCH = agents("coordinate"), many(agents("threshold"))
 DEMANDS.register("parity-and-threshold")(
     Demands(
-        sequence(together(curator("learn"), agents("coordinate")), many(agents("threshold")))
-        | together(curator("learn"), agents("item"), agents("item")),
-        alone={
-            "curator": curator("learn"),
-            "agents": sequence(some(agents("code")), agents("coordinate"), many(agents("threshold"))),
-        },
+        sequence(together(_LEARN, _SURVEY), _SEARCH) | together(_LEARN, agents("item"), agents("item")),
+        alone={"curator": _LEARN, "agents": sequence(_CODES, _SURVEY, _SEARCH)},
     )
 )
 
@@ -425,10 +414,10 @@ def shape(problem: ParityXorThreshold, epsilon: float, beta: float) -> tuple[int
     return blocks(keep_rate * escapes(problem.c + 1, 1.0, None), 1.0 - answers, beta / problem.blocks)
 
 
-TRIED = sequence(agents("loss"), many(agents("threshold")), agents("loss"))
+_PARITIES, _ITEM, _TRIED = curator("parities"), agents("item"), sequence(agents("loss"), _SEARCH, agents("loss"))
 DEMANDS.register("parity-xor-threshold")(
     Demands(
-        together(curator("parities"), agents("item")) | sequence(curator("parities"), many(TRIED)),
-        alone={"curator": curator("parities"), "agents": agents("item") | sequence(some(agents("code")), TRIED)},
+        together(_PARITIES, _ITEM) | sequence(_PARITIES, many(_TRIED)),
+        alone={"curator": _PARITIES, "agents": _ITEM | sequence(_CODES, _TRIED)},
     )
 )
