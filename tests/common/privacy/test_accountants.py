@@ -8,19 +8,10 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from common.core.errors import BadMessage
+from common.privacy import events
 from common.privacy.accountants import ACCOUNTANTS, Accountant, BudgetFilter, Plan
 from common.privacy.budget import sampling_schedule
-from common.privacy.events import (
-    Event,
-    Gaussian,
-    NoEvent,
-    NonPrivate,
-    PrivateSelection,
-    Release,
-    SubsampledRelease,
-    SubsampledSteps,
-    parse_event,
-)
+from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import UNIT, above, down, up
 from common.privacy.theorems import composition, randomized_response, selection, votes
 from common.privacy.theorems import gaussian_dp as gdp
@@ -34,7 +25,7 @@ SMALLER = SubsampledSteps(count=50, tv_bound=1e-4, ratio=0.4)
 RELEASE = SubsampledRelease(draws=100, tv_bound=1e-5, epsilon=1.0, delta=1e-9)
 PURE = SubsampledRelease(draws=100, tv_bound=1e-5, epsilon=1.0)
 NOISE = Gaussian(count=10, mu=0.1)
-CHOICE = PrivateSelection(mu=0.1, law=geometric(10.0))
+CHOICE = events.PrivateSelection(mu=0.1, law=geometric(10.0))
 EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE, Release(epsilon=0.1), NOISE, CHOICE]
 DELTA = 1e-6
 EACH = [
@@ -171,9 +162,9 @@ def test_a_schedule_of_many_bounds_is_merged_upwards() -> None:
     assert admits(pld.budget_filter(plan, merged, DELTA), plan)
 
 
-@for_each("event", [*EVERYTHING, PrivateSelection(mu=0.5, law=Poisson(rate=4.0, most=20))])
+@for_each("event", [*EVERYTHING, events.PrivateSelection(mu=0.5, law=Poisson(rate=4.0, most=20))])
 def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
-    assert {parse_event(event.wire())} == {event}
+    assert {events.parse_event(event.wire())} == {event}
 
 
 @for_each(
@@ -202,7 +193,7 @@ def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
 )
 def test_what_is_not_an_event_is_refused(wire: object) -> None:
     with pytest.raises(BadMessage):
-        parse_event(wire)
+        events.parse_event(wire)
 
 
 GEOMETRIC = geometric(10.0)

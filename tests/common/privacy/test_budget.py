@@ -16,36 +16,12 @@ from scipy.stats import binom
 from common.core.arrays import AnyArray
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded
 from common.numerics.randomness import RandomSource
-from common.privacy import events as module
+from common.privacy import events, guarantee
 from common.privacy.accountants import ACCOUNTANTS, Plan, grouped
 from common.privacy.auditing import LOOKS, exceeds
 from common.privacy.budget import Budget, certify, cost, fits, open_budget, sampling_schedule, smallest_n
-from common.privacy.events import (
-    NUMBER,
-    Event,
-    Gaussian,
-    NoEvent,
-    NonPrivate,
-    PrivateSelection,
-    Release,
-    SubsampledRelease,
-    SubsampledSteps,
-    check_numbers,
-    delta_left,
-    error_paid,
-    payable,
-    sampling_error,
-)
-from common.privacy.guarantee import (
-    NOTHING,
-    PrivacyGuarantee,
-    best_guess,
-    formula,
-    in_words,
-    of_agent,
-    of_curator,
-    together,
-)
+from common.privacy.events import Event, Gaussian, Release, SubsampledRelease, SubsampledSteps
+from common.privacy.guarantee import PrivacyGuarantee, best_guess, formula, in_words, of_agent, of_curator, together
 from common.privacy.profile_accountants import GameAccountant
 from common.privacy.theorems.gaussian_dp import epsilon_of, mu_allowed
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
@@ -69,7 +45,7 @@ def refused(budget: Budget, charged: Sequence[Event], event: Event) -> dict[str,
 @for_each(("event", "times"), [(STEPS, 30), (RELEASE, 30), (Gaussian(count=10, mu=0.05), 1), (Release(epsilon=0.3), 2)])
 @for_each("delta", [DELTA, 1e-6])
 def test_the_whole_plan_is_admitted_in_any_order_and_then_no_more(event: Event, times: int, delta: float) -> None:
-    planned = [event, NoEvent()] * times
+    planned = [event, events.NoEvent()] * times
     price = cost([(event, times)], delta)
     budget, shares = open_budget(price, delta, planned), [0.0]
     charged: list[Event] = []
@@ -77,7 +53,7 @@ def test_the_whole_plan_is_admitted_in_any_order_and_then_no_more(event: Event, 
         budget.admit(charged, following)
         charged.append(following)
         shares.append(budget.share(charged))
-    budget.admit(charged, NoEvent())
+    budget.admit(charged, events.NoEvent())
     assert budget.guarantee == (price, delta)  # the cap, never what was spent
     assert shares == sorted(shares)
     assert 0.5 < shares[-1] <= 1.0
@@ -88,7 +64,7 @@ def test_the_filter_counts_at_the_planned_order_even_where_another_order_has_roo
     """The unsound filter ("some order still has budget") admits this; the sound one must not."""
     epsilon = 4.0
     budget_filter = ACCOUNTANTS["rdp"]().budget_filter([(STEPS, 50)], epsilon, DELTA)
-    budget = Budget((epsilon, DELTA), "rdp", budget_filter, error_paid([(STEPS, 50)]))
+    budget = Budget((epsilon, DELTA), "rdp", budget_filter, events.error_paid([(STEPS, 50)]))
     order = int(budget._filter.unit.rsplit(" ", 1)[1])
     loud = SubsampledSteps(count=1, tv_bound=0.01, ratio=1.0)
 
@@ -105,11 +81,11 @@ def test_a_record_is_counted_as_it_is_and_a_refusal_changes_nothing() -> None:
     budget = open_budget(1.0, DELTA, [RELEASE] * 3)
     budget.admit([RELEASE, RELEASE], RELEASE)
     budget.admit([], RELEASE)
-    budget.admit([NoEvent(), RELEASE], RELEASE)
+    budget.admit([events.NoEvent(), RELEASE], RELEASE)
     budget.admit([CHEAP] * 2, CHEAP)
     refused(budget, [CHEAP] * 3, CHEAP)  # many cheap ones do not pass for few dear ones
     refused(budget, [], RELEASE.model_copy(update={"draws": 201}))
-    refused(budget, [NonPrivate()], NoEvent())  # what was never admissible stops everything
+    refused(budget, [events.NonPrivate()], events.NoEvent())  # what was never admissible stops everything
     for _ in range(2):
         found = refused(budget, [RELEASE] * 3, RELEASE)
         assert (found["spent"], found["requested"], found["budget"]) == (3.0, 1.0, 3.0)
@@ -184,7 +160,7 @@ def test_a_sum_admits_any_releases_up_to_the_caps_of_both_and_nothing_beyond(ask
     if budget.accountant != "basic":
         planned: Plan = [(Release(epsilon=0.5), 1)]
         budget = Budget(
-            (1.0, delta), "basic", ACCOUNTANTS["basic"]().budget_filter(planned, 1.0, delta), error_paid([])
+            (1.0, delta), "basic", ACCOUNTANTS["basic"]().budget_filter(planned, 1.0, delta), events.error_paid([])
         )
     admitted: list[Event] = []
     left, failing = Fraction(1), Fraction(delta)
@@ -197,7 +173,7 @@ def test_a_sum_admits_any_releases_up_to_the_caps_of_both_and_nothing_beyond(ask
         admitted.append(event)
         left, failing = left - Fraction(epsilon), failing - Fraction(failure)
     assert budget.share(admitted) == float(max(1 - left, 1 - failing / Fraction(delta) if delta else 0))
-    for other in (STEPS, Gaussian(mu=1e-9), NonPrivate()):
+    for other in (STEPS, Gaussian(mu=1e-9), events.NonPrivate()):
         refused(budget, admitted, other)
 
 
@@ -276,8 +252,8 @@ def test_a_guarantee_names_what_is_protected_in_what_neighbours_differ_and_what_
         said = float(in_words(of_agent((epsilon, 0.0))).split(" times as likely")[0].split()[-1].replace(",", ""))
         assert math.exp(epsilon) <= said <= 1.1 * math.exp(epsilon)
     assert (nothing.private, in_words(nothing)) == (False, "Nothing is promised.")
-    assert len({str(NOTHING), str(of_curator((None, None), "records")), str(nothing)}) == 3
-    assert "no guarantee" not in str(NOTHING)
+    assert len({str(guarantee.NOTHING), str(of_curator((None, None), "records")), str(nothing)}) == 3
+    assert "no guarantee" not in str(guarantee.NOTHING)
     assert of_curator((math.inf, 1.0), "records").pair == (math.inf, 1.0)
 
 
@@ -357,23 +333,24 @@ def test_a_guess_is_never_said_to_be_worse_than_the_best_test_of_the_worst_mecha
 
 
 def test_only_gaussian_noise_has_an_error_and_it_grows_with_the_numbers():
-    assert Fraction(1, 1 << EXACT_BITS) == NUMBER  # of the sampler
-    assert sampling_error(NoEvent()) == sampling_error(Release(epsilon=1.0)) == 0
-    assert sampling_error(STEPS) == 1000 * module.COORDINATES * NUMBER
-    assert sampling_error(Gaussian(count=3, mu=0.1)) == 3 * sampling_error(Gaussian(mu=0.1)) > 0
+    assert Fraction(1, 1 << EXACT_BITS) == events.NUMBER  # of the sampler
+    assert events.sampling_error(events.NoEvent()) == events.sampling_error(Release(epsilon=1.0)) == 0
+    assert events.sampling_error(STEPS) == 1000 * events.COORDINATES * events.NUMBER
+    assert events.sampling_error(Gaussian(count=3, mu=0.1)) == 3 * events.sampling_error(Gaussian(mu=0.1)) > 0
     law = NegativeBinomial(eta=1.0, gamma=0.1, most=50)
-    assert sampling_error(PrivateSelection(mu=0.1, law=law)) == law.most * sampling_error(Gaussian(mu=0.1))
-    assert error_paid([(STEPS, 2), (NoEvent(), 5)]) == module.ALLOWANCE * 2 * sampling_error(STEPS)
+    choice, run = events.PrivateSelection(mu=0.1, law=law), Gaussian(mu=0.1)
+    assert events.sampling_error(choice) == law.most * events.sampling_error(run)
+    assert events.error_paid([(STEPS, 2), (events.NoEvent(), 5)]) == events.ALLOWANCE * 2 * events.sampling_error(STEPS)
 
 
 @for_each("epsilon", [0.1, 1.0, 5.0])
 def test_what_is_left_pays_for_the_error_at_that_epsilon(epsilon):
     error = Fraction(1, 10**9)
-    left = delta_left(1e-6, epsilon, error)
+    left = events.delta_left(1e-6, epsilon, error)
     assert Fraction(left) + (1 + Fraction(math.exp(epsilon))) * error <= Fraction(1e-6)
     assert left >= 1e-6 - 4.0 * (1.0 + math.exp(epsilon)) * 1e-9
-    assert delta_left(1e-6, epsilon, Fraction(0)) == 1e-6
-    assert delta_left(1e-6, 1e4, error) < 0.0
+    assert events.delta_left(1e-6, epsilon, Fraction(0)) == 1e-6
+    assert events.delta_left(1e-6, 1e4, error) < 0.0
 
 
 def test_a_sampler_that_is_further_from_its_law_costs_more(monkeypatch):
@@ -381,14 +358,14 @@ def test_a_sampler_that_is_further_from_its_law_costs_more(monkeypatch):
     plan = [(Gaussian(mu=0.5), 1)]
     exact = cost(plan, 1e-6)
     assert exact == pytest.approx(epsilon_of(0.5, 1e-6), rel=1e-12)
-    monkeypatch.setattr(module, "NUMBER", Fraction(1, 10**8 * module.NUMBERS * module.ALLOWANCE))
+    monkeypatch.setattr(events, "NUMBER", Fraction(1, 10**8 * events.NUMBERS * events.ALLOWANCE))
     dearer = cost(plan, 1e-6)
     assert exact < dearer < 1.1 * exact
     assert dearer >= epsilon_of(0.5, 1e-6 - (1.0 + math.exp(dearer)) * 1e-8)
     open_budget(dearer, 1e-6, [Gaussian(mu=0.5)])
     with pytest.raises(BudgetExceeded, match="the plan costs"):
         open_budget(exact, 1e-6, [Gaussian(mu=0.5)])
-    monkeypatch.setattr(module, "NUMBER", Fraction(1, 10**3 * module.NUMBERS * module.ALLOWANCE))
+    monkeypatch.setattr(events, "NUMBER", Fraction(1, 10**3 * events.NUMBERS * events.ALLOWANCE))
     assert cost(plan, 1e-6) == math.inf
     with pytest.raises(BudgetExceeded, match="inf"):
         open_budget(exact, 1e-6, [Gaussian(mu=0.5)])
@@ -405,25 +382,25 @@ def test_many_small_releases_cannot_have_more_error_than_was_paid_for():
 @for_each("delta", [1e-4, 1e-9])
 @for_each("error", [Fraction(1, 10**20), Fraction(1, 2**116), Fraction(1, 10**300)])
 def test_what_is_payable_leaves_half_of_delta_and_little_more_leaves_none(delta, error):
-    epsilon = payable(delta, error)
-    assert delta / 2.0 <= delta_left(delta, epsilon, error) < delta
-    assert delta_left(delta, epsilon + 2.0, error) < 0.0
-    assert payable(1e-9, Fraction(1, 10**9)) == payable(0.0, Fraction(1, 10**99)) == 0.0
+    epsilon = events.payable(delta, error)
+    assert delta / 2.0 <= events.delta_left(delta, epsilon, error) < delta
+    assert events.delta_left(delta, epsilon + 2.0, error) < 0.0
+    assert events.payable(1e-9, Fraction(1, 10**9)) == events.payable(0.0, Fraction(1, 10**99)) == 0.0
 
 
 @for_each("epsilon", [80.0, 300.0, 700.0, 1e5])
 def test_a_budget_that_is_larger_than_another_holds_what_that_one_holds(epsilon):
     """Of its e^epsilon the error of the noise would take more than delta: it is opened at less."""
-    events = [STEPS, STEPS, STEPS]
-    assert delta_left(1e-6, epsilon, error_paid([(STEPS, 3)])) < 0.0
-    budget = open_budget(epsilon, 1e-6, events)
+    planned = [STEPS, STEPS, STEPS]
+    assert events.delta_left(1e-6, epsilon, events.error_paid([(STEPS, 3)])) < 0.0
+    budget = open_budget(epsilon, 1e-6, planned)
     assert fits([(STEPS, 3)], epsilon, 1e-6)
     assert budget.guarantee == (epsilon, 1e-6)
     assert budget.certificate.epsilon < 80.0
     assert budget.certificate.delta >= 1e-6 / 2.0
-    budget.admit(events[:2], STEPS)
+    budget.admit(planned[:2], STEPS)
     with pytest.raises(BudgetExceeded):
-        budget.admit(events, Gaussian(mu=100.0))
+        budget.admit(planned, Gaussian(mu=100.0))
 
 
 def test_a_plan_that_only_more_epsilon_than_is_payable_would_hold_is_refused():
@@ -437,9 +414,9 @@ def test_a_plan_that_only_more_epsilon_than_is_payable_would_hold_is_refused():
 
 
 def test_more_numbers_than_are_paid_for_are_refused():
-    check_numbers(STEPS, module.COORDINATES)
-    check_numbers(Gaussian(mu=0.1), module.NUMBERS)
-    for event, most in ((STEPS, module.COORDINATES), (Gaussian(count=9, mu=0.1), module.NUMBERS)):
+    events.check_numbers(STEPS, events.COORDINATES)
+    events.check_numbers(Gaussian(mu=0.1), events.NUMBERS)
+    for event, most in ((STEPS, events.COORDINATES), (Gaussian(count=9, mu=0.1), events.NUMBERS)):
         with pytest.raises(BadScenario, match=f"{most + 1:,} numbers of noise.*Nothing was charged"):
-            check_numbers(event, most + 1)
-    check_numbers(Release(epsilon=1.0), 1 << 60)
+            events.check_numbers(event, most + 1)
+    events.check_numbers(Release(epsilon=1.0), 1 << 60)

@@ -8,20 +8,8 @@ import pytest
 from scipy import stats
 
 from common.local.mechanisms.mechanism import Warner
-from common.statistics.finalists import (
-    OF_CONSTANTS,
-    SHARES,
-    Difference,
-    Ones,
-    ToBestConstant,
-    ToConstant,
-    estimated,
-    judges_needed,
-    likely,
-    settling,
-    sure,
-    width,
-)
+from common.statistics import finalists
+from common.statistics.finalists import Difference, Ones, ToBestConstant, ToConstant, estimated
 from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
@@ -141,19 +129,19 @@ def test_widths_are_those_of_the_normal_law_where_there_are_many():
     for judges, miss in ((625, 0.025), (100_000, 0.25)):
         slope = 2.0 * WARNER.truth - 1.0
         normal = stats.norm.isf(miss) / slope / np.sqrt(judges)
-        assert width(WARNER, judges, miss) == pytest.approx(normal, rel=0.05)
-    assert width(WARNER, 1, 0.1) == 1.0
-    assert sure(WARNER, 625, 0.05) < 0.18
-    assert likely(WARNER, 625) < 0.071
+        assert finalists.width(WARNER, judges, miss) == pytest.approx(normal, rel=0.05)
+    assert finalists.width(WARNER, 1, 0.1) == 1.0
+    assert finalists.sure(WARNER, 625, 0.05) < 0.18
+    assert finalists.likely(WARNER, 625) < 0.071
 
 
 def test_as_many_judges_are_needed_as_tell_it_and_a_forecast_needs_a_difference():
-    needed = judges_needed(WARNER, 0.05, 0.05)
-    assert sure(WARNER, needed, 0.05) <= 0.05 < sure(WARNER, needed - 4, 0.05)
-    assert settling(WARNER, Difference(WARNER, Ones(50, 100)), 0.05) is None
+    needed = finalists.judges_needed(WARNER, 0.05, 0.05)
+    assert finalists.sure(WARNER, needed, 0.05) <= 0.05 < finalists.sure(WARNER, needed - 4, 0.05)
+    assert finalists.settling(WARNER, Difference(WARNER, Ones(50, 100)), 0.05) is None
     better = Difference(WARNER, Ones(45, 100))
-    assert settling(WARNER, better, 0.05) == judges_needed(WARNER, -better.value, 0.05)
+    assert finalists.settling(WARNER, better, 0.05) == finalists.judges_needed(WARNER, -better.value, 0.05)
 
 
 def test_all_that_is_stated_fails_with_probability_beta_at_most():
-    assert sum((*SHARES.values(), *OF_CONSTANTS.values())) == pytest.approx(1.0, abs=1e-12)
+    assert sum((*finalists.SHARES.values(), *finalists.OF_CONSTANTS.values())) == pytest.approx(1.0, abs=1e-12)

@@ -18,19 +18,7 @@ from common.privacy.accountants import ACCOUNTANTS
 from common.privacy.events import Gaussian, SubsampledSteps
 from common.privacy.profile_accountants import GameAccountant
 from common.privacy.theorems import games
-from common.privacy.theorems.games import (
-    Game,
-    GameValue,
-    Gram,
-    Move,
-    _above,
-    _vectors,
-    chi_squared,
-    cover,
-    knots,
-    move,
-    triple_profiles,
-)
+from common.privacy.theorems.games import Game, GameValue, Gram, Move, cover, move, triple_profiles
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.loss_grids import compose_profiles
 from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
@@ -45,7 +33,7 @@ def gram(a: Floats, b: Floats, c: Floats) -> Gram:
 
 
 def gram_of(psi: float, phi: float) -> Gram:
-    b, c, _, _ = _vectors(psi, phi)
+    b, c, _, _ = games._vectors(psi, phi)
     return gram(np.zeros(2), b, c)
 
 
@@ -68,7 +56,7 @@ def test_each_triple_lies_below_one_of_the_cover_which_is_hardly_dearer_than_the
         x, y, z = (above - np.array(one)).T
         assert np.any((x >= 0.0) & (y >= 0.0) & (x * y >= z * z)), one
     square = ratio * ratio
-    assert max(chi_squared(one, square) for one in grams) <= 1.0200001 * math.expm1(square)
+    assert max(games.chi_squared(one, square) for one in grams) <= 1.0200001 * math.expm1(square)
     assert len(grams) < 600
 
 
@@ -76,7 +64,7 @@ def test_what_stands_for_a_cell_lies_above_all_of_it() -> None:
     for _ in range(60):
         psi, phi = RNG.uniform(0.0, math.pi), RNG.uniform(-1.5, 1.5)
         sides = RNG.choice([1e-6, 0.02, 0.3, 1.0], size=2)
-        above, _, _ = _above(psi, psi + sides[0], phi, phi + sides[1], RNG.choice([0.05, 1.0, 4.0]))
+        above, _, _ = games._above(psi, psi + sides[0], phi, phi + sides[1], RNG.choice([0.05, 1.0, 4.0]))
         for x, y in [*RNG.random((20, 2)), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]:
             inside = gram_of(psi + x * sides[0], phi + y * sides[1])
             first, second, product = (one - other for one, other in zip(above, inside, strict=True))
@@ -218,7 +206,7 @@ def test_a_grid_that_ends_early_only_adds() -> None:
 
 def test_a_move_is_a_pair_whose_profile_lies_above_the_bounds() -> None:
     profiles = triple_profiles(0.02, (1.0, 0.2, 0.1))
-    places = knots(400)
+    places = games.knots(400)
     made = move(profiles, places, 2e-3)
     assert made is not None
     assert places[0] == 0

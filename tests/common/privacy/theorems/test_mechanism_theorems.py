@@ -15,27 +15,12 @@ from scipy.special import ndtr
 from common.core.arrays import Floats
 from common.core.errors import BadInput
 from common.privacy.rounding import EXP_BITS, exp_below
+from common.privacy.theorems import gaussian_dp, votes
 from common.privacy.theorems import randomized_response as local
 from common.privacy.theorems.composition import composed_delta
-from common.privacy.theorems.gaussian_dp import (
-    FREE,
-    delta_of,
-    joint_step,
-    mu_allowed,
-    paper_mu,
-    scales_share,
-    step_noise,
-)
+from common.privacy.theorems.gaussian_dp import delta_of, joint_step, mu_allowed, paper_mu, scales_share, step_noise
 from common.privacy.theorems.profiles import gaussian_price, release_profile, step_profile
-from common.privacy.theorems.votes import (
-    Thresholds,
-    calibrated,
-    leak,
-    printed,
-    stability_level,
-    stability_margin,
-    stability_share,
-)
+from common.privacy.theorems.votes import Thresholds, calibrated, leak, printed
 from tests.common.privacy.theorems.test_profiles import exact_gaussian_delta
 from tests.tiers import for_each
 
@@ -47,7 +32,7 @@ def test_the_joint_bound_is_the_greatest_over_a_grid(gradient, scales):
     found = float(((1 + q) ** 2 * (gradient / 4 + scales * (1 - q) ** 2)).max())
     assert found <= joint_step(gradient, scales) <= found * (1 + 1e-7)
     assert joint_step(gradient, scales) <= (gradient + scales) * (1 + 1e-12)
-    assert joint_step(1.0, FREE) == pytest.approx(1.0, rel=1e-12)
+    assert joint_step(1.0, gaussian_dp.FREE) == pytest.approx(1.0, rel=1e-12)
     assert joint_step(1.0, 0.694) > 1.0 + 1e-4
 
 
@@ -282,7 +267,7 @@ def test_a_margin_is_the_least_that_is_answered_surely():
 @for_each("epsilon", [0.1, 1.0, 5.0])
 def test_the_level_of_a_single_release_is_the_least_that_keeps_delta(epsilon):
     for delta in (0.2, 1e-3, 1e-9):
-        level = stability_level(epsilon, delta)
+        level = votes.stability_level(epsilon, delta)
         tails = [math.exp(-epsilon * (w + 1)) / (1.0 + math.exp(-epsilon)) for w in (level - 1, level)]
         assert tails[1] <= delta < tails[0] or level == 0
         assert level <= math.ceil(math.log(1.0 / delta) / epsilon)  # Theorem 2.4
@@ -290,11 +275,11 @@ def test_the_level_of_a_single_release_is_the_least_that_keeps_delta(epsilon):
 
 @for_each(("queries", "epsilon", "delta"), [(1, 1.0, 1e-6), (200, 1.0, 1e-6), (50, 20.0, 0.1)])
 def test_shares_of_single_releases_compose_to_the_budget_and_use_it(queries, epsilon, delta):
-    each, own = stability_share(queries, epsilon, delta)
+    each, own = votes.stability_share(queries, epsilon, delta)
     assert composed_delta(queries, each, own, epsilon) <= delta
     assert composed_delta(queries, 1.001 * each, own, epsilon) > 0.99 * delta
-    margin = stability_margin(0.01, each, own)
+    margin = votes.stability_margin(0.01, each, own)
     bottom = [
-        math.exp(-each * (d - stability_level(each, own))) / (1.0 + math.exp(-each)) for d in (margin - 1, margin)
+        math.exp(-each * (d - votes.stability_level(each, own))) / (1.0 + math.exp(-each)) for d in (margin - 1, margin)
     ]
     assert bottom[1] <= 0.01 < bottom[0]

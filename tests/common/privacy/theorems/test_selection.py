@@ -20,19 +20,9 @@ from common.numerics.randomness import RandomSource
 from common.privacy.accountants import ACCOUNTANTS
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, PrivateSelection, SubsampledSteps
+from common.privacy.theorems import selection
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of
-from common.privacy.theorems.selection import (
-    AnyLaw,
-    NegativeBinomial,
-    Poisson,
-    Stopping,
-    delta_of_selection,
-    epsilon_of_selection,
-    geometric,
-    mu_for_selection,
-    selection_rdp,
-    weights,
-)
+from common.privacy.theorems.selection import AnyLaw, NegativeBinomial, Poisson, Stopping, delta_of_selection, geometric
 from curator.mechanisms.selection import below, choose, draw_count
 from curator.mechanisms.sums import noisy_sum
 from referee.audit.recomputing import delta_of_choice
@@ -86,15 +76,15 @@ def renyi(first: Floats, second: Floats, order: int) -> float:
 def test_both_divergences_of_the_best_are_at_most_the_claimed_ones(law: AnyLaw, mu: float, order: str) -> None:
     first, second = (best_of(law, chances) for chances in selection_binned(mu, order))
     for moment in (2, 3, 8, 32):
-        assert renyi(first, second, moment) <= selection_rdp(moment, mu, law)
+        assert renyi(first, second, moment) <= selection.selection_rdp(moment, mu, law)
     for delta in (1e-1, 1e-3, 1e-6):
-        assert divergence(first, second, epsilon_of_selection(mu, law, delta)) <= delta
+        assert divergence(first, second, selection.epsilon_of_selection(mu, law, delta)) <= delta
 
 
 @for_each("law", LAWS, ids=IDS)
 def test_a_choice_costs_more_than_one_run_and_nearly_what_is_claimed(law: AnyLaw) -> None:
     """Charging one run, or half of the claim, is a false claim, of these very mechanisms."""
-    half = 0.5 * epsilon_of_selection(0.5, law, 1e-3)
+    half = 0.5 * selection.epsilon_of_selection(0.5, law, 1e-3)
     found = []
     for order in ("up", "down"):
         first, second = (best_of(law, chances) for chances in selection_binned(0.5, order))
@@ -112,16 +102,16 @@ def test_the_renyi_bound_is_that_of_an_oracle() -> None:
         oracle.compose(RepeatAndSelectDpEvent(GaussianDpEvent(1.0 / mu), mean=law.whole_mean, shape=eta))
         theirs = dict(zip(oracle._orders.tolist(), oracle._rdp.tolist(), strict=True))
         for place, order in enumerate(orders):
-            ours = min(selection_rdp(larger, mu, law) for larger in orders[place:])
+            ours = min(selection.selection_rdp(larger, mu, law) for larger in orders[place:])
             assert 0.97 * theirs[order] <= ours <= 1.02 * theirs[order]
 
 
 @for_each("law", thinned(LAWS, 2))
 @for_each("epsilon", thinned([0.3, 20.0], 1))
 def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -> None:
-    mu = mu_for_selection(epsilon, DELTA, law)
-    assert epsilon_of_selection(mu, law, DELTA) <= epsilon
-    assert epsilon_of_selection(mu * (1 + 1e-4), law, DELTA) > epsilon
+    mu = selection.mu_for_selection(epsilon, DELTA, law)
+    assert selection.epsilon_of_selection(mu, law, DELTA) <= epsilon
+    assert selection.epsilon_of_selection(mu * (1 + 1e-4), law, DELTA) > epsilon
 
 
 def test_one_choice_is_for_the_direct_bound_and_several_or_others_beside_it_for_renyi() -> None:
@@ -237,7 +227,7 @@ def test_outputs_that_hide_their_rank_or_their_value_tell_no_more() -> None:
 
 def test_one_base_attains_the_claim_at_its_epsilon() -> None:
     law = geometric(10.0)
-    mu = mu_for_selection(1.0, 0.01, law)
+    mu = selection.mu_for_selection(1.0, 0.01, law)
     assert mu == pytest.approx(0.2865, abs=1e-4)
     assert 0.0099 < attained(mu, law, 1.0) <= 0.01 < attained(1.002 * mu, law, 1.0)
 
@@ -247,7 +237,7 @@ def test_one_base_attains_the_claim_at_its_epsilon() -> None:
 @pytest.mark.parametrize("law", LAWS[:-1], ids=IDS[:-1])  # of the last, mu is so small that Renyi decides
 def test_a_hundredth_more_mu_is_too_much(law: AnyLaw, delta: float) -> None:
     for epsilon in (0.3, 3.0):
-        mu = mu_for_selection(epsilon, delta, law)
+        mu = selection.mu_for_selection(epsilon, delta, law)
         assert attained(mu, law, epsilon) <= delta < attained(1.01 * mu, law, epsilon)
 
 
@@ -290,10 +280,12 @@ def printed(law: Stopping, count: int) -> mpmath.mpf:
 
 
 @for_each("law", STOPPING_LAWS)
-def test_the_weights_are_the_printed_probabilities_and_what_follows_errs_on_the_private_side(law: Stopping) -> None:
+def test_the_weights_are_the_printed_probabilities_and_what_follows_errs_on_the_private_side(
+    law: Stopping,
+) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
-        shares, total = weights(law), sum(chances)
+        shares, total = selection.weights(law), sum(chances)
         for weight, chance in zip(shares, chances, strict=True):
             assert weight / sum(shares) == pytest.approx(float(chance / total), rel=1e-12)
         covered = mpmath.log(total)
@@ -319,7 +311,7 @@ def test_draws_follow_the_law(law: Stopping) -> None:
     source, runs = RandomSource.seeded(1, law.name), 4000
     drawn = np.array([draw_count(law, source) for _ in range(runs)])
     assert 1 <= drawn.min() <= drawn.max() <= law.most
-    shares = weights(law)
+    shares = selection.weights(law)
     expected = np.array([runs * (share / sum(shares)) for share in shares])
     observed = np.bincount(drawn, minlength=law.most + 1)[1:]
     large = expected >= 5
