@@ -114,9 +114,7 @@ def test_the_count_is_multiplied_in_once() -> None:
     one = many.model_copy(update={"count": 1})
     assert rdp.epsilon([(many, 3)], DELTA) == rdp.epsilon([(one, 3000)], DELTA)
     budget_filter = rdp.budget_filter([(many, 3)], 5.0, DELTA)
-    single = budget_filter.amount(one)
-    assert single is not None
-    assert budget_filter.amount(many) == (1000 * single[0],)
+    assert budget_filter.amount(many) == (1000 * budget_filter.amount(one)[0],)
 
 
 def test_gaussian_releases_cost_exactly_what_one_of_the_root_of_their_squares_does() -> None:

@@ -275,7 +275,6 @@ def test_half_a_guarantee_is_refused(wrong):
 def test_a_row_that_changes_sides_costs_both_and_no_less():
     curator, agent = of_curator((0.7, 0.0), "records"), of_agent((1.1, 0.0))
     both = together(curator, agent)
-    assert both.epsilon is not None
     rates = [math.exp(e) / (1 + math.exp(e)) for e in (0.7, 1.1)]
     here = np.array([a * b for a, b in product(*((p, 1 - p) for p in rates))])
     there = np.array([a * b for a, b in product(*((1 - p, p) for p in rates))])

@@ -208,7 +208,6 @@ def test_a_move_is_a_pair_whose_profile_lies_above_the_bounds() -> None:
     profiles = triple_profiles(0.02, (1.0, 0.2, 0.1))
     places = games.knots(400)
     made = move(profiles, places, 2e-3)
-    assert made is not None
     assert places[0] == 0
     assert places[-1] >= 400
     assert all(0 < b - a <= max(1, a // 20) for a, b in pairwise(places))
@@ -226,7 +225,6 @@ def test_both_directions_of_a_move_agree_at_level_1() -> None:
         return Profile(lambda levels: height * np.maximum(1.0 - levels / 0.4, 0.0) ** 2, math.inf)
 
     made = move((convex(0.01), convex(0.02)), range(6), WIDTH)
-    assert made is not None
     losses = WIDTH * np.arange(-5, 6)
     assert float(made.law @ np.maximum(-np.expm1(-losses), 0.0)) >= 0.02 * (1.0 - 1e-12)
     assert float(made.law @ np.exp(-losses)) == pytest.approx(1.0, abs=1e-12)
@@ -246,7 +244,6 @@ def claimed(tv_bound: float, ratio: float, steps: int, delta: float = 1e-5, *, b
 @pytest.mark.parametrize(("tv_bound", "ratio", "steps", "width"), [(0.01, 1.0, 1000, 0.004), (0.05, 0.25, 2000, 0.005)])
 def test_steps_cost_no_less_than_any_known_adversary_reaches_and_hardly_more(tv_bound, ratio, steps, width):
     shown, truth = claimed(tv_bound, ratio, steps, by="game"), epsilon_of_pair(tv_bound, ratio, steps, 1e-5)
-    assert truth is not None
     assert truth <= shown <= 1.035 * truth
     assert reached_by_adversary(tv_bound, ways(ratio)["adaptive"], steps, shown, width) <= 1e-5
 
@@ -294,7 +291,6 @@ def test_epsilon_falls_as_noise_grows(tv_bound: float, steps: int, delta: float)
 @pytest.mark.parametrize("steps", [1, 10_000])
 def test_the_width_suits_small_losses_too(steps: int) -> None:
     found = compose_profiles([(gaussian_profile(1.0 / math.sqrt(steps)), steps)], 1e-6)
-    assert found is not None
     exact = epsilon_of(1.0, 1e-6)
     assert exact <= found.epsilon(1e-6) <= 1.001 * exact
     assert compose_profiles([(gaussian_profile(1e-6), 10**12)], 1e-6) is None  # every useful grid is too long
@@ -307,5 +303,4 @@ def test_a_release_without_mass_at_zero_is_put_on_narrow_cells() -> None:
         dominating(profile, width, (0.0, 0.001, 0.0034))
     steps = step_profile(1e-4, 0.447)
     found = compose_profiles([(steps, 1000), (profile, 1)], 1e-5)
-    assert found is not None
     assert 0.0 < found.epsilon(1e-5) < 0.02

@@ -354,18 +354,13 @@ def test_a_step_at_small_s_keeps_its_digits() -> None:
 DELTA = 1e-6
 
 
-def run(profile: Profile, count: int, width: float, delta: float = DELTA) -> Composed:
-    grid = connect_dots(profile, width, 1e-4 * delta / count)
-    assert grid is not None
-    composed = compose([(grid, count)], width, delta)
-    assert composed is not None
-    return composed
+def run(profile: Profile, count: int, width: float) -> Composed | None:
+    return compose([(connect_dots(profile, width, 1e-4 * DELTA / count), count)], width, DELTA)
 
 
-def dominating(profile: Profile, width: float, losses: Sequence[float]) -> LossGrid:
+def dominating(profile: Profile, width: float, losses: Sequence[float]) -> LossGrid | None:
     """Return a profile's grid, which is a pair of laws that dominates it."""
     grid = connect_dots(profile, width, 1e-12)
-    assert grid is not None
     assert grid.rising.sum() + grid.falling.sum() + grid.failure <= 1.0 + 1e-15
     levels = np.exp(width * np.arange(1, len(grid.rising) + 1))
     for loss in losses:
@@ -397,7 +392,6 @@ def test_releases_compose_as_the_optimal_theorem_says(epsilon: float, delta: flo
 def test_what_is_not_in_the_window_is_added() -> None:
     profile, width = gaussian_profile(0.1), 0.005
     grid = connect_dots(profile, width, 1e-12)
-    assert grid is not None
     grids = (grid, replace(grid, failure=1e-3), replace(grid, shortfall=1e-4))
     sound, leaky, short = (compose([(each, 100)], width, DELTA) for each in grids)
     assert sound.beyond < 1e-3 * DELTA
@@ -414,6 +408,4 @@ def test_the_bound_on_the_error_of_the_transform_is_small_and_not_zero() -> None
 
 def test_a_grid_that_is_too_long_is_refused() -> None:
     assert connect_dots(gaussian_profile(1.0), 1e-7, 1e-12) is None
-    grid = connect_dots(gaussian_profile(1e-3), 1e-5, 1e-12)
-    assert grid is not None
-    assert compose([(grid, 10**10)], 1e-5, DELTA) is None
+    assert compose([(connect_dots(gaussian_profile(1e-3), 1e-5, 1e-12), 10**10)], 1e-5, DELTA) is None
