@@ -73,7 +73,7 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
     gaps = gaps[gaps > 0.0]
     pure = 0.0
     if len(gaps):
-        pure = min(1.0, math.exp(float(logsumexp(log_weights[: len(gaps)] + np.log(-np.expm1(-gaps)))) + slack))
+        pure = math.exp(min(0.0, float(logsumexp(log_weights[: len(gaps)] + np.log(-np.expm1(-gaps)))) + slack))
     failure = _some_failure(releases, delta)
     return min(1.0, up(pure + (1.0 - pure) * failure, 16.0)) if failure else pure
 
@@ -81,7 +81,7 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
 @lru_cache(maxsize=256)
 def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: float) -> float:
     """Return the smallest epsilon of k adaptive (epsilon, delta)-DP releases at a delta, rounded up, or infinity."""
-    if _some_failure(releases, delta) > total_delta or not math.isfinite(epsilon):
+    if releases > MAX_RELEASES or _some_failure(releases, delta) > total_delta or not math.isfinite(epsilon):
         return math.inf
     leaky, private = 0.0, epsilon if releases == 1 else up(releases * epsilon)
     if composed_delta(releases, epsilon, delta, leaky) <= total_delta:

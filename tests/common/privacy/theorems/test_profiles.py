@@ -249,6 +249,8 @@ def test_where_no_epsilon_suffices_it_is_infinite_and_what_is_not_subsampled_kee
     assert (epsilon_at(2, 0.1, 0.0), rho_allowed(2, 1.0, 0.0)) == (math.inf, -math.inf)
     assert composed_epsilon(10, 0.1, 1e-6, 1e-6) == composed_epsilon(10, math.inf, 0.0, 1e-6) == math.inf
     assert composed_epsilon(10, 0.1, 0.0, 0.0) == pytest.approx(1.0)
+    assert composed_epsilon(2, 1e300, 0.0, 1e-6) == pytest.approx(2e300)  # what is lost in doubles is more than 1
+    assert composed_epsilon(10**7 + 1, 1e-9, 0.0, 1e-6) == math.inf  # too many for its tables: others add them up
     assert subsampled(2, 0.1, 1e4, 0.0) == (math.inf, 0.0)
     assert subsampled(2, 0.1, 1e4, 1e-6) == (math.inf, 1.0)
     assert subsampled(10_000, 0.5, 5.0, 1e-6)[1] == 1.0
