@@ -328,7 +328,7 @@ def compose_profiles(parts: Parts, delta: float) -> Composed | None:
         longer = None if finer is None or less is None else length(finer, 0.5 * width, less)
         if less is None or longer is None:
             break
-        added = 1.0 if spread is None else 1.0 - (less / spread) ** 2
+        added = 1.0 if spread is None else 1.0 - (less / spread) ** 2 if spread > 0.0 else 0.0
         width, grids, spread, points = 0.5 * width, finer, less, longer
     found = None
     while added <= COARSEST and grids is not None and found is None:

@@ -141,6 +141,7 @@ def test_releases_of_different_prices_cost_their_sum_and_a_budget_of_it_holds_th
     assert cost(one_and_ten, 0.0) == pytest.approx(2.0, rel=1e-15)  # not 11 times the dearest
     budget = open_budget(0.6, 0.0, [Release(epsilon=0.5), Release(epsilon=0.05)])
     assert (budget.accountant, budget.guarantee) == ("basic", (0.6, 0.0))
+    assert cost([(Release(epsilon=1000.0), 1), (Release(epsilon=2000.0), 1)], 1e-6) == pytest.approx(3000.0)
     few: Plan = [(Release(epsilon=1.0, delta=1e-9), 1), (Release(epsilon=0.01, delta=1e-9), 3)]
     assert cost(few, 1e-8) <= 1.03 * (1.0 + 1e-12)
     assert math.isinf(ACCOUNTANTS["basic"]().epsilon(few, 3.9e-9))
