@@ -422,7 +422,7 @@ def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -
         calls = (SubsampledRelease(draws=draws, tv_bound=bound, epsilon=each, delta=own) for bound in schedule)
         return cost(grouped(calls), delta) <= epsilon
 
-    private = largest(fits, epsilon, 1e-4, _WEAKEST)
+    private = largest(fits, min(epsilon, _WEAKEST), 1e-4, _WEAKEST)
     if private == 0.0:
         raise BadScenario("no call on so many draws fits the curator's budget: enlarge n, or lower draws or rounds")
     return private, own_delta(private)

@@ -170,8 +170,7 @@ def test_plans_keep_to_the_budget_and_use_it(name, learner, curator):
     assert "'plan'" not in str(resolved.wire())
     total = cost_of(resolved)
     assert total <= resolved.curator.epsilon
-    shared = "rounds" in curator and name == "model-agnostic" and "aggregation" in learner
-    assert shared or total > 0.99 * resolved.curator.epsilon
+    assert total > 0.99 * resolved.curator.epsilon
     assert not [text for text in violations(resolved) if text.startswith("privacy")]
     event = parse_learner(resolved.curator.learner).event(1.0)
     assert event.kind in ("gaussian", "release", "subsampled-release")
@@ -283,6 +282,11 @@ def test_consistent_thresholds_on_so_many_draws_err_on_alpha_at_most():
 def test_what_is_given_is_kept():
     settings: Any = resolve(scenario(learner={"chunks": 77, "aggregation": {"name": "gnmax", "noise": 500.0}})).curator
     assert (settings.settings.chunks, settings.settings.aggregation.noise) == (77, 500.0)
+
+
+def test_a_call_on_draws_has_no_more_epsilon_than_is_of_use_however_large_the_budget() -> None:
+    aggregation: Any = resolve(scenario("model-agnostic-transfer", epsilon=1e12)).curator.settings.aggregation
+    assert 0.0 < aggregation.epsilon <= 32.0
 
 
 @for_each(
