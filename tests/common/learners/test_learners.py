@@ -298,6 +298,10 @@ def test_a_call_on_draws_has_no_more_epsilon_than_is_of_use_however_large_the_bu
         ("model-agnostic", {"draws": "plan"}, {}, "cannot be left at plan"),
         ("model-agnostic-transfer", {"aggregation": {"name": "gnmax", "noise": "plan"}}, {}, "not noise"),
         ("model-agnostic-transfer", {}, {"kappa": None}, r"needs curator\.n and curator\.kappa"),
+        *(
+            ("ball", {"steps": "plan", **huge}, {}, "no number of steps")
+            for huge in ({"diameter": 1e308}, {"clip": 1e200})
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_refused(name, learner, curator, says):
