@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from common.core.arrays import Floats, Words
+from common.core.arrays import Words
 from common.local.mechanisms.mechanism import Mechanism, Warner, parse_mechanism
 from common.local.queries.features import ItemQuery, ThresholdQuery
-from common.local.queries.query import Answers, AskAgents
+from common.local.queries.query import Answers
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
@@ -22,11 +22,11 @@ from tests.common.statistics.test_frequencies import ORACLES, ask, oracle_of
 from tests.tiers import for_each, thinned
 
 WARNER = Warner(epsilon=1.0)
-StoppingDistribution = Callable[[int], float]
+Law = Callable[[int], float]
 """P(x < t) of an item."""
 
 
-def uniform(bits: int) -> StoppingDistribution:
+def uniform(bits: int) -> Law:
     return lambda t: t / 2**bits
 
 
@@ -40,40 +40,27 @@ def flat(t: int) -> float:
     return 0.0 if t == 0 else 0.4 if t <= 700 else 0.6
 
 
-def run(
-    search: Search, law: StoppingDistribution, mechanism: Mechanism, seed: int, pool: int = 10**9
-) -> tuple[Quantile, list[int]]:
+def run(search: Search, law: Law, mechanism: Mechanism, seed: int, pool: int = 10**9) -> tuple[Quantile, list[int]]:
     """Feed a search with agents whose items are below t with probability F(t); return it and its batches."""
-    source, sizes = RandomSource.seeded(seed, "agents"), []
-
-    def answer(step: AskAgents) -> Answers:
-        nonlocal pool
-        assert isinstance(step.query, ThresholdQuery)
+    source, sizes, step = RandomSource.seeded(seed, "agents"), [], next(search)
+    while True:
         size = min(step.count, pool)
         pool -= size
         sizes.append(size)
-        values: Floats = source.bernoullis(law(step.query.below), size).astype(np.float64)
-        return Answers(size, mechanism.randomize(values, source), np.arange(size))
-
-    return drive(search, answer), sizes
-
-
-def drive(search: Search, answer: Callable[[AskAgents], Answers]) -> Quantile:
-    step = next(search)
-    while True:
+        values = source.bernoullis(law(cast(ThresholdQuery, step.query).below), size).astype(np.float64)
         try:
-            step = search.send(answer(step))
+            step = search.send(Answers(size, mechanism.randomize(values, source), np.arange(size)))
         except StopIteration as end:
-            return cast(Quantile, end.value)
+            return end.value, sizes
 
 
-def holds(found: Quantile, law: StoppingDistribution, share: float, tolerance: float) -> bool:
+def holds(found: Quantile, law: Law, share: float, tolerance: float) -> bool:
     return law(found.first) < share + tolerance and law(found.last + 1) > share - tolerance
 
 
 @for_each("law", [uniform(10), two_atoms, flat], ids=["uniform", "two atoms", "flat"])
 @for_each("share", [0.5, 0.25])
-def test_what_is_said_fails_no_more_often_than_beta(law: StoppingDistribution, share: float) -> None:
+def test_what_is_said_fails_no_more_often_than_beta(law: Law, share: float) -> None:
     tolerance, beta, runs = 0.1, 0.3, 60
     failures = 0
     for seed in range(runs):

@@ -1,7 +1,6 @@
 """The cover of all triples, their profiles and the game's value: against brute force, never below what is reached."""
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -134,15 +133,7 @@ MOVES, LEADER = [toy(1, 2), toy(2, 1)], toy(2, 2)
 PLACES = range(0, 40, 4)
 
 
-def played(
-    steps: int,
-    aim: float,
-    delta: float,
-    *,
-    moves: list[Move] = MOVES,
-    leaders: Sequence[Move] = (LEADER,),
-    span=(-25, 25),
-) -> GameValue:
+def played(steps: int, aim: float, delta: float, *, moves=MOVES, leaders=(LEADER,), span=(-25, 25)) -> GameValue:
     return Game(moves, leaders, WIDTH, span).value(steps, aim, delta)
 
 
