@@ -124,18 +124,12 @@ class OpenSgd(OpenSettings):
     def enough(self, task: PlanTask, noise: float) -> int:
         """Return R for which every round reaches the loss ``task.accuracy`` on mu."""
         width, bend = self.width(task.dimension), self.regularization
-        diameter = 2.0 * math.sqrt(width) if bend and self.domain == "box" and not task.paper else self.diameter
-        size = self.clip, noise, diameter, width
-        try:
-            if task.paper:
-                return formulas.paper_steps(task.accuracy, task.beta, *size, bend)
-            if bend == 0.0:
-                return formulas.steps(task.accuracy, task.beta, task.rounds, *size)
-            return formulas.steps_strong(task.accuracy, task.beta, task.rounds, *size, bend)
-        except OverflowError:
-            raise BadScenario(
-                "no number of steps reaches the learner's accuracy: lower diameter, clip or noise"
-            ) from None
+        if task.paper:
+            return formulas.paper_steps(task.accuracy, task.beta, self.clip, noise, self.diameter, width, bend)
+        if bend == 0.0:
+            return formulas.steps(task.accuracy, task.beta, task.rounds, self.clip, noise, self.diameter, width)
+        diameter = self.diameter if self.domain == "ball" else 2.0 * math.sqrt(width)
+        return formulas.steps_strong(task.accuracy, task.beta, task.rounds, self.clip, noise, diameter, width, bend)
 
 
 @SETTINGS.register("sgd")

@@ -58,8 +58,9 @@ def _spread(event: Event) -> float:
         return leading(event)
     profile = profile_of(event)
     losses = np.geomspace(1e-4, 60.0 * event.ratio + 4.0, 400) * event.tv_bound * min(event.ratio, 1.0)
-    values = profile.at(losses) * np.exp(-losses / 2.0) * np.cosh(1.5 * losses)
-    return event.count * 4.0 * float(np.trapezoid(values, losses))
+    with np.errstate(over="ignore", invalid="ignore"):  # with hardly any noise there is no estimate
+        values = profile.at(losses) * np.exp(-losses / 2.0) * np.cosh(1.5 * losses)
+        return event.count * 4.0 * float(np.trapezoid(values, losses))
 
 
 @ACCOUNTANTS.register("gdp")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
@@ -70,10 +72,19 @@ def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
     Theorem 4.3). BadScenario if a number that is left at ``plan`` has no value: no gap, levels that cannot be told
     apart, a budget that nothing fits.
     """
-    try:
+    with _refusing():
         return _plan(scenario, (bounds or scenario.bounds) == "paper")
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Refuse a scenario of which a number has no value."""
+    try:
+        yield
     except (BadInput, BudgetExceeded) as error:
         raise error if isinstance(error, BadScenario) else BadScenario(error.detail) from None
+    except ArithmeticError:
+        raise BadScenario("a number of the scenario is so small, or so large, that what follows is no double") from None
 
 
 def resolve(scenario: Scenario) -> ResolvedScenario:
@@ -358,10 +369,8 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
 
 def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:
     """Return the problem's plan; if there is none, a BadScenario says why."""
-    try:
+    with _refusing():
         return problem.plan(scenario.plan_inputs, paper)
-    except BadInput as error:
-        raise error if isinstance(error, BadScenario) else BadScenario(error.detail) from None
 
 
 def resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:

@@ -252,11 +252,14 @@ def agnostic_sample(alpha: float, beta: float, dimension: int) -> int:
     errs least on them has loss alpha above the best's at most. Vapnik and Chervonenkis (1971): 4 S(2n) e^{-n e^2/8} for
     e = alpha/2, and Sauer's S(2n) <= (2 e n/V)^V.
     """
-    return least(
-        lambda n: n >= 32.0 / alpha**2 * (dimension * math.log(2.0 * math.e * n / dimension) + math.log(4.0 / beta)),
-        max(dimension, 1),
-        1 << 62,
-    )
+
+    def enough(n: int) -> bool:
+        return n >= 32.0 / alpha**2 * (dimension * math.log(2.0 * math.e * n / dimension) + math.log(4.0 / beta))
+
+    try:
+        return least(enough, max(dimension, 1), 1 << 62)
+    except LookupError:
+        raise BadInput(f"agnostic learning to alpha = {alpha:g} takes more than 2^62 draws") from None
 
 
 def steps(alpha: float, beta: float, rounds: int, clip: float, noise: float, diameter: float, dimension: int) -> int:

@@ -58,7 +58,8 @@ def spanning_rows(chances: Floats, beta: float) -> int:
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
     most = MAX_WORK // len(chances)
-    found = _walk(np.ascontiguousarray(chances), beta, most) if float(np.sum(1.0 / chances)) < most else 0
+    few = chances[-1] > 0.0 and float(np.sum(1.0 / chances)) < most
+    found = _walk(np.ascontiguousarray(chances), beta, most) if few else 0
     if not found:
         raise BadInput(
             f"more than {most:,} records a block are needed to span {len(chances)} features: raise epsilon, or "

@@ -298,15 +298,26 @@ def test_a_call_on_draws_has_no_more_epsilon_than_is_of_use_however_large_the_bu
         ("model-agnostic", {"draws": "plan"}, {}, "cannot be left at plan"),
         ("model-agnostic-transfer", {"aggregation": {"name": "gnmax", "noise": "plan"}}, {}, "not noise"),
         ("model-agnostic-transfer", {}, {"kappa": None}, r"needs curator\.n and curator\.kappa"),
-        *(
-            ("ball", {"steps": "plan", **huge}, {}, "no number of steps")
-            for huge in ({"diameter": 1e308}, {"clip": 1e200})
-        ),
+        *(("ball", {"steps": "plan", **huge}, {}, "no double") for huge in ({"diameter": 1e308}, {"clip": 1e200})),
     ],
 )
 def test_what_cannot_be_planned_is_refused(name, learner, curator, says):
     with pytest.raises(BadScenario, match=says):
         checked(scenario(name, learner, **curator))
+
+
+@for_each(
+    ("name", "override", "says"),
+    [
+        *(("ball", f"{key}=1e-300", "no double") for key in ("alpha", "accuracy.learner")),
+        ("ball", "divergence.chi_squared=1e300", "no double"),
+        ("parity", "curator.epsilon=1e-300", "records a block are needed"),
+        ("model-agnostic", "alpha=1e-160", "more than 2\\^62 draws"),
+    ],
+)
+def test_numbers_beyond_all_doubles_are_refused_in_words(name, override, says):
+    with pytest.raises(BadScenario, match=says):
+        checked(load(name, [override]))
 
 
 def test_adaptation_spends_the_whole_budget_and_with_paper_bounds_takes_the_printed_noise() -> None:

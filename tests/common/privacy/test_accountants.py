@@ -10,7 +10,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from common.core.errors import BadMessage
 from common.privacy import events
 from common.privacy.accountants import ACCOUNTANTS, Accountant, BudgetFilter, Plan
-from common.privacy.budget import sampling_schedule
+from common.privacy.budget import cost, sampling_schedule
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import UNIT, above, down, up
 from common.privacy.theorems import composition, randomized_response, selection, votes
@@ -106,6 +106,7 @@ def test_pure_releases_may_stand_beside_steps() -> None:
     assert not rdp.covers(RELEASE)
     assert rdp.epsilon([(SubsampledRelease(draws=2, tv_bound=1.0, epsilon=1e4), 1)], DELTA) == math.inf
     assert rdp.epsilon([(STEPS, 1)], 0.0) == math.inf
+    assert cost([(SubsampledSteps(count=1, tv_bound=1e-4, ratio=2e9), 1)], DELTA) == math.inf  # hardly any noise
 
 
 def test_the_count_is_multiplied_in_once() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import binom
 
+from common.core.errors import BadInput
 from common.data.distributions.base import parse_distribution
 from common.scenario import loading
 from common.scenario.accepting import violations
@@ -210,6 +211,8 @@ def test_chances_to_leave_a_subspace() -> None:
     chances = spanning.escapes(3, 2.0, None)
     np.testing.assert_allclose(chances, [(7 / 8) ** 2 / 2, (3 / 4) ** 2 / 2, 1 / 8])
     np.testing.assert_allclose(spanning.escapes(3, 1.0, 1.0), [7 / 8, 3 / 4, 1 / 2])
+    with pytest.raises(BadInput, match="records a block are needed"):
+        spanning.spanning_rows(np.array([0.5, 0.0]), 0.01)  # without a warning of what is divided by 0
     np.testing.assert_array_equal(spanning.escapes(3, 2.0, 1e9), chances)
     assert np.all(np.diff(spanning.escapes(1024, 4.0, 5.0)) <= 0)
 
