@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from scipy.special import ndtri
 
 from common.core.arrays import Floats
-from common.core.errors import BadScenario
+from common.core.errors import BadMessage, BadScenario
 from common.core.values import Value, Word
 from common.data.distributions.base import Distribution
 from common.data.distributions.bits import BiasedCoins, Categories, Shares, ZipfItems
@@ -185,6 +185,8 @@ class SelectThenEstimate(Problem):
         if not isinstance(people, BiasedCoins):
             raise BadScenario(f"the truth of this problem is known of biased-coins, found {people.name}")
         means = [2.0 * people.rate(feature) - 1.0 for feature in range(people.d)]
+        if selected.feature >= people.d:
+            raise BadMessage(f"feature must be below {people.d}, found {selected.feature}")
         mean, best = means[selected.feature], max(means)
         right = mean >= best - alpha and abs(selected.mean - mean) <= self.precise
         return {"correct": right, "mean": mean, "best": best}

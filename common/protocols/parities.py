@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -294,7 +294,7 @@ class Piecewise(Value):
     """
 
     kind: Literal["parity-xor-threshold"] = "parity-xor-threshold"
-    cuts: tuple[int, ...]
+    cuts: tuple[Annotated[int, Field(ge=0, lt=1 << 64)], ...]
     pieces: tuple[FeatureSet | None, ...]
 
     @model_validator(mode="after")

@@ -231,11 +231,17 @@ WRONG: dict[str, list[dict[str, Any]]] = {
 }
 
 
+NO_ANSWERS = {
+    "select-then-estimate": [selected(10**6, 0.8)],
+    "parity-xor-threshold": [{**pieces([1], [1]), "cuts": [cut]} for cut in (-1, 1 << 64)],
+}
+
+
 @for_each("name", ABOUT)
 def test_right_answers_are_told_from_wrong_ones_and_others_refused(name):
     assert [judged(name, answer)["correct"] for answer in RIGHT[name]] == [True] * len(RIGHT[name])
     assert [judged(name, answer)["correct"] for answer in WRONG[name]] == [False] * len(WRONG[name])
-    for answer in ({}, {"kind": "linear"}, {**RIGHT[name][0], "surprise": 1}):
+    for answer in ({}, {"kind": "linear"}, {**RIGHT[name][0], "surprise": 1}, *NO_ANSWERS.get(name, [])):
         with pytest.raises(BadMessage):
             judged(name, answer)
     scenario = small(name)
