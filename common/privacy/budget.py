@@ -320,7 +320,8 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int
     if not 0.0 <= eta < math.inf or rounds < 1 or before < 0:
         raise BadInput(f"eta and before must be at least 0, rounds at least 1, found {eta}, {before} and {rounds}")
     cap = up(1.0 / (kappa * n))
-    decay = exp(-eta * np.arange(before, before + rounds, dtype=np.float64))
+    with np.errstate(over="ignore"):  # of an infinite exponent nothing is left
+        decay = exp(-eta * np.arange(before, before + rounds, dtype=np.float64))
     # An exponent of size x errs by x units; beyond 60 the cap, at most 1/10, is in force for n below 2^50.
     unbiased = 1.0 / (1.0 + (n - 1.0) * decay) * (1.0 + 256.0 * 2.0**-52)
     return tuple(np.minimum(unbiased, cap).tolist())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from common.core.errors import BadInput
 from common.core.values import PLAN
 from common.local.losses import Costs
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
@@ -44,7 +45,10 @@ def half_width(mechanism: Mechanism, answers: int, miss: float) -> float:
 @lru_cache(maxsize=1 << 10)
 def answers_within(mechanism: Mechanism, error: float, miss: float) -> int:
     """Return how many answers, looked at once, tell any loss to within ``error``; LookupError beyond 2^40."""
-    return least(lambda answers: half_width(mechanism, answers, miss) <= error, 1, 1 << 40)
+    try:
+        return least(lambda answers: half_width(mechanism, answers, miss) <= error, 1, 1 << 40)
+    except LookupError:
+        raise BadInput(f"an error of {error:g} takes more than 2^40 answers: allow a larger alpha") from None
 
 
 def detectable(mechanism: BitMechanism, judges: int, miss: float) -> float:

@@ -311,6 +311,7 @@ def test_what_cannot_be_planned_is_refused(name, learner, curator, says):
     [
         *(("ball", f"{key}=1e-300", "no double") for key in ("alpha", "accuracy.learner")),
         ("ball", "divergence.chi_squared=1e300", "no double"),
+        ("transfer-classes", "alpha=1e-9", "takes more than 2\\^40 answers"),
         ("parity", "curator.epsilon=1e-300", "records a block are needed"),
         ("model-agnostic", "alpha=1e-160", "more than 2\\^62 draws"),
     ],
