@@ -348,8 +348,10 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.stream is not None:
-            self._check_stream()
+        if self.stream is not None and not isinstance(self.aggregation, SparseVector):
+            raise ValueError(f"a stream wants the aggregation sparse-vector, found {self.aggregation.name}")
+        if self.stream is not None and (self.draws is not None or self.sets_aside):
+            raise ValueError("a stream is of the sample itself, with a fixed cutoff: leave out draws and estimate")
         if self.draws is None:
             return self
         if self.protects == "labels":
@@ -359,12 +361,6 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         if self.teaching(self.draws) < self.chunks:
             raise ValueError(f"{self.chunks} chunks are more than the {self.teaching(self.draws)} draws that teach")
         return self
-
-    def _check_stream(self) -> None:
-        if not isinstance(self.aggregation, SparseVector):
-            raise ValueError(f"a stream wants the aggregation sparse-vector, found {self.aggregation.name}")
-        if self.draws is not None or self.sets_aside:
-            raise ValueError("a stream is of the sample itself, with a fixed cutoff: leave out draws and estimate")
 
     @property
     def sets_aside(self) -> bool:

@@ -39,10 +39,15 @@ def log(x: Any) -> Any:
     return _log(mantissa - 1.0, np.float64(np.int32(exponent)))
 
 
+@njit
 def pack(features: AnyArray) -> Words:
     """Return the integers of which rows are the bits: shape (n, at most 64) to (n,). Features above 0 are ones."""
     items = np.empty(len(features), dtype=np.uint64)
-    _pack(features, items)
+    for i in range(len(items)):
+        item = np.uint64(0)
+        for j in range(features.shape[1]):
+            item = (item << np.uint64(1)) | np.uint64(features[i, j] > 0)
+        items[i] = item
     return items
 
 
@@ -56,12 +61,3 @@ def all_distinct(numbers: Indices) -> bool:
     """Tell whether numbers below 2^32, shape (n,), are all different: sorted, which takes less than a bit for each."""
     ordered = np.sort(numbers.astype(np.uint32))
     return bool((ordered[1:] != ordered[:-1]).all())
-
-
-@njit
-def _pack(features: AnyArray, items: Words) -> None:
-    for i in range(len(items)):
-        item = np.uint64(0)
-        for j in range(features.shape[1]):
-            item = (item << np.uint64(1)) | np.uint64(features[i, j] > 0)
-        items[i] = item

@@ -145,7 +145,10 @@ def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int,
 
     @cache
     def at(place: int) -> float:
-        return _epsilon(plan, ORDERS[place], delta)
+        total = _total(plan, ORDERS[place])
+        if total is None:
+            return math.inf
+        return 0.0 if total == 0 else epsilon_at(ORDERS[place], up(float(total)), delta)
 
     best, stride = 0, 8
     for place in range(0, len(ORDERS), stride):
@@ -158,13 +161,6 @@ def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int,
         near = [place for place in (best - stride, best, best + stride) if 0 <= place < len(ORDERS)]
         best = min(near, key=at)
     return ORDERS[best], at(best)
-
-
-def _epsilon(plan: Plan, order: int, delta: float) -> float:
-    total = _total(plan, order)
-    if total is None:
-        return math.inf
-    return 0.0 if total == 0 else epsilon_at(order, up(float(total)), delta)
 
 
 def _total(plan: Plan, order: int) -> Fraction | None:

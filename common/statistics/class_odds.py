@@ -62,7 +62,10 @@ class ClassOdds:
     def of_sample(cls, scores: ClassScores, shares: Floats) -> ClassOdds:
         """Return what is believed before anything is reported, for a population with these shares of the classes."""
         means, root = np.array(scores.means), np.array(scores.root)
-        around = _normals(len(means)) @ root
+        # The same points of a standard normal law for everybody, with mean 0.
+        numbers = np.empty((POINTS // 2, len(means)))
+        counter.fill_normals(counter.stream(0, len(means)), np.arange(POINTS // 2), numbers)
+        around = np.concatenate([numbers, -numbers]) @ root
         points = (means[:, None, :] + around).reshape(-1, len(means))
         masses = np.repeat(shares / len(around), len(around))
         return cls(points, masses, 1.0, np.zeros(len(means)))
@@ -161,10 +164,3 @@ def halves(classes: int) -> list[tuple[int, ...]]:
     size = 1 << (classes - 1).bit_length()
     rows = (tuple(c for c in range(classes) if (r & c).bit_count() % 2) for r in range(1, size))
     return list(dict.fromkeys(row for row in rows if row))
-
-
-def _normals(classes: int) -> Floats:
-    """Return the same points of a standard normal law for everybody, shape (``POINTS``, C), with mean 0."""
-    numbers = np.empty((POINTS // 2, classes))
-    counter.fill_normals(counter.stream(0, classes), np.arange(POINTS // 2), numbers)
-    return np.concatenate([numbers, -numbers])
