@@ -117,22 +117,17 @@ def test_it_ends_by_the_worst_case_on_the_hardest_mean(mechanism: Mechanism) -> 
     assert early.verdict is None
 
 
-def run(mechanism: Mechanism, test: SequentialTest | FixedTest, loss: float, source: RandomSource, first: int) -> int:
-    while size := test.next_batch(first):
-        assert size <= test.worst_case - test.count
-        losses = source.bernoullis(loss, size).astype(np.float64)
-        test.update(*tally(mechanism, mechanism.randomize(losses, source)))
-    return test.count
-
-
 @for_each("mechanism", thinned(EVERY, 2), ids=str)
 @for_each("kind", [SequentialTest, FixedTest])
 def test_batches_of_real_answers_give_the_right_verdict(mechanism, kind):
     wrong = 0
     for repetition in range(60):
         for loss, right in ((0.2, "below"), (0.4, "above")):
-            test = kind(mechanism, 0.2, 0.4, 0.01)
-            run(mechanism, test, loss, RandomSource.seeded(repetition, str(mechanism), right), first=20)
+            test, source = kind(mechanism, 0.2, 0.4, 0.01), RandomSource.seeded(repetition, str(mechanism), right)
+            while size := test.next_batch(20):
+                assert size <= test.worst_case - test.count
+                losses = source.bernoullis(loss, size).astype(np.float64)
+                test.update(*tally(mechanism, mechanism.randomize(losses, source)))
             wrong += test.verdict != right
     # 120 tests at beta = .01: more than 9 wrong has probability below 2e-6.
     assert wrong <= 9
