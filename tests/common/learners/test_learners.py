@@ -203,10 +203,8 @@ def test_agnostic_teachers_need_more_people_and_more_public_points():
     one, other = plan(sized()), plan(sized(mode="agnostic"))
     assert (one.sample.value, other.sample.value) == (1002 * 50, 1002 * 500)
     assert other.settings["theorem_people"].value > 50 * one.settings["theorem_people"].value
-    cutoffs = [
-        plan(sized({"aggregation": SPARSE}, mode=mode)).settings["theorem_cutoff"]
-        for mode in ("realizable", "agnostic")
-    ]
+    plans = (plan(sized({"aggregation": SPARSE}, mode=mode)) for mode in ("realizable", "agnostic"))
+    cutoffs = [found.settings["theorem_cutoff"] for found in plans]
     assert ["gamma = alpha" in cutoff.formula for cutoff in cutoffs] == [False, True]
     assert cutoffs[1].value > 1.9 * cutoffs[0].value
 
@@ -282,8 +280,8 @@ def test_what_is_given_is_kept():
 
 
 def test_a_call_on_draws_has_no_more_epsilon_than_is_of_use_however_large_the_budget() -> None:
-    aggregation: Any = resolve(scenario("model-agnostic-transfer", epsilon=1e12)).curator.settings.aggregation
-    assert 0.0 < aggregation.epsilon <= 32.0
+    settings: Any = resolve(scenario("model-agnostic-transfer", epsilon=1e12)).curator.settings
+    assert 0.0 < settings.aggregation.epsilon <= 32.0
 
 
 @for_each(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -393,7 +394,7 @@ def test_releases_compose_as_the_optimal_theorem_says(epsilon: float, delta: flo
 
 def test_what_is_not_in_the_window_is_added() -> None:
     profile, width = gaussian_profile(0.1), 0.005
-    grid = connect_dots(profile, width, 1e-12)
+    grid: Any = connect_dots(profile, width, 1e-12)
     grids = (grid, replace(grid, failure=1e-3), replace(grid, shortfall=1e-4))
     sound, leaky, short = (compose([(each, 100)], width, DELTA) for each in grids)
     assert sound.beyond < 1e-3 * DELTA
