@@ -14,7 +14,7 @@ from common.local.queries.features import CodeQuery, ItemQuery
 from common.local.queries.query import Answers
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost, open_budget, sampling_schedule
-from common.privacy.theorems import gaussian_dp, randomized_response, votes
+from common.privacy.theorems import composition, gaussian_dp, randomized_response, votes
 from common.privacy.theorems.selection import epsilon_of_selection, geometric, mu_for_selection
 from common.statistics import cdf, evidence, formulas, frequency, heavy_hitters, robustness, spanning
 from common.statistics.cdf import find_quantile
@@ -54,7 +54,8 @@ CASES: list[tuple[str, Callable[..., object], list[tuple[object, ...]]]] = [
     ("moment needs", formulas.gaussian_moment, [(2.0, 0.0, 1.0, 1)]),
     ("more blocks", spanning.rows_of, [(0.46 * spanning.escapes(20, 1.0, 1.0), 0.2119415576, 0.05, 1)]),
     ("records a block|failure probability", spanning.spanning_rows, [
-        (np.full(4, 1e-9), 0.1), (np.array([1e-300]), 0.1), (np.array([0.5]), 0.0), (np.array([0.5]), 1.0),
+        (np.full(4, 1e-9), 0.1), (np.array([1e-300]), 0.1), (np.array([0.5, 0.0]), 0.1),
+        (np.array([0.5]), 0.0), (np.array([0.5]), 1.0),
     ]),
     ("estimated at once", frequency.signed_shares, [([(CodeQuery(first=0, bits=25, public=1), NONE)], WARNER)]),
     ("there must be 1 to", cdf.estimate_cdf, [(BYTE, ORACLE, NONE, 0)]),
@@ -89,6 +90,7 @@ CASES: list[tuple[str, Callable[..., object], list[tuple[object, ...]]]] = [
     ("do not keep", votes.printed, [(1000, 1000, 100.0, 0.01, 0.05)]),
     ("queries >= 1|can be drawn", votes.stability_share, [(0, 1.0, 0.1), (100_000, 1.0, 1e-6)]),
     ("at least 0|different", votes.leak, [(-1, 0.1, 0.2), (1, 0.1, 0.1)]),
+    ("releases can be composed", composition.composed_delta, [(0, 0.1, 0.0, 1.0), (10**9, 0.1, 0.0, 1.0)]),
     ("epsilon must|2 symbols", randomized_response.k_ary_response_probability, [
         (0.0, 2), (math.inf, 2), (0.0, 3), (math.nan, 3), (701.0, 3), (1.0, 1),
     ]),

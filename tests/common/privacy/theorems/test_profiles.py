@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.arrays import Floats
-from common.core.errors import BadInput
 from common.privacy.theorems.composition import composed_delta, composed_epsilon, subsampled
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of, mu_allowed
 from common.privacy.theorems.loss_grids import Composed, LossGrid, compose, connect_dots
@@ -255,9 +254,6 @@ def test_where_no_epsilon_suffices_it_is_infinite_and_what_is_not_subsampled_kee
     assert subsampled(2, 0.1, 1e4, 0.0) == (math.inf, 0.0)
     assert subsampled(2, 0.1, 1e4, 1e-6) == (math.inf, 1.0)
     assert subsampled(10_000, 0.5, 5.0, 1e-6)[1] == 1.0
-    for releases in (0, 10**9):
-        with pytest.raises(BadInput):
-            composed_delta(releases, 0.1, 0.0, 1.0)
     for epsilon in (0.1, 0.5, 1.0, 3.0, 800.0):
         assert subsampled(1, 1.0, epsilon, 0.0) == (epsilon, 0.0)
         assert composed_epsilon(1, epsilon, 0.0, 0.0) == epsilon
