@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 from pydantic import Field, model_validator
 
 from common.core.values import Value
 from common.operations.operation import MAX_DIRECTIONS
-from common.protocols.base import DEMANDS, Demands
-from common.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some
+from common.protocols.base import DEMANDS, LEARN, LOSS, Demands
+from common.protocols.patterns import agents, curator, many, maybe, sequence, some
 
 
 class Portfolio(Value):
@@ -41,49 +42,14 @@ class Portfolio(Value):
         return self
 
 
-def _judged(*steps: Pattern, counts: bool = True, bounded: bool = False) -> Demands:
-    return Demands(
-        sequence(*steps),
-        reweighs=False,
-        portfolio=True,
-        counts=counts,
-        claims=False,
-        transfers=True,
-        answers="bit",
-        bounded=bounded,
-    )
-
-
-DEMANDS.register("portfolio")(
-    _judged(
-        agents("loss"),
-        curator("learn"),
-        maybe(curator("margins")),
-        many(agents("residual")),
-        many(agents("score")),
-        many(agents("loss")),
-    )
-)
-DEMANDS.register("portfolio-regression")(
-    _judged(
-        agents("response-residual"),
-        curator("learn"),
-        many(agents("response-residual")),
-        many(agents("loss")),
-        counts=False,
-        bounded=True,
-    )
-)
-DEMANDS.register("portfolio-classes")(
-    _judged(
-        some(agents("loss")),
-        curator("learn"),
-        many(agents("loss")),
-        many(agents("class-residual")),
-        many(agents("loss")),
-        counts=False,
-    )
-)
+_judged = partial(Demands, reweighs=False, portfolio=True, claims=False, transfers=True, answers="bit")
+_TAUGHT = sequence(LOSS, LEARN, maybe(curator("margins")), many(agents("residual")), many(agents("score")), many(LOSS))
+DEMANDS.register("portfolio")(_judged(_TAUGHT))
+_RESIDUALS = agents("response-residual")
+_OF_RESPONSES = sequence(_RESIDUALS, LEARN, many(_RESIDUALS), many(LOSS))
+DEMANDS.register("portfolio-regression")(_judged(_OF_RESPONSES, counts=False, bounded=True))
+_OF_CLASSES = sequence(some(LOSS), LEARN, many(LOSS), many(agents("class-residual")), many(LOSS))
+DEMANDS.register("portfolio-classes")(_judged(_OF_CLASSES, counts=False))
 
 
 SOURCE = "docs/portfolio.md"
