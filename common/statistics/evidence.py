@@ -194,23 +194,16 @@ def _for_bits(mechanism: BitMechanism, low: float, high: float) -> EProcesses:
     top, bottom = min(truth, 1.0 - _EDGE), max(1.0 - truth, _EDGE)
     above = [null_low + d for d in _distances(middle - null_low, top - null_low)]
     below = [null_high - d for d in _distances(null_high - middle, null_high - bottom)]
-    return EProcesses(
-        above=_likelihood_ratios(above, null_low),
-        below=_likelihood_ratios(below, null_high),
-        middle=(middle - (1.0 - truth)) / (2.0 * truth - 1.0),
-        rate=min(kl(middle, null_low), kl(middle, null_high)),
-    )
+    ratios = _likelihood_ratios(above, null_low), _likelihood_ratios(below, null_high)
+    rate = min(kl(middle, null_low), kl(middle, null_high))
+    return EProcesses(*ratios, middle=(middle - (1.0 - truth)) / (2.0 * truth - 1.0), rate=rate)
 
 
 def _likelihood_ratios(thetas: list[float], null: float) -> EProcess:
     ones = [math.log(theta / null) for theta in thetas]
     zeros = [math.log((1.0 - theta) / (1.0 - null)) for theta in thetas]
-    return EProcess(
-        weights=_weights(len(thetas)),
-        slopes=tuple(one - zero for one, zero in zip(ones, zeros, strict=True)),
-        offsets=tuple(-zero for zero in zeros),
-        condition=1.0 / null + 1.0 / (1.0 - null),
-    )
+    slopes, offsets = tuple(one - zero for one, zero in zip(ones, zeros, strict=True)), tuple(-zero for zero in zeros)
+    return EProcess(_weights(len(thetas)), slopes, offsets, condition=1.0 / null + 1.0 / (1.0 - null))
 
 
 def _for_reals(mechanism: Mechanism, low: float, high: float) -> EProcesses:
@@ -218,21 +211,13 @@ def _for_reals(mechanism: Mechanism, low: float, high: float) -> EProcesses:
     up = [best_rate(mechanism, distance) for distance in _distances(half, 1.0 - low)]
     down = [-best_rate(mechanism, distance) for distance in _distances(half, high)]
     gain = min(rate * half - mechanism.log_mgf(rate) for rate in (up[0], -down[0]))
-    return EProcesses(
-        above=_exponentials(mechanism, up, low),
-        below=_exponentials(mechanism, down, high),
-        middle=(low + high) / 2.0,
-        rate=gain,
-    )
+    ratios = _exponentials(mechanism, up, low), _exponentials(mechanism, down, high)
+    return EProcesses(*ratios, middle=(low + high) / 2.0, rate=gain)
 
 
 def _exponentials(mechanism: Mechanism, rates: list[float], null: float) -> EProcess:
-    return EProcess(
-        weights=_weights(len(rates)),
-        slopes=tuple(rates),
-        offsets=tuple(rate * null + mechanism.log_mgf(rate) for rate in rates),
-        condition=1.0,
-    )
+    offsets = tuple(rate * null + mechanism.log_mgf(rate) for rate in rates)
+    return EProcess(_weights(len(rates)), tuple(rates), offsets, condition=1.0)
 
 
 def best_rate(mechanism: Mechanism, distance: float) -> float:
