@@ -97,12 +97,8 @@ class ScoreShares:
 
     def observed(self, miss: float) -> list[Estimate]:
         """Return the share of +1 in each bin; all intervals together miss with probability ``miss`` at most."""
-        found = []
-        for place in range(len(self.items)):
-            whole = np.zeros(self.items.shape, dtype=bool)
-            whole[place] = True
-            found.append(self.ratio(whole & (np.arange(2) > 0), whole, miss / len(self.items)))
-        return found
+        wholes = np.repeat(np.eye(len(self.items), dtype=bool)[:, :, None], 2, axis=2)  # the people of each bin
+        return [self.ratio(whole & (np.arange(2) > 0), whole, miss / len(self.items)) for whole in wholes]
 
     def caught(self, first: int, label: int, miss: float) -> Estimate:
         """Return which share of the people of a label (-1 or +1) is in the bins from ``first`` on."""
