@@ -69,7 +69,7 @@ def audit(
     """Bound the epsilon of ``subject`` at ``delta`` from below, on two neighbouring inputs, in both directions.
 
     Args:
-        subject: The randomized function; non-finite outputs count as one value of their own.
+        subject: The randomized function; non-finite outputs count as values of their own.
         runs: Runs on each input for the search, and again as many for the bound.
         failure: Probability that a private function gets a bound above its epsilon.
     """

@@ -112,7 +112,7 @@ def parse_event(wire: Any) -> Event:
     """Validate an event from its JSON form; BadMessage if the kind is unknown or an attribute is wrong."""
     kind = wire.get("kind") if isinstance(wire, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise BadMessage(f"no privacy event is of kind {kind!r}; known: {', '.join(sorted(_KINDS))}")
+        raise BadMessage(f"no privacy event is of kind {kind!r:.80}; known: {', '.join(sorted(_KINDS))}")
     return _KINDS[kind].parse(wire)
 
 
