@@ -137,7 +137,7 @@ class Proofs:
         PatternViolation if this participant was not asked, or the question is still open.
         """
         run, number, since = request.run, request.question, request.since
-        taking = self._questions.known(run, number)
+        taking = self._questions.known(run, number, request.participant)
         if taking.open:
             raise PatternViolation(f"question {number} of run {run!r} still takes answers: ask again once it is closed")
         asked_slots(request.participant, taking.asked)

@@ -226,7 +226,7 @@ class ReportCollection:
 
     def _decline(self, signed: AnySigned) -> None:
         key, parsed = signed.key, messages.Decline.parse(signed.message)
-        taking = self.questions.known(parsed.run, parsed.question)
+        taking = self.questions.known(parsed.run, parsed.question, key)
         slots = asked_slots(key, taking.asked)
         position = taking.asked.batch.position(int(slots[0]))
         if (parsed.digest, parsed.assignment) != (taking.asked.digest, taking.asked.fingerprint(key)):
@@ -247,7 +247,7 @@ class ReportCollection:
     def _room(self, signed: AnySigned) -> int:
         report = messages.PackedReport.parse(signed.message)
         check_configuration(report, self.questions.agreed(report.run).digest)
-        asked = self.questions.known(report.run, report.question).asked
+        asked = self.questions.known(report.run, report.question, signed.key).asked
         check_asked(report, signed.key, asked)
         return packed_bytes(report.people, asked.kind)
 
@@ -289,7 +289,7 @@ class ReportCollection:
         run, number = claim.report.run, claim.report.question
         try:
             check_configuration(claim.report, self.questions.agreed(run).digest)
-            taking = self.questions.known(run, number)
+            taking = self.questions.known(run, number, claim.key)
             known = earlier.get((run, number, claim.key))
             stored = taking.number_of(claim.key)
             if known is None and stored:

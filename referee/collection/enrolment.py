@@ -145,6 +145,12 @@ class Registrar:
         with self._lock:
             self.roster.extend(self._store.participants(self.roster.agents))
 
+    def knows(self, key: str) -> bool:
+        """Return whether somebody is enrolled with a key, here or, as the store has it, by another process."""
+        if self.roster.position(key) is None:
+            self.refresh()
+        return self.roster.position(key) is not None
+
     def _is_known(self, token: str) -> bool:
         sha256 = token_hash(token)
         return ("individual", sha256) in self._tokens or ("enrolment", sha256) in self._tokens

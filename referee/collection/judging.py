@@ -156,8 +156,13 @@ def asked_slots(key: str, asked: Asked) -> Indices | range:
     """Return the slots that a participant was asked about; PatternViolation if there are none."""
     slots = asked.slots(key)
     if len(slots) == 0:
-        raise PatternViolation(f"this agent was not asked question {asked.number}")
+        raise not_asked(asked.number)
     return slots
+
+
+def not_asked(number: int) -> PatternViolation:
+    """Return the refusal of a participant whom a question was not put to."""
+    return PatternViolation(f"this agent was not asked question {number}")
 
 
 def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices | range:

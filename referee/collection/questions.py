@@ -15,7 +15,7 @@ from common.local.queries.query import parse_query
 from common.net import messages
 from common.scenario.scenario import parse_resolved
 from referee.collection.enrolment import Registrar
-from referee.collection.judging import Asked
+from referee.collection.judging import Asked, not_asked
 from referee.collection.order import AnyBatch, form_batch
 from referee.store import RefereeStore
 from referee.tables import StoredQuestion, Taken
@@ -70,8 +70,13 @@ class OpenQuestions:
                     del self._taking[old]
             return known
 
-    def known(self, run: str, number: int) -> OpenQuestion:
-        """Do the same; NotFound if there is none."""
+    def known(self, run: str, number: int, key: str | None = None) -> OpenQuestion:
+        """Do the same; NotFound if there is none. PatternViolation if nobody is enrolled with the key that asks.
+
+        Only who is enrolled makes a closed question be read again, with all reports on it: keys are made by anybody.
+        """
+        if key is not None and (run, number) not in self._taking and not self._registrar.knows(key):
+            raise not_asked(number)
         taking = self.find(run, number)
         if taking is None:
             raise NotFound(f"run {run!r} has no question {number}")

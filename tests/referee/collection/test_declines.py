@@ -299,3 +299,20 @@ def test_a_question_is_read_a_few_times_however_many_there_are(tmp_path, monkeyp
         asked = len(bench.referee.store.questions("run"))
     assert asked >= 5
     assert 0 < read <= 3 * asked  # once to take answers, once at the end for the orders in use, once for the run folder
+
+
+def test_a_key_of_their_own_making_has_no_closed_question_read_again(tmp_path, monkeypatch):
+    """Else anybody could have questions read, with all reports on them, one after the other, while nobody reports."""
+    with Bench(tmp_path, tiny("curator.rounds=8", "agents.count=4000", "alpha=0.001")) as bench:
+        bench.run()
+        reads: list[Any] = []
+        real = store._question
+        monkeypatch.setattr(store, "_question", lambda row: reads.append(row) or real(row))
+        said = {"run": "run", "digest": "0" * 64, "question": 1, "reason": "policy", "assignment": "0" * 64}
+        for who, problem, read in (
+            (Identity.create(), PatternViolation, 0),
+            (bench.population.identity, ConfigurationMismatch, 1),
+        ):
+            with pytest.raises(problem):
+                bench.referee.decline(who.sign("decline", said))
+            assert len(reads) == read
