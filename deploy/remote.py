@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from common.core.errors import BadInput, PeerMisbehaved
+from common.core.errors import PeerMisbehaved
 from common.core.values import MAX_PLACE, run_name
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import SignedEntry
-from common.net.client import ANSWER, Client, json_of
+from common.net.client import ANSWER, Client, bearer, json_of
 from common.net.edge import SMALL, TINY
 from common.net.messages import Configuration
 from common.scenario.scenario import ResolvedScenario
@@ -38,10 +38,8 @@ class Operating:
     """What an operator asks of a referee that runs somewhere; BadInput if a header cannot carry the token."""
 
     def __init__(self, client: Client, token: str) -> None:
-        if not (token.isascii() and token.isprintable()):  # no header carries it, and no error is to show it
-            raise BadInput("the operator token holds a line's end or a character beyond ASCII: give it as it was set")
         self._client = client
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._headers = bearer(token, "the operator token")
 
     @property
     def url(self) -> str:

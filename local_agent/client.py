@@ -8,7 +8,7 @@ from common.core.errors import BadMessage, PeerMisbehaved
 from common.crypto.identity import Signed
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof
-from common.net.client import ANSWER, Client, read_signed_reply
+from common.net.client import ANSWER, Client, bearer, read_signed_reply
 
 MAX_PAUSE = 600.0  # seconds that an agent lets a referee wait before its next poll, at most
 
@@ -32,7 +32,7 @@ class RefereeClient(Client):
         return str(document.get("key"))
 
     def enrol(self, signed: Signed, token: str) -> Signed:
-        return self.signed("POST", "/v1/enrolments", signed, headers={"Authorization": f"Bearer {token}"})
+        return self.signed("POST", "/v1/enrolments", signed, headers=bearer(token, "the code or token"))
 
     def poll(self, signed: Signed) -> Signed | None:
         response = self.request("POST", "/v1/polls", content=signed.raw())
@@ -76,7 +76,7 @@ class IssuerClient(Client):
             raise PeerMisbehaved(f"{self.url} answers with no issuer's keys: {error.detail}") from None
 
     def issue(self, code: str, request: bytes) -> bytes:
-        headers = {"Authorization": f"Bearer {code}", "Content-Type": "application/private-token-request"}
+        headers = bearer(code, "the issuer's code") | {"Content-Type": "application/private-token-request"}
         return self.request("POST", "/v1/token-requests", content=request, headers=headers).content
 
 

@@ -14,6 +14,7 @@ import httpx
 from common.core import canonical
 from common.core.errors import (
     URN,
+    BadInput,
     BadMessage,
     CannotWrite,
     NotFound,
@@ -232,6 +233,13 @@ def _cannot_write(response: httpx.Response) -> bool:
     return isinstance(document, dict) and document.get("type") == URN + CannotWrite.problem
 
 
+def bearer(token: str, name: str) -> dict[str, str]:
+    """Return the header that carries a token; BadInput, which does not show it, if no header can."""
+    if not (token.isascii() and token.isprintable()):
+        raise BadInput(f"{name} holds a line's end or a character beyond ASCII: give it as it was handed out")
+    return {"Authorization": f"Bearer {token}"}
+
+
 T = TypeVar("T")
 
 WITNESS_TOKEN = "TANDEM_WITNESS_TOKEN"  # noqa: S105 - the name of a variable
@@ -249,7 +257,7 @@ class WitnessClient(Client):
 
     def __init__(self, url: str, token: str = "", *, patience: float = WITNESS_PATIENCE) -> None:
         super().__init__(url, patience=patience, timeout=max(patience, WITNESS_PATIENCE))
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = bearer(token, "the witness's token") if token else {}
         self._pinned: str | None = None
 
     @property
@@ -337,7 +345,7 @@ class HttpWitness:
 
     def _request(self, method: str, **parts: Any) -> httpx.Response:
         token = os.environ.get(WITNESS_TOKEN, "")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = bearer(token, WITNESS_TOKEN) if token else {}
         with closing(Client(self._base, patience=10.0)) as client:
             return client.request(method, self._path, headers=headers, **parts)
 

@@ -13,7 +13,7 @@ from common.core.durable import claim, durable_key, write_durably
 from common.core.errors import BadInput, BadMessage, ConsentWithheld, Forged, NotFound, RunBegun
 from common.core.plain import in_columns
 from common.crypto.identity import Identity, Signed, check_public, verify
-from common.net.client import ANSWER, Client, read_signed_reply
+from common.net.client import ANSWER, Client, bearer, read_signed_reply
 from common.privacy.guarantee import best_guess, formula, in_words
 from curator.contributions import messages
 from curator.contributions.messages import Contribution, ContributionReceipt, Fields, Offer, Withdrawal
@@ -158,9 +158,7 @@ class CollectorClient(Client):
     def contribute(self, signed: Signed, token: str) -> Signed:
         # Of a code that went through a word processor the dashes and spaces may be others: they are no part of it.
         plain = "".join(each for each in token.strip() if each.isascii() or each.isalnum())
-        if not (plain.isascii() and plain.isprintable()):
-            raise BadInput("a character of this code or token is in none: give it as the curator has handed it out")
-        return self.signed("POST", "/v1/contributions", signed, headers={"Authorization": f"Bearer {plain}"})
+        return self.signed("POST", "/v1/contributions", signed, headers=bearer(plain, "this code or token"))
 
     def withdraw(self, signed: Signed) -> Signed:
         return self.signed("POST", "/v1/withdrawals", signed)

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 import local_agent
-from common.core.database import database_bytes
+from common.core.database import database_bytes, sqlite_url
 from common.core.durable import write_durably
 from common.core.errors import BadInput, RunFailed, TandemError
 from common.net.tls import context_for, read_address
@@ -76,7 +76,7 @@ def started(
     """Start a referee and a curator on loopback, and stop them; what the folders of their names hold is their state."""
     chosen = folder / "scenario.yaml"
     write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
-    store = database or f"sqlite:///{folder}/referee/referee.sqlite"
+    store = database or sqlite_url(folder / "referee" / "referee.sqlite")
     target = LoadTarget("", secrets.token_hex(16), secrets.token_hex(16), folder=folder, database=store)
     options = [*_ALL, *([] if database is None else ["--database", database]), *referee_options]
     with services(folder, target.tokens, [str(chosen), "--seed", "1"], options) as (parties, at):

@@ -16,6 +16,7 @@ from common.core.errors import BadInput, Refused
 from common.net import connection as connection_module
 from common.net import server
 from common.net.app import Service, create_app
+from common.net.client import bearer
 from common.net.connection import MAX_PIPELINED, Limits
 from common.net.edge import TINY, Call, Edge, Reply
 from common.net.server import raise_descriptors
@@ -348,3 +349,11 @@ def test_descriptors_are_raised_as_far_as_they_may_be(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda what: (64, 64))
     with pytest.raises(BadInput, match="ulimit -n"):
         raise_descriptors()
+
+
+def test_a_token_that_no_header_carries_is_refused_and_not_shown():
+    assert bearer("secret", "the token") == {"Authorization": "Bearer secret"}
+    for token in ("secr\u00e9t", "secret\n"):
+        with pytest.raises(BadInput, match="the token holds a line's end or a character") as refused:
+            bearer(token, "the token")
+        assert token not in str(refused.value)
