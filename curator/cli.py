@@ -65,6 +65,12 @@ class ObeyedRefereeOptions:
     ] = None
 
 
+FIRST_CONTACT = (
+    "this curator trusts at first contact: the first referee that opens a run has its whole budget, and any client "
+    "that reaches its port can be that one. To name the referee, give --referee-key"
+)
+
+
 @dataclass(frozen=True)
 class CuratorStateOptions:
     """Where a curator's state lies, the seed it is bound to, where its ledger's head goes, and classes of one's own."""
@@ -133,10 +139,7 @@ def serve_command(
     referee = referee_of(state, obeyed.referee_key, trust_first_contact=obeyed.trust_first_contact)
     consumers = frozenset(check_public(key, "--consumer-key") for key in obeyed.consumer_key or ())
     if referee is None:
-        warn(
-            "this curator trusts at first contact: the first referee that opens a run has its whole budget, and any "
-            "client that reaches its port can be that one. To name the referee, give --referee-key"
-        )
+        warn(FIRST_CONTACT)
     with (
         listen(host, port) as listener,
         closing(

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,24 @@ _OBEYED = (
 )
 
 
+@dataclass(frozen=True)
+class SampleOrigin:
+    """Where the people of a sample come from.
+
+    Attributes:
+        account: They in the ledger over all runs; None where nobody is charged.
+        read: What was noted while their table was read.
+        fix: Called with the curator's ledger once all else is well: who contributed is fixed for the run.
+    """
+
+    account: Account | None = None
+    read: Notes | None = None
+    fix: Callable[[Journal], None] | None = None
+
+
+_OF_NO_TABLE = SampleOrigin()
+
+
 class Curator:
     """One curator with one sample and one budget; waits with its end until the weights are on disk.
 
@@ -101,9 +120,7 @@ class Curator:
         sample: The private sample, n records. Closed with the curator.
         seed: Public seed, for simulated people only.
         schedule: The clock by which real people's releases are held for :data:`RELEASE_UNIT` times a power of two.
-        account: The people in the ledger over all runs; None where nobody is charged.
-        read: What was noted while their table was read.
-        fix: Called with the curator's ledger once all else is well: who contributed is fixed for the run.
+        origin: Where the people come from; by default of no table, and charged nothing.
 
     Raises:
         BrokenLedger: If its ledger is missing, cut off, edited, or older than its head.
@@ -124,9 +141,7 @@ class Curator:
         referee: str | None = None,
         schedule: Schedule | None = None,
         witnesses: Sequence[Witness] = (),
-        account: Account | None = None,
-        read: Notes | None = None,
-        fix: Callable[[Journal], None] | None = None,
+        origin: SampleOrigin = _OF_NO_TABLE,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -156,17 +171,17 @@ class Curator:
             self.key, self.folder = self._journal.identity.public, folder
             self._ledger = Ledger(self._journal)
             self.referee = self._pinned(referee)
-            self._account = account
-            if account is not None:
+            self._account = origin.account
+            if origin.account is not None:
                 holder = self._ledger.holder
                 seen = None if holder is None else holder.people
-                account.attach(self._journal, seen=seen, opened=holder is not None)
-            self._owner = OwnersFile(folder, scenario, planned, read)
+                origin.account.attach(self._journal, seen=seen, opened=holder is not None)
+            self._owner = OwnersFile(folder, scenario, planned, origin.read)
             self._engine = self._rebuilt()
             self._owner.keep(self._engine.workspace.reweighing)
             self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
-            if fix is not None:
-                fix(self._journal)
+            if origin.fix is not None:
+                origin.fix(self._journal)
             self._opened = opened.pop_all()
 
     def close(self) -> None:

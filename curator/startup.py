@@ -24,7 +24,7 @@ from common.numerics.randomness import subseed
 from common.operations.operation import Operation
 from common.privacy.budget import open_budget
 from common.scenario.scenario import ResolvedScenario, data_folder, policy_digest, public_sample
-from curator.curator import Curator, planned_by
+from curator.curator import Curator, SampleOrigin, planned_by
 from curator.engine import CuratorPolicy, check_features
 from curator.learners.base import CallSizes, parse_learner
 from curator.ledger import OPEN
@@ -86,6 +86,7 @@ def open_curator(
         public = public_sample(scenario, known)
         if public is not None:
             claim_people(folder, public.fingerprint(), "public-people")
+        fix = None if contributions is None else contributions.fix
         curator = Curator(
             scenario,
             sample,
@@ -94,9 +95,7 @@ def open_curator(
             seed=known if simulated else None,
             referee=referee,
             witnesses=witnesses,
-            account=account,
-            read=read[0] if read else None,
-            fix=None if contributions is None else contributions.fix,
+            origin=SampleOrigin(account, read[0] if read else None, fix),
         )
         opened.pop_all()
     return curator

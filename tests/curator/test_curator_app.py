@@ -19,7 +19,7 @@ from common.net.client import Client
 from common.privacy.guarantee import of_curator
 from curator import app
 from curator.app import curator_app
-from curator.curator import Curator
+from curator.curator import Curator, SampleOrigin
 from curator.ledger import listed
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
@@ -231,7 +231,7 @@ def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_p
         agreed = bench.referee.configuration("run")
     for closed in (True, False):
         account: Any = Attending()
-        curator = Curator(tiny(), sample(1200), tmp_path / f"{closed}", seed=1, account=account)
+        curator = Curator(tiny(), sample(1200), tmp_path / f"{closed}", seed=1, origin=SampleOrigin(account))
         if closed:
             curator._journal.append(CLOSED, {"why": "an older copy was put back"})
             with pytest.raises(errors.BudgetExceeded, match="an older copy was put back") as refused:
@@ -243,7 +243,7 @@ def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_p
         curator.close()
         assert (account.told, len(account.charged)) == ([False], not closed)
     # Of an opened run the ledger of people must know already; people of one that is not opened must have budget left.
-    Curator(tiny(), sample(1200), tmp_path / "False", seed=1, account=account).close()
+    Curator(tiny(), sample(1200), tmp_path / "False", seed=1, origin=SampleOrigin(account)).close()
     assert account.told == [False, True]
 
 
