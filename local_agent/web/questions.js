@@ -48,7 +48,7 @@ export async function load(queries = KINDS, mechanisms = MECHANISMS.names) {
 
 /** Return the kinds of hypotheses in a query, but none within a hypothesis. @param {any} wire @returns {string[]} */
 export const hypothesisKinds = (wire) =>
-  (isObject(wire) ? Object.values(wire) : []).flatMap((value) =>
+  (isObject(wire) || Array.isArray(wire) ? Object.values(wire) : []).flatMap((value) =>
     isObject(value) && [...ORDINARY, FOREIGN].includes(value.kind) ? [value.kind] : hypothesisKinds(value),
   );
 
