@@ -19,7 +19,7 @@ import { check, checkCost, kindOf, leftOf } from "./policy.js";
 import { KINDS } from "./questions.js";
 import { Source, derive } from "./random.js";
 import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";
-import { Refusal, countForm, digestForm, fail, isDigest, read, runForm } from "./values.js";
+import { Refusal, countForm, digestForm, fail, isDigest, isObject, read, runForm } from "./values.js";
 import { described } from "./words.js";
 
 const PASSING = ["peer-unavailable", "peer-misbehaved", "busy", "cannot-write"];
@@ -297,7 +297,8 @@ export class Agent {
   /** Take what another store has exported: the same noise for the same questions, and what was spent stays spent. */
   async import(/** @type {any} */ from) {
     const { rules, store } = this.options;
-    if (from?.referee !== rules.referee || !isDigest(from.secret) || !Array.isArray(from.answers))
+    const whole = [from?.answers, from?.log].every(Array.isArray) && isObject(from.receipts);
+    if (from?.referee !== rules.referee || !isDigest(from.secret) || !whole)
       fail("bad-data", "this file is no state of an agent of this page");
     if (this.answers.length > 0) fail("bad-data", "this browser has answered already: its own state stays");
     for (const name of ["answers", "receipts", "log"]) await store.write(name, from[name]);

@@ -65,7 +65,8 @@ export class FolderStore {
       return JSON.parse(await readFile(path, "utf8"));
     } catch (/** @type {any} */ error) {
       if (error.code === "ENOENT") return undefined;
-      fail("bad-data", `${path} was damaged: put it back if you have a copy. Nothing was sent`);
+      const why = error.code ? `cannot be read (${error.code})` : "was damaged: put it back if you have a copy";
+      fail("bad-data", `${path} ${why}. Nothing was sent`);
     }
   }
 

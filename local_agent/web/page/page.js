@@ -151,7 +151,7 @@ async function ask() {
 
 /** The JSON value in a file that was chosen. @param {{input: any}} file */
 const chosen = async ({ input: { files } }) =>
-  files.length > 0 ? decode(new Uint8Array(await files[0].arrayBuffer())) : undefined;
+  files.length > 0 ? (decode(new Uint8Array(await files[0].arrayBuffer())) ?? {}) : undefined;
 
 /** Store what was entered, where it was not known, and the budget. @param {string} [token] @param {string} [code] */
 async function remember(token = "", code = "") {
@@ -188,13 +188,15 @@ async function goOn() {
   };
   /** @type {State} */
   let last = { state: "waiting" };
+  let closed = false; // a question that was closed while the person read: said until something else is
   const onState = (/** @type {State} */ state) => {
     last = state;
+    closed = state.state === "closed" || (closed && state.state === "waiting");
     if (own.signal.aborted) return;
     if (state.state === "waiting") state.pause = Math.max(state.pause ?? 0, SLOWEST);
     if (state.state === "answered" || state.problem === "cannot-write") return own.abort();
     if (!wrong.isConnected) wait(); // the person has decided, and there is no answer
-    wrong.replaceChildren(...(state.detail ? [trouble(state)] : []));
+    if (state.detail || !closed) wrong.replaceChildren(...(state.detail ? [trouble(state)] : []));
   };
   wait();
   try {

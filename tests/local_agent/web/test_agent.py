@@ -184,6 +184,12 @@ def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_spent(tmp_path: Path
         (folder / "answers.json").write_text("[{")
         torn = it.agent()[-1]
         assert (torn["problem"], torn["sent"]) == ("bad-data", [])
+        assert "was damaged" in torn["detail"]
+        (folder / "answers.json").unlink()
+        (folder / "answers.json").mkdir()
+        unread = it.agent()[-1]
+        assert (unread["problem"], unread["sent"]) == ("bad-data", [])
+        assert "cannot be read (EISDIR)" in unread["detail"]
         assert [path.read_text() for path in folder.glob("lock-*")] == ["0"]
         assert not list(folder.glob(".lock*"))
 
@@ -296,3 +302,20 @@ console.log(JSON.stringify([left, getEventListeners(over.signal, "abort").length
 
 def test_who_waits_for_days_leaves_nothing_on_the_signal_that_ends_it() -> None:
     assert in_node(PAUSES) == [0, 0]
+
+
+IMPORTED = """
+import { Agent } from "WEB/agent.js";
+import { MemoryStore } from "WEB/folder.js";
+const rules = { referee: "0".repeat(64), epsilon: 1 };
+const agent = await Agent.open({ rules, dimension: 1, store: new MemoryStore(), address: "http://x" });
+const whole = await agent.export();
+const found = [];
+for (const name of [null, "referee", "secret", "answers", "receipts", "log"])
+  found.push(await agent.import({ ...whole, [name]: undefined }).then(() => "taken", (error) => error.problem));
+console.log(JSON.stringify(found));
+"""
+
+
+def test_a_state_that_lacks_something_is_not_taken() -> None:
+    assert in_node(IMPORTED) == ["taken", *["bad-data"] * 5]

@@ -181,6 +181,8 @@ def test_a_run_that_ends_while_the_person_reads_gets_no_answer(world, person):
     world.cancel()
     me.press("Answer")
     me.page.wait_for_selector("text=the question was closed meanwhile")
+    me.page.wait_for_timeout(2000)  # in which it has asked for a question again
+    assert me.page.is_visible("text=the question was closed meanwhile")
     check_looks(me.page)
     assert me.reports() == []
     me.show_log()
