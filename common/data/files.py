@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BufferedIOBase, BufferedReader, TextIOWrapper
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -263,16 +263,17 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
         if len(names) < 2:
             _check_header(path.name, names, layout)
         where = {name: names.index(name) for name in _present(path.name, columns, names)}
-        while block := list(islice(rows, PIECE)):
+        blocks = iter(lambda: list(islice(rows, PIECE)), [])
+        for block in chain([next(blocks, [])], blocks):  # a file without rows is one empty piece
             for line, row in block:
                 if len(row) != len(names):
                     flaw = f"has {len(row)} fields where there are {len(names)} columns"
                     broken(BadData(f"{path.name}: line {line} {flaw}"))
-            block = [(line, row) for line, row in block if len(row) == len(names)]
-            fields = {name: [row[at] for _, row in block] for name, at in where.items()}
+            whole = [(line, row) for line, row in block if len(row) == len(names)]
+            fields = {name: [row[at] for _, row in whole] for name, at in where.items()}
             texts = {name: polars.Series(column, dtype=polars.String) for name, column in fields.items()}
             frame = _canonical(texts, layout)
-            yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
+            yield Piece(path.name, frame, np.array([line for line, _ in whole], dtype=np.int64))
 
 
 def _check_header(name: str, names: list[str], layout: Layout) -> None:

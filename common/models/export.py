@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import asdict
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,9 @@ def export(model: Model, path: str | Path) -> Path:
 
         from common.models.pipeline import as_pipeline
 
-        joblib.dump(as_pipeline(model), path)
+        written = BytesIO()
+        joblib.dump(as_pipeline(model), written)
+        write_durably(path, written.getvalue())
     else:
         raise BadInput(f"a model is written as {', '.join(SUFFIXES)}, found {path.name!r}")
     return path

@@ -254,6 +254,13 @@ def test_columns_that_have_no_text_and_are_there_twice_are_left_out(tmp_path):
     assert people(tmp_path / "twice.csv").cells.shape == (1, 1)
 
 
+def test_a_file_without_rows_has_nobody(tmp_path):
+    path = tmp_path / "nobody.csv"
+    path.write_text("a,b\n")
+    rows, named = rows_of_data(path, "b", Layout())
+    assert (rows.columns, len(rows), named) == (["a"], 0, True)
+
+
 def test_numbers_agree_to_six_digits_and_whole_ones_entirely():
     pairs = [(0.1, np.float32(0.1)), (1.0, 0.9999999), (123456.4, 123456.0), (-5e-324, -5e-324)]
     for one, other in pairs:
