@@ -84,16 +84,17 @@ def chosen_privately(pair: Pair, split: Split, epsilon: float) -> Iterator[Candi
     domains, source = Domains(split.source, split.train), RandomSource.seeded(split.number, "chosen", repr(epsilon))
     mu = mu_for_selection(epsilon, DELTA, LAW)
 
-    def attempt(settings: dict[str, Any], own: RandomSource) -> Candidate:
-        return Candidate(fit(pair, domains, settings, mu, own), settings)
+    def attempt(settings: dict[str, Any], own: RandomSource) -> Floats:
+        return fit(pair, domains, settings, mu, own)
 
     largest = largest_residual(pair, split)
 
-    def judge(found: Candidate, own: RandomSource) -> float:
-        return float(-noisy_sum(losses(split, found.weights, largest), _PARTS, mu, own))
+    def judge(weights: Floats, own: RandomSource) -> float:
+        return float(-noisy_sum(losses(split, weights, largest), _PARTS, mu, own))
 
     # Nobody times a simulation: it need not carry out the runs that do not count.
-    yield choose(attempt, judge, combinations(GRIDS[split.task]), LAW, source, constant_time=False)
+    chosen = choose(attempt, judge, GRIDS[split.task], LAW, source, constant_time=False)
+    yield Candidate(chosen.output, chosen.settings)
 
 
 def fit(

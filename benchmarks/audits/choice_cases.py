@@ -43,7 +43,7 @@ def best(mu: float) -> Subject:
             def fit(settings: object, randomness: RandomSource) -> float:
                 return value + float(randomness.normals(1)[0]) / mu
 
-            return choose(fit, lambda answer, _: answer, [{}], LAW, run, constant_time=False)
+            return choose(fit, lambda answer, _: answer, {}, LAW, run, constant_time=False).output
 
         return np.array([once(source.derive(run)) for run in range(runs)])
 

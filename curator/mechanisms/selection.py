@@ -301,8 +301,6 @@ def choose(
     candidates: Sequence[Candidate],
     law: AnyLaw,
     source: RandomSource,
-    *,
-    constant_time: bool = True,
 ) -> Output:
     """Run K times with candidates drawn uniformly from public ones, and return the output with the highest score.
 
@@ -314,10 +312,10 @@ def choose(
     fit the scores are no easier to tell apart than N(0, 1) and N(mu, 1), which, as a trade-off function is convex,
     remains true on the average over the fits. Drawing the candidates is such an average.
 
+    All ``law.most`` runs are carried out, and the first K looked at, as who knows how long it took would know K.
+
     Args:
         score: Makes a score, the higher the better, that is private itself.
-        constant_time: Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would
-            know K.
     """
     if not candidates:
         raise BadInput("every setting of the grid needs at least one value")
@@ -329,7 +327,7 @@ def choose(
         return score(output, source.derive("score", run)), output
 
     best = attempt(0)
-    for run in range(1, law.most if constant_time else count):
+    for run in range(1, law.most):
         found = attempt(run)
         if run < count and found[0] > best[0]:
             best = found
