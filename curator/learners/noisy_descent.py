@@ -189,7 +189,7 @@ class DescentSettings(AlgorithmSettings):
         """Move the scales of both sides by one step; return the gradient in w, whole numbers of its unit's grid."""
         sums, single = np.zeros(len(weights), dtype=np.int32), weights.astype(np.float32)
         for side, force in zip(rows, forces, strict=True):
-            move_rows(side, single, sums, force)
+            move_rows(side.features, side.responses, single, side.noise, side.scales, sums, force)
         return whole_sums(sums, sum(len(side.scales) for side in rows))
 
     def softmax(self, records: int) -> float:
@@ -370,12 +370,19 @@ class Forces(NamedTuple):
 
 
 @njit
-def move_rows(rows: Rows, weights: Singles, sums: AnyArray, forces: Forces) -> None:
+def move_rows(
+    features: Singles,
+    responses: Floats,
+    weights: Singles,
+    noise: Floats,
+    scales: Floats,
+    sums: AnyArray,
+    forces: Forces,
+) -> None:
     """Add the rows' parts of the gradient to ``sums``, int32, and move their scales, v, by one step.
 
-    Their noise are whole numbers of the losses' grid; :func:`whole_sums` takes an offset of the sums away.
+    ``noise`` are whole numbers of the losses' grid, one a row; :func:`whole_sums` takes an offset of the sums away.
     """
-    features, responses, noise, scales = rows
     for i in range(len(features)):
         score = float(_product(features, i, weights))
         if forces.loss == 0:

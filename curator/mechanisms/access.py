@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, Literal, TypeVar, get_args
@@ -259,13 +259,13 @@ class Access:
             records = records.take(np.flatnonzero(~mask))
         training, one = _uniform(records), Gaussian(count=1, mu=event.mu)
 
-        def fitted(candidate: Candidate, source: RandomSource) -> Output:
-            return fit(candidate, self._part(one, training, source))
+        def fitted(settings: Mapping[str, Any], source: RandomSource) -> Output:
+            return fit(settings["candidate"], self._part(one, training, source))
 
         def scored(output: Output, source: RandomSource) -> float:
             return score(output, self._part(NoEvent() if validation is None else one, validation, source))
 
-        return choose(fitted, scored, candidates, event.law, self._fresh())
+        return choose(fitted, scored, {"candidate": list(candidates)}, event.law, self._fresh()).output
 
     def features(self, first: int, count: int) -> AnyArray:
         """Return the features of ``count`` people from place ``first`` on, public where labels alone are protected."""

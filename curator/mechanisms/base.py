@@ -28,24 +28,7 @@ A = TypeVar("A")
 HOME = __name__.partition(".")[0]
 
 
-class ByPerson(ABC, Generic[T]):
-    """What has a value of each person: by default of the curator's own functions only."""
-
-    def person(self, value: Any) -> T:
-        """Return one person's value, of length 1, of what a function of another package made of one record.
-
-        Raises:
-            ValueError: If it is none, or no such function is taken.
-        """
-        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
-
-    @property
-    def neutral(self) -> T:
-        """The value of a person of whom nothing usable was made."""
-        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
-
-
-class CentralMechanism(ByPerson[T], Generic[T, A]):
+class CentralMechanism(ABC, Generic[T, A]):
     """A mechanism, with public parameters, that maps private values of people to what may be released.
 
     Learners and operations name one and never see what it is given; :class:`~curator.mechanisms.access.Access` applies
@@ -61,6 +44,18 @@ class CentralMechanism(ByPerson[T], Generic[T, A]):
     @abstractmethod
     def apply(self, values: Iterator[T], source: RandomSource) -> A:
         """Return what may be released of values that come in blocks; all noise, and nothing else, is the source's."""
+
+    def person(self, value: Any) -> T:
+        """Return one person's value, of length 1, of what a function of another package made of one record.
+
+        Raises:
+            ValueError: If it is none, or the mechanism takes no such function.
+        """
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+
+    @property
+    def neutral(self) -> T:
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
     def together(self, people: list[T]) -> T:
         """Return the values of several people, one after the other; at least one."""

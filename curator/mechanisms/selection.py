@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Words
 from common.core.errors import BadData, BadInput
+from common.learners.chosen import combinations
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.rules import Conjunction, Stump
 from common.local.records import Records
@@ -291,43 +292,54 @@ def _walk(bits: Words, positive: Words, literals: int, counts: Indices, wanted: 
             chosen[place] = chosen[place - 1] + 1
 
 
-Candidate = TypeVar("Candidate")
 Output = TypeVar("Output")
 
 
+@dataclass(frozen=True)
+class Chosen(Generic[Output]):
+    """The best run: its output, and the settings that it was made with (public, as the output is)."""
+
+    output: Output
+    settings: dict[str, Any]
+
+
 def choose(
-    fit: Callable[[Candidate, RandomSource], Output],
+    fit: Callable[[dict[str, Any], RandomSource], Output],
     score: Callable[[Output, RandomSource], float],
-    candidates: Sequence[Candidate],
+    grid: Mapping[str, Sequence[Any]],
     law: AnyLaw,
     source: RandomSource,
-) -> Output:
-    """Run K times with candidates drawn uniformly from public ones, and return the output with the highest score.
+    *,
+    constant_time: bool = True,
+) -> Chosen[Output]:
+    """Run K times with settings drawn uniformly from a public grid, and return the run with the highest score.
 
-    If ``fit`` followed by ``score`` is mu-GDP for each candidate, the choice costs what
+    If ``fit`` followed by ``score`` is mu-GDP for each setting, the choice costs what
     :func:`~common.privacy.theorems.selection.epsilon_of_selection` says for mu. Typically
     ``fit`` sees one part of the sample and is mu-GDP in it, and ``score`` sees the other part, disjoint, and is mu-GDP
     in it whatever it is to score. Then both together are mu-GDP: where the neighbours differ in the first part, the
     score is post-processing of the fit; where they differ in the second, the fits have the same law, and given the
     fit the scores are no easier to tell apart than N(0, 1) and N(mu, 1), which, as a trade-off function is convex,
-    remains true on the average over the fits. Drawing the candidates is such an average.
-
-    All ``law.most`` runs are carried out, and the first K looked at, as who knows how long it took would know K.
+    remains true on the average over the fits. Drawing the settings is such an average.
 
     Args:
         score: Makes a score, the higher the better, that is private itself.
+        constant_time: Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would
+            know K.
     """
-    if not candidates:
+    settings = combinations(grid)
+    if not settings:
         raise BadInput("every setting of the grid needs at least one value")
     count = draw_count(law, source.derive("count"))
-    drawn = source.derive("settings").integers(len(candidates), law.most)
+    drawn = source.derive("settings").integers(len(settings), law.most)
 
-    def attempt(run: int) -> tuple[float, Output]:
-        output = fit(candidates[int(drawn[run])], source.derive("fit", run))
-        return score(output, source.derive("score", run)), output
+    def attempt(run: int) -> tuple[float, Chosen[Output]]:
+        own = settings[int(drawn[run])]
+        output = fit(own, source.derive("fit", run))
+        return score(output, source.derive("score", run)), Chosen(output, own)
 
     best = attempt(0)
-    for run in range(1, law.most):
+    for run in range(1, law.most if constant_time else count):
         found = attempt(run)
         if run < count and found[0] > best[0]:
             best = found

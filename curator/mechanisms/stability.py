@@ -9,7 +9,7 @@ record is replaced, and where it is at least 1 no neighbour has another value: a
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.theorems.votes import stability_level
-from curator.mechanisms.base import HOME, ByPerson, CentralMechanism, central
+from curator.mechanisms.base import HOME, CentralMechanism, central
 from curator.mechanisms.counts import geometric_noise
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def a_stab(value: A, distance: float, epsilon: float, delta: float, source: Rand
     return value if math.floor(min(distance, FARTHEST)) + noise > stability_level(epsilon, delta) else None
 
 
-class StableFunction(ByPerson[T], Generic[T, A]):
+class StableFunction(ABC, Generic[T, A]):
     """A function of everybody's values with its distance to instability, both in one go; part of the curator.
 
     The contract suite tries every data set of a few people, and every neighbour of each.
@@ -75,6 +75,15 @@ class StableFunction(ByPerson[T], Generic[T, A]):
     @abstractmethod
     def of(self, values: list[T]) -> tuple[A, int]:
         """Return f and dist_f of values that come in blocks, at least one."""
+
+    def person(self, value: Any) -> T:
+        """Return one person's value, of what a function of another package made: ValueError if it is none."""
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+
+    @property
+    def neutral(self) -> T:
+        """The value of a person of whom nothing usable was made."""
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
 
 def plurality(counts: list[int]) -> tuple[int, int]:

@@ -117,6 +117,7 @@ class Shard:
             most: Greatest score that can come out; a ValueError says that a greater one could.
         """
         self._advance(self._most + parts, most)
+        self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
         losses, factor = self._rows.losses(weighing), parts // weighing.grain
 
         def add(begin: int, end: int) -> None:
@@ -127,6 +128,7 @@ class Shard:
     def refine(self, factor: int, most: int) -> None:
         """Multiply every score by a factor; ``most`` is the greatest that can come out (:meth:`reweigh` says more)."""
         self._advance(self._most * factor, most)
+        self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
         self._cumulative_losses *= self._cumulative_losses.dtype.type(factor)
 
     def cumulative_losses(self) -> AnyArray:
@@ -155,7 +157,6 @@ class Shard:
         if reached > most:
             raise ValueError(f"scores may reach {reached}, beyond {most}: restore the sample before another law begins")
         self._most = reached
-        self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
 
     def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
         """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""

@@ -102,7 +102,7 @@ CASES: list[tuple[str, Callable[..., object], list[tuple[object, ...]]]] = [
     ("epsilon must|delta must", mu_for_selection, [
         (epsilon, delta, geometric(5.0)) for epsilon, delta in ((0.0, 1e-6), (math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0))
     ]),
-    ("at least one value", choose, [(min, min, [], geometric(2.0), RandomSource.seeded(1))]),
+    ("at least one value", choose, [(min, min, {"a": []}, geometric(2.0), RandomSource.seeded(1))]),
     ("delta must", epsilon_of_selection, [(1.0, geometric(5.0), 0.0), (1.0, geometric(5.0), 1.0)]),
     *(
         ("share of adversarial answers", partial(robustness.robust_estimate, WARNER, 30, 100, 0.95, share=share), [()])

@@ -21,7 +21,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from
 from curator.learners.half_spaces import Sgd
-from curator.learners.noisy_descent import Forces, Rows, move_rows
+from curator.learners.noisy_descent import Forces, move_rows
 from curator.learners.svm import Svm
 from curator.mechanisms.gaussian_noise import normals
 from curator.sample.base import LocalSample
@@ -81,7 +81,7 @@ def adapt() -> bytes:
     scales, sums = 1.0 + generator.random(PEOPLE), np.zeros(19, dtype=np.int32)
     forces = Forces(1, 1e-3, 5.0, 1e5, 1e6, 0.1, 0.2, False, 0.3, 0.4, 50.0, 1e-3, 0.5)
     weights, whole = generator.normal(size=19).astype(np.float32), np.rint(generator.normal(size=PEOPLE) * 100)
-    move_rows(Rows(records.features, records.labels.astype(np.float64), whole, scales), weights, sums, forces)
+    move_rows(records.features, records.labels.astype(np.float64), weights, whole, scales, sums, forces)
     return scales.tobytes() + sums.tobytes()
 
 
