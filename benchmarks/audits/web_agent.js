@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 const web = new URL("../../local_agent/web/", import.meta.url);
 const { Agent } = await import(new URL("agent.js", web).href);
 const { MemoryStore } = await import(new URL("folder.js", web).href);
+const { check } = await import(new URL("policy.js", web).href);
 const { parseMechanism } = await import(new URL("questions.js", web).href);
 
 const TOGETHER = 500; // agents: each waits a little before it answers
@@ -20,7 +21,7 @@ async function answers() {
   const given = [];
   for (let time = 0; time < times; time++) {
     const agent = await Agent.open({ ...own, store, record: person });
-    const question = await agent.examine(assignment, configuration);
+    const question = await check(rules, assignment, configuration, own.dimension, null, agent.left);
     if (twin === "the truth as often as at twice the epsilon") {
       const { wire } = question.mechanism;
       const told = parseMechanism({ ...wire, epsilon: 2 * wire.epsilon });

@@ -268,7 +268,7 @@ def test_a_code_from_a_word_processor_is_that_code_and_what_no_header_carries_is
     me, typed = person(tmp_path / "me", collection), code.replace("-", "\u2013")
     with dialled(address) as way:
         for wrong in (f"\u00e9{code}", f"{code}\x00", f"\U0001d7d8{code}"):
-            with pytest.raises(BadInput, match="give it as the curator has handed it out"):
+            with pytest.raises(BadInput, match="give it as it was handed out"):
                 me.contribute(ONE, way, wrong, agreed)
         assert me.contribute(ONE, way, f"\u00a0{typed}\n", agreed).message["status"] == "kept"
 
