@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict
 from importlib.util import find_spec
 from io import BytesIO
@@ -42,19 +41,9 @@ def parse_document(tree: Any) -> Model:
     if not isinstance(tree, dict):
         raise BadMessage(f"a model must be a mapping of fields, found {type(tree).__name__}")
     model = Model.parse({key: value for key, value in tree.items() if key not in (_READING, _SUM)})
-    if _SUM in tree and not _same(tree[_SUM], document_of(model)[_SUM]):
+    if _SUM in tree and not canonical.alike(tree[_SUM], document_of(model)[_SUM]):
         raise BadMessage(f"{_SUM} does not follow from the hypothesis and the table: one of them was changed")
     return model
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
-    return bool(one == other)
 
 
 def save(model: Model, path: str | Path) -> Path:

@@ -104,14 +104,17 @@ def logistic(scores: Floats) -> Floats:
 def softmax(scores: Floats) -> Floats:
     """Return e^s over the sum of these, for each row of scores, shape (n, k): sums are from the first on."""
     powers = exp(np.maximum(scores - scores.max(axis=1, keepdims=True), -_LEAST))
-    return np.asarray(powers / row_sums(powers)[:, None])
+    return np.asarray(powers / ordered_sum(powers)[:, None])
 
 
-def row_sums(values: Floats) -> Floats:
-    """Return the sum of each row, from the first column on."""
-    total = np.zeros(len(values))
-    for column in values.T:
-        total = total + column
+def ordered_sum(terms: Floats) -> Floats:
+    """Return the sums over the last axis, from the first term on.
+
+    A product of vectors or matrices (``@``) is summed by the BLAS in an order that depends on the processor.
+    """
+    total = np.zeros(terms.shape[:-1])
+    for place in range(terms.shape[-1]):
+        total = total + terms[..., place]
     return total
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from common.core.arrays import Floats
-from common.numerics.elementary import exp, log, logistic
+from common.numerics.elementary import exp, log, logistic, ordered_sum
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
 """2^(k/4): a library's powers may differ between machines."""
@@ -128,14 +128,6 @@ class Within:
             for fine in range(begin, end):
                 found[:, place] = found[:, place] + self.weights[fine] * values[:, fine]
         return found
-
-
-def ordered_sum(terms: Floats) -> Floats:
-    """Return the sums over the last axis, one term after the other."""
-    total = np.zeros(terms.shape[:-1])
-    for place in range(terms.shape[-1]):
-        total = total + terms[..., place]
-    return total
 
 
 _STEPS = np.arange(-24, 25)

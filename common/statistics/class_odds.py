@@ -15,7 +15,7 @@ import numpy as np
 from common.core.arrays import Floats
 from common.local.queries.residuals import instruments
 from common.numerics import counter
-from common.numerics.elementary import exp, row_sums, softmax
+from common.numerics.elementary import exp, ordered_sum, softmax
 from common.operations.operation import ClassScores
 
 POINTS = 48
@@ -79,8 +79,8 @@ class ClassOdds:
     def spread(self) -> float:
         """How far apart, in those, the classes that are worth a thought are, at least 1/16."""
         chances, scores = softmax(self.scores), self.scores
-        middle = row_sums(chances * scores)[:, None]
-        square = float((self.masses * row_sums(chances * (scores - middle) ** 2)).sum())
+        middle = ordered_sum(chances * scores)[:, None]
+        square = float((self.masses * ordered_sum(chances * (scores - middle) ** 2)).sum())
         return max(1.0 / 16.0, math.ceil(4.0 * math.sqrt(square) * _GRID) / _GRID)
 
     def asked(self, chosen: tuple[int, ...], spread: float | None) -> tuple[Floats, Floats]:
@@ -118,7 +118,7 @@ class ClassOdds:
         return prior + math.fsum((one.mean - self._expected(one, chances)) ** 2 / one.variance for one in self.reports)
 
     def _expected(self, one: ClassReport, chances: Floats) -> float:
-        return float((self.masses * row_sums((chances - one.chances) * one.moved)).sum())
+        return float((self.masses * ordered_sum((chances - one.chances) * one.moved)).sum())
 
     def _scores(self, place: Floats) -> Floats:
         return np.asarray(exp(place[:1])[0] * self.points + place[1:])
@@ -130,8 +130,8 @@ class ClassOdds:
         weights = np.concatenate([[1.0 / STEEP**2], np.full(len(place) - 1, 1.0 / FAR**2)])
         gradient, bend = -weights * place, np.diag(weights)
         for one in self.reports:
-            apart = chances * (one.moved - row_sums(chances * one.moved)[:, None])
-            along = np.concatenate([[self.masses @ row_sums(apart * steep)], self.masses @ apart])
+            apart = chances * (one.moved - ordered_sum(chances * one.moved)[:, None])
+            along = np.concatenate([[self.masses @ ordered_sum(apart * steep)], self.masses @ apart])
             gradient = gradient + along * (one.mean - self._expected(one, chances)) / one.variance
             bend = bend + np.outer(along, along) / one.variance
         return gradient, bend

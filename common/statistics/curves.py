@@ -12,6 +12,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.values import Value
+from common.numerics.elementary import logistic, ordered_sum
 from common.statistics.intervals import Estimate
 
 _GRID = 2000  # values of a ratio that are tried; an interval is made wider by one step at either end
@@ -111,7 +112,7 @@ class ScoreShares:
 
         beta is divided: half for the curve, a quarter for either rate. The AUC has a beta of its own.
         """
-        ends = [0.0, *(1.0 / (1.0 + math.exp(-odds)) for odds in cuts), 1.0]
+        ends = [0.0, *logistic(np.array(cuts)).tolist(), 1.0]
         first, sure = list(cuts).index(cut) + 1, {"confidence": 1.0 - beta}
         observed = [e.model_copy(update=sure) for e in self.observed(beta / 2.0)]
         return ScoreQuality(
@@ -140,8 +141,9 @@ class ScoreShares:
         one, other = float(positive.sum()), float(negative.sum())
         if not self.count or min(one, other) <= 0.0:
             return _estimate(0.5, np.ones(len(_TRIED), dtype=bool), 1.0 - miss)
-        ordered, tried = float(positive @ below @ negative), _TRIED[:, None]
-        slopes = np.square(below @ negative - tried * other) + np.square(positive @ below - tried * one)
+        lower, higher, tried = ordered_sum(below * negative), ordered_sum(below.T * positive), _TRIED[:, None]
+        ordered = float(ordered_sum(positive * lower))
+        slopes = np.square(lower - tried * other) + np.square(higher - tried * one)
         product = np.square(below.ravel() - tried).sum(axis=1)
         unit = self.scale * self.scale / self.count
         far = NormalDist().inv_cdf(1.0 - miss / 2.0) * np.sqrt(unit * slopes.sum(axis=1) + unit * unit * product)

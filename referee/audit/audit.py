@@ -295,9 +295,17 @@ def check_result(
     )
     del found["seconds"]
     for name in sorted(found.keys() | published.keys()):
-        if name not in found or canonical.encode(published.get(name)) != canonical.encode(found[name]):
+        same = _exactly if name in _HYPOTHESES else canonical.alike
+        if name not in found or not same(published.get(name), found[name]):
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")
     return rounds
+
+
+_HYPOTHESES = ("answer", "calibrated")  # what agents were asked about; all else is said of them
+
+
+def _exactly(one: Any, other: Any) -> bool:
+    return canonical.encode(one) == canonical.encode(other)
 
 
 SHARES = (0.01, 0.05, 0.1)  # the shares of liars for which an audit says what they could have moved

@@ -13,6 +13,7 @@ from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.features import GradientQuery, MomentQuery
 from common.local.queries.query import Answers, AskAgents, LossQuery
+from common.numerics.elementary import log, ordered_sum
 from common.privacy.rounding import down
 from common.protocols.base import Progress, pattern_of
 from common.protocols.statistical import QueryAnswer, QueryAnswers, StatisticalQuery
@@ -116,12 +117,13 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
     both = 1.0 - label * label
     difference = 2.0 * (means[d : 2 * d] - label * mean) / both
     noise = 4.0 * float(variances[d : 2 * d].sum() + label**2 * variances[:d].sum()) / both**2
-    length = float(difference @ difference)
+    length = float(ordered_sum(difference * difference))
     difference = difference * (max(0.0, 1.0 - noise / length) if length > 0.0 else 0.0)
-    length = float(difference @ difference)
-    within = (means[-1] - float(mean @ mean) + float(variances[:d].sum())) / d - both * length / (4.0 * d)
-    prior = max(within, MIN_VARIANCE) * (math.log1p(label) - math.log1p(-label))
-    threshold = float(difference @ mean) - 0.5 * label * length - prior
+    length = float(ordered_sum(difference * difference))
+    within = (means[-1] - float(ordered_sum(mean * mean)) + float(variances[:d].sum())) / d - both * length / (4.0 * d)
+    negative, positive = log(np.array([1.0 - label, 1.0 + label])).tolist()
+    prior = max(within, MIN_VARIANCE) * (positive - negative)
+    threshold = float(ordered_sum(difference * mean)) - 0.5 * label * length - prior
     return Linear(weights=tuple(difference.tolist()), threshold=threshold)
 
 

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.local.hypotheses.composed import Recalibrated
 from common.local.hypotheses.hypothesis import Hypothesis, Linear
@@ -18,7 +17,7 @@ from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.features import ScoreQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.queries.residuals import ResidualQuery
-from common.numerics.elementary import exp, log
+from common.numerics.elementary import exp, log, ordered_sum
 from common.operations.operation import Directions, Margins
 from common.protocols.base import Progress
 from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles
@@ -156,7 +155,7 @@ def teach(
     held = CellShares(sample, np.asarray(1.0 / variances), within)
     masses = held.masses
     center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
-    spread = math.sqrt(max(float(people @ (scores - center) ** 2), 1e-6))
+    spread = math.sqrt(max(float(ordered_sum(people * (scores - center) ** 2)), 1e-6))
     sample_odds = calibration.of_sample(held, beforehand(center, spread, plan.noise))
     own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
     prior = sample_odds.widened(_STEEP, _FAR)
@@ -227,7 +226,7 @@ def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -
             precision[j] += bend * bend / noise
             mean[j] += bend * slope / noise / precision[j]
         along = mean[1:]
-        weights = tuple((np.array(model.weights) + _together(along, rows)).tolist())
+        weights = tuple((np.array(model.weights) + ordered_sum((along[:, None] * rows).T)).tolist())
         threshold = model.threshold + math.fsum((along * offsets).tolist()) - float(mean[0])
         moved = Linear.parse({"weights": weights, "threshold": threshold})
         yield Progress(f"round {number + 1}: {each * size:,} agents teach {size - 1} directions", {})
@@ -242,14 +241,6 @@ def suited(found: Directions | None, model: Hypothesis) -> Directions | None:
     if found is None or not isinstance(model, Linear) or len(found.rows[0]) != len(model.weights):
         return None
     return found
-
-
-def _together(along: Floats, rows: Floats) -> Floats:
-    """Return the sum of the rows by their coefficients, one after the other: alike on every machine."""
-    total = np.zeros(rows.shape[1])
-    for coefficient, row in zip(along, rows, strict=True):
-        total = total + coefficient * row
-    return total
 
 
 _APART = 0.05  # cuts of the log odds that are nearer to that of the costs are left out

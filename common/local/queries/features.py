@@ -18,7 +18,7 @@ from common.local.mechanisms.frequency import inner_products, public_words
 from common.local.naming import LISTED, Names
 from common.local.queries.query import QUERIES, AlikeQuery, Answers, BitsQuery, FrequencyQuery, Query
 from common.local.records import Records
-from common.numerics.elementary import logistic, row_sums
+from common.numerics.elementary import logistic, ordered_sum
 from common.numerics.loops import pack
 
 
@@ -117,7 +117,7 @@ class MomentQuery(Query):
         values = (np.clip(sign * own / self.bound, -1.0, 1.0) + 1.0) / 2.0
         values = np.where(moment == 2 * d, (labels + 1.0) / 2.0, values)
         squared = np.flatnonzero(moment == 2 * d + 1)
-        lengths = row_sums(np.square(records.features[squared, :d], dtype=np.float64))
+        lengths = ordered_sum(np.square(records.features[squared, :d], dtype=np.float64))
         values[squared] = np.minimum(lengths / (self.norm * self.norm), 1.0)
         return np.asarray(values, dtype=np.float64)
 

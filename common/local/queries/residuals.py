@@ -13,7 +13,7 @@ from common.local.hypotheses.hypothesis import GREATEST, PLANE, Linear, PlainHyp
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, HypothesisQuery
 from common.local.records import Records
-from common.numerics.elementary import logistic, row_sums, softmax
+from common.numerics.elementary import logistic, ordered_sum, softmax
 
 _REGRESSION: dict[str, Any] = {"kind": "regressor", "weights": [0.5, -1.0], "intercept": 0.25, "response": 3}
 _Score = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
@@ -161,7 +161,7 @@ class ClassResidualQuery(HypothesisQuery):
         assert isinstance(model, Argmax)  # noqa: S101 - validated
         own = column_classes(records.features, model.first, len(model.hypotheses))
         chances, moved = instruments(model.scores_by_class(records.features), self.chosen, self.spread)
-        apart = moved[np.arange(len(own)), np.maximum(own, 0)] - row_sums(chances * moved)
+        apart = moved[np.arange(len(own)), np.maximum(own, 0)] - ordered_sum(chances * moved)
         return np.asarray(np.where(own < 0, 0.5, np.clip(0.5 * (1.0 + apart), 0.0, 1.0)))
 
 
@@ -173,4 +173,4 @@ def instruments(scores: Floats, chosen: tuple[int, ...], spread: float | None) -
         moved[:, list(chosen)] = 1.0
         return chances, moved
     near = np.maximum(scores - scores.max(axis=1, keepdims=True), -GREATEST)
-    return chances, np.clip((near - row_sums(chances * near)[:, None]) / spread, -0.5, 0.5)
+    return chances, np.clip((near - ordered_sum(chances * near)[:, None]) / spread, -0.5, 0.5)

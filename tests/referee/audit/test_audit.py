@@ -257,6 +257,27 @@ def test_a_referee_that_asks_agents_again_is_held_to_who_they_are(tmp_path):
     caught_of(SEVERAL, tmp_path / "left", tmp_path)
 
 
+def test_last_bits_of_a_statistic_may_differ_and_those_of_the_answer_may_not(undisturbed, run):
+    """Those of a quantile depend on the processor whose library computed it; a hypothesis is everywhere the same."""
+    result = json.loads((run / "result.json").read_bytes())
+    estimate, weights = result["estimate"], result["answer"]["weights"]
+    kept = (run / "transcript.jsonl").read_bytes()
+
+    def publish(factor: float, **changes: Any) -> None:
+        (run / "transcript.jsonl").write_bytes(kept)
+        changed = {"estimate": {**estimate, "high": estimate["high"] * factor}, **changes}
+        resign(undisturbed[0], run, swap_result(**changed))
+
+    publish(1.0 + 2.0**-50)
+    audit(run)
+    publish(1.0 + 1e-6)
+    with pytest.raises(AuditFailed, match="the result's estimate is not what"):
+        audit(run)
+    publish(1.0, answer={**result["answer"], "weights": [weights[0] * (1.0 + 2.0**-50), *weights[1:]]})
+    with pytest.raises(AuditFailed, match="the result's answer is not what"):
+        audit(run)
+
+
 def test_a_referee_that_lies_is_caught(undisturbed, run):
     before = audit(run)
     resign(undisturbed[0], run, lambda bodies: bodies)
