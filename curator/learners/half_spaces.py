@@ -16,6 +16,7 @@ from common.learners.model_agnostic import ClassColumns
 from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
 from common.local.records import Records
+from common.numerics.elementary import logistic
 from common.operations.operation import MAX_DIRECTIONS, ClassScores, Directions, Learned
 from common.privacy.rounding import down
 from curator.learners.base import LEARNERS, CallSizes, Learner
@@ -173,7 +174,7 @@ class FullBatch(FullBatchSettings, Learner):
 def _gradients(seen: Preconditioner, place: Floats, records: Records) -> AnyArray:
     """Return each record's gradient of the logistic loss at a place, shape (k, d + 1), not clipped; of one record each.
 
-    What is no number has no gradient.
+    What is no number has no gradient. Loops of our own compute it, to the same bits on every processor.
     """
     rows = np.empty((len(records), len(place)), dtype=np.float32)
     features = seen.of(records).features
@@ -181,8 +182,8 @@ def _gradients(seen: Preconditioner, place: Floats, records: Records) -> AnyArra
         lengths = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]
         np.multiply(features, np.float32(1.0) / np.maximum(lengths, np.float32(seen.radius)), out=rows[:, :-1])
         rows[:, -1] = _CONSTANT
-        margins = np.clip(rows @ place.astype(np.float32) * records.labels, -44.0, 44.0)
-        rows *= (-records.labels / (1.0 + np.exp(margins))).astype(np.float32)[:, None]
+        margins = Linear(weights=tuple(place.tolist()), threshold=0.0).margins(rows) * records.labels
+        rows *= (-records.labels * logistic(-margins.astype(np.float64))).astype(np.float32)[:, None]
     return rows
 
 

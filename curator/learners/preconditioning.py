@@ -16,6 +16,7 @@ from common.core.arrays import Floats
 from common.learners.half_spaces import PreconditionedSettings
 from common.local.hypotheses.hypothesis import GREATEST, Linear
 from common.local.records import Records
+from common.numerics.elementary import ordered_sum
 from curator.learners.base import CallSizes
 from curator.mechanisms.access import Access, as_it_is
 from curator.mechanisms.sums import CoordinateMoments
@@ -56,7 +57,7 @@ class Preconditioner:
     def about(self, weights: Floats, threshold: float) -> Linear:
         """Return the half-space of x for ``<w, z> > b`` of clipped z; weights have shape (d,)."""
         found = np.clip(self.shrink * weights * self.scale, -GREATEST, GREATEST)
-        border = float(np.clip(threshold + found @ self.mean, -GREATEST, GREATEST))
+        border = float(np.clip(threshold + float(ordered_sum(found * self.mean)), -GREATEST, GREATEST))
         return Linear(weights=tuple(found.tolist()), threshold=border)
 
 
@@ -93,6 +94,6 @@ def precondition(
     known = average * average / (average * average + noise * noise)
     variances = known * np.maximum(found, 0.0) + (1.0 - known) * average
     scale = np.sqrt(variances) / (variances + _STILL * average + noise)
-    lengths = np.square(scale) @ np.stack([found, _LEAST * variances], axis=1)
+    lengths = ordered_sum(np.square(scale) * np.stack([found, _LEAST * variances]))
     radius = _SHORT * math.sqrt(float(lengths.max()))
     return Preconditioner(middle + unit * mean, scale / unit, radius, _SHORT, unit * unit * variances)

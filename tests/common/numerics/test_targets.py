@@ -20,7 +20,7 @@ from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from
-from curator.learners.half_spaces import Sgd
+from curator.learners.half_spaces import FullBatch, Sgd
 from curator.learners.noisy_descent import Forces, move_rows
 from curator.learners.svm import Svm
 from curator.mechanisms.gaussian_noise import normals
@@ -70,6 +70,11 @@ def separate() -> bytes:
     return repr(learn_from(learner, sampler(19, fixed=False), RandomSource.seeded(6), None)).encode()
 
 
+def full_batch() -> bytes:
+    learner = FullBatch(mu=2.0, norm=3.0)
+    return repr(learn_from(learner, sampler(19, fixed=False), RandomSource.seeded(9), None)).encode()
+
+
 def margins() -> bytes:
     records = people(19)
     plane = Linear(weights=tuple(np.random.default_rng(7).normal(size=19).tolist()), threshold=0.2)
@@ -101,6 +106,7 @@ WORK: dict[str, Callable[[], bytes]] = {
         Sgd(steps=3000, noise=0.5, diameter=6.0, loss="hinge"), 77, fixed=True
     ),
     "Newton's method": separate,
+    "full batch": full_batch,
     "margins": margins,
     "adaptation": adapt,
     "a whole run": run,
