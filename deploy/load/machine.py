@@ -108,7 +108,7 @@ async def _measured(port: int) -> float:
 
     async def ask(connection: Connection) -> int:
         done = 0
-        while time.perf_counter() - began < SECONDS:
+        while done == 0 or time.perf_counter() - began < SECONDS:  # once, however busy the machine is
             await connection.request(_REQUEST)
             done += 1
         return done
