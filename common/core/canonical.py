@@ -123,7 +123,7 @@ def digest(value: Any) -> str:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal, up to 1e-9 of a number, and of 1 for smaller ones.
+    """Return whether two JSON values are equal, numbers that are not both whole up to 1e-9 of them, or of 1.
 
     The last bits of a logarithm, or of a quantile, depend on the processor whose library computed it.
     """
@@ -133,7 +133,7 @@ def alike(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other, strict=True))
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
+    if isinstance(one, float | int) and isinstance(other, float | int) and float in (type(one), type(other)):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
     return bool(one == other)
 

@@ -57,7 +57,7 @@ class Preconditioner:
     def about(self, weights: Floats, threshold: float) -> Linear:
         """Return the half-space of x for ``<w, z> > b`` of clipped z; weights have shape (d,)."""
         found = np.clip(self.shrink * weights * self.scale, -GREATEST, GREATEST)
-        border = float(np.clip(threshold + float(ordered_sum(found * self.mean)), -GREATEST, GREATEST))
+        border = float(np.clip(threshold + ordered_sum(found * self.mean), -GREATEST, GREATEST))
         return Linear(weights=tuple(found.tolist()), threshold=border)
 
 
