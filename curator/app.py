@@ -26,7 +26,7 @@ from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
 from common.net.monitoring import SECONDS, Family, Histogram, MetricSample, free_bytes, gauge
 from common.operations.operation import Operation
 from common.privacy.guarantee import PrivacyGuarantee
-from curator.contributions.collection import Collection, Token, add_contributions
+from curator.contributions.collection import Collection, add_contributions
 from curator.curator import Curator
 
 PROMPT = 20.0  # seconds after which a request for a running operation is answered 202 ("ask again")
@@ -81,8 +81,8 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         return CuratorInfo(key=curator.key, guarantee=curator.guarantee)
 
     @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics)", response_class=web.METRICS)
-    def metrics(token: Token) -> Response:
-        if not metrics_token or token is None or not web.same(token.credentials, metrics_token):
+    def metrics(token: web.BearerToken) -> Response:
+        if not metrics_token or not web.same(token, metrics_token):
             raise Unauthorized("this needs the token of TANDEM_METRICS_TOKEN, if the curator was started with one")
         return web.metrics_response([*web.of_requests(app), *watched.families()])
 

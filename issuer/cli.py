@@ -87,8 +87,13 @@ def show_command(state: State) -> None:
 
     Example: issuer show --state /var/lib/issuer
     """
+    from common.core.errors import BadInput
     from issuer.issuer import InvitationCodes, Keys
 
+    if not state.is_dir():
+        raise BadInput(
+            f"{state} is no state directory of an issuer (issuer serve makes one): look for a mistyped character"
+        )
     keys = Keys(state)
     with closing(InvitationCodes(state)) as codes:
         made, used = codes.counts()

@@ -8,13 +8,12 @@ import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
-from fastapi import Depends, Request, Response
+from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import Column, MetaData, String, Table, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -24,7 +23,7 @@ from common.core.errors import BadInput, CannotWrite, Conflict, TandemError, Una
 from common.crypto.blindrsa import blind_sign, check_blinded
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import MODULUS, Grant, IssuerKey, blinded_in, read_issuer
-from common.net.app import BYTES_SCHEMA, Service, body_of, create_app, invitation, invitation_hash
+from common.net.app import BYTES_SCHEMA, BearerToken, Service, body_of, create_app, invitation, invitation_hash
 from common.net.edge import TINY
 from common.net.monitoring import disk
 
@@ -173,9 +172,6 @@ def _rsa(path: Path) -> RSAPrivateKey:
 
 REQUEST, RESPONSE = "application/private-token-request", "application/private-token-response"
 """Media types of RFC 9578, section 9.2."""
-Code = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
-
-
 FOR_PAGES = re.compile(rb"GET /v1/issuer|POST /v1/token-requests")  # what a page of an allowed origin may ask
 
 
@@ -200,12 +196,12 @@ def issuer_app(issuer: Issuer, folder: Path, origins: Sequence[str] = ()) -> Ser
         responses={200: {"content": {RESPONSE: {"schema": BYTES_SCHEMA}}}},
         openapi_extra=body_of("A TokenRequest of type 2 (RFC 9578, section 6.1)", REQUEST),
     )
-    async def issue(request: Request, code: Code) -> Response:
-        if code is None:
+    async def issue(request: Request, code: BearerToken) -> Response:
+        if not code:
             raise Unauthorized("this needs an invitation code (Authorization: Bearer ...)")
         body = await request.body()
         try:
-            signature = await run_in_threadpool(issuer.issue, code.credentials, body)
+            signature = await run_in_threadpool(issuer.issue, code, body)
         except (SQLAlchemyError, OSError):
             raise CannotWrite("the issuer cannot write: make room there; ask again") from None
         return Response(signature, media_type=RESPONSE)

@@ -166,7 +166,7 @@ def serve_command(
 
     Tokens are read from the environment, and only their hashes are kept: TANDEM_ENROLMENT_TOKEN (population hosts, also
     individuals), TANDEM_OPERATOR_TOKEN (referee run --deployment URL), and, if individuals are to have one that admits
-    no hosts, TANDEM_INDIVIDUAL_TOKEN.
+    no hosts, TANDEM_INDIVIDUAL_TOKEN. One that was given at an earlier start, and no longer is, admits nobody.
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
@@ -184,8 +184,8 @@ def serve_command(
         listener = unless_it_starts.enter_context(listen(host, port))
         referee = _referee(curator, place, enrolment, witnesses)
         unless_it_starts.callback(referee.close)
-        for purpose, value in tokens.items():
-            referee.registrar.allow(purpose, value)
+        for purpose in (*PURPOSES, "metrics"):  # one that is not given any more admits nobody
+            referee.registrar.allow(purpose, tokens.get(purpose))
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
     say(f"curators and agents give --referee-key {referee.identity.public}")

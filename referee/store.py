@@ -363,11 +363,12 @@ def _run(row: Row[Any]) -> StoredRun:
 class AgentQueries(Tables):
     """Tokens, invitation codes, participants and cohorts."""
 
-    def allow_token(self, purpose: str, sha256: str) -> None:
-        """Remember the hash of the token for a purpose (``enrolment`` or ``operator``); an earlier one is forgotten."""
+    def allow_token(self, purpose: str, sha256: str | None) -> None:
+        """Remember the hash of the only token for a purpose, ``enrolment`` or another; None: there is none."""
         with self._alone(ENROLLING) as connection:
             connection.execute(delete(TOKENS).where(TOKENS.c.purpose == purpose))
-            connection.execute(insert(TOKENS).values(purpose=purpose, sha256=sha256))
+            if sha256 is not None:
+                connection.execute(insert(TOKENS).values(purpose=purpose, sha256=sha256))
 
     def tokens(self) -> set[tuple[str, str]]:
         return {(row.purpose, row.sha256) for row in self._all(select(TOKENS))}

@@ -20,7 +20,7 @@ from common.core import version as wire_version
 from common.core.durable import user_state
 from common.core.errors import BadInput, BadScenario, PeerMisbehaved
 from common.crypto.identity import Identity
-from common.net import cli
+from common.net import cli, server
 from common.net.cli import version
 from common.net.client import Client
 from common.net.server import listen
@@ -30,7 +30,9 @@ from issuer.cli import app as issuer_command
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from referee.cli import app as referee_command
-from referee.service.referee import CuratorClient
+from referee.service import app as service
+from referee.service.referee import CuratorClient, Referee
+from referee.service.runner import Follower, Runner
 from tandem.cli import app as tandem_command
 from tests.support import TINY, TOKEN, Bench, served, tiny
 from tests.tiers import for_each
@@ -90,6 +92,26 @@ def test_ports_peers_and_tokens(tmp_path, monkeypatch):
     fails(referee_command, ["serve", *state], 1, "TANDEM_ENROLMENT_TOKEN", TANDEM_ENROLMENT_TOKEN="short")
     fails(referee_command, ["serve", *state, "--database", "nosuch://x"], 1, "database", **TOKENS)
     fails(referee_command, ["serve", *state, "--curator", "nowhere"], 1, "http://", **TOKENS)
+
+
+def test_a_token_that_is_no_longer_given_admits_nobody(tmp_path, monkeypatch):
+    started: list[Referee] = []
+    monkeypatch.setattr(server, "serve", lambda _, listener, *__: listener.close())  # and ends
+    monkeypatch.setattr(service, "referee_app", lambda referee, *_: started.append(referee))
+    for beside in (Follower, Runner):
+        monkeypatch.setattr(beside, "start", lambda _: None)
+    serve = ["serve", "--state", str(tmp_path), "--port", "0", "--curator", "http://127.0.0.1:9"]
+    for given in ({"TANDEM_INDIVIDUAL_TOKEN": "individuals", "TANDEM_METRICS_TOKEN": "watching"}, {}):
+        done = RUNNER.invoke(referee_command, serve, env={**TOKENS, **given})
+        assert done.exit_code == 0, done.output
+        with closing(started.pop()) as referee:
+            known = {purpose for purpose, _ in referee.store.tokens()}
+        assert known == {"enrolment", "operator", *(("individual", "metrics") if given else ())}
+
+
+def test_a_state_directory_that_is_not_there_is_not_shown_as_a_new_issuer(tmp_path):
+    fails(issuer_command, ["show", "--state", str(tmp_path / "mistyped")], 1, "mistyped", "issuer serve")
+    assert not (tmp_path / "mistyped").exists()
 
 
 @for_each("url", ["http://host:99999", "http://::1:8000"])

@@ -17,12 +17,13 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from common.core import canonical
@@ -253,6 +254,16 @@ def body_of(description: str, media_type: str, schema: Mapping[str, Any] = BYTES
 
 _CODE = re.compile(r"(?:[A-Za-z2-7][ -]*){24}")  # base32
 _BYTES = 15  # random bytes of a code: 120 bits, so that a plain hash of it is as good as the code is secret
+
+
+def bearer_token(
+    given: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))],
+) -> str:
+    """Return the token of the header ``Authorization: Bearer ...``, or an empty text."""
+    return "" if given is None else given.credentials
+
+
+BearerToken = Annotated[str, Depends(bearer_token)]
 
 
 def token_hash(token: str) -> str:

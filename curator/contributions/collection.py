@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
-from fastapi import Depends, Request
+from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core import errors
 from common.core.durable import durable_key, hold, make_folder, write_durably
@@ -22,7 +21,17 @@ from common.crypto.identity import Identity, Signed, verify
 from common.data.tables import TableSource
 from common.lifetime.charging import GivenPeople
 from common.log.ledger import KEY, REMEDY, SAMPLE, Journal
-from common.net.app import Service, create_app, invitation, invitation_hash, read_signed, same, signed_body, token_hash
+from common.net.app import (
+    BearerToken,
+    Service,
+    create_app,
+    invitation,
+    invitation_hash,
+    read_signed,
+    same,
+    signed_body,
+    token_hash,
+)
 from common.net.edge import TINY, Admitted, Guarded, Opening
 from common.net.monitoring import Check, disk
 from common.scenario.scenario import ResolvedScenario, policy_digest
@@ -246,9 +255,6 @@ class Collection:
         return self._identity.sign(receipt.KIND, receipt.wire())
 
 
-Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
-
-
 def collecting_app(collection: Collection) -> Service:
     """Return the service of a curator that collects, before its run."""
     app = create_app(
@@ -288,8 +294,8 @@ def add_contributions(app: Service, collection: Collection) -> None:
         response_model=Signed,
         openapi_extra=signed_body(Contribution.KIND),
     )
-    async def contribute(request: Request, token: Token) -> Signed:
-        code = await check(token.credentials if token else "")
+    async def contribute(request: Request, token: BearerToken) -> Signed:
+        code = await check(token)
         signed = await read_signed(request, Contribution.KIND)
         return await run_in_threadpool(collection.accept, signed, code)
 

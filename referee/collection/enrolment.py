@@ -64,12 +64,12 @@ class Registrar:
         self._tokens = store.tokens()
         self.roster = Roster(store.participants())
 
-    def allow(self, purpose: str, token: str) -> None:
-        """Accept this token, and no other, for a purpose; only its hash is kept.
+    def allow(self, purpose: str, token: str | None) -> None:
+        """Accept this token, and no other, for a purpose; only its hash is kept. With None no token is accepted for it.
 
         ``enrolment`` admits hosts and individuals, ``individual`` only individuals, ``operator`` creates runs.
         """
-        self._store.allow_token(purpose, token_hash(token))
+        self._store.allow_token(purpose, None if token is None else token_hash(token))
         self._tokens = self._store.tokens()
 
     def authorize(self, purpose: str, token: str) -> None:

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse, StreamingResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,8 +26,10 @@ from common.net import messages
 from common.net.app import (
     BYTES_SCHEMA,
     METRICS,
+    BearerToken,
     Service,
     add_handled,
+    bearer_token,
     body_of,
     create_app,
     metrics_response,
@@ -62,7 +63,6 @@ hosts, operators or monitors."""
 RunName = Annotated[str, Path(pattern=RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 After = Annotated[int, Query(ge=0, lt=MAX_PLACE)]
-Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 BINARY: dict[str, Any] = {
     "response_class": Response,
@@ -180,8 +180,8 @@ def referee_app(
     def configuration(run: RunName) -> Signed:
         return referee.configuration(run)
 
-    def check_operator(token: Token) -> None:
-        referee.registrar.authorize("operator", token.credentials if token else "")
+    def check_operator(token: BearerToken) -> None:
+        referee.registrar.authorize("operator", token)
 
     operator = APIRouter(dependencies=[Depends(check_operator)])
     _add_handled(app, agents, gateway)
@@ -191,8 +191,8 @@ def referee_app(
     app.include_router(operator)
 
     @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics, operator)", response_class=METRICS)
-    def metrics(token: Token) -> Response:
-        referee.registrar.may_look(token.credentials if token else "")
+    def metrics(token: BearerToken) -> Response:
+        referee.registrar.may_look(token)
         return metrics_response([*of_requests(app), *of_referee(referee), *of_groups(groups)])
 
     return app
@@ -212,7 +212,7 @@ def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
     """Add what agents, hosts and relays ask: the edge answers it before it comes here, by the same handlers."""
     add = partial(add_handled, app)
     receipt: dict[str, Any] = {"response_model": Signed, "dependencies": [Depends(_report_id)]}
-    token = {"dependencies": [Depends(HTTPBearer(auto_error=False))]}
+    token = {"dependencies": [Depends(bearer_token)]}
     none = {204: {"description": "No; ask again after Retry-After seconds"}}
     words = "A signed 'packed-report' in one line of JSON, then the packed answers"
     packed = body_of(words, "application/octet-stream")
@@ -240,8 +240,8 @@ def _add_batches(app: Service, referee: Referee) -> None:
         summary="Hand in many individual answers; those that fail are listed with a reason (enrolment or individual)",
         openapi_extra=body_of("Signed reports", "application/json", reports),
     )
-    async def batch(request: Request, token: Token) -> BatchOutcome:
-        referee.registrar.admits(token.credentials if token else "")
+    async def batch(request: Request, token: BearerToken) -> BatchOutcome:
+        referee.registrar.admits(token)
         return await run_in_threadpool(_take_each, referee, await request.body())
 
     @app.post(

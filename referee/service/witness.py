@@ -14,10 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated
 
-from fastapi import Depends, Query, Request, Response
 from fastapi import Path as InPath
+from fastapi import Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core import canonical
 from common.core.durable import file_name, make_folder
@@ -27,7 +26,7 @@ from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.log.entries import START, Extension
 from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint, Witnessed
 from common.log.witness import FileWitness, append_line, held_file, last_line
-from common.net.app import Service, create_app, read_signed, same, signed_body
+from common.net.app import BearerToken, Service, create_app, read_signed, same, signed_body
 from common.net.monitoring import disk
 
 NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"  # what a head may be called
@@ -38,7 +37,6 @@ RunName = Annotated[str, InPath(pattern=RUN)]
 MAX_KEPT = 100  # checkpoints in one answer, at most
 Most = Annotated[int, Query(ge=1, le=MAX_KEPT)]
 FOR_PAGES = re.compile(rb"GET /v1/(?:witness|runs/[0-9a-f]{64}/[0-9a-zA-Z_-]{1,64})")  # of an allowed origin
-Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 
 class WitnessInfo(Value):
@@ -72,14 +70,14 @@ def witness_app(folder: Path, token: str, origins: Sequence[str] = ()) -> Servic
     return app
 
 
-def _check_token(token: str, given: HTTPAuthorizationCredentials | None) -> None:
-    if given is None or not same(given.credentials, token):
+def _check_token(token: str, given: str) -> None:
+    if not given or not same(given, token):
         raise Unauthorized("this needs the witness's token (Authorization: Bearer ...)")
 
 
 def _add_heads(app: Service, heads: Path, token: str) -> None:
     @app.get("/v1/heads/{name}", summary="The newest head under a name")
-    def newest(name: Name, given: Token) -> Signed:
+    def newest(name: Name, given: BearerToken) -> Signed:
         _check_token(token, given)
         kept = FileWitness(heads / file_name(name)).kept()
         if not kept:
@@ -92,7 +90,7 @@ def _add_heads(app: Service, heads: Path, token: str) -> None:
         status_code=204,
         openapi_extra=signed_body(Extension.KIND),
     )
-    async def put(name: Name, request: Request, given: Token) -> Response:
+    async def put(name: Name, request: Request, given: BearerToken) -> Response:
         _check_token(token, given)
         signed = await read_signed(request, Extension.KIND)
         try:
@@ -126,7 +124,7 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
         response_model=Signed,
         openapi_extra=signed_body(Checkpoint.KIND),
     )
-    async def keep(referee: RefereeKey, run: RunName, request: Request, given: Token) -> Signed:
+    async def keep(referee: RefereeKey, run: RunName, request: Request, given: BearerToken) -> Signed:
         _check_token(token, given)
         signed = await read_signed(request, Checkpoint.KIND)
         if (signed.key, signed.message.get("run")) != (referee, run):

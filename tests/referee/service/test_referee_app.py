@@ -133,7 +133,11 @@ def test_a_token_admits_whom_it_is_for(bench):
             enrol(bench, agents, token)
     with pytest.raises(errors.Unauthorized):
         bench.referee.registrar.authorize("operator", INDIVIDUAL)
-    assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 4
+    bench.referee.registrar.allow("individual", None)
+    with pytest.raises(errors.Unauthorized):
+        enrol(bench, 1, INDIVIDUAL)
+    enrol(bench, 1, TOKEN)
+    assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 5
 
 
 def test_lists_are_asked_from_places_that_they_do_not_have(tmp_path):
