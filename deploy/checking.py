@@ -114,7 +114,9 @@ def check_lifetimes(chosen: ResolvedScenario, charging: Charging) -> None:
         with TemporaryDirectory() as empty:  # where nobody was charged before there is no ledger, and none is begun
             begun = PeopleLedger(charging.folder).folder.exists()
             account = Account(
-                replace(charging, both=True, folder=charging.folder if begun else Path(empty)), chosen, "source"
+                replace(charging, both=True, folder=charging.folder if begun else Path(empty) / "people"),
+                chosen,
+                "source",
             )
             account.identify()
             account.check("")

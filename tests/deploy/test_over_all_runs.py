@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tempfile
 from contextlib import closing
 
 import numpy as np
@@ -20,6 +21,7 @@ from common.log.transcript import SignedEntry
 from common.net.messages import Configuration, OrderCommitment
 from curator.ledger import Ledger
 from curator.startup import open_curator
+from deploy.checking import check_lifetimes
 from deploy.deployment import Embedded
 from deploy.processes import Processes
 from referee.cli import app
@@ -115,6 +117,15 @@ def test_a_file_that_both_sides_read_is_charged_what_its_rows_are_promised_toget
     limit["lifetime"] = {"epsilon": 181.0, "delta": 0.05}
     with pytest.raises(BudgetExceeded, match=r"would have spent \(182"):
         run(tmp_path / "two", own(tmp_path, **sides, curator=limit))
+
+
+def test_a_check_beforehand_leaves_no_file(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    check_lifetimes(own(tmp_path), Charging(tmp_path / "ledger"))
+    assert not any(temporary.iterdir())
+    assert not (tmp_path / "ledger").exists()
 
 
 def test_a_curator_that_charges_for_the_agents_takes_no_run_whose_agents_cost_something_else(tmp_path):
