@@ -104,16 +104,14 @@ class Within:
         """Return the mean of 1/(1 + e^-(slope * score + intercept)) over each coarse bin, shape (intercepts, bins)."""
         return self.averages(logistic(slope * self.scores[None, :] + intercepts[:, None]))
 
-    def losses(
-        self, slope: float, intercepts: Floats, masses: Floats, cut: float, weights: tuple[float, float] = (1.0, 1.0)
-    ) -> Floats:
-        """Return the loss of "+1 above a score" under the logistic curve, shape (intercepts,).
+    def losses(self, slope: float, intercepts: Floats, cut: float, weights: tuple[float, float] = (1.0, 1.0)) -> Floats:
+        """Return the loss of "+1 above a score" in each bin under the logistic curve, shape (intercepts, bins).
 
         ``weights`` are what a miss and a false alarm count.
         """
         chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
         wrong = np.where(self.scores[None, :] > cut, weights[1] * (1.0 - chance), weights[0] * chance)
-        return ordered_sum(masses[None, :] * self.averages(wrong))
+        return self.averages(wrong)
 
     def spread(self, masses: Floats) -> Floats:
         """Return the part of each fine bin in all people, shape (fine bins,), from that of each coarse one."""
@@ -299,7 +297,8 @@ class Belief:
     ) -> list[tuple[float, float]]:
         """Return mean and standard deviation of the loss of each threshold: +1 is predicted above it.
 
-        ``missed`` are what a miss and a false alarm count.
+        A bin's share of T's people is as uncertain as in :meth:`given`. ``missed`` are what a miss and a false alarm
+        count.
         """
         weights = self._weights()
         first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
@@ -307,9 +306,10 @@ class Belief:
             if float(row.max()) < 2.0**-40:
                 continue
             for place, cut in enumerate(cuts):
-                found = within.losses(octave_quarter(step), _WIDE, masses, cut, missed)
+                bins = within.losses(octave_quarter(step), _WIDE, cut, missed)
+                found, shifted = ordered_sum(masses * bins), ordered_sum(masses * bins * bins)
                 first[place] += math.fsum((row * found).tolist())
-                second[place] += math.fsum((row * found * found).tolist())
+                second[place] += math.fsum((row * (found * found + _KEPT * _KEPT * shifted)).tolist())
         spreads = np.sqrt(np.maximum(second - first * first, 0.0))
         return list(zip(first.tolist(), spreads.tolist(), strict=True))
 

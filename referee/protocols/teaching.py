@@ -178,12 +178,24 @@ def teach(
     weights, cut = (1.0, 1.0), 0.0
     if plan.costs is not None:
         weights, cut = plan.costs.weights, (plan.cut - own[1]) / own[0]
-    losses = belief.losses(within, masses, (_BEYOND, -_BEYOND, cut), weights)
-    rival = min(range(3), key=lambda k: losses[k][0])
+    believed = belief.losses(within, masses, (_BEYOND, -_BEYOND, cut), weights)
+    errs = zip(weights, (share[0], 1.0 - share[0]), strict=True)
+    reported = [(weight * mean, weight * weight * share[1]) for weight, mean in errs]
+    losses = [*map(_together, believed, reported), believed[2][0]]
+    rival = min(range(3), key=losses.__getitem__)
     chance = within.means(slope, np.array([intercept]))[0]
     bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
     ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
     return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends)
+
+
+def _together(believed: tuple[float, float], reported: tuple[float, float]) -> float:
+    """Return a constant's loss from its believed mean and deviation, and from a report with its variance.
+
+    The belief has T's scores from the sample; the report needs no scores.
+    """
+    precise, other = max(believed[1], 2.0**-20) ** -2, 1.0 / reported[1]
+    return (believed[0] * precise + reported[0] * other) / (precise + other)
 
 
 def beforehand(center: float, spread: float, noise: float) -> Prior:

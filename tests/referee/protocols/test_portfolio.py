@@ -172,7 +172,7 @@ def test_a_run_with_costs_is_audited(tmp_path):
 
 def test_a_model_whose_threshold_is_wrong_for_the_population_is_taught():
     """Four of five people of T are inside the ball, of S a third: the model says outside much too often."""
-    outcome = run(inside := "target.distribution.inside=0.8", seed=6)  # which rival is believed best depends on it
+    outcome = run(inside := "target.distribution.inside=0.8", seed=6)
     taught, rival = outcome.judged
     assert (taught.name, rival.name) == ("model, recalibrated", "constant -1")
     assert (outcome.status, outcome.answer) == ("done", taught.hypothesis)
@@ -182,6 +182,14 @@ def test_a_model_whose_threshold_is_wrong_for_the_population_is_taught():
     answer, before, constant = losses(chosen, taught.hypothesis, model.hypothesis, rival.hypothesis)
     assert answer < min(before - 0.15, constant - 0.03)
     assert outcome.comparison.high < 0.0
+
+
+def test_a_constant_that_agents_report_to_be_best_is_the_rival_wherever_the_sample_has_its_scores():
+    """In the sample a third is inside the ball: by its scores alone -1 would err .27 on T, where it errs .05."""
+    for inside, seed in itertools.product((0.8, 0.95), (1, 2, 3)):
+        rival = run(f"target.distribution.inside={inside}", seed=seed).judged[1]
+        assert rival.name == "constant -1"
+        assert rival.estimate.low <= 1.0 - inside <= rival.estimate.high
 
 
 def test_probabilities_that_are_taught_are_calibrated_on_the_population():
