@@ -24,6 +24,7 @@ from common.net import app as web
 from common.net import messages
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
 from common.net.monitoring import SECONDS, Family, Histogram, MetricSample, free_bytes, gauge
+from common.net.tokens import same
 from common.operations.operation import Operation
 from common.privacy.guarantee import PrivacyGuarantee
 from curator.contributions.collection import Collection, add_contributions
@@ -82,7 +83,7 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
 
     @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics)", response_class=web.METRICS)
     def metrics(token: web.BearerToken) -> Response:
-        if not metrics_token or not web.same(token, metrics_token):
+        if not metrics_token or not same(token, metrics_token):
             raise Unauthorized("this needs the token of TANDEM_METRICS_TOKEN, if the curator was started with one")
         return web.metrics_response([*web.of_requests(app), *watched.families()])
 

@@ -121,8 +121,8 @@ def serve_command(
     from common.core.durable import user_state
     from common.crypto.identity import check_public
     from common.lifetime.charging import Charging
-    from common.net.app import metrics_token
     from common.net.server import listen, serve
+    from common.net.tokens import metrics_token
     from common.scenario import loading
     from common.scenario.accepting import accepted
     from curator.app import curator_app

@@ -23,9 +23,10 @@ from common.core.errors import BadInput, CannotWrite, Conflict, TandemError, Una
 from common.crypto.blindrsa import blind_sign, check_blinded
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import MODULUS, Grant, IssuerKey, blinded_in, read_issuer
-from common.net.app import BYTES_SCHEMA, BearerToken, Service, body_of, create_app, invitation, invitation_hash
+from common.net.app import BYTES_SCHEMA, BearerToken, Service, body_of, create_app
 from common.net.edge import TINY
 from common.net.monitoring import disk
+from common.net.tokens import invitation, invitation_hash
 
 
 class Issuer:

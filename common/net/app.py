@@ -6,14 +6,9 @@ any detail, since a detail might hold somebody's data.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
 import logging
-import os
 import re
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -27,7 +22,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from common.core import canonical
-from common.core.errors import URN, BadInput, BadMessage, TandemError
+from common.core.errors import URN, BadMessage, TandemError
 from common.core.threads import Supervised
 from common.core.values import Value
 from common.crypto.identity import Signed
@@ -176,18 +171,8 @@ def answer_errors(
         return await refused(request, fault(request.method, request.url.path, error))
 
 
-METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
-"""Environment variable: what a monitor must say to read metrics, and nothing else."""
 METRICS = PlainTextResponse  # how metrics are described
 BYTES_SCHEMA = {"type": "string", "format": "binary"}  # the OpenAPI schema of bytes
-
-
-def metrics_token() -> str:
-    """Return the token of :data:`METRICS_TOKEN`; BadInput, if it is short; empty: nobody may read metrics with it."""
-    token = os.environ.get(METRICS_TOKEN, "")
-    if 0 < len(token) < 8:
-        raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
-    return token
 
 
 def metrics_response(families: Iterable[Family]) -> Response:
@@ -252,10 +237,6 @@ def body_of(description: str, media_type: str, schema: Mapping[str, Any] = BYTES
     return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
-_CODE = re.compile(r"(?:[A-Za-z2-7][ -]*){24}")  # base32
-_BYTES = 15  # random bytes of a code: 120 bits, so that a plain hash of it is as good as the code is secret
-
-
 def bearer_token(
     given: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))],
 ) -> str:
@@ -264,30 +245,3 @@ def bearer_token(
 
 
 BearerToken = Annotated[str, Depends(bearer_token)]
-
-
-def token_hash(token: str) -> str:
-    """Return what is kept of a token."""
-    return hashlib.sha256(b"tandem token " + token.encode()).hexdigest()
-
-
-def same(left: str, right: str) -> bool:
-    """Compare secrets in constant time."""
-    return hmac.compare_digest(left.encode(), right.encode())
-
-
-def invitation() -> str:
-    """Return a fresh invitation code, in groups of characters that people can read out."""
-    text = base64.b32encode(secrets.token_bytes(_BYTES)).decode("ascii")
-    return "-".join(text[at : at + 6] for at in range(0, len(text), 6))
-
-
-def is_invitation(token: str) -> bool:
-    """Tell whether a token has the form of an invitation code."""
-    return _CODE.fullmatch(token) is not None
-
-
-def invitation_hash(code: str) -> str:
-    """Return what is kept of an invitation code; case, spaces and dashes are no part of it."""
-    plain = "".join(character for character in code.upper() if character.isalnum())
-    return hashlib.sha256(b"tandem invitation " + plain.encode("utf-8", "replace")).hexdigest()

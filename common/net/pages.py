@@ -1,4 +1,4 @@
-"""Templates and static files of pages, with autoescaping: the frame that all share, and those of each page."""
+"""A server of pages for this machine alone: their frame and static files, and what a request must show."""
 
 from __future__ import annotations
 
@@ -10,51 +10,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from http.cookies import CookieError, SimpleCookie
-from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import parse_qs, urlencode
 
 from fastapi import Path as PathParameter
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import BaseLoader, ChoiceLoader, Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup, escape
+from jinja2 import ChoiceLoader, Environment, FunctionLoader
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from common.core.errors import BadInput, NotFound, TandemError
-from common.core.plain import command, plain
 from common.core.terminal import say
-from common.net.app import Service, answer_errors, same
+from common.net.app import Service, answer_errors
 from common.net.connection import Limits
 from common.net.server import Server, listen, raise_descriptors
+from common.net.templates import FILES, page_environment
 from common.net.tls import bare_host, host_port
+from common.net.tokens import same
 
 KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
-_FILES = resources.files(__name__.rpartition(".")[0])
 _SHARED = ("face.css", "ui.css", "ui.js")
-
-
-def style() -> str:
-    """Return the style sheet that all pages share."""
-    return (_FILES / "static" / "face.css").read_text("utf-8")
-
-
-def page_environment(loader: BaseLoader) -> Environment:
-    """Return templates with autoescaping on for all of them, and every text in visible characters of one line."""
-    made = Environment(
-        loader=loader, autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    made.globals["command"] = lambda *words: Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
-    # Jinja's own raises an error for what is no UTF-8, as a folder's name or a peer's text may be.
-    made.filters["urlencode"] = lambda text: quote(text, errors="replace")
-    made.filters["count"] = lambda value: f"{value:,}"
-    made.filters["pair"] = lambda value: (value, value)
-    made.filters["lines"] = lambda text: Markup("\n").join(plain(line) for line in str(text).split("\n"))
-    return made
 
 
 class Pages:
@@ -74,13 +53,13 @@ class Pages:
         self._files = files
         self._nav = nav
         self._around = around
-        shared = {name: (_FILES / "static" / name).read_bytes() for name in _SHARED}
+        shared = {name: (FILES / "static" / name).read_bytes() for name in _SHARED}
         self.static = {**shared, **{name: (files / "static" / name).read_bytes() for name in static}}
 
     @cached_property
     def environment(self) -> Environment:
         outer = self._around()
-        loaders = [FunctionLoader(_reader(place)) for place in (self._files, _FILES)]
+        loaders = [FunctionLoader(_reader(place)) for place in (self._files, FILES)]
         made = outer.overlay(loader=ChoiceLoader([*loaders, *([outer.loader] if outer.loader else [])]))
         made.globals = {**outer.globals, "asset": self._asset, "nav": self._nav}
         return made
@@ -99,10 +78,6 @@ def _reader(files: Traversable) -> Callable[[str], str | None]:
         return found.read_text("utf-8") if found.is_file() else None
 
     return read
-
-
-def _shown(value: Any) -> Any:
-    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 Name = Annotated[str, PathParameter(max_length=255)]

@@ -21,19 +21,10 @@ from common.crypto.identity import Identity, Signed, verify
 from common.data.tables import TableSource
 from common.lifetime.charging import GivenPeople
 from common.log.ledger import KEY, REMEDY, SAMPLE, Journal
-from common.net.app import (
-    BearerToken,
-    Service,
-    create_app,
-    invitation,
-    invitation_hash,
-    read_signed,
-    same,
-    signed_body,
-    token_hash,
-)
+from common.net.app import BearerToken, Service, create_app, read_signed, signed_body
 from common.net.edge import TINY, Admitted, Guarded, Opening
 from common.net.monitoring import Check, disk
+from common.net.tokens import invitation, invitation_hash, same, token_hash
 from common.scenario.scenario import ResolvedScenario, policy_digest
 from curator.contributions import messages
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal

@@ -18,8 +18,8 @@ from common.core import canonical, errors
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import Credential, Grant, IssuerKey, check_credential, check_grant, read_voucher, stored
 from common.net import messages
-from common.net.app import invitation, invitation_hash, is_invitation, token_hash
 from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
+from common.net.tokens import invitation, invitation_hash, is_invitation, token_hash
 from common.scenario.scenario import ResolvedScenario
 from referee.collection.judging import verified_payload
 from referee.collection.order import Order

@@ -26,8 +26,9 @@ from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.log.entries import START, Extension
 from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint, Witnessed
 from common.log.witness import FileWitness, append_line, held_file, last_line
-from common.net.app import BearerToken, Service, create_app, read_signed, same, signed_body
+from common.net.app import BearerToken, Service, create_app, read_signed, signed_body
 from common.net.monitoring import disk
+from common.net.tokens import same
 
 NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"  # what a head may be called
 HEADS = "heads.d"  # folder of all heads in a witness's state directory: itself no name of a head

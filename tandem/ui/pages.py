@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 from fastapi import Request
 
 from common.core.errors import BadMessage, Unauthorized
-from common.net.app import same
 from common.net.pages import Pages, Rules
+from common.net.tokens import same
 from referee.view import pages as face
 
 NAV = (("runs", "/", "Runs"), ("own", "/own", "New run"), ("plan", "/plan", "Plan"))

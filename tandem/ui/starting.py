@@ -16,9 +16,10 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
 from common.core.errors import BadInput, TandemError, Unauthorized
 from common.models.export import export
-from common.net.app import Service, same
+from common.net.app import Service
 from common.net.edge import LARGE
 from common.net.pages import Rules, tagged
+from common.net.tokens import same
 from referee.view.asking import looks_like
 from referee.view.models import open_model
 from referee.view.own_tables import WARNING

@@ -35,6 +35,13 @@ shown = [CliRunner().invoke(command, [*path, "--help"]).exit_code for path in ([
 print(json.dumps([shown, sorted(sys.modules)]))
 """
 
+PLAN = """
+import json, sys
+from referee.cli import app
+app(["plan", "ball"], standalone_mode=False)
+print(json.dumps(sorted(sys.modules)))
+"""
+
 LIST = """
 import json, sys
 from referee.cli import app
@@ -89,6 +96,10 @@ def test_a_list_loads_no_plug_in_and_nothing_heavy():
     assert not [
         name for name in modules if name.rpartition(".")[0] in {package.__name__ for package, _ in KINDS.values()}
     ]
+
+
+def test_what_serves_nobody_loads_no_service():
+    assert not tops(json.loads(python(PLAN))) & {"fastapi", "starlette", "uvicorn"}
 
 
 def test_the_names_that_files_declare_are_those_that_are_registered():

@@ -1,0 +1,38 @@
+"""Templates of pages and reports: autoescaping is on, and every text is shown in visible characters of one line."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import BaseLoader, Environment, StrictUndefined
+from markupsafe import Markup, escape
+
+from common.core.plain import command, plain
+
+FILES = resources.files(__name__.rpartition(".")[0])
+"""Where the templates and static files are that all pages share."""
+
+
+def style() -> str:
+    """Return the style sheet that all pages share."""
+    return (FILES / "static" / "face.css").read_text("utf-8")
+
+
+def page_environment(loader: BaseLoader) -> Environment:
+    """Return what makes the templates of a loader."""
+    made = Environment(
+        loader=loader, autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.globals["command"] = lambda *words: Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
+    # Jinja's own raises an error for what is no UTF-8, as a folder's name or a peer's text may be.
+    made.filters["urlencode"] = lambda text: quote(text, errors="replace")
+    made.filters["count"] = lambda value: f"{value:,}"
+    made.filters["pair"] = lambda value: (value, value)
+    made.filters["lines"] = lambda text: Markup("\n").join(plain(line) for line in str(text).split("\n"))
+    return made
+
+
+def _shown(value: Any) -> Any:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
