@@ -71,6 +71,19 @@ def project_to_simplex(people: Floats, total: float) -> Floats:
     return cleaned
 
 
+def cleaned(shares: Floats, variance: float) -> Floats:
+    """Return how people lie among bins, from noisy shares of this variance, shape (k,); they sum to 1.
+
+    The projection, mixed with equal shares by the cube of the part that noise alone has, on average, in the sum of
+    squares. Where noise is all there is, the projection's few bins are nobody's, and might be near each other: odds by
+    so small a spread would be far too steep.
+    """
+    squares = math.fsum((shares * shares).tolist())
+    unknown = min(1.0, len(shares) * variance / squares) ** 3 if squares > 0.0 else 1.0
+    mixed: Floats = (1.0 - unknown) * project_to_simplex(shares, 1.0) + unknown / len(shares)
+    return mixed
+
+
 @dataclass(frozen=True, eq=False)
 class Within:
     """How people are assumed to lie inside coarse bins: those of a sample, by its fine ones.

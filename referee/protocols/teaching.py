@@ -144,13 +144,13 @@ def teach(
     """
     fine = ScoreCells(hypothesis=model, cuts=calibration.FINE_CUTS)
     known = (yield from ask(Margins(cells=fine, epsilon=plan.margins))).fractions.reshape(fine.bins, 2)
-    people = calibration.project_to_simplex(known.sum(axis=1), 1.0)
+    noise = math.sqrt(2.0) * 2.0 / (plan.n * plan.margins)  # about the standard deviation of the noise on one share
+    people = calibration.cleaned(known.sum(axis=1), 2.0 * noise**2)
     scores = calibration.middles(fine.cuts)
     cuts = calibration.coarser(people, _BINS)
     within = Within.of(people, cuts, scores)
     sample = np.add.reduceat(known, list(within.starts), axis=0)
     merged = np.diff([*within.starts, fine.bins])
-    noise = math.sqrt(2.0) * 2.0 / (plan.n * plan.margins)  # about the standard deviation of the noise on one share
     variances = merged * noise**2 + np.maximum(sample, 0.0).mean(axis=1) / plan.n
     held = CellShares(sample, np.asarray(1.0 / variances), within)
     masses = held.masses
@@ -180,8 +180,8 @@ def teach(
         weights, cut = plan.costs.weights, (plan.cut - own[1]) / own[0]
     believed = belief.losses(within, masses, (_BEYOND, -_BEYOND, cut), weights)
     errs = zip(weights, (share[0], 1.0 - share[0]), strict=True)
-    reported = [(weight * mean, weight * weight * share[1]) for weight, mean in errs]
-    losses = [*map(_together, believed, reported), believed[2][0]]
+    told = [(weight * mean, weight * weight * share[1]) for weight, mean in errs]
+    losses = [_together(*of) for of in zip(believed[:2], told, strict=True)] + [believed[2][0]]
     rival = min(range(3), key=losses.__getitem__)
     chance = within.means(slope, np.array([intercept]))[0]
     bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)

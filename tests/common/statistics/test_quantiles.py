@@ -14,7 +14,7 @@ from common.local.queries.query import Answers
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
-from common.statistics.calibration import FINE_CUTS, Within, coarser, middles, project_to_simplex
+from common.statistics.calibration import FINE_CUTS, Within, cleaned, coarser, middles, project_to_simplex
 from common.statistics.cdf import Quantile, Search, find_quantile
 from common.statistics.heavy_hitters import find, ladder
 from local_agent import answers
@@ -148,6 +148,25 @@ def test_empty_bins_are_cleared_of_noise(noise):
     assert np.abs(found - true).sum() <= np.abs(np.maximum(noisy, 0.0) - true).sum() + 1e-6
     empty = np.delete(found, range(10, 14))
     assert empty.sum() <= 0.55 * np.maximum(np.delete(noisy, range(10, 14)), 0.0).sum() + 1e-6
+
+
+def test_where_noise_is_all_there_is_people_are_anywhere():
+    """The few noisy bins that the projection alone keeps may be near each other, wherever the people are."""
+    values, true = middles(FINE_CUTS), np.zeros(32)
+    true[np.searchsorted(FINE_CUTS, [-8.5, -3.0, 3.0, 8.5])] = 0.25
+    draws = [np.random.default_rng(seed).normal(size=32) for seed in range(40)]
+
+    def least(noise: float, of: Callable[[np.ndarray], np.ndarray]) -> float:
+        """Return the least spread of all draws, in units of the true one."""
+        spreads = [of(true + noise * draw) @ values**2 for draw in draws]
+        return float(np.sqrt(min(spreads) / (true @ values**2)))
+
+    assert least(0.3, lambda shares: project_to_simplex(shares, 1.0)) < 0.3
+    assert least(0.3, lambda shares: cleaned(shares, 0.3**2)) > 0.5
+    for draw in draws:
+        shares = true + 1e-3 * draw
+        np.testing.assert_allclose(cleaned(shares, 1e-6), project_to_simplex(shares, 1.0), atol=1e-6)
+    assert cleaned(np.zeros(32), 0.1).tolist() == [1.0 / 32.0] * 32
 
 
 BITS, KEPT, BETA = 40, 32, 0.2
