@@ -169,9 +169,13 @@ class Prior:
     far: float = 4.0
     middle: float = 0.0
 
-    def widened(self, steep: float, far: float) -> Prior:
-        """Return the prior for other people: independent Gaussians of these standard deviations are added."""
-        return replace(self, steep=math.hypot(self.steep, steep), far=math.hypot(self.far, far))
+    def elsewhere(self, flatter: float, steep: float, far: float) -> Prior:
+        """Return the prior for other people, whose ln(slope) is less by ``flatter`` on average.
+
+        Independent Gaussians of these standard deviations are added.
+        """
+        moved = self.step - flatter / QUARTER
+        return replace(self, step=moved, steep=math.hypot(self.steep, steep), far=math.hypot(self.far, far))
 
     def logarithm(self) -> Floats:
         """Return the logarithm of the density at all slopes and intercepts of the grid, but for a constant."""
