@@ -12,17 +12,18 @@ from tests.chance import drawn_from
 Param = type(pytest.param())
 
 
-def thinned(cases: Iterable[Any], keep: int, *, several: bool = False) -> list[Any]:
+def thinned(cases: Iterable[Any], keep: int, *, several: bool = False, rest: Any = pytest.mark.slow) -> list[Any]:
     """Return all cases, of which all but ``keep``, spread evenly, are marked slow; the first one stays.
 
     Args:
         cases: Values of the parameter, or of ``pytest.param``.
         several: Whether each is a tuple of values of several parameters.
+        rest: Their mark instead of slow.
     """
     every = [c if isinstance(c, Param) else pytest.param(*c) if several else pytest.param(c) for c in cases]
     kept = {place * len(every) // keep for place in range(keep)}
     return [
-        case if place in kept else pytest.param(*case.values, marks=(*case.marks, pytest.mark.slow), id=case.id)
+        case if place in kept else pytest.param(*case.values, marks=(*case.marks, rest), id=case.id)
         for place, case in enumerate(every)
     ]
 

@@ -50,12 +50,16 @@ VARIANTS = {
     "CnvxAdap, residuals clipped by the public side",
     "NCnvxAdap",
     "a whole run",
+    "sgd, single precision",
+    "sgd, squared",
+    "moments of coordinates, in a box",
     "in JavaScript, after a crash",
     "in JavaScript, an item",
 }
-"""Other settings of what ``CnvxAdap`` and ``NCnvxAdap, a network`` release by the same noise; and a run of the curator
-alone, whose weights lack their cap in the twin, as in ``a protocol's transcript``, which is a run of all parties: three
-minutes. Of the agent in JavaScript other values, and the answers of a second start, which ``test_agent.py`` compares.
+"""Other settings of what ``CnvxAdap``, ``NCnvxAdap, a network``, ``sgd`` and ``moments of coordinates`` release by the
+same noise; and a run of the curator alone, whose weights lack their cap in the twin, as in ``a protocol's transcript``,
+which is a run of all parties: three minutes. Of the agent in JavaScript other values, and the answers of a second
+start, which ``test_agent.py`` compares.
 """
 
 
@@ -63,10 +67,11 @@ def tier(case: Case) -> Any:
     return pytest.mark.thorough if case.name in VARIANTS else ()
 
 
-SLOWEST = "noise for one item"
-"""A twin of ``weighted shares by score and label`` that takes four times as long to catch as its other one."""
+SLOWEST = {"no composition", "noise for one item", "the same people choose and are counted"}
+"""Twins that take at least twice as long to catch as the other one of ``weighted shares by score and label`` and of
+``a head list``, and as those of ``CnvxAdap`` on other people."""
 TWINS = [
-    pytest.param(case, twin, id=f"{case.name}: {name}", marks=pytest.mark.thorough if name == SLOWEST else tier(case))
+    pytest.param(case, twin, id=f"{case.name}: {name}", marks=pytest.mark.thorough if name in SLOWEST else tier(case))
     for case in CASES
     for name, twin in case.twins.items()
 ]

@@ -93,11 +93,11 @@ RARE = {"acknowledges_before_it_is_stored": 41, "agent_draws_again_after_a_crash
 """Seeds from which on it is looked for the rare ones: a little before the first that shows them from 0 on."""
 
 
-LAST_FOUND = "agent_draws_again_after_a_crash"  # found by hundreds of histories only
+LAST_FOUND = {"agent_draws_again_after_a_crash", "nobody_looks_at_the_lease"}  # few of many histories show them
 
 
 @pytest.mark.parametrize(
-    "bug", [pytest.param(bug, marks=pytest.mark.thorough if bug.__name__ == LAST_FOUND else ()) for bug in BUGS]
+    "bug", [pytest.param(bug, marks=pytest.mark.thorough if bug.__name__ in LAST_FOUND else ()) for bug in BUGS]
 )
 def test_each_seeded_bug_is_found(bug):
     history = found_within(bug, WITHIN, RARE.get(bug.__name__, 0))

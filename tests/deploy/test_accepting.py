@@ -111,7 +111,7 @@ def mutations(rng: random.Random) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.thorough) for n in (2, 3))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.thorough) for n in (1, 2, 3))])
 def test_what_is_acceptable_begins_whatever_the_numbers_are(seed: int, tmp_path: Path) -> None:
     """Random scenarios of all protocols, from a seed: none that is acceptable is refused, fails or ends in a fault."""
     rng, began, turned_away = random.Random(seed), 0, 0

@@ -105,10 +105,11 @@ SMALL: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What makes each shipped scenario small."""
 VARIANTS = {
-    "adult", "adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate", "ball-paper-nonprivate",
-    "ball-paper-size", "blender-pairs", "convex-hinge", "convex-squared", "domain-adaptation",
-    "domain-adaptation-nonconvex", "flights", "model-agnostic-stream", "model-agnostic-transfer",
-    "parity-and-threshold", "parity-xor-threshold", "parity-xor-threshold-rounds", "sparse", "two-laws",
+    "adaptation-few-labels", "adult", "adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate",
+    "ball-paper-nonprivate", "ball-paper-size", "blender-pairs", "convex-hinge", "convex-squared", "domain-adaptation",
+    "domain-adaptation-network", "domain-adaptation-nonconvex", "flights", "model-agnostic-classes",
+    "model-agnostic-stream", "model-agnostic-transfer", "parity-and-threshold", "parity-xor-threshold",
+    "parity-xor-threshold-rounds", "reverse-adaptation", "sparse", "transfer-classes", "two-laws",
 }  # fmt: skip
 """Of protocols, learners and kinds of people that CI runs otherwise, too; one has 1,870 agents."""
 NOISY = {

@@ -107,6 +107,7 @@ SLOW: tuple[Job, ...] = (
         "phase requests a second p50 ms .* enrol .* poll .* report .* audit ",
         "2,000 acknowledged, 2,000 stored, 2,000 counted: they agree",
         "signature checks a second",
+        thorough=True,
     ),
     sequence(
         TOKENS,
@@ -366,11 +367,17 @@ SLOW: tuple[Job, ...] = (
             "local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json", check=around.a_record
         ),
         prepare=around.new_customers,
+        thorough=True,
     ),
-    job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=around.what_fits_helps),
-    job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=around.adapting_helps),
+    job(
+        ".venv/bin/python examples/estimators/renewals.py",
+        varies=r"[\d.]+(?:e-\d+)?",
+        check=around.what_fits_helps,
+        thorough=True,
+    ),
+    job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=around.adapting_helps, thorough=True),
     finished("referee run hand-over", check=around.both_labels, thorough=True),
-    finished("referee run portfolio", "is shown with 95% confidence to be"),
+    finished("referee run portfolio", "is shown with 95% confidence to be", thorough=True),
     finished("referee run portfolio-classes", "is shown with 95% confidence to be", thorough=True),
     finished("referee run portfolio-regression", "is shown with 95% confidence to be", thorough=True),
     finished(
@@ -399,7 +406,7 @@ SLOW: tuple[Job, ...] = (
     job("referee plan model-agnostic", "sigma"),
     job("referee plan FILE.yaml", "violated|keeps every bound", prepare=around.smallest_scenario),
     job("referee plan parity-chooses-secret", "n, people of the curator|where they come from|Where they come from"),
-    finished("referee run parity-chooses-secret --seed 2", "in truth correct"),
+    finished("referee run parity-chooses-secret --seed 2", "in truth correct", thorough=True),
     finished("referee run parity-chooses-secret --seed 2 --set alone=agents", "in truth wrong", thorough=True),
     finished("referee run statistical-query --seed 1", "in truth correct"),
     finished("referee run ball-lasso", thorough=True),

@@ -194,7 +194,9 @@ def test_stored_outputs_are_there_without_errors_and_places_of_a_machine(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "from_csv" else pytest.mark.thorough) for name in NAMES]
+)
 def test_a_notebook_runs_and_shows_what_it_is_stored_with(name, tmp_path, monkeypatch):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -31,6 +31,7 @@ DELTA = 1e-6
 EACH = [
     pytest.param(name, marks=pytest.mark.slow if kind.patient else ()) for name, kind in ACCOUNTANTS.items()
 ]  # those that take seconds are patient
+LONG = [pytest.param(name, marks=pytest.mark.thorough if kind.patient else ()) for name, kind in ACCOUNTANTS.items()]
 
 
 @pytest.fixture(params=EACH)
@@ -59,6 +60,7 @@ def test_nothing_costs_nothing(accountant: Accountant) -> None:
     assert [event for event in EVERYTHING if admits(nothing, [(event, 1)])] == [NoEvent()]
 
 
+@pytest.mark.parametrize("accountant", LONG, indirect=True)
 def test_more_events_cost_no_less_and_a_larger_delta_costs_no_more(accountant: Accountant) -> None:
     assert covered(accountant)
     for event in covered(accountant):
@@ -70,6 +72,7 @@ def test_more_events_cost_no_less_and_a_larger_delta_costs_no_more(accountant: A
         assert accountant.epsilon([(event, 7), (NoEvent(), 1)], DELTA) == accountant.epsilon(apart, DELTA)
 
 
+@pytest.mark.parametrize("accountant", LONG, indirect=True)
 def test_a_plan_passes_its_own_filter_exactly_and_one_for_less_refuses_it(accountant: Accountant) -> None:
     for event in covered(accountant):
         epsilon = accountant.epsilon([(event, 40)], DELTA)

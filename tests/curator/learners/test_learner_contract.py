@@ -377,7 +377,8 @@ def room_people(count: int, bits: bool) -> Records:
     ("case", "public"),
     [
         *thinned(((case, N // 2) for case in CASES), 1, several=True),
-        *((case, 4 * N) for case in ("cnvx", "ncnvx", "network", "chosen")),
+        *((case, 4 * N) for case in ("cnvx", "ncnvx", "chosen")),
+        pytest.param("network", 4 * N, marks=pytest.mark.thorough),
     ],
 )
 def test_no_call_takes_more_than_it_says(case, public, monkeypatch):

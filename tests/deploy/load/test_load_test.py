@@ -19,7 +19,7 @@ from common.net import batching
 from common.scenario import loading
 from common.scenario.loading import load
 from deploy.checking import checked
-from deploy.load import phases, testing
+from deploy.load import phases, show, testing
 from deploy.load.client import Connection, LightAgent, request
 from deploy.load.testing import LoadTarget, Options, _Test, load_test, started
 from referee.cli import app
@@ -39,7 +39,7 @@ def loaded(*arguments: str) -> Any:
 
 @pytest.mark.slow  # it starts a deployment, and agents in a process of their own
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_what_is_acknowledged_is_stored_and_counted(kind, request):
+def test_what_is_acknowledged_is_stored_and_counted(kind, request, capsys):
     store = [] if kind == "sqlite" else ["--database", request.getfixturevalue("postgresql").database()]
     found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2", *store)
     assert (found["acknowledged"], found["stored"], found["counted"], found["agree"]) == (800, 800, 800, True)
@@ -50,6 +50,8 @@ def test_what_is_acknowledged_is_stored_and_counted(kind, request):
     measured = [found["machine"][f"{what}_per_second"] for what in ("verify", "requests", "commits")]
     assert min(*measured, found["peak_memory_bytes"]) > 0
     assert found["database_bytes_per_report"] > 100
+    show.result(found)
+    assert "800 acknowledged, 800 stored, 800 counted: they agree" in capsys.readouterr().out
 
 
 @pytest.mark.slow

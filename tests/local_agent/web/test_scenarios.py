@@ -26,7 +26,7 @@ from tests.deploy.test_scenarios_of_individuals import SMALL, check_alike
 from tests.support import SHELF, TOKEN, leave_folder, operated
 
 USUAL = {
-    *("adult", "blender", "discrepancy", "hypothesis-testing", "local-gradient", "portfolio", "portfolio-classes"),
+    *("blender", "discrepancy", "hypothesis-testing", "local-gradient", "portfolio", "portfolio-classes"),
     *("portfolio-regression", "select-then-estimate", "statistical-query"),
 }
 """With these every kind of query and mechanism that the shipped scenarios ask is answered; the others are thorough."""

@@ -219,7 +219,9 @@ def around(value: float) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name == "selection" else ()) for name in PLANS]
+)
 def test_whichever_number_is_changed_what_passes_is_true(name: str) -> None:
     true, chance = claim(name, PLANS[name]), random.Random(7)
     truth, passed = truth_of(true["events"]), 0

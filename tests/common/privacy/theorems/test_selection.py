@@ -71,7 +71,7 @@ def renyi(first: Floats, second: Floats, order: int) -> float:
 
 
 @for_each("law", LAWS, ids=IDS)
-@for_each("mu", thinned([0.1, 1.5, 0.5], 1))
+@for_each("mu", thinned([0.1, 1.5, 0.5], 1, rest=pytest.mark.thorough))
 @for_each("order", ["up", "down", "mixed"])
 def test_both_divergences_of_the_best_are_at_most_the_claimed_ones(law: AnyLaw, mu: float, order: str) -> None:
     first, second = (best_of(law, chances) for chances in selection_binned(mu, order))
@@ -106,7 +106,7 @@ def test_the_renyi_bound_is_that_of_an_oracle() -> None:
             assert 0.97 * theirs[order] <= ours <= 1.02 * theirs[order]
 
 
-@for_each("law", thinned(LAWS, 2))
+@for_each("law", thinned(LAWS, 2, rest=pytest.mark.thorough))
 @for_each("epsilon", thinned([0.3, 20.0], 1))
 def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -> None:
     mu = selection.mu_for_selection(epsilon, DELTA, law)
@@ -242,7 +242,7 @@ def test_a_hundredth_more_mu_is_too_much(law: AnyLaw, delta: float) -> None:
         assert attained(mu, law, epsilon) <= delta < attained(1.01 * mu, law, epsilon)
 
 
-@for_each("law", thinned([*LAWS, *EXTREME], 2))
+@for_each("law", thinned([*LAWS, *EXTREME], 2, rest=pytest.mark.thorough))
 def test_rounding_is_outwards_and_costs_little(law: AnyLaw) -> None:
     """The certificate's recheck has another quadrature, of central values."""
     for mu, epsilon in ((0.1, 0.5), (0.3, 1.0), (1.5, 2.0), (3.0, 0.5)):
