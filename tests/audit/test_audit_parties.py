@@ -67,9 +67,9 @@ def tier(case: Case) -> Any:
     return pytest.mark.thorough if case.name in VARIANTS else ()
 
 
-SLOWEST = {"no composition", "noise for one item", "the same people choose and are counted"}
+SLOWEST = {"noise for one item", "the same people choose and are counted"}
 """Twins that take at least twice as long to catch as the other one of ``weighted shares by score and label`` and of
-``a head list``, and as those of ``CnvxAdap`` on other people."""
+``a head list``."""
 TWINS = [
     pytest.param(case, twin, id=f"{case.name}: {name}", marks=pytest.mark.thorough if name in SLOWEST else tier(case))
     for case in CASES

@@ -369,12 +369,7 @@ SLOW: tuple[Job, ...] = (
         prepare=around.new_customers,
         thorough=True,
     ),
-    job(
-        ".venv/bin/python examples/estimators/renewals.py",
-        varies=r"[\d.]+(?:e-\d+)?",
-        check=around.what_fits_helps,
-        thorough=True,
-    ),
+    job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=around.what_fits_helps),
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=around.adapting_helps, thorough=True),
     finished("referee run hand-over", check=around.both_labels, thorough=True),
     finished("referee run portfolio", "is shown with 95% confidence to be", thorough=True),

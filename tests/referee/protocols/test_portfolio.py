@@ -153,9 +153,9 @@ def test_an_answer_is_cut_for_the_costs_and_judged_by_them():
     answer, other, nobody = (loss(of, people, costs=costs) for of in (taught.hypothesis, rival.hypothesis, NOBODY))
     assert answer < 0.6 * nobody
     assert loss(NOBODY, people) < loss(taught.hypothesis, people)  # by mistakes alone it would be the better answer
-    for judged, true in ((taught, answer), (rival, other)):
-        assert judged.estimate.low <= true <= judged.estimate.high
-    assert outcome.comparison.low <= answer - other <= outcome.comparison.high
+    for judged, true in ((taught, answer), (rival, other)):  # up to the noise of the people by whom we call it true
+        assert judged.estimate.low - 0.002 <= true <= judged.estimate.high + 0.002
+    assert outcome.comparison.low - 0.002 <= answer - other <= outcome.comparison.high + 0.002
 
 
 @pytest.mark.slow
@@ -515,6 +515,7 @@ def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_i
     monkeypatch.setattr(teaching, "beforehand", lambda center, spread, noise: believed(center, spread, 0.0))
     broken = losses()  # every score is taken for the logarithm of the odds
     assert np.median(found) < 0.9 < np.median(broken)
+    assert max(found) < 1.5
     assert np.mean(found) < 0.75 * np.mean(broken)  # of the two or three worst models
 
 
