@@ -79,7 +79,8 @@ def cleaned(shares: Floats, variance: float) -> Floats:
     so small a spread would be far too steep.
     """
     squares = math.fsum((shares * shares).tolist())
-    unknown = min(1.0, len(shares) * variance / squares) ** 3 if squares > 0.0 else 1.0
+    part = min(1.0, len(shares) * variance / squares) if squares > 0.0 else 1.0
+    unknown = part * part * part  # a library's powers may differ between machines
     mixed: Floats = (1.0 - unknown) * project_to_simplex(shares, 1.0) + unknown / len(shares)
     return mixed
 
@@ -352,5 +353,6 @@ def _highest(heights: Floats) -> tuple[float, float]:
 
 def _moments(weights: list[float], places: Floats) -> tuple[float, float]:
     mean = math.fsum(weight * place for weight, place in zip(weights, places.tolist(), strict=True))
-    square = math.fsum(weight * (place - mean) ** 2 for weight, place in zip(weights, places.tolist(), strict=True))
+    apart = (places - mean).tolist()
+    square = math.fsum(weight * far * far for weight, far in zip(weights, apart, strict=True))
     return mean, math.sqrt(max(square, 0.0))

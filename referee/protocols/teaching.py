@@ -184,10 +184,10 @@ def teach(
     weights, cut = (1.0, 1.0), 0.0
     if plan.costs is not None:
         weights, cut = plan.costs.weights, (plan.cut - own[1]) / own[0]
-    believed = belief.losses(within, masses, (_BEYOND, -_BEYOND, cut), weights)
+    posterior = belief.losses(within, masses, (_BEYOND, -_BEYOND, cut), weights)
     errs = zip(weights, (share[0], 1.0 - share[0]), strict=True)
-    told = [(weight * mean, weight * weight * share[1]) for weight, mean in errs]
-    losses = [_together(*of) for of in zip(believed[:2], told, strict=True)] + [believed[2][0]]
+    given = [(weight * mean, weight * weight * share[1]) for weight, mean in errs]
+    losses = [_together(*of) for of in zip(posterior[:2], given, strict=True)] + [posterior[2][0]]
     rival = min(range(3), key=losses.__getitem__)
     chance = within.means(slope, np.array([intercept]))[0]
     bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
@@ -195,25 +195,28 @@ def teach(
     return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends)
 
 
-def _together(believed: tuple[float, float], reported: tuple[float, float]) -> float:
-    """Return a constant's loss from its believed mean and deviation, and from a report with its variance.
+def _together(posterior: tuple[float, float], reported: tuple[float, float]) -> float:
+    """Return a constant's loss from its posterior mean and deviation, and from a report with its variance.
 
     The belief has T's scores from the sample; the report needs no scores.
     """
-    precise, other = max(believed[1], 2.0**-20) ** -2, 1.0 / reported[1]
-    return (believed[0] * precise + reported[0] * other) / (precise + other)
+    deviation = max(posterior[1], 2.0**-20)
+    precise, other = 1.0 / (deviation * deviation), 1.0 / reported[1]
+    return (posterior[0] * precise + reported[0] * other) / (precise + other)
 
 
 def beforehand(center: float, spread: float, noise: float) -> Prior:
-    """Return what is believed of a model by its scores alone: their median, and how far they are from it.
+    """Return what is posterior of a model by its scores alone: their median, and how far they are from it.
 
     Were a score the ln(odds), the slope would be 1. Were it the ln(odds) plus independent noise, the slope would be the
-    part of its variance that the ln(odds) have, (usual/spread)^2. Both are believed, the second the more so the more
+    part of its variance that the ln(odds) have, (usual/spread)^2. Both are posterior, the second the more so the more
     ``noise`` the model may have: the product of both Gaussian densities of ln(slope) is Gaussian.
     """
     here, noisy = _STEEPEST**-2, noise / QUIET * _UNUSUAL**-2
     flatter = 2.0 * float(log(np.array(min(1.0, _USUAL / spread)))) * noisy / (here + noisy)
-    return Prior(flatter / QUARTER, center * float(exp(np.array(flatter))), (here + noisy) ** -0.5, _FARTHEST, center)
+    return Prior(
+        flatter / QUARTER, center * float(exp(np.array(flatter))), 1.0 / math.sqrt(here + noisy), _FARTHEST, center
+    )
 
 
 _TURNS = 3  # where directions are taught, that takes two thirds of those who teach
