@@ -88,9 +88,9 @@ def show_command(state: State) -> None:
     Example: issuer show --state /var/lib/issuer
     """
     from common.core.errors import BadInput
-    from issuer.issuer import InvitationCodes, Keys
+    from issuer.issuer import InvitationCodes, Keys, is_state
 
-    if not state.is_dir():
+    if not is_state(state):
         raise BadInput(
             f"{state} is no state directory of an issuer (issuer serve makes one): look for a mistyped character"
         )

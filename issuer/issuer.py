@@ -60,12 +60,18 @@ class Issuer:
         return blind_sign(self._keys.tokens, blinded)
 
 
+def is_state(folder: Path) -> bool:
+    """Tell whether a folder is an issuer's state directory: it holds codes, keys or both."""
+    return any((folder / name).exists() for name in (CODES_FILE, TOKENS_FILE))
+
+
 def grant(folder: Path, host: str, name: str, people: int) -> Signed:
     """Return an issuer's grant for a host; the issuer may serve at the same time."""
     wanted = Grant.parse({"host": host, "name": name, "people": people})
     return Keys(folder).grants.sign(wanted.KIND, wanted.wire())
 
 
+CODES_FILE, TOKENS_FILE = "codes.sqlite", "tokens.key"  # in the state directory
 USING = 1  # the turn (:func:`common.core.database.alone`) in which codes are made and used
 
 
@@ -82,7 +88,7 @@ class InvitationCodes:
     def __init__(self, folder: Path) -> None:
         make_folder(folder, mode=0o700)
         # No log beside the file: what is committed is in it, and a copy of it is whole.
-        self._engine = open_database(sqlite_url(folder / "codes.sqlite"), SCHEMA, log=False)
+        self._engine = open_database(sqlite_url(folder / CODES_FILE), SCHEMA, log=False)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -132,7 +138,7 @@ class Keys:
     def __init__(self, folder: Path) -> None:
         make_folder(folder, mode=0o700)
         self.grants = Identity.load_or_create(folder / "grants.key")
-        self.tokens = _rsa(folder / "tokens.key")
+        self.tokens = _rsa(folder / TOKENS_FILE)
         self.public = IssuerKey.of(self.tokens.public_key(), self.grants.public)
         self.path = folder / PUBLIC
         if not self.path.exists() or not self._stated():

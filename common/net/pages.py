@@ -27,8 +27,8 @@ from common.core.errors import BadInput, NotFound, TandemError
 from common.core.terminal import say
 from common.net.app import Service, answer_errors
 from common.net.connection import Limits
+from common.net.rendering import FILES, page_environment
 from common.net.server import Server, listen, raise_descriptors
-from common.net.templates import FILES, page_environment
 from common.net.tls import bare_host, host_port
 from common.net.tokens import same
 

@@ -71,7 +71,7 @@ def project_to_simplex(people: Floats, total: float) -> Floats:
     return cleaned
 
 
-def cleaned(shares: Floats, variance: float) -> Floats:
+def denoised(shares: Floats, variance: float) -> Floats:
     """Return how people lie among bins, from noisy shares of this variance, shape (k,); they sum to 1.
 
     The projection, mixed with equal shares by the cube of the part that noise alone has, on average, in the sum of
@@ -170,7 +170,7 @@ class Prior:
     far: float = 4.0
     middle: float = 0.0
 
-    def elsewhere(self, flatter: float, steep: float, far: float) -> Prior:
+    def transferred(self, flatter: float, steep: float, far: float) -> Prior:
         """Return the prior for other people, whose ln(slope) is less by ``flatter`` on average.
 
         Independent Gaussians of these standard deviations are added.

@@ -143,6 +143,7 @@ class Registrar:
 
     def refresh(self) -> None:
         with self._lock:
+            self._tokens = self._store.tokens()
             self.roster.extend(self._store.participants(self.roster.agents))
 
     def knows(self, key: str) -> bool:

@@ -106,9 +106,8 @@ _TAUGHT, _UNTAUGHT, _FAR = (0.0, 0.3), (0.25, 0.45), 0.8
 """By how much the population's ln(slope) is less than the sample's on average, and its standard deviation from that,
 where agents teach the slope, and where they do not; the standard deviation of the ln(odds) from the sample's.
 
-A score that was learned from some people tells less of others: on twelve data sets ln(slope) was less by .43, with a
-deviation of .56, and what few people's noisy shares tell of the sample's was too low by .23. Where the slope is taught
-nothing is taken off, which errs less on the shifts of ``docs/real.md`` and costs no log loss."""
+A score that was learned from some people tells less of others. Where agents teach the slope they tell how much less, so
+nothing is taken off beforehand."""
 _BINS = 8
 _BEYOND = 1e9  # a cut that no score reaches
 
@@ -150,7 +149,7 @@ def teach(
     fine = ScoreCells(hypothesis=model, cuts=calibration.FINE_CUTS)
     known = (yield from ask(Margins(cells=fine, epsilon=plan.margins))).fractions.reshape(fine.bins, 2)
     noise = math.sqrt(2.0) * 2.0 / (plan.n * plan.margins)  # about the standard deviation of the noise on one share
-    people = calibration.cleaned(known.sum(axis=1), 2.0 * noise**2)
+    people = calibration.denoised(known.sum(axis=1), 2.0 * noise**2)
     scores = calibration.middles(fine.cuts)
     cuts = calibration.coarser(people, _BINS)
     within = Within.of(people, cuts, scores)
@@ -164,7 +163,7 @@ def teach(
     sample_odds = calibration.of_sample(held, beforehand(center, spread, plan.noise))
     own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
     flatter, steep = _TAUGHT if plan.roles.both else _UNTAUGHT
-    prior = sample_odds.elsewhere(flatter, steep, _FAR)
+    prior = sample_odds.transferred(flatter, steep, _FAR)
     belief = Belief(prior.logarithm()).given(within, masses, Reported(*share))
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
     for number in range(TEACHINGS):

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from common.core.durable import write_durably
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import present
-from common.net.templates import page_environment, style
+from common.net.rendering import page_environment, style
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from referee.runfolder import not_ended, read_result, read_scenario
 from referee.runs import percents

@@ -91,8 +91,8 @@ def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
     unknown = of_sample(shares(2.0, -1.0, 1e-9), Prior())
     assert (unknown.steep, unknown.far) == pytest.approx((1.5, 4.0), rel=0.1)
     spread = math.hypot(found.steep, 0.3), math.hypot(found.far, 0.4)
-    assert found.elsewhere(0.0, 0.3, 0.4) == Prior(found.step, found.odds, *spread)
-    assert found.elsewhere(4.0 * QUARTER, 0.3, 0.4).step == pytest.approx(found.step - 4.0)  # an octave
+    assert found.transferred(0.0, 0.3, 0.4) == Prior(found.step, found.odds, *spread)
+    assert found.transferred(4.0 * QUARTER, 0.3, 0.4).step == pytest.approx(found.step - 4.0)  # an octave
 
 
 def test_odds_at_the_middle_of_people_and_the_slope_are_believed_independently():

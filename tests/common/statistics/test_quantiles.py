@@ -14,7 +14,7 @@ from common.local.queries.query import Answers
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
-from common.statistics.calibration import FINE_CUTS, Within, cleaned, coarser, middles, project_to_simplex
+from common.statistics.calibration import FINE_CUTS, Within, coarser, denoised, middles, project_to_simplex
 from common.statistics.cdf import Quantile, Search, find_quantile
 from common.statistics.heavy_hitters import find, ladder
 from local_agent import answers
@@ -162,11 +162,11 @@ def test_where_noise_is_all_there_is_people_are_anywhere():
         return float(np.sqrt(min(spreads) / (true @ values**2)))
 
     assert least(0.3, lambda shares: project_to_simplex(shares, 1.0)) < 0.3
-    assert least(0.3, lambda shares: cleaned(shares, 0.3**2)) > 0.5
+    assert least(0.3, lambda shares: denoised(shares, 0.3**2)) > 0.5
     for draw in draws:
         shares = true + 1e-3 * draw
-        np.testing.assert_allclose(cleaned(shares, 1e-6), project_to_simplex(shares, 1.0), atol=1e-6)
-    assert cleaned(np.zeros(32), 0.1).tolist() == [1.0 / 32.0] * 32
+        np.testing.assert_allclose(denoised(shares, 1e-6), project_to_simplex(shares, 1.0), atol=1e-6)
+    assert denoised(np.zeros(32), 0.1).tolist() == [1.0 / 32.0] * 32
 
 
 BITS, KEPT, BETA = 40, 32, 0.2

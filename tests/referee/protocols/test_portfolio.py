@@ -146,16 +146,26 @@ def test_an_answer_is_cut_for_the_costs_and_judged_by_them():
     """One of 25 people of T is outside the ball, and missing one costs 24 false alarms: "nobody" is no answer."""
     outcome, chosen = run(*RARE), portfolio_small(*RARE)
     people, costs = evaluation_source(chosen, 3), chosen.agents.costs
-    taught, rival = outcome.judged
+    taught = outcome.judged[0]
     assert outcome.answer == taught.hypothesis
     odds = outcome.calibrated.margins(sample_of_target(chosen).features)
     np.testing.assert_array_equal(taught.hypothesis.predict(sample_of_target(chosen).features) > 0, odds > costs.odds)
-    answer, other, nobody = (loss(of, people, costs=costs) for of in (taught.hypothesis, rival.hypothesis, NOBODY))
+    answer, nobody = (loss(of, people, costs=costs) for of in (taught.hypothesis, NOBODY))
     assert answer < 0.6 * nobody
     assert loss(NOBODY, people) < loss(taught.hypothesis, people)  # by mistakes alone it would be the better answer
-    for judged, true in ((taught, answer), (rival, other)):  # up to the noise of the people by whom we call it true
-        assert judged.estimate.low - 0.002 <= true <= judged.estimate.high + 0.002
-    assert outcome.comparison.low - 0.002 <= answer - other <= outcome.comparison.high + 0.002
+
+
+def test_with_costs_the_intervals_hold_the_true_costs():
+    """All of a run hold together in 19 of 20 runs at least: two failures in eight have a chance of .06 at most."""
+    chosen, failed = portfolio_small(*RARE), 0
+    people, costs = evaluation_source(chosen, 3), chosen.agents.costs
+    for seed in range(1, 9):
+        outcome = run(*RARE, seed=seed)
+        true = [loss(judged.hypothesis, people, costs=costs) for judged in outcome.judged]
+        intervals = [judged.estimate for judged in outcome.judged] + [outcome.comparison]
+        found = zip(intervals, [*true, true[0] - true[1]], strict=True)
+        failed += not all(of.low <= value <= of.high for of, value in found)
+    assert failed <= 1
 
 
 @pytest.mark.slow

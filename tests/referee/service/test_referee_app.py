@@ -28,6 +28,7 @@ from deploy.processes import PartyProcess, free_port
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.collection import roster
+from referee.collection.enrolment import Registrar
 from referee.service import agents_edge
 from referee.service.app import checks
 from referee.service.referee import Referee, RefereeSettings
@@ -133,7 +134,12 @@ def test_a_token_admits_whom_it_is_for(bench):
             enrol(bench, agents, token)
     with pytest.raises(errors.Unauthorized):
         bench.referee.registrar.authorize("operator", INDIVIDUAL)
+    other = Registrar(bench.referee.store, bench.referee.identity)  # of another process on the same database
+    other.admits(INDIVIDUAL)
     bench.referee.registrar.allow("individual", None)
+    other.refresh()
+    with pytest.raises(errors.Unauthorized):
+        other.admits(INDIVIDUAL)
     with pytest.raises(errors.Unauthorized):
         enrol(bench, 1, INDIVIDUAL)
     enrol(bench, 1, TOKEN)

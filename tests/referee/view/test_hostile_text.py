@@ -227,13 +227,13 @@ def test_there_is_one_way_into_a_page() -> None:
     """Markup is made of text in one module; what is marked as safe is written here, and each template escapes."""
     libraries = {
         "html": ("common/core/plain.py",),
-        "markupsafe": ("common/net/templates.py", "referee/view/pages.py", "referee/view/invitations.py"),
+        "markupsafe": ("common/net/rendering.py", "referee/view/pages.py", "referee/view/invitations.py"),
     }
     assert [
         (name, node.lineno)
         for name, node in nodes()
         if (
-            ast.unparse(node.func).endswith("Environment") and name != "common/net/templates.py"
+            ast.unparse(node.func).endswith("Environment") and name != "common/net/rendering.py"
             if isinstance(node, ast.Call)
             else name not in libraries.get(node.module or "", (name,))
         )
