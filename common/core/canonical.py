@@ -30,6 +30,7 @@ _NUMBER = re.compile(rb"(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+]?[0-9]+|-?[0-9]+\.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|' + _NUMBER.pattern)
 """A string, which stays, or such a number."""
 _PLAIN = frozenset({float, str, bool, type(None)})  # the types of what needs no look by itself
+_BASES: tuple[type[Any], ...] = (int, float, dict, list, tuple)  # what is derived from one of them is written as it is
 EXACT = 1 << 53  # integers up to this one, and down to its negative, are doubles: larger ones travel as strings
 
 
@@ -59,7 +60,9 @@ def _sorted(value: Any) -> Any:
         raise ValueError(f"the integer {value!s:.40} is no double, and has to be written as a string")
     if kind is int or kind in _PLAIN:
         return value
-    for own in (str, int, float, dict, list, tuple):  # what was derived from one of them
+    if isinstance(value, str):
+        return str.__str__(value)  # the text of a member of an enumeration, not its name
+    for own in _BASES:
         if isinstance(value, own):
             return _sorted(own(value))
     raise TypeError(f"{kind.__name__} is no type of JSON")

@@ -1,6 +1,8 @@
 """One byte string per JSON value; and nothing that is not plain, finite, shallow JSON comes in."""
 
+import collections
 import contextlib
+import enum
 import io
 import json
 import logging
@@ -8,6 +10,7 @@ import math
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -141,6 +144,19 @@ def test_long_strings_are_written_as_short_ones(value):
         for name, each in expected.items()
     )
     assert canonical.encode({**value, "m": long}) == b"{" + members + b"}"
+
+
+class Place(str):
+    """Text that shows itself in another way, as an enumeration's may."""
+
+    def __str__(self):
+        return "elsewhere"
+
+
+def test_what_is_derived_from_a_type_of_json_is_written_as_it_is():
+    here, one = Place("here"), enum.IntEnum("Number", {"one": 1})(1)
+    value = {here: here, "b": [np.float64(1.0), collections.OrderedDict(z=here, a=one)]}
+    assert canonical.encode(value) == b'{"b":[1,{"a":1,"z":"here"}],"here":"here"}'
 
 
 def test_a_document_is_written_as_in_the_rfc():
