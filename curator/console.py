@@ -26,7 +26,7 @@ from common.net.pages import Pages, Rules, check_loopback, page_app, serve_page,
 from common.privacy.budget import Budget, open_budget
 from common.privacy.events import Event, NoEvent, parse_event
 from curator.ledger import CHARGE, OPEN, RESULT
-from curator.state import OWNERS, VERSION
+from curator.state import OWNERS, TIMES, VERSION, operation_times
 
 COMMAND = "curator console"
 
@@ -39,7 +39,7 @@ def console_app(state: Path, rules: Rules) -> Service:
     known: dict[str, Any] = {"stamp": None}  # what was read last is read again only where a file has changed
 
     def shown() -> dict[str, Any]:
-        stamp = [_stamp(state / name) for name in (LEDGER, OWNERS)]
+        stamp = [_stamp(state / name) for name in (LEDGER, OWNERS, TIMES)]
         with lock:
             if known["stamp"] != stamp:
                 try:
@@ -120,7 +120,7 @@ def look(state: Path) -> Seen:
         budget = None
         if about and about["epsilon"] is not None:
             budget = _opened(float(about["epsilon"]), float(about["delta"]), json.dumps(about["planned"]))
-        charges = tuple(_charges(entries, budget, about.get("times", {})))
+        charges = tuple(_charges(entries, budget, operation_times(state)))
         run = next((str(body["run"]) for kind, body in entries if kind == OPEN), "")
         closed = next((str(body["why"]) for kind, body in entries if kind == CLOSED), "")
         return Seen(len(entries), run, closed, charges, budget, about, missing)

@@ -15,6 +15,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from io import BufferedRandom, BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,17 +135,21 @@ class Checkpoints:
 if TYPE_CHECKING:
     from common.data.examining import Notes
 
-OWNERS = "owner.json"
+OWNERS, TIMES = "owner.json", "times.jsonl"
 VERSION = 1
 BINS = 40  # bars of the weights' histogram, at most
 
 
 class OwnersFile:
-    """The file in a state directory; written anew after each operation. Nothing but the console depends on it."""
+    """Two files in a state directory, on which nothing but the console depends.
+
+    One says when each operation was done, a line for each; the other has what the owner may know of the sample, and is
+    written anew after each reweigh.
+    """
 
     def __init__(self, folder: Path, scenario: ResolvedScenario, planned: Sequence[Event], read: Notes | None) -> None:
         section = scenario.curator
-        self._path = folder / OWNERS
+        self._path, self._times = folder / OWNERS, folder / TIMES
         self._updates = -1
         table = scenario.source.table
         self._document: dict[str, Any] = {
@@ -155,22 +161,34 @@ class OwnersFile:
             "delta": section.delta,
             "rounds": section.rounds,
             "planned": [[event.wire(), count] for event, count in grouped(planned)],
-            "times": _times(self._path),
             "read": None if read is None or table is None else {"rows": read.rows, **read.document()},
             "bounds": _bounds(scenario),
             "weights": None,
         }
 
     def keep(self, reweighing: Reweighing, operation: str | None = None) -> None:
-        if operation is not None:
-            self._document["times"][operation] = round(time.time(), 1)
-        if reweighing.updates != self._updates:
-            self._updates = reweighing.updates
-            self._document["weights"] = weights_of(reweighing)
         try:
-            write_whole(self._path, json.dumps(self._document).encode(), mode=0o600)
+            if operation is not None:
+                with open(self._times, "a", encoding="ascii", opener=partial(os.open, mode=0o600)) as file:
+                    # The newline first: a line that a crash has cut off spoils no other.
+                    file.write("\n" + json.dumps([operation, round(time.time(), 1)]))
+            if reweighing.updates != self._updates:
+                self._document["weights"] = weights_of(reweighing)
+                write_whole(self._path, json.dumps(self._document).encode(), mode=0o600)
+                self._updates = reweighing.updates
         except OSError as error:
             log.warning("what the owner's console shows could not be written: %s", error)
+
+
+def operation_times(folder: Path) -> dict[str, float]:
+    """Return when each operation was done, in seconds since 1970; what cannot be read is left out."""
+    found = {}
+    with suppress(OSError):
+        for line in (folder / TIMES).read_bytes().splitlines():
+            with suppress(ValueError, TypeError, RecursionError):
+                number, when = json.loads(line)
+                found[str(number)] = float(when)
+    return found
 
 
 def weights_of(reweighing: Reweighing) -> dict[str, Any]:
@@ -216,11 +234,3 @@ def _bounds(scenario: ResolvedScenario) -> dict[str, list[float]]:
             low, high = found.get(feature.column, [feature.low, feature.high])
             found[feature.column] = [max(low, feature.low), min(high, feature.high)]
     return found
-
-
-def _times(path: Path) -> dict[str, float]:
-    try:
-        written = json.loads(path.read_bytes())["times"]
-        return {str(number): float(when) for number, when in written.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}

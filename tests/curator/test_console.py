@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from curator.cli import app
 from curator.console import console, console_app, look
 from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
-from curator.state import BINS, OWNERS, weights_of
+from curator.state import BINS, OWNERS, TIMES, operation_times, weights_of
 from tests.common.data.test_people import CSV, own
 from tests.curator.given import cut_off_commit, edited
 from tests.support import Bench
@@ -127,11 +128,29 @@ def test_nothing_in_the_directory_is_changed(folder):
 def test_times_outlive_a_restart(tmp_path):
     with Bench(tmp_path) as bench:
         bench.run()
-        times = json.loads((tmp_path / "curator" / OWNERS).read_bytes())["times"]
-    assert times
+        operations = {charge.operation for charge in look(tmp_path / "curator").charges}
+    times = operation_times(tmp_path / "curator")
+    assert operations == times.keys() != set()
+    assert all(abs(when - time.time()) < 3600 for when in times.values())
     with Bench(tmp_path):
-        assert json.loads((tmp_path / "curator" / OWNERS).read_bytes())["times"] == times
-    assert (tmp_path / "curator" / OWNERS).stat().st_mode & 0o077 == 0
+        assert {charge.operation: charge.when for charge in look(tmp_path / "curator").charges} == times
+    for name in (OWNERS, TIMES):
+        assert (tmp_path / "curator" / name).stat().st_mode & 0o077 == 0
+
+
+def test_what_is_written_of_an_operation_does_not_grow_with_how_many_there_were(ended):
+    state = ended[1]
+    document = json.loads((state / OWNERS).read_bytes())
+    assert not {str(charge.operation) for charge in look(state).charges} & set(json.dumps(document).split('"'))
+    assert len((state / TIMES).read_bytes().splitlines()) <= 1 + len(look(state).charges)
+
+
+def test_a_time_that_a_crash_cut_off_spoils_no_other(folder):
+    whole = operation_times(folder)
+    with (folder / TIMES).open("ab") as file:
+        file.write(b'\n["77", 12')
+        file.write(b'\n["78", 3.5]\n\xff\n[' + b"[" * 10_000)
+    assert operation_times(folder) == {**whole, "78": 3.5}
 
 
 REPLACED = edited("UPDATE entries SET kind = 'other' WHERE position = 2")
