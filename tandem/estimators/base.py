@@ -345,9 +345,9 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.estimate_ = None if result["estimate"] is None else Estimate.parse(result["estimate"])
         self.result_ = result
         self._scenario, self._finished = public(chosen), finished
-        labels = [str(label) for label in getattr(self, "classes_", ())]
-        self.verdict_ = verdict(chosen, result, (labels[0], labels[1]) if len(labels) == 2 else None)
         self._released()
+        labels = [str(label) for label in getattr(self, "classes_", ())]  # those of this fit
+        self.verdict_ = verdict(chosen, result, (labels[0], labels[1]) if len(labels) == 2 else None)
 
     def _released(self) -> None: ...
 

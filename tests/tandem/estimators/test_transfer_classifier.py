@@ -2,6 +2,7 @@
 
 import copy
 import doctest
+import re
 import tempfile
 
 import numpy as np
@@ -116,6 +117,16 @@ def test_classes_may_have_any_names():
     later = model.set_params(options={"classes": ("stays", "leaves")}).fit(X, named).guarantee_
     assert sum("read off" in told for told in later.assumptions) == 1
     assert "the names of the classes, as they were read off y" in str(later)
+
+
+def test_the_verdict_of_each_fit_names_its_own_classes():
+    X, y = square(1000, 1)
+    model = made(TransferClassifier, protocol="portfolio", random_state=0)
+    for names in (np.array([5, 7]), np.array(["leaves", "stays"])):
+        model.fit(X, names[y], population=(X, names[y]))
+        said = re.findall("[Ss]aying (.*?) to everybody errs", model.verdict_.text)
+        assert set(said) <= {f"'{name}'" for name in names}
+        assert said
 
 
 def test_no_record_is_left_behind(tmp_path, monkeypatch):
