@@ -19,6 +19,7 @@ from common.scenario.scenario import ResolvedScenario, parse_resolved
 from referee.runfolder import not_ended, read_result, read_scenario
 from referee.runs import percents
 from referee.runs.percents import PER_CENT, Unit
+from referee.runs.verdict import LOSSES
 from referee.view import charts
 from referee.view.wording import PROMISED as PROMISED
 from referee.view.wording import ChartEntry, Interval, RunView, promise, run_view
@@ -32,6 +33,7 @@ def environment() -> Environment:
     made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
     made.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons, "weights": _weights}
     made.globals |= {"exact": percents.exact, "per_cent": PER_CENT, "estimate": _estimate}
+    made.globals["mistakes"] = LOSSES["zero-one"]
     return made
 
 
@@ -59,7 +61,8 @@ def write_report(file: Path, views: Sequence[RunView]) -> None:
 
 def by_round(view: RunView, name: str, narrow: bool = False) -> str:
     """Return the chart of a run's rounds; another name for each drawing on a page."""
-    lines = [entry for entry in view.known if entry.kind == "baseline" or entry.name == "this run's answer"]
+    shares = [each for each in view.known_mistakes if each.kind == "baseline" or each.name == "this run's answer"]
+    lines = view.known[:1] if view.unit != PER_CENT else shares  # a chart has losses of one kind
     known = view.rounds, view.level, lines, view.measure
     return charts.by_round(*known, name=name, unit=view.unit, narrow=narrow)
 

@@ -95,15 +95,16 @@ def _add_truth(table: Table, document: dict[str, Any], unit: Unit) -> None:
     if not truth or "loss_on_target" not in truth:
         return
     known = truth.get("note", "only an experiment can know")
-    table.add_row("loss on T, true", f"{percents.share(truth['loss_on_target'], places=2)} ({known})")
-    if "mean_squared_error" in truth:
-        table.add_row("squared loss on T, true", f"{truth['mean_squared_error']:.5f}")
     if "tested_loss" in truth:
         tested = percents.exact(truth["tested_loss"], unit) + unit.each
-        table.add_row("what agents tested, true", tested)
-    for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
-        if truth.get(key) is not None:
-            table.add_row(f"  people labelled {label}", percents.share(truth[key], places=2))
+        table.add_row("loss on T, true", f"{tested} ({known})")
+    if "mean_squared_error" in truth:
+        table.add_row("squared loss on T, true", f"{truth['mean_squared_error']:.5f}")
+    name = "loss on T, true" if unit == PER_CENT else "share of mistakes, true"
+    table.add_row(name, f"{percents.share(truth['loss_on_target'], places=2)} ({known})")
+    sides = (("-1", truth.get("loss_on_negative")), ("+1", truth.get("loss_on_positive")))
+    for label, share in sides if all(share is not None for _, share in sides) else ():
+        table.add_row(f"  people labelled {label}", percents.share(share, places=2))
     for number, value in enumerate(truth.get("tasks", []), start=1):
         used = document["tasks"][number - 1]["iterations"]
         table.add_row(f"  task {number}", f"{percents.share(value, places=2)} after {used} rounds")

@@ -94,6 +94,8 @@ class RunView:
         measure: What is estimated, as the axis of a chart names it.
         level: The run halts once the loss is shown to be below it; None where it has no such level.
         sides: Errors by class, as surveyed agents tell them.
+        known, known_mistakes: True losses, which an experiment alone knows: of the kind that agents told, in ``unit``,
+            where that is no share of mistakes; and shares of mistakes.
         weights: Of a model that is a sum: what each feature adds at most, the heaviest first.
         than: What the verdict compares the model with; empty where that is no question.
         unit: What losses are printed in.
@@ -123,6 +125,7 @@ class RunView:
     quality: tuple[ChartEntry, ...] = ()
     sides: tuple[ChartEntry, ...] = ()
     known: tuple[ChartEntry, ...] = ()
+    known_mistakes: tuple[ChartEntry, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     reading: str = ""
     warnings: tuple[str, ...] = ()
@@ -211,6 +214,7 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         quality=tuple(_curve(result)),
         sides=tuple(_sides(scenario, result)),
         known=tuple(_known(truth)),
+        known_mistakes=tuple(_known_mistakes(truth)),
         left_out=tuple((TRUTHS.get(name, name), plain(why)) for name, why in truth.get("left_out", {}).items()),
         reading=plain(truth.get("reading", "")),
         warnings=() if advised is None else tuple(plain(warning) for warning in advised.warnings),
@@ -338,7 +342,7 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     elif result["estimate"] and not about_a_loss(result):
         yield "estimate of the agents", percents.estimate_or_vague(result["estimate"], unit=AS_IT_IS)
     for number, value in enumerate(truth.get("tasks", []), start=1):
-        loss = percents.exact(value, unit_of(scenario))
+        loss = percents.share(value, places=2)
         yield f"task {number}", f"true loss {loss} after {result['tasks'][number - 1]['iterations']} rounds"
     if quality := quality_of(result):
         yield from rates_in_words(quality)
@@ -374,13 +378,23 @@ def _rounds_note(scenario: ResolvedScenario) -> str:
 
 
 def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
+    """Go through the true losses of the kind that agents told, those first that are of their bound as well."""
+    for name, key, note in (
+        ("this run's answer, tested", "tested_loss", "true loss of the kind that agents tested"),
+        ("this run's answer, squared", "mean_squared_error", "true squared loss"),
+    ):
+        if truth.get(key) is not None:
+            yield ChartEntry(name, _number_of(truth[key]), "truth", note=note)
+
+
+def _known_mistakes(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
+    """Go through the true shares of people whom the answer, and each baseline, labels wrongly, whatever agents told."""
     if "loss_on_target" in truth and "correct" not in truth:
+        both = truth.get("loss_on_negative") is not None and truth.get("loss_on_positive") is not None
         for name, key, note in (
             ("this run's answer", "loss_on_target", "true loss on the population"),
-            ("this run's answer, squared", "mean_squared_error", "true squared loss"),
-            ("this run's answer, tested", "tested_loss", "true loss of the kind that agents tested"),
-            ("people labelled -1", "loss_on_negative", "true loss of the answer on them"),
-            ("people labelled +1", "loss_on_positive", "true loss of the answer on them"),
+            *(("people labelled -1", "loss_on_negative", "true loss of the answer on them"),) * both,
+            *(("people labelled +1", "loss_on_positive", "true loss of the answer on them"),) * both,
         ):
             if truth.get(key) is not None:
                 yield ChartEntry(name, _number_of(truth[key]), "truth", note=note)

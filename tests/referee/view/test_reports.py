@@ -94,6 +94,26 @@ def test_a_page_shows_the_numbers_of_the_result_asks_for_nothing_and_runs_no_scr
         assert not any(words in each for words in ("<script", "url(", "@import", "\x1b"))
 
 
+def test_true_losses_are_in_the_unit_that_each_has_and_the_terminal_prints_the_same(tmp_path):
+    """Where mistakes have costs a share of mistakes is one all the same; a class that a label cannot tell is none."""
+    folder = tmp_path / "run"
+    sets = ["agents.costs={miss: 4, false_alarm: 1}", "curator.n=2000", "agents.count=4000", "baselines=[]"]
+    options = [part for one in sets for part in ("--set", one)]
+    done = CliRunner().invoke(app, ["run", "portfolio", "--seed", "3", "--output", str(folder), *options])
+    assert done.exit_code == 0, done.output
+    truth, page = result_of(folder)["truth"], (folder / "report.html").read_text()
+    told = " ".join(re.sub("[^\x20-\x7e]+", " ", done.output).split())
+    cost = f"{400 * truth['tested_loss']:.4g}"
+    assert f"loss on T, true {cost} a hundred people" in told
+    assert f'tested</th><td class="number">{cost}</td>' in page
+    for name, key in (("run&#39;s answer", "loss_on_target"), ("people labelled -1", "loss_on_negative")):
+        shown = share(truth[key], places=2)
+        assert f'{name}</th><td class="number">{shown}</td>' in page
+        assert shown in told
+    altered(folder, truth={**truth, "loss_on_negative": None})
+    assert "people labelled" not in report([view_of(folder)])
+
+
 def test_rounds_that_the_transcript_does_not_lead_to_are_found(copied):
     rounds = result_of(copied)["rounds"]
     assert [dict(numbers) for numbers in audit(copied).rounds] == rounds
