@@ -386,8 +386,9 @@ def _by_how_much(
     settle = f"; about {percents.about(more)} more agents would settle it" if more > 0 else ""
     if answer == "probably":
         return f"{it} is probably better{than}: {_one_sided(found['probably'], points)}{settle}."
-    verb = "errs on" if names.scenario.agents.costs is None else "costs"
-    between = f"it {verb} {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
+    shares = names.scenario.agents.costs is not None or per_cent(names.scenario)
+    subject = f"it {_verb(names.scenario)}" if shares else f"its {tested_loss(names.scenario)} is"
+    between = f"{subject} {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
     if found["likely"]["high"] < 0.0:
         between += f" ({_one_sided(found['likely'], points)})"
     return f"Whether {_low(it)} is better{than} cannot be told: {between}{settle}."

@@ -8,6 +8,7 @@ from common.local.losses import Costs
 from common.scenario import loading
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
+from referee.protocols import base
 from referee.runs.percents import AS_IT_IS, about, ends, estimate_or_vague, exact, of_costs, points
 from referee.runs.verdict import ENDED, OF_CONSTANTS, QUESTION, measure_of, unit_of, verdict
 from referee.view.wording import judged_in_words
@@ -206,6 +207,9 @@ def test_a_loss_that_is_no_share_of_people_is_a_number():
     found = verdict(tiny(*AGNOSTIC, "agents.loss=hinge", "agents.reweigh=mistakes"), result())
     assert found.title == "The model has a hinge loss of 0.12 (0.0801 to 0.1599)"
     assert "%" not in found.title
+    scenario = small("portfolio-regression")
+    between = verdict(scenario, compared(-0.1, 0.05, 0.01)).text
+    assert f"cannot be told: its {base.tested_loss(scenario)} is 0.1 less to 0.05 more, with 95% confidence" in between
 
 
 def test_mistakes_that_have_costs_are_told_in_what_a_hundred_people_cost_and_what_one_costs_once():
