@@ -67,6 +67,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     """Whether a norm shortens everybody's features, to learn from, to test on and to predict for."""
     _known_options: ClassVar[Mapping[str, Any]]  # what ``options`` may hold, with the value where it does not
 
+    _range: tuple[float, float]  # public bounds of what is predicted, where it is a number
     _output: Literal["default", "pandas", "polars"] = "default"
     hypothesis_: Hypothesis
     guarantee_: Guarantee
@@ -309,7 +310,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         chosen = settled(tree, self.n_features_in_)
         tables = {SOURCE: sides.curator, TARGET: sides.population}
         if others is None:  # else a PublicClippingWarning tells it of the public sample, which costs nobody anything
-            warn_of_clipping({"curator": sides.curator, "population": sides.population}, self._schema)
+            both = {"curator": sides.curator, "population": sides.population}
+            warn_of_clipping(both, self._schema, self._range if self._numeric else None)
         else:
             tables[PUBLIC] = others
         before = getattr(self, "guarantee_", None)

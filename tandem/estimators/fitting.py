@@ -35,6 +35,7 @@ from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from deploy.checking import acceptable_of
 from deploy.deployment import Embedded, RunOutput
+from tandem.estimators.frames import RESPONSE
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
@@ -101,14 +102,16 @@ def chosen(
     return Choice(name, rounds, numbers["kappa"], numbers["eta"], numbers["alpha"], settings)
 
 
-def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> None:
+def warn_of_clipping(
+    sides: Mapping[str, polars.DataFrame], schema: Schema, response: tuple[float, float] | None = None
+) -> None:
     """Say, before anything is spent, of which columns the public bounds clip :data:`MOST` of the values or more.
 
     The shares are computed from people's records without any noise. The warning is for their keeper alone, in the
     process that has them, and no file or message of a run holds it. ``sides`` are people by the side's name in a
-    sentence.
+    sentence; ``response`` are the bounds of what is predicted, if it is a number.
     """
-    bounds: dict[str, tuple[float, float]] = {}
+    bounds: dict[str, tuple[float, float]] = {} if response is None else {RESPONSE: response}
     for feature in schema.features:
         if isinstance(feature, Number):
             low, high = bounds.get(feature.column, (-math.inf, math.inf))
@@ -123,14 +126,16 @@ def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> N
                 numbers, _ = numbers_and_wrong(canonical_texts(values, column).fill_null(""), schema.layout)
             share = np.count_nonzero((numbers < low) | (numbers > high)) / max(1, len(numbers))
             if share >= MOST:
-                stated = f"{share:.1%} of the {side}'s values of {column!r} are beyond {low:g} .. {high:g}"
+                what = "y" if column == RESPONSE else repr(column)
+                stated = f"{share:.1%} of the {side}'s values of {what} are beyond {low:g} .. {high:g}"
                 found.append((share, stated))
     if found:
         more = f", and at least {MOST:.0%} of {len(found) - 1} further columns" if len(found) > 1 else ""
+        bounds_of = "bounds=" if response is None else "bounds= and response_bounds="
         warnings.warn(
-            f"{max(found)[1]}{more}: they are clipped to their bounds, so that people differ little. Give bounds= in "
-            "the units of the columns, from what is publicly known. This share is private: it is for the keeper of the "
-            "records alone, so neither pass it on nor choose bounds by it",
+            f"{max(found)[1]}{more}: they are clipped to their bounds, so that people differ little. Give "
+            f"{bounds_of} in the units of the columns, from what is publicly known. This share is private: it is for "
+            "the keeper of the records alone, so neither pass it on nor choose bounds by it",
             PrivateClippingWarning,
             stacklevel=5,
         )

@@ -25,7 +25,6 @@ class BoundedRegressor(RegressorMixin, HybridEstimator):  # type: ignore[misc]  
 
     _numeric: ClassVar[bool] = True
     _shortens: ClassVar[bool] = False
-    _range: tuple[float, float]
 
     def predict(self, X: object) -> Any:
         """Return the response predicted for each of n people, shape (n,), within ``response_bounds``."""

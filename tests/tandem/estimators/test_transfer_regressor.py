@@ -10,6 +10,7 @@ from common.scenario.scenario import parse
 from referee.audit.audit import audit
 from referee.runs.percents import in_own_units
 from tandem.estimators import TransferRegressor, regression
+from tandem.estimators.fitting import PrivateClippingWarning
 from tests.tandem.estimators.people import check_refused, made
 from tests.tiers import for_each
 
@@ -72,6 +73,15 @@ def test_what_cannot_be_is_refused_and_nothing_is_spent(change, words):
 def test_weights_of_people_are_refused_with_the_reason():
     X, y = people(20, 0.0, 1)
     check_refused(made(TransferRegressor), "fit takes no sample_weight: noise is calibrated", X, y, sample_weight=y)
+
+
+def test_bounds_of_the_response_that_were_forgotten_are_told_before_anything_is_spent():
+    """Responses of 10 to 30 within the default bounds are all 1: an error of 0 for a model that tells nothing."""
+    model = TransferRegressor(random_state=0)
+    told = "100.0% of the population's values of y are beyond -1 .. 1.*response_bounds= "
+    with pytest.raises(PrivateClippingWarning, match=told):  # warnings are errors here
+        model.fit(*people(300, 0.0, 1), population=people(600, 3.0, 2))
+    assert not hasattr(model, "guarantee_")
 
 
 def test_its_example_runs():
