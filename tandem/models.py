@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats
-from common.core.errors import BadInput, BadScenario
+from common.core.errors import BadInput, BadMessage, BadScenario
 from common.core.machine import works_after_fork
 from common.data.tables import record_of as mapped
 from common.local.losses import Costs
@@ -69,6 +69,8 @@ def predict(place: Any, data: Any, *, strict: bool = False, costs: Mapping[str, 
         >>> tandem.predict("runs/own-data", [{"visits": 12, "months": 3, "plan": "pro"}])  # doctest: +SKIP
         array(['yes'], dtype='<U3')
     """
+    if not isinstance(costs, Mapping | None):
+        raise BadMessage(f"costs must be a mapping such as {{'miss': 10, 'false_alarm': 1}}, found {costs!r}")
     cheapest = None if costs is None else Costs.parse(dict(costs))
     return _predicted(load_model(place), data, strict, probabilities=False, costs=cheapest).values
 

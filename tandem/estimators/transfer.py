@@ -261,6 +261,9 @@ class TransferClassifier(HybridClassifier):
             vc_dimension=self._schema.dimension + 1,
             public={"table": self._described(fitting.PUBLIC).wire(), "labelled": False} if public else None,
         )
-        if self._value("costs") is not None:
-            tree["agents"]["costs"] = fitting.plain(self._value("costs"))
+        costs = self._value("costs")
+        if not isinstance(costs, Mapping | None):
+            raise BadFit(f"costs must be a mapping such as {{'miss': 10, 'false_alarm': 1}}, found {costs!r}")
+        if costs is not None:
+            tree["agents"]["costs"] = fitting.plain(costs)
         return tree

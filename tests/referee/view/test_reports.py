@@ -19,7 +19,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 import tandem
-from common.core.errors import AuditFailed, BadData, BadInput, NotFound
+from common.core.errors import AuditFailed, BadData, BadInput, BadMessage, NotFound
 from common.scenario.loading import load
 from local_agent.cli import app as agent_command
 from local_agent.cli import read_record
@@ -370,6 +370,8 @@ def test_the_face_warns_of_what_it_counts(run):
         tandem.predict(run, [row | {"plan": "gold"}], strict=True)
     with pytest.raises(BadInput, match="give a run, its folder, or a model's file, found int"):
         tandem.predict(7, [row])
+    with pytest.raises(BadMessage, match=r"costs must be a mapping such as .*, found '10:1'"):
+        tandem.predict(run, [row], costs="10:1")
 
 
 def test_what_is_refused(run, tmp_path, monkeypatch):

@@ -203,6 +203,7 @@ REFUSALS = {
     "norm": ({"norm": -2.0}, "norm must be"),
     "classes": ({"classes": (1, 1)}, "two different values"),
     "other classes": ({"classes": (1, 2)}, "none of the two classes"),
+    "costs as on the command line": ({"costs": "10:1"}, "costs must be a mapping such as {'miss': 10, 'false_alarm'"),
 }
 
 
