@@ -94,8 +94,13 @@ class Model(Value):
         """Return the logarithm of the odds of the positive label, shape (n,), within 700 of 0.
 
         Raises:
-            BadInput: If no agents recalibrated the model's score.
+            BadInput: If no agents recalibrated the model's score, or a number is predicted.
         """
+        if isinstance(self.hypothesis, Regressor) and self.calibrated is None:
+            raise BadInput(
+                f"{self.scenario}: no probabilities: no agents calibrated the model's score: it predicts a number, and "
+                "probabilities and costs of mistakes are of labels"
+            )
         if self.calibrated is None:
             raise BadInput(
                 f"{self.scenario}: no probabilities: no agents calibrated the model's score, whose order alone has a "

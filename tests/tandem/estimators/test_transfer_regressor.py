@@ -1,11 +1,13 @@
 """TransferRegressor: a number learned from some people and taught by others, in its own units."""
 
 import doctest
+from functools import partial
 
 import numpy as np
 import pytest
 
 import tandem
+from common.core.errors import BadInput
 from common.scenario.scenario import parse
 from referee.audit.audit import audit
 from referee.runs.percents import in_own_units
@@ -45,6 +47,11 @@ def test_a_saved_run_is_audited_and_its_model_predicts_in_the_response_s_unit(fi
     X, _ = people(20, 0.0, 4)
     rows = [{f"x{at}": value for at, value in enumerate(row)} for row in X.tolist()]
     np.testing.assert_allclose(tandem.predict(fitted.to_model(), rows), fitted.predict(X), rtol=1e-5)
+    for asked in (tandem.predict_proba, partial(tandem.predict, costs={"miss": 2.0, "false_alarm": 1.0})):
+        with pytest.raises(
+            BadInput, match="it predicts a number, and probabilities and costs of mistakes are of labels"
+        ):
+            asked(fitted.to_model(), rows)
 
 
 def test_reports_have_its_error_and_the_root_in_the_response_s_unit(fitted):
