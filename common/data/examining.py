@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import polars
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
@@ -22,6 +21,9 @@ from common.data.schema import Schema
 from common.data.spelling import NUMBER
 from common.data.tables import Category, Label, Layout, Missing, Number, TableSource
 from common.local.naming import LONGEST
+
+if TYPE_CHECKING:
+    import polars
 
 Severity = Literal["stops", "mistake", "note"]
 _EXAMPLES = 5  # lines that are named of each finding

@@ -19,15 +19,17 @@ from functools import lru_cache
 from io import BufferedIOBase, BufferedReader, TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars
 
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadData
 from common.data.spelling import SPACES, NoText, canonical, plain_text
 from common.data.tables import Layout, Tokens
+
+if TYPE_CHECKING:  # a library that takes a tenth of a second to load: only who reads a table waits for it
+    import polars
 
 _SPELLED = (
     r"^(?:[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}[ T].*"
@@ -56,6 +58,8 @@ def canonical_texts(column: Any, name: str = "") -> polars.Series:
     Null stands where a value is missing. Each text depends on its own value alone: not on the column's type, its other
     values or the library that holds it. What has no text, such as a list, is a BadData that names column and type.
     """
+    import polars
+
     texts = _texts(column if isinstance(column, polars.Series) else _as_series(name, column), name).rename(name)
     texts = texts.str.strip_chars(SPACES)
     return _respelled(texts.set(texts == "", None))
@@ -87,6 +91,8 @@ def _respelled(texts: polars.Series) -> polars.Series:
 
 
 def _texts(column: polars.Series, name: str) -> polars.Series:
+    import polars
+
     kind = column.dtype
     if kind == polars.String:
         return column
@@ -116,6 +122,8 @@ def _shortened(times: polars.Series) -> polars.Series:
 
 
 def _as_series(name: str, column: Any) -> polars.Series:
+    import polars
+
     if isinstance(column, np.ma.MaskedArray):
         column = column.tolist()
     if isinstance(column, Sequence) and not isinstance(column, str | bytes):
@@ -142,6 +150,8 @@ def _as_series(name: str, column: Any) -> polars.Series:
 
 
 def _listed(name: str, values: Sequence[Any]) -> polars.Series:
+    import polars
+
     texts = [value if type(value) is str else typed_text(value, name) for value in values]
     return polars.Series(name, texts, polars.String)
 
@@ -257,6 +267,8 @@ def _no_text(number: int, line: bytes) -> str:
 
 
 def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None]) -> Iterator[Piece]:
+    import polars
+
     with plain(path) as stream:
         rows = _rows(path.name, stream, layout)
         names = list(layout.columns) or _header(rows)
@@ -314,6 +326,8 @@ def _malformed(error: str, many: str) -> str:
 
 
 def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    import polars
+
     wanted = _present(path.name, columns, _names(path, layout))
     if _is_parquet(path):
         # A frame without columns has no rows: where none is wanted, their numbers are read.
@@ -325,6 +339,8 @@ def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
 
 
 def _names(path: Path, layout: Layout) -> list[str]:
+    import polars
+
     if not _is_parquet(path):
         return list(_columns(path.name, _arrays(path), layout.columns))
     with _of_parquet(path):
@@ -337,6 +353,8 @@ def _is_parquet(path: Path) -> bool:
 
 @contextmanager
 def _of_parquet(path: Path) -> Iterator[None]:
+    import polars
+
     if path.is_dir():
         raise BadData(f"{path.name}: is a folder: name the files in it, or write them as one file")
     try:
@@ -373,13 +391,18 @@ def typed_pieces(name: str, table: Any, columns: frozenset[str], layout: Layout)
 
 
 def _canonical(columns: Mapping[str, Any], layout: Layout) -> polars.DataFrame:
+    import polars
+
     texts = [canonical_texts(pointed(column, layout), name) for name, column in columns.items()]
     return polars.DataFrame([column.fill_null("") for column in texts])
 
 
 def pointed(column: Any, layout: Layout) -> Any:
     """Return a column whose texts write numbers with a decimal point and without thousands; what is no text stays."""
-    if layout.plain or (isinstance(column, polars.Series) and column.dtype not in _TEXTS):
+    import polars
+
+    texts_of_polars = (polars.String, polars.Categorical, polars.Enum)
+    if layout.plain or (isinstance(column, polars.Series) and column.dtype not in texts_of_polars):
         return column
     if isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind not in "OUS":
         return column
@@ -389,9 +412,6 @@ def pointed(column: Any, layout: Layout) -> Any:
     odd = texts.filter(texts.str.contains(r"[0-9]")).unique()
     changed = {old: new for old in odd if (new := layout.point(old)) != old}
     return texts.replace(list(changed), list(changed.values())) if changed else texts
-
-
-_TEXTS = (polars.String, polars.Categorical, polars.Enum)
 
 
 _NAMED = 10  # columns that a message names
@@ -466,6 +486,8 @@ def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.Da
         names: The columns' names, for an array that has none.
         wanted: The columns to return; without any, a column of the rows' numbers.
     """
+    import polars
+
     chosen = wanted or list(_columns(path.name, _arrays(path), names))[:1]
     every = _columns(path.name, _arrays(path, chosen), names)
     columns = {name: array for name, array in every.items() if name in chosen}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import polars
 
 from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.errors import BadData
@@ -18,6 +17,9 @@ from common.data.schema import Schema
 from common.data.tables import Label, Layout, Number, Selection, TableSource, scaled, shortened
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
+
+if TYPE_CHECKING:
+    import polars
 
 
 class Numbered(NamedTuple):
@@ -136,6 +138,8 @@ def numbers_of(piece: Piece, column: str, layout: Layout) -> Floats:
 
 def numbers_and_wrong(texts: polars.Series, layout: Layout) -> tuple[Floats, AnyArray]:
     """Return fields as numbers, NaN where there is none, and which of them are neither a number nor missing."""
+    import polars
+
     absent = texts.is_in(layout.missing_texts).to_numpy()
     numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
     wrong = ~absent & ~np.isfinite(numbers)
@@ -174,6 +178,8 @@ def is_file(data: Any) -> bool:
 
 def is_frame(data: Any) -> bool:
     """Tell whether the records have named columns: a polars or pandas frame."""
+    import polars
+
     return isinstance(data, polars.DataFrame) or (hasattr(data, "iloc") and hasattr(data, "columns"))
 
 

@@ -30,10 +30,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
@@ -41,6 +40,9 @@ from common.core.errors import BadData
 from common.data.files import cached_pieces, canonical_texts, columns_of, found, is_typed, pieces, plain
 from common.data.loading import is_file, is_frame
 from common.data.tables import Layout, TableSource
+
+if TYPE_CHECKING:
+    import polars
 
 DIGITS = 6  # significant digits to which numbers are compared
 SKETCH = 512  # distinct values of a column that are compared with those of another one
@@ -138,6 +140,8 @@ class Digester:
             )
 
     def cells(self, texts: polars.Series) -> Words:
+        import polars
+
         folded = canonical_texts(texts).fill_null("").str.to_lowercase().replace(_TRUTHS)
         numbers = folded.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
         digests = np.empty(len(folded), dtype=np.uint64)
@@ -210,6 +214,8 @@ def recognised(known: People, people: People) -> AnyArray:
 
 
 def _among(digests: Words, known: Words) -> AnyArray:
+    import polars
+
     return polars.Series(digests).is_in(polars.Series(known).implode()).to_numpy().astype(np.bool_)
 
 
@@ -370,6 +376,8 @@ def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.
 
 
 def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[str]:
+    import polars
+
     def reads(some: frozenset[str]) -> bool:
         try:
             for _ in pieces(path, layout, some):
@@ -387,6 +395,8 @@ def rows_of_data(data: Any, label: str | None, layout: Layout) -> tuple[polars.D
 
     Left out are the label (None: it is no column), and columns that are there twice or of values that have no text.
     """
+    import polars
+
     if is_file(data):
         path, names = Path(data), columns_of(Path(data), layout)
         wanted = _readable(path, layout, frozenset(name for name in names if names.count(name) == 1 and name != label))
@@ -400,6 +410,8 @@ def rows_of_data(data: Any, label: str | None, layout: Layout) -> tuple[polars.D
 
 
 def _texts(columns: dict[str, Any]) -> polars.DataFrame:
+    import polars
+
     found = []
     for name, column in columns.items():
         try:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
-
-import polars
+from typing import TYPE_CHECKING, Any
 
 from common.core.durable import write_durably
 from common.core.errors import BadData, BadInput, BadScenario, NotFound
@@ -19,6 +17,9 @@ from common.statistics.intervals import certainty
 from referee.runfolder import read_result, read_scenario
 from referee.runs import percents
 from referee.runs.percents import AS_IT_IS, PER_CENT
+
+if TYPE_CHECKING:
+    import polars
 
 
 def open_model(place: str | Path, task: int | None = None) -> Model:
@@ -56,6 +57,8 @@ def shown(model: Model) -> list[str]:
 
 def predictions_frame(model: Model, found: Predicted) -> polars.DataFrame:
     """Return the predictions as a table: the column that is predicted, and ``probability``; rows as they were given."""
+    import polars
+
     columns = {target_of(model).column: found.values.tolist()}
     if found.probabilities is not None and found.probabilities.ndim == 2:
         for name, column in zip(target_of(model).names, found.probabilities.T, strict=True):

@@ -49,6 +49,12 @@ app(["list", "--json"], standalone_mode=False)
 print(json.dumps(sorted(sys.modules)))
 """
 
+SERVICES = """
+import json, sys
+import curator.app, curator.startup, deploy.running, local_agent.hosted.population, referee.service.app
+print(json.dumps(sorted(sys.modules)))
+"""
+
 ANSWER = """
 import json, sys
 from local_agent.cli import app
@@ -99,7 +105,11 @@ def test_a_list_loads_no_plug_in_and_nothing_heavy():
 
 
 def test_what_serves_nobody_loads_no_service():
-    assert not tops(json.loads(python(PLAN))) & {"fastapi", "starlette", "uvicorn"}
+    assert not tops(json.loads(python(PLAN))) & {"fastapi", "polars", "starlette", "uvicorn"}
+
+
+def test_only_who_reads_a_table_waits_for_what_reads_tables():
+    assert not tops(json.loads(python(SERVICES))) & {"polars"}
 
 
 def test_the_names_that_files_declare_are_those_that_are_registered():
