@@ -8,8 +8,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from common.core.durable import claim, claim_people, durable_key, hold
 from common.core.errors import BadInput, BadScenario, PolicyRefused
 from common.core.machine import processors
@@ -214,10 +212,7 @@ def open_sample(
 
 def layout_of(scenario: ResolvedScenario) -> RecordLayout:
     """Return how the sample of a resolved scenario will be laid out; no table is read."""
-    if scenario.source.table is None:
-        return (source := _source(scenario, Path(), 0)).layout(source.population())
-    features = np.zeros((1, scenario.source.dimension), dtype=np.float32)
-    return RecordLayout.of(scenario.curator.storage, scenario.source, Records(features, np.ones(1, dtype=np.int8)))
+    return _source(scenario, Path(), 0).planned_layout()
 
 
 def _source(

@@ -74,6 +74,15 @@ class Source:
     def layout(self, population: RecordSource) -> RecordLayout:
         return RecordLayout.of(self.scenario.curator.storage, self.scenario.source, population.records(np.arange(1)))
 
+    def planned_layout(self) -> RecordLayout:
+        """Return the layout that the sample will have; no table is read, and nobody drawn where their type is known."""
+        people = self.scenario.source
+        kind = np.float32 if people.distribution is None else people.distribution.feature_type
+        if kind is None:
+            return self.layout(self.population())
+        example = Records(np.zeros((1, people.dimension), dtype=kind), np.ones(1, dtype=np.int8))
+        return RecordLayout.of(self.scenario.curator.storage, people, example)
+
     def rows(self, population: RecordSource, begin: int, end: int, threads: int, on_progress: OnProgress) -> ShardRows:
         layout, storage, source = self.layout(population), self.scenario.curator.storage, self.scenario.source
 
@@ -98,7 +107,7 @@ class Source:
         storage, n = self.scenario.curator.storage, self.size
         simulated = self.scenario.source.distribution is not None
         if simulated:
-            layout = self.layout(self.population())
+            layout = self.planned_layout()
             width, beside = layout.width, work(layout.dimension, layout.dtype.itemsize)
         else:
             dimension = self.scenario.source.dimension

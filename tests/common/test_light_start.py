@@ -104,8 +104,8 @@ def test_a_list_loads_no_plug_in_and_nothing_heavy():
     ]
 
 
-def test_what_serves_nobody_loads_no_service():
-    assert not tops(json.loads(python(PLAN))) & {"fastapi", "polars", "starlette", "uvicorn"}
+def test_a_plan_loads_no_service_and_neither_draws_people_nor_reads_tables():
+    assert not tops(json.loads(python(PLAN))) & {"fastapi", "numba", "polars", "starlette", "uvicorn"}
 
 
 def test_only_who_reads_a_table_waits_for_what_reads_tables():

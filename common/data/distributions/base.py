@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
@@ -23,9 +23,13 @@ class Distribution(RegisteredValue):
 
     Record ``i`` depends on ``(seed, i)`` only, so that a million people need no memory and any of them can be asked
     in any order, on any machine, with the same answer. Where S and T differ, S stands before T in the examples.
+
+    Attributes:
+        feature_type: The type of all records' features; None where only a record that is drawn tells.
     """
 
     name: str
+    feature_type: ClassVar[type[np.float32] | type[np.uint8] | None] = None
 
     @property
     @abstractmethod

@@ -37,6 +37,7 @@ class BiasedCoins(UnitDistribution):
     All labels are +1.
     """
 
+    feature_type: ClassVar = np.uint8
     name: Literal["biased-coins"] = "biased-coins"
     d: int = Field(ge=1, le=1 << 16)
     biased: FeatureSet
@@ -70,6 +71,7 @@ class BiasedCoins(UnitDistribution):
 class Categories(UnitDistribution):
     """People who each have one of k values, with these shares; feature x is 1 for value x alone. All labels are +1."""
 
+    feature_type: ClassVar = np.uint8
     name: Literal["categories"] = "categories"
     shares: Shares
 
@@ -108,6 +110,7 @@ class SparseConjunction(UnitDistribution, Sided):
     loss grows where it cannot be seen from S alone.
     """
 
+    feature_type: ClassVar = np.uint8
     name: Literal["sparse-conjunction"] = "sparse-conjunction"
     d: int = Field(ge=2, le=1 << 16)
     truth: tuple[int, int]
@@ -165,6 +168,7 @@ class ZipfItems(UnitDistribution):
     q-th query is held with probability proportional to (q u)^-power.
     """
 
+    feature_type: ClassVar = np.uint8
     name: Literal["zipf-items"] = "zipf-items"
     b: int = Field(ge=8, le=64)
     items: int = Field(ge=1, le=1 << 20)

@@ -20,6 +20,7 @@ from common.numerics.kernels import njit
 class _Classes(UnitDistribution, Sided):
     """The class stands in C one-hot features behind d others; the label is +1 for class 0, else -1."""
 
+    feature_type: ClassVar = np.float32
     d: int = Field(ge=2, lt=1 << 15)
     classes: int = Field(ge=2, le=64)
 
@@ -116,6 +117,7 @@ class DriftingLine(UnitDistribution, Sided):
     one that has no part in this.
     """
 
+    feature_type: ClassVar = np.float32
     name: Literal["drifting-line"] = "drifting-line"
     d: int = Field(ge=1, lt=1 << 16)
     slope: float = Field(default=0.8, gt=0, le=10)

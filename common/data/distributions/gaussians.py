@@ -24,6 +24,7 @@ class CloseGaussians(Sided):
     ``sigma_target`` instead. Longer feature vectors are shortened to the L2 norm ``norm``, if there is one.
     """
 
+    feature_type: ClassVar = np.float32
     d: int = Field(ge=1, le=1 << 16)
     close: int = Field(ge=1)
     sigma_source: float = Field(gt=0)

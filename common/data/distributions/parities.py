@@ -31,6 +31,7 @@ class BiasedParity(UnitDistribution, Sided):
     instead. With a single one of a small rate, S is nearly as bad as chi^2(T||S) allows (Claim B.2).
     """
 
+    feature_type: ClassVar = np.uint8
     name: Literal["biased-parity"] = "biased-parity"
     d: int = Field(ge=1, le=4096)
     secret: FeatureSet
@@ -71,6 +72,7 @@ class _ParityThreshold(UnitDistribution):
     ``secret`` is k, as the features of x that it sums up, and ``threshold`` t: Thr(y) = 1 iff y >= t.
     """
 
+    feature_type: ClassVar = np.uint8
     c: int = Field(ge=1, le=128)
     b: int = Field(ge=1, le=52)
     secret: FeatureSet
@@ -133,6 +135,7 @@ class ParityXorThresholdPeople(_ParityThreshold):
 class _Shared(UnitDistribution):
     """Distributions of shares: ``shares`` of them, which follow from ``seed``, each with its number t."""
 
+    feature_type: ClassVar = np.uint8
     shares: int = Field(ge=2, le=1 << 16)
     seed: Word = Field(default=0, ge=0, lt=1 << 62)
 

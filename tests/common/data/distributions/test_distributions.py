@@ -35,6 +35,8 @@ class TestEveryDistribution:
         records = distribution.draw(1, np.arange(200)).check()
         assert len(records) == 200
         assert records.dimension == distribution.dimension
+        unknown = [] if distribution.name in DISTRIBUTIONS.shipped() else [None]
+        assert distribution.feature_type in [records.features.dtype.type, *unknown]
         assert records.features.flags.c_contiguous
         assert set(np.unique(records.labels)) in ({1}, {-1, 1})  # one label: there is nothing to tell
         assert np.abs(records.features).max() <= distribution.coordinate_bound
