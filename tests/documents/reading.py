@@ -7,6 +7,7 @@ Whatever looks like code in it is of exactly one kind; what is of none is ``unkn
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -85,9 +86,11 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
-def commands() -> list[Printed]:
+@cache
+def commands() -> tuple[Printed, ...]:
+    """Return every command that is printed anywhere; two modules of tests ask for them while they are collected."""
     found = [command for page in pages() for command in of_page(page)]
-    return [*found, *_of_makefile(), *_of_compose()]
+    return (*found, *_of_makefile(), *_of_compose())
 
 
 def mentions() -> list[Printed]:
