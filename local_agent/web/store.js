@@ -63,11 +63,8 @@ export class BrowserStore {
   change(/** @type {(state: IDBObjectStore) => void} */ change) {
     return this.with(async (database) => {
       const transaction = database.transaction("state", "readwrite", { durability: "strict" });
-      await new Promise((resolve, reject) => {
-        transaction.oncomplete = resolve;
-        transaction.onabort = transaction.onerror = () => reject(transaction.error);
-        change(transaction.objectStore("state"));
-      });
+      change(transaction.objectStore("state"));
+      await done(transaction);
     });
   }
 
@@ -78,11 +75,11 @@ export class BrowserStore {
   }
 }
 
-/** @param {IDBRequest} request @returns {Promise<any>} */
-const done = (request) =>
+/** What comes of a request, or of a transaction. @param {any} work @returns {Promise<any>} */
+const done = (work) =>
   new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
+    work.onsuccess = work.oncomplete = () => resolve(work.result);
+    work.onerror = work.onabort = () => reject(work.error);
   });
 
 /** @type {(error: any) => never} */
