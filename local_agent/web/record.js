@@ -19,18 +19,13 @@ const PARTS = /^([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,5}))?$/;
 const MOMENT =
   /^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d)(?::(\d\d))?(?:\.(\d+))? ?(Z|UTC|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?$/;
 const CLOCK = /^(\d\d:\d\d:\d\d)\.(\d+)$/;
-const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
+// What Python's str.strip removes.
+const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+`;
+const OUTSIDE = new RegExp(`^${SPACE}|${SPACE}$`, "g");
 const [LEAST, MOST] = [-20, 40]; // numbers from 10^-21 to 10^40 are written without an exponent
 
 /** @type {(detail: string) => never} */
 const bad = (detail) => fail("bad-data", detail);
-
-function stripped(/** @type {string} */ text) {
-  let [first, end] = [0, text.length];
-  while (first < end && SPACE.test(text[first])) first++;
-  while (first < end && SPACE.test(text[end - 1])) end--;
-  return text.slice(first, end);
-}
 
 /** @param {string} text of a number, as {@link NUMBER} describes it */
 function decimal(text) {
@@ -70,7 +65,7 @@ function moment(text, [year, month, day, hour, minute, second = "0", fraction = 
 
 /** Return the canonical text of a field that is a text (common/data/spelling.py): one value has one text. */
 function canonical(/** @type {string} */ text) {
-  const bare = stripped(text);
+  const bare = text.replace(OUTSIDE, "");
   if (/^(true|false)$/i.test(bare)) return bare.toLowerCase();
   if (NUMBER.test(bare)) return decimal(bare);
   const [found, clock] = [MOMENT.exec(bare), CLOCK.exec(bare)];
@@ -82,7 +77,7 @@ function pointed(text, { decimal: point, marks }) {
   if (marks === null) return text;
   const grouped = marks && String.raw`\d{1,3}(?<mark>[${marks.replace(/[\\\]^-]/g, String.raw`\$&`)}])\d{3}(?:\k<mark>\d{3})*|`;
   const form = String.raw`^(?<sign>[+-]?)(?<whole>${grouped}\d*)(?:[${point}](?<fraction>\d*))?(?<exponent>(?:[eE][+-]?\d+)?)$`;
-  const { sign, whole, fraction, exponent } = new RegExp(form).exec(stripped(text))?.groups ?? {};
+  const { sign, whole, fraction, exponent } = new RegExp(form).exec(text.replace(OUTSIDE, ""))?.groups ?? {};
   return whole || fraction ? `${sign}${whole.replace(/\D/g, "")}.${fraction ?? ""}${exponent}` : text;
 }
 
