@@ -25,27 +25,23 @@ const plain = (shown) =>
 export function general(x, digits = 6) {
   if (!Number.isFinite(x)) return String(x).replace("Infinity", "inf").replace("NaN", "nan");
   if (x === 0) return Object.is(x, -0) ? "-0" : "0";
-  const [mantissa, exponent] = rounded(Math.abs(x), digits);
-  const far = exponent < -4 || exponent >= digits;
-  const point = far ? 1 : Math.max(exponent + 1, 1);
-  const all = far ? mantissa : "0".repeat(Math.max(-exponent, 0)) + mantissa;
-  const shown = `${all.slice(0, point)}.${all.slice(point)}`.replace(/\.?0*$/, "");
-  return `${x < 0 ? "-" : ""}${far ? scientific(shown, exponent) : shown}`;
+  const near = rounded(x, digits);
+  if (1e-4 <= Math.abs(near) && Math.abs(near) < 10 ** digits) return String(near);
+  return scientific(near, digits).replace(/\.?0+e/, "e");
 }
 
-/** Return digits, and the power of ten. @param {number} x @param {number} digits @returns {[string, number]} */
+/** Return the nearest number, or one further from 0, of so many digits. @param {number} x @param {number} digits */
 function rounded(x, digits, upwards = false) {
   const [long, power] = x.toExponential(60).split("e"); // exact where a tie is possible
-  const all = BigInt(long.replace(".", ""));
+  const all = BigInt(long.replace(/\D/g, ""));
   const unit = 10n ** BigInt(61 - digits);
   const [whole, rest] = [all / unit, all % unit];
   const up = upwards ? rest > 0n : 2n * rest > unit || (2n * rest === unit && whole % 2n === 1n);
-  const found = String(up ? whole + 1n : whole);
-  return [found.slice(0, digits), Number(power) + found.length - digits];
+  return Math.sign(x) * Number(`${up ? whole + 1n : whole}e${Number(power) - digits + 1}`);
 }
 
-const scientific = (/** @type {string} */ mantissa, /** @type {number} */ exponent) =>
-  `${mantissa}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
+const scientific = (/** @type {number} */ x, /** @type {number} */ digits) =>
+  x.toExponential(digits - 1).replace(/(?<=e[+-])(?=\d$)/, "0");
 
 /** Return a whole number with a comma before each three digits. @param {number | bigint} number */
 export const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
@@ -161,9 +157,8 @@ function inWords([epsilon, delta]) {
   if (!Number.isFinite(epsilon)) return "no guarantee. Nothing is promised.";
   const [least, one] = expBelow(Math.min(epsilon, MAX_EPSILON));
   const factor = Number((100n * least + one - 1n) / one) / 100;
-  const [digits, power] = rounded(factor, 2, true);
   const [whole, cents] = factor.toFixed(2).split(".");
-  const times = factor < 1e6 ? `${grouped(BigInt(whole))}.${cents}` : scientific(`${digits[0]}.${digits[1]}`, power);
+  const times = factor < 1e6 ? `${grouped(BigInt(whole))}.${cents}` : scientific(rounded(factor, 2, true), 2);
   const end = delta ? `, apart from a probability of ${general(delta)} (delta).` : "; there is no delta.";
   // How often a guess between two records is right, given an answer, is bounded by (1 + delta e^-eps)/(1 + e^-eps).
   const small = exp(-Math.min(epsilon, MAX_EPSILON));
