@@ -1,8 +1,8 @@
 /** Mechanisms of one bit (common/local/mechanisms): of a value in [0, 1], at one level of privacy or several. */
 
 import { rint } from "./elementary.js";
-import { GRID, MAX_EPSILON, MIN_EPSILON, chance, epsilonForm, mechanismOf } from "./questions.js";
-import { ascending, list, optional, real, refuse, whole } from "./values.js";
+import { GRID, MAX_EPSILON, MIN_EPSILON, chance, epsilonForm, parseMechanism } from "./questions.js";
+import { ascending, list, maybe, real, refuse, whole } from "./values.js";
 import { general } from "./words.js";
 
 /**
@@ -27,18 +27,16 @@ function words([truth]) {
 export const kinds = {
   warner: { fields: { epsilon: epsilonForm }, make: () => ({ words, draw }) },
   "warner-levels": {
-    fields: { epsilons: list(real(), 2, 16), level: [optional(whole(0, Infinity)), null, "omitted"] },
-    make: (fields) => {
-      /** @type {number[]} */
-      const epsilons = fields.epsilons;
-      const own = fields.level ?? epsilons.length - 1; // where it is open, the highest
+    fields: { epsilons: list(real(), 2, 16), level: maybe(whole(0, Infinity)) },
+    make: (/** @type {{epsilons: number[], level: number | null}} */ { epsilons, level }) => {
+      const own = level ?? epsilons.length - 1; // where it is open, the highest
       const fits = epsilons[0] >= MIN_EPSILON && epsilons[epsilons.length - 1] <= MAX_EPSILON && ascending(epsilons);
       if (!fits || own >= epsilons.length) refuse("WarnerLevels", "levels do not ascend, or this one is none");
       return {
         guarantee: [epsilons[own], 0],
         affordable: ([left]) => {
           const paid = epsilons.slice(0, own + 1).filter((each) => each <= left);
-          return mechanismOf("warner-levels", { epsilons, level: Math.max(0, paid.length - 1) });
+          return parseMechanism({ name: "warner-levels", epsilons, level: Math.max(0, paid.length - 1) });
         },
         answer: () => 2 * epsilons.length,
         words: (coins) =>

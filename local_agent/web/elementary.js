@@ -5,6 +5,7 @@
 
 const HIGH = 6.93147180369123816490e-1; // ln 2 = HIGH + LOW
 const LOW = 1.90821492927058770002e-10;
+const EXP = [1.66666666666666019037e-1, -2.77777777770155933842e-3, 6.61375632143793436117e-5, -1.6533902205465251539e-6, 4.13813679705723846039e-8]; // prettier-ignore
 const double = new Float64Array(1);
 const bits = new BigUint64Array(double.buffer);
 
@@ -36,12 +37,7 @@ export function exp(x) {
   const [high, low] = [x - whole * HIGH, whole * LOW];
   const r = high - low;
   const t = r * r;
-  let p = 4.13813679705723846039e-8;
-  p = -1.6533902205465251539e-6 + t * p;
-  p = 6.61375632143793436117e-5 + t * p;
-  p = -2.77777777770155933842e-3 + t * p;
-  p = 1.66666666666666019037e-1 + t * p;
-  const c = r - t * p;
+  const c = r - t * EXP.reduceRight((p, coefficient) => coefficient + t * p);
   const half = Math.floor(whole / 2);
   return (1 - (low - (r * c) / (2 - c) - high)) * powerOfTwo(half) * powerOfTwo(whole - half);
 }

@@ -41,9 +41,7 @@ export const kinds = {
   },
   expression: {
     fields: { offset: [factor, 0], terms: list(term, 1, 64) },
-    make: (f) => {
-      /** @type {{offset: number, terms: Term[]}} */
-      const { offset, terms } = f;
+    make: (/** @type {{offset: number, terms: Term[]}} */ { offset, terms }) => {
       if (terms.some((term) => !term.features.length && !term.label)) refuse("Product", "a constant");
       const columns = sorted(terms.flatMap((term) => term.features));
       return {

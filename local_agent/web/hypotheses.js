@@ -6,11 +6,12 @@
  * @import { Names } from "./words.js"
  * @typedef {{fields: import("./values.js").Fields, nests?: boolean, make: (f: any) => Partial<Hypothesis>}} Kind
  *   `nests`: whether it is made of other hypotheses; it is then no part of a further one
+ * @typedef {{hidden: number[][], thresholds: number[], output: number[], threshold: number}} Units
  */
 
 import { clip, known, pack, range, sorted, sum } from "./elementary.js";
 import { FOREIGN, ORDINARY } from "./questions.js";
-import { GREATEST, Kinded, MAX_WEIGHTS, ascending, featureSet, isObject, list, oneOf, optional, parse, place, real, refuse, weight, whole, word } from "./values.js"; // prettier-ignore
+import { GREATEST, Kinded, MAX_WEIGHTS, ascending, featureSet, isObject, list, maybe, oneOf, parse, place, real, refuse, weight, whole, word } from "./values.js"; // prettier-ignore
 
 const MAX_NODES = 1 << 18;
 const LEAF = -1;
@@ -66,12 +67,11 @@ function depthsOf({ roots, feature, threshold, left, right }) {
     let deepest = (depth[root] = 0);
     for (let node = root; node < end; node++) {
       const leaf = feature[node] === LEAF;
-      let good = node in depth;
       for (const child of [left[node], right[node]]) {
-        good &&= leaf ? child === LEAF : node < child && child < end && !(child in depth) && depth[node] < 256;
-        if (good && !leaf) depth[child] = depth[node] + 1;
+        const fits = leaf ? child === LEAF : node < child && child < end && !(child in depth) && depth[node] < 256;
+        if (!fits || !(node in depth)) refuse("Trees", `node ${node} does not fit`);
+        if (!leaf) depth[child] = depth[node] + 1;
       }
-      if (!good) refuse("Trees", `node ${node} does not fit`);
       deepest = Math.max(deepest, depth[node]);
     }
     return deepest;
@@ -84,9 +84,7 @@ export const kinds = {
   argmax: {
     nests: true,
     fields: { first: place, hypotheses: list(plainHypothesis, 2, MAX_CLASSES) },
-    make: (f) => {
-      /** @type {{first: number, hypotheses: Hypothesis[]}} */
-      const { first, hypotheses } = f;
+    make: (/** @type {{first: number, hypotheses: Hypothesis[]}} */ { first, hypotheses }) => {
       if (hypotheses.some((each) => each.minFeatures > first)) refuse("Argmax", "a hypothesis looks at the classes");
       const nodes = hypotheses.map((each) => (each.kind === "trees" ? each.fields.feature.length : 0));
       if (sum(nodes) > MAX_NODES) refuse("Argmax", `all trees together have more than ${MAX_NODES} nodes`);
@@ -96,7 +94,7 @@ export const kinds = {
         target: (names) => `which one of these is true (${names.conditions(range(hypotheses.length, first))})`,
         positive: (x) => {
           const scores = classScores(hypotheses, x).map((score) => known(score, -Infinity));
-          return scores.indexOf(Math.max(...scores)) === ownClass(f, x);
+          return scores.indexOf(Math.max(...scores)) === ownClass({ first, hypotheses }, x);
         },
         label: () => 1,
       };
@@ -132,9 +130,7 @@ export const kinds = {
   },
   network: {
     fields: { hidden: list(list(weight), 1, 1 << 10), thresholds: units, output: units, threshold: weight },
-    make: (f) => {
-      /** @type {{hidden: number[][], thresholds: number[], output: number[], threshold: number}} */
-      const { hidden, thresholds, output, threshold } = f;
+    make: (/** @type {Units} */ { hidden, thresholds, output, threshold }) => {
       const [count, width] = [hidden.length, hidden[0].length];
       const even = [thresholds, output].every((each) => each.length === count);
       const fits = even && hidden.every((row) => row.length === width);
@@ -179,8 +175,8 @@ export const kinds = {
       weights,
       intercept: weight,
       response: whole(1, (1 << 17) - 1),
-      center: [optional(real(0, 1)), null, "omitted"],
-      spread: [optional(real(0, 1, true)), null, "omitted"],
+      center: maybe(real(0, 1)),
+      spread: maybe(real(0, 1, true)),
     },
     make: ({ weights, intercept, response }) => {
       if (response < weights.length) refuse("Regressor", "the response is among the features");

@@ -35,13 +35,7 @@ function thresholdsOf(epsilon) {
 }
 
 /** @param {Fraction} one @param {Fraction} other @returns {Fraction} */
-function times(one, other) {
-  const [above, below] = [one[0] * other[0], one[1] * other[1]];
-  let [divisor, rest] = [above, below];
-  while (rest) [divisor, rest] = [rest, divisor % rest];
-  return [above / divisor, below / divisor];
-}
-
+const times = (one, other) => [one[0] * other[0], one[1] * other[1]];
 const ceiling = (/** @type {bigint} */ above, /** @type {bigint} */ below) => (above + below - 1n) / below;
 
 /** @type {import("./questions.js").MechanismKinds} */
@@ -55,8 +49,7 @@ export const kinds = {
     },
     make: ({ epsilon, calibration }) => {
       if (calibration === "paper" && epsilon > 1) refuse("LocalGaussian", "proven for epsilon <= 1");
-      const words = () => "One randomized number, drawn by the mechanism 'gaussian'.";
-      return { forRealPeople: false, answer: () => "real", thresholds: () => [], words };
+      return { forRealPeople: false, answer: () => "real", thresholds: () => [] };
     },
   },
   // The value, rounded to 0 or 1 at random, plus a geometric whole number Z of either sign.
@@ -66,11 +59,11 @@ export const kinds = {
       answer: () => "real",
       thresholds: () => thresholdsOf(epsilon),
       words: ([ratio]) => {
-        const q = chance(ratio);
+        const [q, none] = [chance(ratio), general((1 - chance(ratio)) / (1 + chance(ratio)))];
+        const noise = `a random whole number of either sign, which is 0 with probability ${none}`;
         return (
-          "A whole number: the value, rounded to 0 or 1 at random, plus a random whole number of either sign, which is " +
-          `0 with probability ${general((1 - q) / (1 + q))}; each step away from 0 is less likely by a factor of ` +
-          `${general(q)}.`
+          `A whole number: the value, rounded to 0 or 1 at random, plus ${noise}; ` +
+          `each step away from 0 is less likely by a factor of ${general(q)}.`
         );
       },
       draw: ([, ...coins], value, source) => {

@@ -2,7 +2,7 @@
 
 import { softplus } from "./elementary.js";
 import { parseHypothesis as hypothesis } from "./hypotheses.js";
-import { object, oneOf, optional, real, refuse } from "./values.js";
+import { maybe, object, oneOf, real, refuse } from "./values.js";
 import { general } from "./words.js";
 
 const cost = real(1e-6, 1e6);
@@ -14,7 +14,7 @@ export const kinds = {
       hypothesis,
       loss: [oneOf("zero-one", "hinge", "perceptron", "logistic", "squared"), "zero-one"],
       bound: [real(2 ** -20, 1e6), 1, "omitted"],
-      costs: [optional(object({ miss: cost, false_alarm: cost })), null, "omitted"],
+      costs: maybe(object({ miss: cost, false_alarm: cost })),
     },
     make: ({ hypothesis, loss, bound, costs }) => {
       if (costs !== null && loss !== "zero-one") refuse("LossQuery", "costs are of mistakes");

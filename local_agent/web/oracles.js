@@ -35,7 +35,6 @@ export const kinds = {
     fields: { epsilon: epsilonForm },
     make: () => ({
       items: true,
-      words: () => "One randomized bit, drawn by the mechanism 'hadamard'.",
       draw: ([truth], value, source, _, word) => parity(value & word) ^ Number(source.word() >> 11n >= truth),
     }),
   },
@@ -60,10 +59,6 @@ export const kinds = {
     make: ({ epsilon }) => ({
       items: true,
       answer: () => bucketsOf(epsilon),
-      words: (_, kind) => {
-        const what = kind === "bit" ? "One randomized bit" : `One of ${kind} randomized symbols`;
-        return `${what}, drawn by the mechanism 'olh'.`;
-      },
       thresholds: () => [BigInt(bucketsOf(epsilon)), truthOf(epsilon, bucketsOf(epsilon))],
       draw: ([buckets, truth], value, source, _, word) => {
         const hash = wordAt(word, 0n) * (value >> 32n) + wordAt(word, 1n) * (value & 0xffffffffn) + wordAt(word, 2n);

@@ -15,7 +15,7 @@
 
 import { clip, expBelow, known } from "./elementary.js";
 import { publicWord } from "./random.js";
-import { Kinded, fail, isObject, make, parse, real } from "./values.js";
+import { Kinded, fail, isObject, parse, real } from "./values.js";
 
 /** @param {string} noun @param {string} tag @param {{[module: string]: string[]}} modules @returns {Registry} */
 const registry = (noun, tag, modules) => ({ noun, tag, modules, names: Object.values(modules).flat().sort(), kinds: {} });
@@ -118,7 +118,11 @@ export class Mechanism extends Kinded {
   affordable = () => this;
   /** @type {(domain: bigint) => AnswerKind} */ answer = () => "bit";
   /** @type {(domain: bigint) => bigint[]} */ thresholds = () => [truthOf(this.guarantee[0])];
-  /** @type {(coins: bigint[], kind: AnswerKind, domain: bigint) => string} */ words = () => "";
+  /** @type {(coins: bigint[], kind: AnswerKind, domain: bigint) => string} */
+  words = (_, kind) => {
+    const symbol = kind === "bit" ? "One randomized bit" : `One of ${kind} randomized symbols`;
+    return `${kind === "real" ? "One randomized number" : symbol}, drawn by the mechanism '${this.kind}'.`;
+  };
   /** @type {(coins: bigint[], value: any, source: Words, domain: bigint, word: bigint) => number} */
   draw = () => unfit(this.kind);
 
@@ -147,7 +151,5 @@ export class Mechanism extends Kinded {
   }
 }
 
-/** @param {string} name @param {any} fields */
-export const mechanismOf = (name, fields) => make(Mechanism, MECHANISMS, name, fields);
 /** @param {any} wire @returns {Mechanism} or a Refusal: `bad-message`, `policy` */
 export const parseMechanism = (wire) => parse(Mechanism, MECHANISMS, wire);

@@ -2,11 +2,10 @@
 
 import { clip, distance, exp, known, logistic, sum } from "./elementary.js";
 import { MAX_CLASSES, classScores, halfSpace, ownClass, parseHypothesis, plainHypothesis } from "./hypotheses.js";
-import { GREATEST, list, optional, real, refuse, weight, whole } from "./values.js";
+import { GREATEST, list, maybe, real, refuse, weight, whole } from "./values.js";
 import { general } from "./words.js";
 
-/** @type {import("./values.js").Field} */
-const spread = [optional(real(0, GREATEST, true)), null, "omitted"];
+const spread = maybe(real(0, GREATEST, true));
 /** @param {number[]} chances @param {number[]} numbers */
 const mean = (chances, numbers) => sum(chances.map((chance, at) => chance * numbers[at]));
 

@@ -3,8 +3,9 @@
 import { distance, known, logistic } from "./elementary.js";
 import { groupCount, groupOf, groupsForm, plainHypothesis, product } from "./hypotheses.js";
 import { parity, publicWord } from "./random.js";
-import { GREATEST, ascending, list, optional, read, real, refuse, weight, word } from "./values.js";
+import { GREATEST, ascending, list, maybe, read, real, refuse, weight, word } from "./values.js";
 
+/** @typedef {{hypothesis: import("./hypotheses.js").Hypothesis, cuts: number[], groups: number[]}} Cells */
 const cells = {
   hypothesis: plainHypothesis,
   cuts: list(real(-GREATEST, GREATEST), 1, 255),
@@ -19,7 +20,7 @@ const cellsForm = (wire, where) => {
   return fits ? found : refuse(where, "cuts ascend, groups differ, and there are at most 4096 items");
 };
 
-/** Number of cells with a label. @param {{[name: string]: any}} cells */
+/** Number of cells with a label. @param {Pick<Cells, "cuts" | "groups">} cells */
 const itemCount = ({ cuts, groups }) => 2 * (cuts.length + 1) * groupCount(groups);
 
 /** @param {number} score */
@@ -33,8 +34,8 @@ export const kinds = {
       slope: weight,
       intercept: weight,
       center: [weight, 0],
-      spread: [optional(real(0, GREATEST, true)), null, "omitted"],
-      direction: [optional(list(weight, 1, 1 << 20)), null, "omitted"],
+      spread: maybe(real(0, GREATEST, true)),
+      direction: maybe(list(weight, 1, 1 << 20)),
     },
     make: (f) => {
       const { hypothesis, slope, intercept, spread, direction } = f;
@@ -56,8 +57,7 @@ export const kinds = {
   },
   score: {
     fields: { public: word(0n, 2n ** 63n - 1n), cells: cellsForm },
-    make: ({ public: seed, cells }) => {
-      /** @type {{hypothesis: import("./hypotheses.js").Hypothesis, cuts: number[], groups: number[]}} */
+    make: (/** @type {{public: bigint, cells: Cells}} */ { public: seed, cells }) => {
       const { hypothesis, cuts, groups } = cells;
       const digits = (itemCount(cells) - 1).toString(2).length;
       const row = (/** @type {number} */ slot) => BigInt.asUintN(digits, publicWord(seed, slot));

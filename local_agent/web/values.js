@@ -88,6 +88,8 @@ export const featureSet = (least, most) => (value, where) => {
 
 /** A value or null. @type {(form: Form) => Form} */
 export const optional = (form) => (value, where) => (value === null ? null : form(value, where));
+/** A value, or null, which its JSON form leaves out. @type {(form: Form) => Field} */
+export const maybe = (form) => [optional(form), null, "omitted"];
 /** A value with these fields and no others. @type {(fields: Fields) => Form} */
 export const object = (fields) => (value, where) => read(fields, value, where);
 
@@ -141,14 +143,6 @@ export class Kinded {
 }
 
 /**
- * Return what a kind makes of fields.
- * @template {Kinded} T @param {new (registry: Registry, kind: string, fields: any) => T} Made
- * @param {Registry} registry @param {string} kind @param {any} fields
- */
-export const make = (Made, registry, kind, fields) =>
-  Object.assign(new Made(registry, kind, fields), registry.kinds[kind].make(fields));
-
-/**
  * Read one of a registry's kinds; Refusal `policy` of one that is not accepted here, `bad-message` of what is none.
  * @template {Kinded} T @param {new (registry: Registry, kind: string, fields: any) => T} Made
  * @param {Registry} registry @param {any} wire @param {string} [where]
@@ -158,5 +152,6 @@ export function parse(Made, registry, wire, where = registry.noun) {
   const kind = isObject(wire) && Object.hasOwn(wire, tag) ? wire[tag] : undefined;
   if (!names.includes(kind)) refuse(noun, `no ${noun} has this ${tag}`);
   if (!Object.hasOwn(kinds, kind)) fail("policy", `${noun} kind '${kind}' is not accepted: take the page of this run`);
-  return make(Made, registry, kind, read(kinds[kind].fields, wire, where, tag));
+  const fields = read(kinds[kind].fields, wire, where, tag);
+  return Object.assign(new Made(registry, kind, fields), kinds[kind].make(fields));
 }
