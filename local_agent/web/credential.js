@@ -39,11 +39,10 @@ function inverse(value, modulus) {
 /** Return EMSA-PSS-ENCODE with SHA-384 (RFC 8017, section 9.1.1) for 2047 bits. */
 async function pss(/** @type {Uint8Array<ArrayBuffer>} */ message, /** @type {Uint8Array} */ salt) {
   const digest = await sha(concat(new Uint8Array(8), await sha(message, 384), salt), 384);
-  const block = concat(new Uint8Array(SIZE - 2 * DIGEST - 2), Uint8Array.of(1), salt);
-  for (let at = 0; at < block.length; at += DIGEST) {
-    const mask = await sha(concat(digest, Uint8Array.of(0, 0, 0, at / DIGEST)), 384);
-    for (let byte = 0; byte < DIGEST && at + byte < block.length; byte++) block[at + byte] ^= mask[byte];
-  }
+  const masks = [0, 1, 2, 3, 4].map((number) => sha(concat(digest, Uint8Array.of(0, 0, 0, number)), 384));
+  const mask = concat(...(await Promise.all(masks)));
+  const bare = concat(new Uint8Array(SIZE - 2 * DIGEST - 2), Uint8Array.of(1), salt);
+  const block = bare.map((byte, at) => byte ^ mask[at]);
   block[0] &= 0x7f;
   return concat(block, digest, Uint8Array.of(0xbc));
 }

@@ -35,15 +35,9 @@ async function aes(key, use, iv, data) {
   return new Uint8Array(await crypto.subtle[use]({ name: "AES-GCM", iv }, made, data));
 }
 
-function integer(/** @type {number} */ value) {
-  if (value < 1 << 6) return Uint8Array.of(value);
-  if (value < 1 << 14) return Uint8Array.of(0x40 | (value >> 8), value);
-  return Uint8Array.of(0x80 | (value >> 24), value >> 16, value >> 8, value);
-}
-function sized(/** @type {string | Uint8Array} */ part) {
-  const bytes = typeof part === "string" ? utf8(part) : part;
-  return concat(integer(bytes.length), bytes);
-}
+/** An integer of QUIC (RFC 9000, section 16), of at most two bytes: no request is longer. @param {number} value */
+const integer = (value) => (value < 1 << 6 ? Uint8Array.of(value) : Uint8Array.of(0x40 | (value >> 8), value));
+const sized = (/** @type {Uint8Array} */ part) => concat(integer(part.length), part);
 
 class Reader {
   constructor(/** @type {Bytes} */ left) {
@@ -79,8 +73,8 @@ export function through(relay, referee, fetch = (to, init) => globalThis.fetch(t
     gateway ??= await gatewayOf(await fetch(`${place}/v1/oblivious-keys`, outer), referee);
     const { key, header } = gateway;
     const named = Object.entries(/** @type {Record<string, string>} */ (headers));
-    const fields = named.flatMap(([name, value]) => [sized(name.toLowerCase()), sized(value)]);
-    const control = [method, "https", "referee", new URL(address).pathname].map(sized);
+    const fields = named.flatMap(([name, value]) => [name.toLowerCase(), value].map(utf8).map(sized));
+    const control = [method, "https", "referee", new URL(address).pathname].map(utf8).map(sized);
     const content = sized(/** @type {Uint8Array} */ (body ?? NONE));
     const plain = concat(integer(0), ...control, sized(concat(...fields)), content, integer(0));
     const rest = REQUEST_BYTES - header.length - 32 - 16 - plain.length;
