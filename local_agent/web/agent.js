@@ -14,12 +14,12 @@
  */
 
 import { RefereeClient, pause } from "./client.js";
-import { concat, createKey, digest as digestOf, hex, identityOf, keyOfJson, sha256hex, slotOf, unhex, verify } from "./messages.js"; // prettier-ignore
+import { concat, createKey, digest as digestOf, hex, identityOf, keyOfJson, sha256hex, slotOf, statementOf, unhex, verify } from "./messages.js"; // prettier-ignore
 import { check, checkCost, kindOf, leftOf } from "./policy.js";
 import { KINDS } from "./questions.js";
 import { Source, derive } from "./random.js";
 import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";
-import { Refusal, countForm, digestForm, fail, isDigest, isObject, read, runForm } from "./values.js";
+import { Refusal, countForm, digestForm, fail, isDigest, isObject, runForm } from "./values.js";
 import { described } from "./words.js";
 
 const PASSING = ["peer-unavailable", "peer-misbehaved", "busy", "cannot-write"];
@@ -130,8 +130,7 @@ export class Agent {
     const again = this.answers.length > 0 && this.left[0] > 0 ? true : undefined;
     const message = { agents: 1, credential: await store.read("credential"), policy, again };
     const reply = await this.client.enrol(await this.me.sign("enrolment", message), token);
-    await verify(reply, "enrolled", rules.referee);
-    read(ENROLLED, reply.message, "Enrolled");
+    await statementOf(ENROLLED, reply, "enrolled", rules.referee);
     this.enrolled = true;
   }
 

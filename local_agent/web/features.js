@@ -1,12 +1,11 @@
 /** Queries about features themselves (common/local/queries). */
 
 import { clip, range, sorted, sum } from "./elementary.js";
-import { featureSet, flag, list, object, real, refuse, whole } from "./values.js";
+import { column, featureSet, flag, list, object, real, refuse, whole } from "./values.js";
 import { general } from "./words.js";
 
 /** @typedef {{weight: number, features: number[], label: boolean}} Term */
 
-const column = whole(0, (1 << 20) - 1);
 const positive = real(0, Infinity, true);
 const factor = real(-1e6, 1e6);
 const term = object({ weight: [factor, 1], features: [list(column, 0, 8), []], label: [flag, false] });

@@ -2,10 +2,9 @@
 
 import { pack, range } from "./elementary.js";
 import { parity, publicWord } from "./random.js";
-import { list, optional, refuse, whole, word } from "./values.js";
+import { column, list, optional, refuse, whole, word } from "./values.js";
 import { grouped } from "./words.js";
 
-const column = whole(0, (1 << 20) - 1);
 const publicForm = word(0n, 2n ** 63n - 1n);
 /** @type {import("./values.js").Fields} */
 const bitsFields = { first: [whole(0, 1 << 20), 0], bits: whole(1, 64) };

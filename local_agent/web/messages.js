@@ -162,6 +162,15 @@ export async function verify(signed, kind, key = signed.key) {
   return payload;
 }
 
+/**
+ * Return the fields of a signed message; Refusal `forged`, as of {@link verify}, or `bad-message`.
+ * @param {import("./values.js").Fields} form @param {Signed} signed @param {string} kind @param {string} [key]
+ */
+export async function statementOf(form, signed, kind, key) {
+  await verify(signed, kind, key);
+  return read(form, signed.message, kind);
+}
+
 /** @param {string} key @param {string} kind @param {Uint8Array} payload @param {string} signature */
 export async function verifyBytes(key, kind, payload, signature) {
   const publicKey = await crypto.subtle.importKey("raw", unhex(key), ED25519, true, ["verify"]).catch(() => null);

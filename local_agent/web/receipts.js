@@ -11,31 +11,29 @@
  * @typedef {{newest: (held: Held, referee: string) => Promise<any>}} Witness tells the newest checkpoint of a report's run
  */
 
-import { concat, digest as digestOf, encode, hex, sha, sha256hex, signedOf, unhex, utf8, verify, verifyBytes } from "./messages.js"; // prettier-ignore
+import { concat, digest as digestOf, encode, hex, sha, sha256hex, signedOf, statementOf, unhex, utf8, verifyBytes } from "./messages.js"; // prettier-ignore
 import { Refusal, anyObject, countForm, digestForm, fail, isDigest, list, numberForm, read, runForm, signatureForm, text, whole } from "./values.js"; // prettier-ignore
 
 export const WITHIN = 86_400; // seconds after which a referee must have shown a report that it has acknowledged
 const time = whole(0, 253_402_300_799);
 const path = list(text, 0, 64);
 const atLeastOne = whole(1, 2 ** 53 - 1);
-const RECEIPT = { run: runForm, question: numberForm, report: signatureForm, time };
-const WITNESSED = { checkpoint: digestForm, position: countForm, previous: digestForm, time };
-const ENTRY = { index: countForm, previous: digestForm, kind: text, body: anyObject, hash: digestForm, signature: signatureForm };
-/** @typedef {import("./values.js").Fields} Fields */
-/** @type {Fields} */
-const CHECKPOINT = { run: runForm, configuration: digestForm, entries: atLeastOne, hash: digestForm, root: digestForm, time, closed: [countForm, 0] }; // prettier-ignore
-/** @type {Fields} */
-const PROOF = { entry: anyObject, index: countForm, reports: atLeastOne, body: text, path, kept: anyObject, entry_path: path, consistency: [path, []] }; // prettier-ignore
-/** @type {Fields} */
-const KEPT = { checkpoint: anyObject, witnessed: [list(anyObject), []] };
+/** @satisfies {Record<string, import("./values.js").Fields>} */
+const FORMS = {
+  receipt: { run: runForm, question: numberForm, report: signatureForm, time },
+  checkpoint: { run: runForm, configuration: digestForm, entries: atLeastOne, hash: digestForm, root: digestForm, time, closed: [countForm, 0] }, // prettier-ignore
+  witnessed: { checkpoint: digestForm, position: countForm, previous: digestForm, time },
+  proof: { entry: anyObject, index: countForm, reports: atLeastOne, body: text, path, kept: anyObject, entry_path: path, consistency: [path, []] }, // prettier-ignore
+  entry: { index: countForm, previous: digestForm, kind: text, body: anyObject, hash: digestForm, signature: signatureForm },
+  kept: { checkpoint: anyObject, witnessed: [list(anyObject), []] },
+};
 
 /** @type {(detail: string) => never} */
 export const forged = (detail) => fail("forged", detail);
 
 /** Check a receipt of a report. @param {Signed} signed @param {Signed} report @param {string} referee */
 export async function checkReceipt(signed, report, referee) {
-  await verify(signed, "receipt", referee);
-  const { run, question, report: signature } = read(RECEIPT, signed.message, "Receipt");
+  const { run, question, report: signature } = await statementOf(FORMS.receipt, signed, "receipt", referee);
   if (run !== report.message.run || question !== report.message.question || signature !== report.signature)
     forged("the referee's receipt is for another report: it is not known to be stored");
 }
@@ -100,9 +98,8 @@ export async function goesOn(older, first, newer, count, path) {
 
 /** Return what a stored checkpoint says; Refusal `forged`, `bad-message`. @param {any} kept @param {string} referee */
 export async function checkpointOf(kept, referee) {
-  const signed = signedOf(read(KEPT, kept, "StoredCheckpoint").checkpoint);
-  await verify(signed, "checkpoint", referee);
-  return read(CHECKPOINT, signed.message, "Checkpoint");
+  const signed = signedOf(read(FORMS.kept, kept, "kept").checkpoint);
+  return statementOf(FORMS.checkpoint, signed, "checkpoint", referee);
 }
 
 /** Return who has signed that they have seen a checkpoint. @param {any} kept @returns {Promise<string[]>} */
@@ -110,8 +107,7 @@ export async function witnessesOf(kept) {
   const digest = await digestOf(kept.checkpoint.message);
   const found = [];
   for (const signed of (kept.witnessed ?? []).map(signedOf)) {
-    await verify(signed, "witnessed");
-    const { checkpoint } = read(WITNESSED, signed.message, "Witnessed");
+    const { checkpoint } = await statementOf(FORMS.witnessed, signed, "witnessed");
     if (checkpoint !== digest) forged("a witness has signed another checkpoint");
     found.push(signed.key);
   }
@@ -120,7 +116,7 @@ export async function witnessesOf(kept) {
 
 /** Check that a proof leads from the report as it was sent to the referee's checkpoint; return that. */
 export async function checkProof(/** @type {Held} */ held, /** @type {any} */ proof, /** @type {string} */ referee) {
-  const entry = read(ENTRY, proof.entry, "SignedEntry");
+  const entry = read(FORMS.entry, proof.entry, "entry");
   const content = concat(utf8(`[${entry.index},`), encode(entry.kind), utf8(","), encode(entry.body), utf8("]"));
   if (entry.hash !== (await digestOf([entry.previous, await sha256hex(content)])))
     forged(`entry ${entry.index} of the transcript is not what its hash says`);
@@ -174,7 +170,7 @@ export async function checkReport(held, client, identity, referee, seen, witness
       const since = each && (await checkpointOf(each, referee)).entries;
       const request = { participant: identity.key, run, question, since };
       const proof = await client.proof(await identity.sign("proof-request", request));
-      proofs.push(read(PROOF, proof, "Proof")); // what is none shows nothing
+      proofs.push(read(FORMS.proof, proof, "proof")); // what is none shows nothing
     }
   } catch (error) {
     if (!(error instanceof Refusal) || !["pattern", "not-found"].includes(error.problem)) throw error;

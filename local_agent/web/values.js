@@ -64,7 +64,8 @@ export const numberForm = whole(0, 2 ** 31 - 1); // of a question in its run
 export const GREATEST = 1e30;
 export const weight = real(-GREATEST, GREATEST);
 export const MAX_WEIGHTS = 1 << 16;
-export const place = whole(0, MAX_WEIGHTS - 1);
+export const place = whole(0, MAX_WEIGHTS - 1); // of a feature, in a hypothesis
+export const column = whole(0, (1 << 20) - 1); // and in a query about features
 
 const EXACT = 2n ** 53n; // whole numbers up to this one are numbers in JSON, larger ones texts
 /** A whole number of up to 64 bits. @type {(low: bigint, high: bigint) => Form} */
