@@ -136,13 +136,12 @@ export async function checkProof(/** @type {Held} */ held, /** @type {any} */ pr
 }
 
 /**
- * Return why a proof's checkpoint does not go on from an older one; nothing if it does.
- * @param {any} old @param {any} proof @param {string} referee @param {string} who
+ * Return why a checkpoint does not go on from an older one; nothing if it does.
+ * @param {any} older @param {any} newer @param {string[]} path that shows it @param {string} who
  */
-async function breaks(old, proof, referee, who) {
-  const [before, now] = [await checkpointOf(old, referee), await checkpointOf(proof.kept, referee)];
-  const good = await goesOn(before.root, before.entries, now.root, now.entries, proof.consistency);
-  return good ? "" : `it does not begin with the ${before.entries} entries that ${who}`;
+async function breaks(older, newer, path, who) {
+  const good = await goesOn(older.root, older.entries, newer.root, newer.entries, path);
+  return good ? "" : `it does not begin with the ${older.entries} entries that ${who}`;
 }
 
 /**
@@ -164,10 +163,10 @@ export async function checkReport(held, client, identity, referee, seen, witness
   const known = [before?.kept, newest].filter(Boolean);
   const digests = await Promise.all(known.map((kept) => digestOf(kept.checkpoint.message)));
   if (digests[0] === digests[1]) known.pop(); // the same one, or none
+  const older = await Promise.all(known.map((kept) => checkpointOf(kept, referee)));
   const proofs = [];
   try {
-    for (const each of known.length ? known : [undefined]) {
-      const since = each && (await checkpointOf(each, referee)).entries;
+    for (const since of older.length ? older.map(({ entries }) => entries) : [undefined]) {
       const request = { participant: identity.key, run, question, since };
       const proof = await client.proof(await identity.sign("proof-request", request));
       proofs.push(read(FORMS.proof, proof, "proof")); // what is none shows nothing
@@ -181,11 +180,11 @@ export async function checkReport(held, client, identity, referee, seen, witness
       return finding("left out", `a witness has seen this question closed; ${detail}`);
     return finding(!late && detail.includes("ask again") ? "not shown yet" : "left out", detail);
   }
-  const roots = new Set();
+  const newer = [];
   let by;
   try {
     for (const proof of proofs) {
-      roots.add((await checkProof(held, proof, referee)).root);
+      newer.push(await checkProof(held, proof, referee));
       by ??= await witnessesOf(proof.kept);
     }
   } catch (error) {
@@ -194,12 +193,13 @@ export async function checkReport(held, client, identity, referee, seen, witness
   }
   const [first, last] = [proofs[0], proofs[proofs.length - 1]];
   const shown = { kept: first.kept, questions: [...new Set([...(before?.questions ?? []), question])] };
-  const other = before && (await breaks(before.kept, first, referee, "were shown before"));
+  const other = before && (await breaks(older[0], newer[0], first.consistency, "were shown before"));
   if (other) return finding("another history", other, shown, by);
-  const unlike = newest && (await breaks(newest, last, referee, "the witness has seen"));
+  const now = newer[newer.length - 1];
+  const unlike = newest && (await breaks(older[older.length - 1], now, last.consistency, "the witness has seen"));
   if (unlike) return finding("left out", unlike, shown, by);
   const place = `entry ${last.entry.index} of the transcript`;
-  if (!witness || (newest?.checkpoint.message.entries > last.entry.index && roots.size === 1))
+  if (!witness || (newest?.checkpoint.message.entries > last.entry.index && newer[0].root === now.root))
     return finding("included", place, shown, by);
   return finding(late ? "left out" : "not witnessed", `${place}, which the witness has not seen`, shown, by);
 }
