@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import polars
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
@@ -19,7 +21,7 @@ from common.data.tables import Category, Label, Layout, TableSource
 from common.local.hypotheses.composed import Argmax
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
-from tandem.estimators.frames import CLASS, LABEL, as_output, described
+from tandem.estimators.frames import CLASS, LABEL, as_output, described, known_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,11 @@ class ClassNames:
             )
         marks = np.where(positive, "positive", "negative").tolist()
         return frame.with_columns(polars.Series(LABEL, marks, polars.String))
+
+    @property
+    def texts(self) -> tuple[Sequence[str], ...]:
+        """The canonical texts that mean each class; none of a class that numbers mean."""
+        return self.negative, self.positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +182,21 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         else:
             found = (self.hypothesis_.predict(records) > 0).astype(np.int64)
         return as_output(self._output, X, self.classes_[found])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of n people whose class ``y``, shape (n,), is predicted, in any type and spelling.
+
+        A value that means no class counts as a mistake. BadFit if one is missing.
+        """
+        found = np.asarray(self.predict(X))
+        texts = canonical_texts(column_or_1d(known_target(y)), "y")
+        if texts.null_count():
+            raise BadFit("y has missing values: leave these people out")
+        names = [(canonical_text(name),) for name in self.classes_]
+        by_class = (matching(names), self._classes.texts, names)  # where they differ the last counts
+        meaning = {text: at for classes in by_class for at, means in enumerate(classes) for text in means}
+        known, predicted = ([meaning.get(text, -1) for text in column] for column in (texts, canonical_texts(found)))
+        return float(accuracy_score(known, predicted, sample_weight=sample_weight))
 
     def decision_function(self, X: Any) -> Any:
         """Return how far each person is on the side of ``classes_[1]``, shape (n,); above 0 means that class.

@@ -202,11 +202,32 @@ def test_a_missing_number_may_be_a_feature_of_its_own():
     assert model.score(people, people["renews"].to_numpy()) > 0.95
 
 
+def test_labels_are_scored_in_every_type_in_which_they_are_learned():
+    people = customers(300, 1)
+    answer = (people["renews"] == "yes").to_numpy()
+    described = {**SCHEMA, "label": {"column": "renews", "positive": ["true"], "negative": ["false"]}}
+    for schema in (described, NO_LABEL):
+        for kind in (bool, int, float, object, str):
+            model = quick(schema=schema, classes=None if "label" in schema else (False, True))
+            model.fit(people.with_columns(renews=answer), None if "label" in schema else answer)
+            right = np.mean((np.char.lower(model.predict(people).astype(str)) == "true") == answer)
+            assert model.score(people, answer.astype(kind)) == right > 0.5
+            found = model.predict(people)[answer] == model.classes_[1]
+            assert model.score(people, polars.Series(answer), answer * 1.0) == np.mean(found)
+    assert model.score(people, np.full(300, "maybe")) == 0.0
+    with pytest.raises(BadFit, match="y has missing values"):
+        model.score(people, [None, *answer[1:]])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(people, answer[1:])
+
+
 def test_a_number_may_divide_the_classes():
     schema = {"features": SCHEMA["features"][1:], "label": {"column": "visits", "above": 15}}
     people = customers(300, 1).with_columns(polars.col("visits").fill_null(0.0))
     model = quick(schema=schema).fit(people)
     assert list(model.classes_) == [False, True]
+    above = people["visits"].to_numpy() > 15
+    assert model.score(people, above) == model.score(people, above.astype(int)) > 0.5
     same = quick(schema=schema).fit(people, people["visits"].to_numpy() > 15)
     assert same.hypothesis_ == model.hypothesis_
 
