@@ -98,6 +98,11 @@ def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int =
     return f"{_BEGINS}, if all agents answer: {what}"
 
 
+def forecast_of(what: str, sentence: str) -> str:
+    """Return a forecast that says what it is about, where two are shown side by side; other sentences as they are."""
+    return sentence.replace(_BEGINS, f"{_BEGINS} of {what}", 1)
+
+
 def worst_constant(classes: int, costs: Costs | None) -> float:
     """Return the loss that the better constant has at most: where labels are as it likes them least.
 

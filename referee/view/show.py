@@ -20,7 +20,7 @@ from common.operations.target_bound import TargetBound
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
-from common.scenario.forecasting import forecast
+from common.scenario.forecasting import forecast, forecast_of
 from common.scenario.plan import plan, planned_values, resolve, rows, rows_of
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
@@ -210,6 +210,10 @@ def plans(scenario: Scenario) -> dict[str, Any]:
         beside = rows(*both)
         fits = advice(scenario, int(both[1].n.value), int(both[1].agents.value))
         expected = forecast(scenario, int(both[1].agents.value))
+        if fits is not None and expected is not None and expected not in fits.sentences:
+            expected = forecast_of(f"protocol {scenario.protocol}, which the scenario names", expected)
+            named = (forecast_of(f"protocol {fits.protocol}, which fits", sentence) for sentence in fits.sentences)
+            fits = fits.model_copy(update={"sentences": tuple(named)})
     return {
         "scenario": scenario.name,
         "paper": paper,

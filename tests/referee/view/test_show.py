@@ -143,6 +143,18 @@ def test_a_run_says_before_it_spends_anything_that_its_agents_cannot_help(tmp_pa
 
 
 @pytest.mark.usefixtures("wide")
+def test_where_a_plan_has_two_forecasts_each_says_of_which_protocol_it_is():
+    sizes = ("--set", "curator.n=50", "--set", "agents.count=100")
+    output = said("plan", "portfolio", *sizes)
+    named = "Forecast of the verdict of protocol portfolio, which the scenario names, if all agents answer: perhaps"
+    fits = "Forecast of the verdict of protocol learn-and-test, which fits, if all agents answer: on how many"
+    assert output.index(named) < output.index(fits)
+    assert output.count("Forecast of the verdict") == 2
+    once = said("plan", "portfolio")
+    assert once.count("Forecast of the verdict") == once.count("Forecast of the verdict, if all agents answer:") == 1
+
+
+@pytest.mark.usefixtures("wide")
 def test_a_plan_says_that_reweighing_does_not_use_the_loss_that_agents_test():
     output = said("plan", "ball", "--set", "agents.loss=hinge", "--set", "agents.reweigh=mistakes")
     assert "violated accuracy: agents test the hinge loss, reweighing goes by mistakes" in output
