@@ -23,6 +23,8 @@ from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
 from tandem.estimators.frames import CLASS, LABEL, as_output, described, known_target
 
+_DECLARE = "declare others: options={'classes': [...]}"
+
 
 @dataclass(frozen=True, eq=False)
 class ClassNames:
@@ -30,12 +32,14 @@ class ClassNames:
 
     ``negative`` and ``positive`` are the canonical texts that mean each (:mod:`common.data.spelling`). In their
     place numbers ``above`` one mean the positive class, all others the negative.
+    ``of_schema``: a schema's label declares them.
     """
 
     names: AnyArray
     negative: Sequence[str]
     positive: Sequence[str]
     above: float | None = None
+    of_schema: bool = False
 
     def marked(self, given: FitPeople) -> polars.DataFrame:
         """Return people with their classes as the parties read them.
@@ -53,9 +57,10 @@ class ClassNames:
             numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
             positive, strange = numbers > self.above, ~np.isfinite(numbers)
         if strange.any():
+            others = "list what they have in the schema's label" if self.of_schema else _DECLARE
             raise BadFit(
                 f"{np.count_nonzero(strange)} of {len(positive)} people have none of the two classes: leave them out, "
-                "or declare others"
+                f"or {others}"
             )
         marks = np.where(positive, "positive", "negative").tolist()
         return frame.with_columns(polars.Series(LABEL, marks, polars.String))
@@ -85,7 +90,7 @@ class SeveralNames:
         if strange:
             raise BadFit(
                 f"{strange} of {len(marks)} people have none of the {len(self.names)} classes: leave them out, or "
-                "declare others"
+                f"{_DECLARE}"
             )
         # The label that a table must have says nothing here.
         return frame.with_columns(polars.Series(CLASS, marks, polars.String), polars.lit("positive").alias(LABEL))
@@ -110,11 +115,11 @@ def public_classes(
     """
     names = None if classes is None else _declared(classes, 2 if label is not None else most)
     if label is not None and label.above is not None:
-        return ClassNames(np.array([False, True]) if names is None else names, (), (), label.above)
+        return ClassNames(np.array([False, True]) if names is None else names, (), (), label.above, True)
     if label is not None:
         own = np.asarray([label.negative[0], label.positive[0]])
         positive, negative = label.texts(layout)
-        return ClassNames(own if names is None else names, negative, positive)
+        return ClassNames(own if names is None else names, negative, positive, of_schema=True)
     if names is None:
         names = _found(target, most)
     texts = matching([[canonical_text(name)] for name in names])
