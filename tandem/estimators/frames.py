@@ -38,6 +38,7 @@ def handed_over(data: Any, label: str | None, id_column: str | None, layout: Lay
 
 def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[str, Any]:
     """Return the named columns of a file, a frame, or an array or list whose columns are just these in this order."""
+    check_collected(data)
     if is_file(data):
         parts = [piece.frame for piece in pieces(Path(data), layout, frozenset(columns))]
         if not parts:
@@ -57,6 +58,12 @@ def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[st
             f"columns, or an array of them in this order: {', '.join(columns)}"
         )
     return {name: pointed(matrix[:, at], layout) for at, name in enumerate(columns)}
+
+
+def check_collected(X: Any) -> None:
+    """Refuse a query of polars that was not run: its people are not there yet."""
+    if isinstance(X, polars.LazyFrame):
+        raise BadFit("found a polars LazyFrame, which holds no rows yet: collect it first, with .collect()")
 
 
 def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
@@ -83,6 +90,7 @@ def doubles(X: Any) -> Any:
     A frame of polars keeps its columns' names, all else is an array; ``X`` itself where it is neither frame, array nor
     list, or is an array of what has no text, all of which scikit-learn refuses in its own words.
     """
+    check_collected(X)
     if is_frame(X):
         names = list(X.columns)
         check_once(X, names)

@@ -296,6 +296,19 @@ def test_they_are_refused_before_any_charge(estimator, parameter):
         check_refused(estimator(random_state=0), says, X, Y, **{**kinds, parameter: others})
 
 
+def test_a_lazy_frame_is_to_be_collected_first():
+    frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    says = r"found a polars LazyFrame, which holds no rows yet: collect it first, with \.collect\(\)"
+    check_refused(quick(), says, frame.lazy(), Y)
+    check_refused(quick(), says, frame.with_columns(y=Y).lazy(), "y")
+    check_refused(quick(), says, X, Y, population=(frame.lazy(), Y))
+    check_refused(DomainAdapter(bounds="public", random_state=0), says, X, Y, public=(frame.lazy(), Y))
+    check_refused(quick(schema=SCHEMA), says, PEOPLE.lazy())
+    check_refused(quick(schema=SCHEMA), says, PEOPLE, population=PEOPLE.lazy())
+    with pytest.raises(BadFit, match=says):
+        quick().fit(frame, Y).predict(frame.lazy())
+
+
 def test_pairs_that_are_none_are_refused():
     for schema, mine, others, why in (
         (None, (X, Y), (X, Y, Y), "a tuple of 3"),
