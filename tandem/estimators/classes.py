@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,12 @@ from sklearn.utils.validation import column_or_1d
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
 from common.data.files import canonical_texts
-from common.data.spelling import NoText, canonical_text, look_alikes, matching, plain_text
+from common.data.spelling import NoText, canonical, canonical_text, look_alikes, matching, plain_text
 from common.data.tables import Category, Label, Layout, TableSource
 from common.local.hypotheses.composed import Argmax
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
-from tandem.estimators.frames import CLASS, LABEL, as_output, described, known_target
+from tandem.estimators.frames import CLASS, CLASSES, LABEL, as_output, described, known_target, label_of
 
 _DECLARE = "declare others: options={'classes': [...]}"
 
@@ -32,7 +32,7 @@ class ClassNames:
 
     ``negative`` and ``positive`` are the canonical texts that mean each (:mod:`common.data.spelling`). In their
     place numbers ``above`` one mean the positive class, all others the negative.
-    ``of_schema``: a schema's label declares them.
+    ``of_schema``: a schema's label declares them. ``label`` says how they travel to the parties.
     """
 
     names: AnyArray
@@ -40,6 +40,7 @@ class ClassNames:
     positive: Sequence[str]
     above: float | None = None
     of_schema: bool = False
+    label: Label = CLASSES
 
     def marked(self, given: FitPeople) -> polars.DataFrame:
         """Return people with their classes as the parties read them.
@@ -62,8 +63,9 @@ class ClassNames:
                 f"{np.count_nonzero(strange)} of {len(positive)} people have none of the two classes: leave them out, "
                 f"or {others}"
             )
-        marks = np.where(positive, "positive", "negative").tolist()
-        return frame.with_columns(polars.Series(LABEL, marks, polars.String))
+        label = self.label
+        marks = np.where(positive, canonical(label.positive[0]), canonical(label.negative[0])).tolist()
+        return frame.with_columns(polars.Series(label.column, marks, polars.String))
 
     @property
     def texts(self) -> tuple[Sequence[str], ...]:
@@ -247,7 +249,10 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         given = self._given(X, y, reset=True)
         label = self._schema.label if y is None else None
         classes = self._value("classes")
-        self._classes = public_classes(given[1], classes, label, self._schema.layout, self._most)
+        found = public_classes(given[1], classes, label, self._schema.layout, self._most)
+        if isinstance(found, ClassNames):
+            found = replace(found, label=label_of(found.names, self._schema))
+        self._classes = found
         self._read_off = classes is None and label is None
         return self._marked(given)
 
@@ -258,8 +263,9 @@ class HybridClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         self.classes_ = self._classes.names
 
     def _described(self, file: str) -> TableSource:
-        further = (self._classes.feature,) if isinstance(self._classes, SeveralNames) else ()
-        return described(self._schema, file, *further)
+        if isinstance(self._classes, SeveralNames):
+            return described(self._schema, file, self._classes.feature)
+        return described(self._schema, file, label=self._classes.label)
 
     def _assumptions(self) -> tuple[str, ...]:
         stated = super()._assumptions()

@@ -19,7 +19,8 @@ from common.core.errors import BadData, BadFit
 from common.data.files import canonical_texts, pieces, pointed
 from common.data.loading import is_file, is_frame, numbers_and_wrong
 from common.data.schema import Schema, parse_schema, read_schema
-from common.data.tables import Category, Label, Layout, Number, TableSource
+from common.data.spelling import canonical
+from common.data.tables import Category, Label, Layout, Number, TableSource, check_missing
 from common.lifetime.charging import GivenPeople
 from common.lifetime.recognition import rows_of_data
 
@@ -174,7 +175,7 @@ def _matrix(data: Any) -> AnyArray:
         ) from None
 
 
-LABEL = "__label__"  # column in which the class of a person travels to the parties
+LABEL = "__label__"  # column in which the class of a person travels, where it has no name that is free
 CLASS = "__class__"  # the same where there are more than two
 CLASSES = Label(column=LABEL, positive=("positive",), negative=("negative",))
 
@@ -186,14 +187,28 @@ def public_schema(schema: Any) -> Schema:
     return read_schema(schema) if isinstance(schema, str | Path) else parse_schema(schema)
 
 
-def described(schema: Schema, file: str, *further: Number | Category) -> TableSource:
-    """Return the description of a Parquet file with a schema's columns, :data:`LABEL`, and further ones behind.
+def label_of(names: Iterable[Any], schema: Schema) -> Label:
+    """Return how two classes travel, the negative one first: under their own names, where these cannot be misread."""
+    column = "label" if schema.label is None else schema.label.column
+    negative, positive = (str(name) for name in names)
+    if not (canonical(negative) and canonical(positive)):
+        return CLASSES
+    try:
+        label = Label(column=LABEL if column in schema.columns else column, positive=(positive,), negative=(negative,))
+        check_missing((), label, schema.layout)
+    except ValueError:
+        return CLASSES
+    return label
+
+
+def described(schema: Schema, file: str, *further: Number | Category, label: Label = CLASSES) -> TableSource:
+    """Return the description of a Parquet file with a schema's columns, a label, and further ones behind.
 
     Its texts are canonical already, however the people's own wrote numbers.
     """
     layout = schema.layout.model_copy(update={"decimal": ".", "thousands": None, "encoding": "utf-8"})
     return TableSource(
-        files=(file,), layout=layout, label=CLASSES, features=(*schema.features, *further), norm=schema.norm
+        files=(file,), layout=layout, label=label, features=(*schema.features, *further), norm=schema.norm
     )
 
 

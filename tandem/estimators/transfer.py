@@ -11,11 +11,11 @@ import polars
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
+from common.data.spelling import canonical
 from common.scenario.fitting import Advice, diameter, learner_of_classes, of_classes, usual_learner
 from tandem.estimators import fitting
 from tandem.estimators.base import Sides
 from tandem.estimators.classes import MOST_CLASSES, HybridClassifier, SeveralNames
-from tandem.estimators.frames import LABEL
 
 
 class TransferClassifier(HybridClassifier):
@@ -157,7 +157,7 @@ class TransferClassifier(HybridClassifier):
         sides = self._sides(people, seed, X, y, population)
         if isinstance(public, tuple):
             raise BadFit("public records have no labels here: give public=X alone, found a tuple")
-        points = None if public is None else self._features(public).with_columns(polars.lit("positive").alias(LABEL))
+        points = None if public is None else self._unlabelled(public)
         tree, found = self._settled_tree(sides, 0 if points is None else len(points))
         for words in found.warnings if self.protocol == fitting.FIT else ():
             warnings.warn(words, fitting.CannotHelpWarning, stacklevel=3)
@@ -167,6 +167,11 @@ class TransferClassifier(HybridClassifier):
         self.comparison_: dict[str, Any] | None = self.result_.get("comparison")
         self.gap_: float | None = self.result_.get("gap")
         return self
+
+    def _unlabelled(self, public: Any) -> polars.DataFrame:
+        # A table has a label; the one that all have says nothing.
+        label = self._described(fitting.PUBLIC).label
+        return self._features(public).with_columns(polars.lit(canonical(label.positive[0])).alias(label.column))
 
     @property
     def _most(self) -> int:

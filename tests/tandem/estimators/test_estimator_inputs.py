@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
+import tandem
 from common.core.errors import BadFit
 from common.data.schema import parse_schema
 from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
@@ -307,6 +308,22 @@ def test_a_lazy_frame_is_to_be_collected_first():
     check_refused(quick(schema=SCHEMA), says, PEOPLE, population=PEOPLE.lazy())
     with pytest.raises(BadFit, match=says):
         quick().fit(frame, Y).predict(frame.lazy())
+
+
+def test_a_saved_run_is_described_by_the_names_of_the_classes(tmp_path):
+    named = np.where(Y > 0, "stays", "leaves")
+    for at, (model, says) in enumerate(
+        (
+            (quick().fit(X, named), "label: leaves or stays"),
+            (quick(classes=("stays", "leaves")).fit(X, named), "label: stays or leaves"),
+            (quick().fit(X, Y > 0), "label: False or True"),
+            (quick(schema=SCHEMA).fit(PEOPLE), "renews: no or yes"),
+            (quick().fit(polars.DataFrame(X, schema=["a", "label"]), named), "__label__: leaves or stays"),
+        )
+    ):
+        told = tandem.describe(model.save_run(tmp_path / str(at)))
+        assert told[0] == f"predicts {says}"
+        assert told[1:] == tandem.describe(model.to_model())[1:]
 
 
 def test_pairs_that_are_none_are_refused():
