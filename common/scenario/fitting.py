@@ -263,7 +263,8 @@ def _no_bits(mechanism: Mechanism) -> str:
 def _no_judges(agents: int, gap: float, costs: Costs | None) -> str:
     least = f"{points(gap)} of loss" if costs is None else f"a cost of {points(gap, costs)}"
     return (
-        f"{agents:,} agents cannot tell less than {least} apart, so they judge nothing: the curator's "
+        f"{agents:,} agent{'' if agents == 1 else 's'} cannot tell less than {least} apart, so "
+        f"{'it judges' if agents == 1 else 'they judge'} nothing: the curator's "
         "model will be the answer, better than a constant or not; enlarge the number of agents or their epsilon"
     )
 

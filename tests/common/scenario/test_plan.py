@@ -343,6 +343,8 @@ def test_who_can_only_guess_and_whose_model_is_noise_is_told_so():
     assert (guessing.protocol, guessing.taught) == ("learn-and-test", None)
     (warning,) = guessing.warnings
     assert "100 agents cannot tell less than 39 points of loss apart, so they judge nothing" in warning
+    (warning,) = fitting.advise(sizes(agents=1)).warnings
+    assert "1 agent cannot tell less than 100 points of loss apart, so it judges nothing: the" in warning
     assert fitting.advise(sizes(agents=0)).sure == 0.5
     assert "take warner" in numbers.warnings[0]
     noisy = fitting.advise(sizes(n=100, reach=30.0))
