@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.values import Value
@@ -50,6 +50,13 @@ class Costs(Value):
 
     miss: Cost
     false_alarm: Cost
+
+    @field_validator("miss", "false_alarm", mode="before")
+    @classmethod
+    def _a_number(cls, cost: Any) -> Any:
+        if isinstance(cost, bool | np.bool_):
+            raise ValueError("must be a number")
+        return cost
 
     @property
     def heaviest(self) -> float:

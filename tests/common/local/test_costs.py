@@ -47,6 +47,15 @@ def test_a_weighted_loss_is_the_mean_cost_of_a_person_in_units_of_the_heavier(co
             np.testing.assert_array_equal(values, hypothesis.mistakes(records))
 
 
+def test_a_cost_is_a_number_and_no_boolean():
+    assert Costs.parse({"miss": 1, "false_alarm": "2.5"}) == Costs(miss=1.0, false_alarm=2.5)
+    for boolean in (True, False, np.True_):
+        with pytest.raises(BadMessage, match="miss: must be a number, found"):
+            Costs.parse({"miss": boolean, "false_alarm": 1.0})
+    with pytest.raises(BadScenario, match=r"agents\.costs\.false_alarm: must be a number, found True"):
+        tiny("agents.costs={miss: 2, false_alarm: true}")
+
+
 @for_each("costs", COSTS)
 def test_no_other_cut_of_the_true_odds_costs_less(costs):
     """The people's log odds are 4 x - 2: with 200,000 of them no cut beside the one for the costs is cheaper."""
