@@ -183,6 +183,9 @@ def is_frame(data: Any) -> bool:
     return isinstance(data, polars.DataFrame) or (hasattr(data, "iloc") and hasattr(data, "columns"))
 
 
+_NO_TABLES = (".yaml", ".yml", ".json", ".jsonl", ".html", ".onnx", ".joblib", ".xlsx", ".zip")
+
+
 def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piece]:
     """Yield the given columns of a user's rows, as text, piece by piece; what cannot be read is a BadData.
 
@@ -195,6 +198,11 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
     """
     if is_file(data):
         path = Path(data)
+        if path.suffix.lower() in _NO_TABLES:
+            raise BadData(
+                f"{path.name}: a {path.suffix} file holds no rows to predict for: give a text table such as .csv (also "
+                ".csv.xz, .csv.gz), .parquet, .npy or .npz"
+            )
         if not is_typed(path) and (layout.columns or layout.skip_lines):
             plain = layout.model_copy(update={"columns": (), "skip_lines": 0})
             layout = plain if columns <= set(header_of(path, plain)) else layout

@@ -345,6 +345,13 @@ def test_predictions_in_every_form(run, tmp_path):
         assert read(tmp_path / name)["renews"].to_list() == ["yes", "no", "yes"]
 
 
+def test_what_is_no_table_is_refused_with_what_files_are_read(run):
+    for name in ("scenario.yaml", "result.json"):
+        outcome = said("predict", run, run / name, status=1)
+        assert f"{name}: a {Path(name).suffix} file holds no rows to predict for: give a text table" in outcome.stderr
+        assert ".parquet, .npy or .npz" in outcome.stderr
+
+
 def test_what_was_exported_predicts_the_same(run, tmp_path):
     file, rows = tmp_path / "model.json", tmp_path / "rows.csv"
     said("export", run, file)
