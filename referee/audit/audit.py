@@ -204,7 +204,7 @@ def _audit(
         secret_order=given.text is not None or chosen.people == "real",
         missing=replay.missing,
         misbehaved=replay.misbehaved,
-        shown=shown_by(chosen) if published["status"] == "done" else "",
+        shown=shown_by(chosen, outcome.gap if outcome else None) if published["status"] == "done" else "",
         about_a_loss=chosen.problem is None,
         silent=None if outcome is None else outcome.silent,
         left_out=None if outcome is None or outcome.summary is None else outcome.summary.left_out(),

@@ -383,20 +383,24 @@ def difference_in_words(loss: str, costs: Costs | None, value: float) -> str:
     return points(value, costs) if loss == "zero-one" else f"{math.ceil(value * 1e4 - 1e-9) / 1e4:g}"
 
 
-def shown_by(scenario: Scenario) -> str:
-    """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers."""
+def shown_by(scenario: Scenario, gap: float | None = None) -> str:
+    """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers.
+
+    ``gap`` is the one that the run states, alpha at most; None: the run is still to come, or states none.
+    """
     claimed = PROTOCOLS[scenario.protocol] if scenario.alone is None else Protocol
-    level, bound = scenario.levels[1], f", {tested_loss(scenario)}," if scenario.agents.bound != UNIT else ""
+    agents, level = scenario.agents, scenario.levels[1]
+    bound = f", {tested_loss(scenario)}," if agents.bound != UNIT else ""
     shown = claimed.done.format(
         alpha=f"{scenario.alpha:g}",
-        gap=difference_in_words(scenario.agents.loss, scenario.agents.costs, scenario.alpha),
+        gap=difference_in_words(agents.loss, agents.costs, scenario.alpha if gap is None else gap),
         beta=f"{scenario.beta:g}",
         sure=f"{1.0 - scenario.beta:.4g}",
-        level=f"{100.0 * level:.10g}%" if scenario.agents.loss == "zero-one" else f"{level:g}{bound}",
-        more=difference_in_words(scenario.agents.loss, scenario.agents.costs, level),
+        level=f"{100.0 * level:.10g}%" if agents.loss == "zero-one" else f"{level:g}{bound}",
+        more=difference_in_words(agents.loss, agents.costs, level),
     )
-    liars = scenario.agents.liars
-    return shown + (f"; if of the first n answers, for every n, at most {liars:g} n are lies" if liars else "")
+    lies = f"; if of the first n answers, for every n, at most {agents.liars:g} n are lies" if agents.liars else ""
+    return shown + lies
 
 
 def check_problem(scenario: Scenario) -> None:

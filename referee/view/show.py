@@ -123,7 +123,8 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
     table.add_row("verdict", styled((shown.text, {"good": "green", "open": "yellow", "bad": "red"}[shown.tone])))
     table.add_row("the run", f"{ENDED.get(document['status'], document['status'])}: {shown.detail}")
     if document["status"] == "done":
-        table.add_row("what is shown", f"{shown_by(scenario)}{IF_NONE_LEFT_OUT if silent else ''}")
+        claim = shown_by(scenario, document.get("gap"))
+        table.add_row("what is shown", f"{claim}{IF_NONE_LEFT_OUT if silent else ''}")
     table.add_row("iterations", str(document["iterations"]))
     if wording.solves_a_problem(document):
         table.add_row("answer", json.dumps(document["answer"]))

@@ -324,7 +324,7 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     ended = ENDED.get(str(result["status"]), str(result["status"]))
     yield "the run", f"{ended}, after {result['iterations']} round{'' if result['iterations'] == 1 else 's'}"
     if result["status"] == "done":
-        yield "what is shown", shown_by(scenario)
+        yield "what is shown", shown_by(scenario, result.get("gap"))
     yield "protocol", scenario.protocol
     yield "agents", agents_in_words(agents)
     if result.get("bound"):

@@ -308,6 +308,7 @@ def test_numbers_are_the_scenarios_own_and_lies_are_a_share_of_the_first_answers
     shown = shown_by(small("portfolio", "alpha=0.05", "beta=0.02"))
     assert "by 5 points at most" in shown
     assert "with probability 0.98 at least" in shown
+    assert "by 1.23 points at most" in shown_by(small("portfolio", "alpha=0.05"), 0.0123)
 
 
 def test_learn_and_test_ends_done_whatever_the_loss_is_and_nothing_that_is_printed_claims_a_level(tmp_path, capsys):
