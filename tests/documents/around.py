@@ -16,7 +16,7 @@ from tests import postgres
 from tests.documents.jobs import newest, result
 from tests.documents.reading import ROOT, blocks, commands
 from tests.documents.running import Clone, Done, wait_for
-from tests.support import tiny
+from tests.support import public_data, tiny
 
 # What a reader has before a command ---------------------------------------------------------------------------------
 
@@ -60,6 +60,12 @@ def key_for_consumers(clone: Clone) -> str:
 @contextmanager
 def points(clone: Clone) -> Iterator[None]:
     (clone.folder / "points.csv").write_text("0.8,0.71,0.5,0.29\n0.35,0.21,0.24,0.42\n")
+    yield
+
+
+@contextmanager
+def public_data_sets(clone: Clone) -> Iterator[None]:
+    clone.environment["TANDEM_DATA"] = str(public_data().resolve())
     yield
 
 

@@ -384,7 +384,7 @@ SLOW: tuple[Job, ...] = (
     ),
     job(
         "python -m benchmarks.real --page benchmarks/results/real.md --pictures docs/pictures/real",
-        prepare=data("wind"),
+        prepare=around.public_data_sets,
         check=around.unchanged("benchmarks/results/real.md"),
         thorough=True,  # measures the first split of every row again
     ),
