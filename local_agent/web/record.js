@@ -20,8 +20,9 @@ const MOMENT =
   /^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d)(?::(\d\d))?(?:\.(\d+))? ?(Z|UTC|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?$/;
 const CLOCK = /^(\d\d:\d\d:\d\d)\.(\d+)$/;
 // What Python's str.strip removes.
-const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+`;
-const OUTSIDE = new RegExp(`^${SPACE}|${SPACE}$`, "g");
+const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]`;
+// Spaces within a text are looked at once: without the look behind each of them would begin a search for the end.
+const OUTSIDE = new RegExp(`^${SPACE}+|(?<!${SPACE})${SPACE}+$`, "g");
 const [LEAST, MOST] = [-20, 40]; // numbers from 10^-21 to 10^40 are written without an exponent
 
 /** @type {(detail: string) => never} */

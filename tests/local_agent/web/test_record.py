@@ -125,3 +125,10 @@ def test_every_spelling_of_a_field_means_the_same():
     assert [pair for pair in zip(cases, found, wanted, strict=True) if pair[1] != pair[2]] == []
     assert len(cases) > 5_000
     assert sum(each != ["bad-data"] and each[0] != "00000000" for each in wanted) > 200
+
+
+def test_a_text_that_is_nearly_all_spaces_is_read_as_soon_as_any_other():
+    """A search that begins anew at each of a million spaces would take hours."""
+    table = TableSource.parse({**TABLE, "where": {}})
+    fields = {"visits": 1, "months": 0.5, "plan": f"a{' ' * 1_000_000}b ", "renews": "yes"}
+    assert made([table], [(0, fields)]) == [expected(fields, table)]
