@@ -70,7 +70,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]
         yield found
 
 
-@for_each("examples", [2, pytest.param(25, marks=pytest.mark.slow)])
+@for_each("examples", [2, pytest.param(25, marks=pytest.mark.thorough)])
 @for_each("operation", COLLECTING)
 def test_whatever_is_sent_to_who_collects_it_answers_as_described(collection, operation, examples):
     check(collecting_app(collection), operation, examples)
@@ -101,7 +101,7 @@ def test_every_error_is_described_as_a_problem_document(apps, party):
     assert all(answer == problem for answer in answers)
 
 
-@for_each("examples", [2, pytest.param(25, marks=pytest.mark.slow)])
+@for_each("examples", [2, pytest.param(25, marks=pytest.mark.thorough)])
 @for_each(("party", "operation"), [(party, name) for party, names in SERVICES.items() for name in names])
 def test_whatever_is_sent_it_answers_as_described(apps, party, operation, examples):
     check(apps[party], operation, examples)

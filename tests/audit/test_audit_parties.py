@@ -67,11 +67,21 @@ def tier(case: Case) -> Any:
     return pytest.mark.thorough if case.name in VARIANTS else ()
 
 
-SLOWEST = {"noise for one item", "the same people choose and are counted"}
-"""Twins that take at least twice as long to catch as the other one of ``weighted shares by score and label`` and of
-``a head list``."""
+SLOWEST = {
+    "CnvxAdap: no composition",
+    "a head list: the same people choose and are counted",
+    "a protocol's transcript: no cap",
+    "weighted shares by score and label: noise for one item",
+}
+"""Twins that take at least twice as long to catch as another one of the same case or, of ``a protocol's transcript``,
+as those of ``votes, on draws`` and ``exponential, on draws``, whose weights lack their cap as well."""
 TWINS = [
-    pytest.param(case, twin, id=f"{case.name}: {name}", marks=pytest.mark.thorough if name in SLOWEST else tier(case))
+    pytest.param(
+        case,
+        twin,
+        id=f"{case.name}: {name}",
+        marks=pytest.mark.thorough if f"{case.name}: {name}" in SLOWEST else tier(case),
+    )
     for case in CASES
     for name, twin in case.twins.items()
 ]
@@ -81,11 +91,19 @@ LONG = {
     "CnvxAdap",
     "Theorem B.1's bound",
     "a choice",
+    "a count",
     "a head list",
+    "a noisy histogram",
     "a protocol's transcript",
+    "a sparse vector",
     "a stable value",
+    "a stream across restarts",
     "chosen",
+    "class moments",
     "exponential",
+    "in JavaScript, an answer",
+    "parities by blocks",
+    "parity",
 }
 """Seconds each, and a third of the runs reaches what the honest subject must reach; ``benchmarks.audits`` does all."""
 

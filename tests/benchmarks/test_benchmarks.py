@@ -71,6 +71,7 @@ def test_parties_are_killed_at_work_and_nothing_acknowledged_is_lost(tmp_path):
     assert found.acknowledged == found.stored == found.counted == EVERYBODY
 
 
+@pytest.mark.thorough
 def test_the_same_rounds_are_compared_and_the_curator_is_as_it_was():
     perform = Curator.perform
     found = compare(settled(small_ball()))
@@ -131,6 +132,7 @@ def test_every_line_that_is_kept_is_printed_in_its_order(name):
     assert statuses == [line for line in CHEATS_SHOWN[name] if line.startswith("--- ")]
 
 
+@pytest.mark.thorough
 def test_requests_beside_many_who_are_enrolled_are_answered_and_measured():
     command = [sys.executable, "-m", "benchmarks.enrolled", "--sizes", "5000", "--individuals", "200", "--json"]
     [found] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

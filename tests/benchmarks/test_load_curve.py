@@ -23,6 +23,7 @@ from common.net.client import Client
 from local_agent import host
 
 
+@pytest.mark.thorough
 def test_what_is_measured_is_drawn(tmp_path):
     picture = tmp_path / "curve.svg"
     command = [sys.executable, "-m", "benchmarks.load_curve", "--sizes", "60", "--picture", str(picture), "--json"]
@@ -150,7 +151,7 @@ def test_a_seed_repeats_all_inputs_and_valid_ones_stay_as_they_are():
 
 
 def test_no_input_breaks_a_decoder_or_a_service():
-    count = 50_000
+    count = 20_000
     document = campaign(count, seed=7)
     assert document["findings"] == []
     assert {"binary request", "encapsulated request", "key configurations", "service relay"} <= set(document["rows"])

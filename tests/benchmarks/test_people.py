@@ -68,6 +68,7 @@ def test_the_smallest_n_has_only_good_ones_above_it() -> None:
     assert smallest(entries[:2]) is None
 
 
+@pytest.mark.thorough
 def test_the_command_goes_on_where_it_was_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--points", "parity", "--output", str(tmp_path), "--json"]
     assert command.main([*asked, "--runs", "1"]) == 0

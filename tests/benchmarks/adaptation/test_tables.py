@@ -149,6 +149,7 @@ def test_committed_results_need_no_data(monkeypatch, tmp_path, capsys):
     assert "Not at hand" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_figures_draw_what_is_there(quick, monkeypatch, tmp_path):
     monkeypatch.setattr(figures, "SIZES", (50,))
     monkeypatch.setattr(figures, "EPSILONS", (10.0,))

@@ -172,6 +172,7 @@ def test_a_line_that_was_cut_off_is_none_and_is_written_anew_by_one_process_at_a
         pass
 
 
+@pytest.mark.thorough
 def test_processes_measure_what_the_seeds_say_and_a_killed_one_is_told_of():
     kept: list[Row] = []
     run(FIGURE, missing(FIGURE, FIGURE.points, 2, []), 2, kept.append)
@@ -208,6 +209,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert {"toy.svg", "toy.png"} <= {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.thorough
 def test_procedures_are_kept_apart_in_one_file_and_drawn_side_by_side(tmp_path, capsys):
     """A row without a procedure, as all were once stored, is Tandem's; measuring another one changes none of them."""
     old = (

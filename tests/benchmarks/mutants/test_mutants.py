@@ -134,6 +134,7 @@ def test_results_are_kept_and_counted(tmp_path: Path, every: list[Mutant]) -> No
     assert command.table(command.report(sample[:1], [], command.read(file))).row_count == 1
 
 
+@pytest.mark.thorough
 def test_the_command_catches_a_mutant_in_a_copy_and_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -202,6 +202,7 @@ def test_private_optimum_learns_from_as_many_people_of_t_as_there_are_volunteers
     assert len({row.tobytes() for row in kept.features}) == len(many.volunteers) < len(many.agents)
 
 
+@pytest.mark.thorough
 def test_the_command_goes_on_where_it_was_stopped(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,6 +232,7 @@ def test_the_command_goes_on_where_it_was_stopped(
         assert output.read_bytes().count(b"\n") == lines
 
 
+@pytest.mark.thorough
 def test_a_page_is_written_from_rows_that_the_present_code_reproduces_and_from_no_others(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,7 +65,7 @@ def by_hand(person):
     return np.array(features, dtype=np.float32), 1 if income > 50 else -1
 
 
-@for_each("kind", thinned(["csv", "parquet", "npz"], 1))
+@for_each("kind", thinned(["csv", "parquet", "npz"], 1, rest=pytest.mark.thorough))
 @given(people=st.lists(PERSON, min_size=1, max_size=8), other=PERSON)
 def test_everybody_becomes_what_they_would_become_alone(tmp_path_factory, kind, people, other):
     folder = tmp_path_factory.mktemp("people")

@@ -47,7 +47,7 @@ def test_what_is_left_at_plan_is_refused(opened):
             refuse()
 
 
-@for_each("name", thinned([name for name in shipped() if load(name).data is None], 8))
+@for_each("name", thinned([name for name in shipped() if load(name).data is None], 8, rest=pytest.mark.thorough))
 def test_every_shipped_scenario_resolves_to_one_that_a_run_admits(name):
     found = resolve(load(name))
     assert not found.anything_open

@@ -376,7 +376,7 @@ def room_people(count: int, bits: bool) -> Records:
 @pytest.mark.parametrize(
     ("case", "public"),
     [
-        *thinned(((case, N // 2) for case in CASES), 1, several=True),
+        *thinned(((case, N // 2) for case in CASES), 5, several=True, rest=pytest.mark.thorough),
         *((case, 4 * N) for case in ("cnvx", "ncnvx", "chosen")),
         pytest.param("network", 4 * N, marks=pytest.mark.thorough),
     ],

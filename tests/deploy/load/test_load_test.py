@@ -38,7 +38,7 @@ def loaded(*arguments: str) -> Any:
 
 
 @pytest.mark.slow  # it starts a deployment, and agents in a process of their own
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.thorough)])
 def test_what_is_acknowledged_is_stored_and_counted(kind, request, capsys):
     store = [] if kind == "sqlite" else ["--database", request.getfixturevalue("postgresql").database()]
     found = loaded("--individuals", "300", "--hosted", "500", "--hosts", "2", *store)

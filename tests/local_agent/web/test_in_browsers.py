@@ -19,7 +19,7 @@ from common.net.oblivious.relay import relay_app
 from issuer.issuer import issuer_app
 from referee.service.witness import witness_app
 from tests.local_agent.web.people import GO_ON, Person
-from tests.local_agent.web.world import BROWSERS, CHROMIUM, OTHERS, PHONE, check_looks
+from tests.local_agent.web.world import CHROMIUM, OTHERS, PHONE, check_looks
 from tests.support import TOKEN, served
 from tests.vouched import an_issuer, codes
 
@@ -248,9 +248,6 @@ def test_the_state_moves_by_a_file_and_is_gone_once_it_is_deleted(world, person,
     assert "You have answered" not in me.page.inner_text("main")
 
 
-@pytest.mark.parametrize(
-    "browser", [BROWSERS[0], pytest.param("firefox", marks=[*BROWSERS[1].marks, pytest.mark.thorough])], indirect=True
-)
 def test_a_code_of_the_issuer_vouches_and_a_relay_hides_from_where(world, browser):
     """The referee is dialled by the relay alone; the issuer signs what it cannot see."""
     folder, referee = world.folder, world.referee

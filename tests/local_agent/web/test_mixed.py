@@ -9,6 +9,7 @@ from benchmarks.mixed import measure
 from common.net.certificates import make_all, names_of
 from common.net.tls import CertificateFiles, server_context
 from deploy.people import serving
+from tests.local_agent.web.world import BROWSERS
 
 INSTALLED = {name: any(map(shutil.which, commands)) for name, commands in COMMANDS.items()}
 
@@ -19,7 +20,7 @@ CERTUTIL = pytest.mark.skipif(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in COMMANDS])
+@pytest.mark.parametrize("name", BROWSERS)
 @CERTUTIL
 def test_a_browser_opens_what_the_authority_has_certified_that_it_trusts_and_nothing_else(tmp_path, name):
     errors = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)").Error

@@ -28,7 +28,11 @@ from tests.local_agent.web.people import page_of, scenario_file
 from tests.support import TOKEN, leave_folder, operated
 from tests.tandem.ui.asking import scrolls_sideways, violations
 
-BROWSERS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("chromium", "firefox")]
+BROWSERS = [
+    pytest.param("chromium", marks=pytest.mark.xdist_group("chromium")),
+    pytest.param("firefox", marks=[pytest.mark.xdist_group("firefox"), pytest.mark.thorough]),
+]
+"""In Firefox CI has one person answer (``test_mixed.py``); the thorough tests try there what CI tries in Chromium."""
 CHROMIUM = pytest.mark.parametrize("browser", BROWSERS[:1], indirect=True)  # what no browser does differently
 PHONE = {"viewport": {"width": 360, "height": 720}, "color_scheme": "light"}
 OTHERS = 35  # the fewest with whom the protocol promises something

@@ -271,7 +271,7 @@ def test_what_a_step_gains_is_the_mean_of_the_last_payoff_less_that_payoff() -> 
 GAMES = [
     (0.3, 0.2, 20, 0.85),
     pytest.param(0.05, 0.25, 60, 0.85, marks=pytest.mark.slow),
-    pytest.param(0.02, 0.7, 8, 0.45, marks=pytest.mark.slow),
+    pytest.param(0.02, 0.7, 8, 0.45, marks=pytest.mark.thorough),
 ]
 
 

@@ -246,7 +246,7 @@ def test_whichever_number_is_changed_what_passes_is_true(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["comparison", "pld", "rdp", "selection"])
+@pytest.mark.parametrize("name", ["comparison", pytest.param("pld", marks=pytest.mark.thorough), "rdp", "selection"])
 def test_no_numbers_make_a_claim_below_the_truth_pass(name: str) -> None:
     """A random search among all numbers that are read, for epsilons whose true delta is more than what is claimed."""
     chance, true = random.Random(3), claim(name, PLANS[name])

@@ -429,7 +429,7 @@ def test_a_run_is_done_and_audited_and_its_answer_is_a_class(tmp_path):
     assert true == np.mean(answer.classes(features) != column_classes(features, 4, 6))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not (SHELF / "gas_drift").is_dir(), reason="the gas drift files are not here (TANDEM_DATA)")
 def test_a_run_on_the_gases_learns_them_from_public_people_who_are_nobody_else(tmp_path):
     chosen = checked(load(CLASSES_NAME, [f"data={SHELF}"]))

@@ -57,7 +57,7 @@ PLACES: dict[str, tuple[Any, str]] = {
 
 
 @for_each("after", [False, True], ids=["before", "after"])
-@for_each("place", thinned(sorted(PLACES), 3))
+@for_each("place", thinned(sorted(PLACES), 3, rest=pytest.mark.thorough))
 def test_a_crash_anywhere_changes_nothing(tmp_path, monkeypatch, undisturbed, place, after):
     """Die at the first, third, ... call of a method, again and again, until the run ends: it ends the same."""
     owner, method = PLACES[place]

@@ -30,6 +30,7 @@ from referee.view.wording import run_view
 from tests.common.net.test_hostile_peers import hostile, whole
 from tests.referee.service.test_operating import running
 from tests.support import TOKEN, Bench, tiny
+from tests.tiers import for_each, thinned
 
 TEXTS = (
     "paid back [/month]",
@@ -117,39 +118,37 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("narrow")
+@for_each("text", thinned(TEXTS, 5, rest=pytest.mark.thorough), ids=ascii)
 def test_every_command_shows_hostile_names_as_text_and_its_printed_commands_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """init, plan, check, run, audit, report, model, budget: names that are markup, escapes, shell or options."""
-    for number, text in enumerate(TEXTS):
-        folder = tmp_path / f"{number}"
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        first, second = tables(folder, text, f"{text} visits")
-        scenario = f"{as_name(text)}.yaml"
-        options = [*words_for(text, f"{text} visits"), "--epsilon", "2", "--agent-epsilon", "2", "--output", scenario]
-        printed = visible("init", *options, "--", first.name, second.name)
-        title = yaml.safe_load((folder / scenario).read_text())["title"]
-        assert text in title
-        nexts = [words_of(line) for line in printed if line.startswith("  referee ")]
-        assert [words[:2] for words in nexts] == [["referee", name] for name in ("plan", "check", "run")]
-        visible(*nexts[0][1:])
-        visible(*nexts[1][1:])
-        output = Path(as_name(f"{text} run"))
-        ran = visible(*nexts[2][1:], "--yes", *words_of(command("--output", output)))
-        assert any(plain(title) in line for line in ran), ran
-        assert f"run folder: {plain(str(output))}" in ran
-        verify = next(line for line in ran if line.startswith("Verify it: ")).removeprefix("Verify it: ")
-        assert any(line.startswith("verified ") for line in visible(*words_of(verify)[1:]))
-        for name in ("report", "model"):
-            visible(*words_of(command(name, output)))
-        page = (output / "report.html").read_text()
-        assert not any(words in page for words in ("<script>alert", "\x1b"))
-        assert verify in html.unescape(page)
-        spent = json.loads(visible("budget", "--json")[0])
-        assert [run["all_runs"]["runs"] for run in spent] == [1]
-        assert not (folder / "owned").exists()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    first, second = tables(tmp_path, text, f"{text} visits")
+    scenario = f"{as_name(text)}.yaml"
+    options = [*words_for(text, f"{text} visits"), "--epsilon", "2", "--agent-epsilon", "2", "--output", scenario]
+    printed = visible("init", *options, "--", first.name, second.name)
+    title = yaml.safe_load((tmp_path / scenario).read_text())["title"]
+    assert text in title
+    nexts = [words_of(line) for line in printed if line.startswith("  referee ")]
+    assert [words[:2] for words in nexts] == [["referee", name] for name in ("plan", "check", "run")]
+    visible(*nexts[0][1:])
+    visible(*nexts[1][1:])
+    output = Path(as_name(f"{text} run"))
+    ran = visible(*nexts[2][1:], "--yes", *words_of(command("--output", output)))
+    assert any(plain(title) in line for line in ran), ran
+    assert f"run folder: {plain(str(output))}" in ran
+    verify = next(line for line in ran if line.startswith("Verify it: ")).removeprefix("Verify it: ")
+    assert any(line.startswith("verified ") for line in visible(*words_of(verify)[1:]))
+    for name in ("report", "model"):
+        visible(*words_of(command(name, output)))
+    page = (output / "report.html").read_text()
+    assert not any(words in page for words in ("<script>alert", "\x1b"))
+    assert verify in html.unescape(page)
+    spent = json.loads(visible("budget", "--json")[0])
+    assert [run["all_runs"]["runs"] for run in spent] == [1]
+    assert not (tmp_path / "owned").exists()
 
 
 @pytest.mark.thorough

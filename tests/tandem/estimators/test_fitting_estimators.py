@@ -315,7 +315,7 @@ def test_it_is_content_with_the_parties_themselves(estimator: Any, check: str) -
 
 
 @few_agents
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_is_content_with_several_classes_and_the_parties_themselves():
     """With a seed: some checks fit the same people twice, which the ledger of real people refuses."""
     estimator = made(TransferClassifier, **GENEROUS, population_fraction=0.06, kappa=1.0, random_state=0)

@@ -205,10 +205,12 @@ REFUSALS = {
     "other classes": ({"classes": (1, 2)}, "none of the two classes"),
     "costs as on the command line": ({"costs": "10:1"}, "costs must be a mapping such as {'miss': 10, 'false_alarm'"),
 }
+LONG = ("impossible budget",)
+"""The search for how many people would do takes long there."""
 
 
 @pytest.mark.slow
-@for_each("case", REFUSALS)
+@for_each("case", [pytest.param(case, marks=[pytest.mark.thorough] * (case in LONG)) for case in REFUSALS])
 def test_what_is_refused_is_a_value_error_and_touches_nothing(case):
     changes, said = REFUSALS[case]
     check_refused(quick(**changes), said, *square(200, 1))
