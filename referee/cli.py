@@ -301,7 +301,7 @@ def check_command(
     refused = refusal(chosen, sides)
     sound = refused is None and all(one.sound for one in found.values())
     if as_json:
-        deliver_json(checked_tables.document(found, sound))
+        deliver_json(checked_tables.document(chosen, found, sound))
     else:
         for line in checked_tables.lines(chosen, found, sound):
             say(line)

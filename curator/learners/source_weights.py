@@ -26,7 +26,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist
 from scipy.special import logsumexp, softmax
 
 from common.core.arrays import Floats, Singles
@@ -155,6 +154,8 @@ class KernelMeanMatching:
     """
 
     def __init__(self, source: Floats) -> None:
+        from scipy.spatial.distance import pdist  # here, since it takes a tenth of a second to load, and one rule needs it
+
         self._source = source
         sample = source[:: max(1, len(source) // 1000)]
         self.width = float(np.median(pdist(sample))) or 1.0
@@ -185,6 +186,8 @@ class KernelMeanMatching:
         return here.astype(np.float64)
 
     def _against(self, others: Floats, rows: slice = slice(None)) -> Singles:
+        from scipy.spatial.distance import cdist
+
         squares = cdist(self._source[rows], others, "sqeuclidean")
         np.exp(squares / (-2.0 * self.width**2), out=squares)
         return np.asarray(squares, dtype=np.float32)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Literal
 
-from common.core.errors import BadScenario
+from common.core.errors import BadData, BadScenario
 from common.data.examining import Examined, TableFinding, examine
+from common.data.files import found as file_of
 from common.data.population import locate
+from common.data.tables import TableSource
+from common.lifetime.recognition import Digester, People, recognised, rows_of_files
 from common.scenario.scenario import ResolvedScenario, Scenario
 
 Side = Literal["S", "T"]
@@ -48,10 +53,10 @@ def examined(chosen: ResolvedScenario, side: Side) -> Examined:
     return examine(locate(chosen.data), people.table, wanted)
 
 
-def document(found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
+def document(chosen: ResolvedScenario, found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
     """Return what was found as JSON: of one side, or of S with T beside it under its letter; whether a run begins."""
     first, *others = [_document(side, one) for side, one in found.items()]
-    beside = {"compared": list(compared(found))} if others else {}
+    beside = {"compared": list(compared(chosen, found))} if others else {}
     return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}, **beside}
 
 
@@ -66,26 +71,32 @@ def _document(side: Side, found: Examined) -> dict[str, Any]:
     }
 
 
-def lines(scenario: Scenario, found: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
+def lines(chosen: ResolvedScenario, found: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
     """Yield what was found, line by line; at the end, whether a run begins."""
     yield PRIVATE
     for side, one in found.items():
-        table = (scenario.source if side == "S" else scenario.target).table
+        table = (chosen.source if side == "S" else chosen.target).table
         yield from _of_a_side(side, ", ".join(table.files if table is not None else ()), one)
-    beside = list(compared(found))
+    beside = list(compared(chosen, found))
     if beside:
         yield "S beside T:"
         yield from (f"  {line}" for line in beside)
     yield "Nothing stands in the way of a run." if sound else "Fix this before a run."
 
 
-def compared(found: Mapping[Side, Examined]) -> Iterator[str]:
+def compared(chosen: ResolvedScenario, found: Mapping[Side, Examined]) -> Iterator[str]:
     """Yield what only both tables together show, where both were looked at."""
     if len(found) < len(SIDES):
         return
     source, target = found["S"], found["T"]
     if source.kept > target.kept:
         yield f"S has {source.kept:,} rows, T {target.kept:,}: S are the few who trust the curator; are they swapped?"
+    count = on_both_sides(chosen)
+    if count:
+        yield (
+            f"rows of S whose person is in T, too: {count:,}; who takes part on both sides spends both sides' epsilon, "
+            "and is charged for both"
+        )
 
     def columns(side: Examined, kind: str) -> dict[str, int]:
         return {one.column: one.count for one in side.findings if one.kind == kind and one.column is not None}
@@ -99,6 +110,25 @@ def compared(found: Mapping[Side, Examined]) -> Iterator[str]:
         for column, count in columns(target, kind).items():
             if column not in here:
                 yield f"column {column!r} has {words} in T alone ({count:,}): no model of S knows them"
+
+
+def on_both_sides(chosen: ResolvedScenario) -> int:
+    """Return how many rows of S's files the ledger of people recognises among T's, of which it charges both.
+
+    0 where both sides read one file, of which each row takes part on one side, and where people cannot be told apart.
+    """
+    source, target, digester = chosen.source.table, chosen.target.table, Digester(secrets.token_bytes(32))
+    if source is None or target is None or chosen.data is None or chosen.shares_a_file:
+        return 0
+    folder = locate(chosen.data)
+
+    def people(table: TableSource) -> People:
+        paths = [file_of(folder / file) for file in table.files]
+        return digester.people(rows_of_files(paths, table), paths, id_column=table.id)
+
+    with suppress(BadData):
+        return int(recognised(people(target), people(source)).sum())
+    return 0
 
 
 def _of_a_side(side: Side, files: str, found: Examined) -> Iterator[str]:

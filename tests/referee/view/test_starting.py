@@ -469,11 +469,15 @@ def test_the_command_says_that_its_output_is_private_and_ends_by_what_it_found(s
     assert (tree["sound"], tree["rows"], tree["private"][:8]) == (False, 3, "PRIVATE:")
     assert {one["kind"] for one in tree["findings"]} == {"look-alike", "clipped"}
     assert {path: path.read_bytes() for path in scenario.parent.rglob("*")} == before
-    assert tree["compared"] == ["S has 3 rows, T 2: S are the few who trust the curator; are they swapped?"]
+    assert tree["compared"] == [
+        "S has 3 rows, T 2: S are the few who trust the curator; are they swapped?",
+        "rows of S whose person is in T, too: 2; who takes part on both sides spends both sides' epsilon, and is "
+        "charged for both",
+    ]
     (scenario.parent / "ward.csv").write_text(CHECKS_HEADER + "30,0,f,yes\n40,0,m,no\n")
     (scenario.parent / "town.csv").write_text(SOUND + ",7,f,yes\n")
     both = CliRunner().invoke(app, ["check", str(scenario)])
-    assert both.stdout.partition("S beside T:\n")[2].splitlines()[:3] == [
+    assert both.stdout.partition("S beside T:\n")[2].splitlines()[1:4] == [
         "  column 'smoker' is the same in all rows of S alone: leave it out if that is publicly known",
         "  column 'smoker' has values that are not listed in T alone (1): no model of S knows them",
         "  column 'age' has missing values in T alone (1): no model of S knows them",
