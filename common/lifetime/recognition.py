@@ -37,7 +37,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadData
-from common.data.files import cached_pieces, canonical_texts, columns_of, found, is_typed, pieces, plain
+from common.data.files import cached_pieces, columns_of, found, is_typed, pieces, plain
 from common.data.loading import is_file, is_frame
 from common.data.tables import Layout, TableSource
 
@@ -141,6 +141,8 @@ class Digester:
 
     def cells(self, texts: polars.Series) -> Words:
         import polars
+
+        from common.data.columns import canonical_texts
 
         folded = canonical_texts(texts).fill_null("").str.to_lowercase().replace(_TRUTHS)
         numbers = folded.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
@@ -411,6 +413,8 @@ def rows_of_data(data: Any, label: str | None, layout: Layout) -> tuple[polars.D
 
 def _texts(columns: dict[str, Any]) -> polars.DataFrame:
     import polars
+
+    from common.data.columns import canonical_texts
 
     found = []
     for name, column in columns.items():

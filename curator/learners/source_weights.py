@@ -154,7 +154,7 @@ class KernelMeanMatching:
     """
 
     def __init__(self, source: Floats) -> None:
-        from scipy.spatial.distance import pdist  # here, since it takes a tenth of a second to load, and one rule needs it
+        from scipy.spatial.distance import pdist  # here, since it takes long to load, and one rule needs it
 
         self._source = source
         sample = source[:: max(1, len(source) // 1000)]

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
-from common.data.files import canonical_texts
+from common.data.columns import canonical_texts
 from common.data.loading import encode, is_file, is_frame
 from common.data.tables import TableSource
 from common.lifetime.charging import GivenPeople, Side

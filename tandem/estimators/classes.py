@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
-from common.data.files import canonical_texts
+from common.data.columns import canonical_texts
 from common.data.spelling import NoText, canonical, canonical_text, look_alikes, matching, plain_text
 from common.data.tables import Category, Label, Layout, TableSource
 from common.local.hypotheses.composed import Argmax

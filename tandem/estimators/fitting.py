@@ -21,7 +21,7 @@ import polars
 from sklearn.base import BaseEstimator
 
 from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
-from common.data.files import canonical_texts
+from common.data.columns import canonical_texts
 from common.data.loading import numbers_and_wrong
 from common.data.schema import Schema
 from common.data.tables import Number

@@ -16,7 +16,8 @@ import polars
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadData, BadFit
-from common.data.files import canonical_texts, pieces, pointed
+from common.data.columns import canonical_texts
+from common.data.files import pieces, pointed
 from common.data.loading import is_file, is_frame, numbers_and_wrong
 from common.data.schema import Schema, parse_schema, read_schema
 from common.data.spelling import canonical

@@ -19,7 +19,7 @@ from polars.selectors import float as floats
 
 import tandem
 from common.core.errors import BadData, BadMessage, BadScenario
-from common.data.files import canonical_texts
+from common.data.columns import canonical_texts
 from common.data.loading import encode, encode_piece, load, rows_of, select_rows
 from common.data.schema import parse_schema
 from common.data.spelling import NUMBER, as_listed, canonical, canonical_text, look_alikes, matching

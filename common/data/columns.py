@@ -1,0 +1,136 @@
+"""Columns of tables as canonical texts (:mod:`common.data.spelling`), whatever library holds them, and of any type.
+
+Only who reads a table imports this: polars takes a tenth of a second to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars
+
+from common.core.errors import BadData
+from common.data.spelling import SPACES, NoText, canonical, plain_text
+
+_SPELLED = (
+    r"^(?:[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}[ T].*"
+    r"|[0-9]{2}:[0-9]{2}:[0-9]{2}\..*|(?i:true|false))$"
+)
+"""Texts that may have another spelling."""
+_CANONICAL = (
+    r"^(?:0|-?[1-9][0-9]{0,39}(?:\.[0-9]*[1-9])?|-?0\.0{0,20}[1-9](?:[0-9]*[1-9])?|true|false"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:(?:0[1-9]|[1-5][0-9]))$"
+)
+"""Texts that are canonical, at a glance; not all of them."""
+_DECIMAL = r"^-?[1-9][0-9]{0,39}\.[0-9]*$"  # numbers of which only zeros behind the point may be too many
+_REMEDIES = {
+    "durations": "convert it to a number, such as its seconds",
+    "lists": "give each entry a column of its own",
+    "structs": "give each field a column of its own",
+    "bytes that are no UTF-8 text": "convert it to numbers or to UTF-8 text",
+}
+_NO_TEXTS = {"List": "lists", "Array": "lists", "Struct": "structs", "Duration": "durations"}
+_REMEDY = "convert it to numbers, texts, booleans or dates"
+
+
+def canonical_texts(column: Any, name: str = "") -> polars.Series:
+    """Return the canonical texts of a column of polars, pandas or NumPy, shape (rows,), or of a sequence of values.
+
+    Null stands where a value is missing. Each text depends on its own value alone: not on the column's type, its other
+    values or the library that holds it. What has no text, such as a list, is a BadData that names column and type.
+    """
+    texts = _texts(column if isinstance(column, polars.Series) else series_of(name, column), name).rename(name)
+    texts = texts.str.strip_chars(SPACES)
+    return _respelled(texts.set(texts == "", None))
+
+
+def _typed_text(value: Any, name: str) -> str:
+    """Return one value of a column as a text that writes it exactly; errors are those of :func:`canonical_texts`."""
+    try:
+        return plain_text(value)
+    except NoText as error:
+        raise _unsupported(name, str(error)) from None
+
+
+def _respelled(texts: polars.Series) -> polars.Series:
+    # Compiled code for most texts, Python for each odd one once.
+    odd = texts.str.contains(_SPELLED) & ~texts.str.contains(_CANONICAL)
+    places = odd.fill_null(value=False).arg_true()
+    if not len(places):
+        return texts
+    some = texts.gather(places)
+    decimal = some.str.contains(_DECIMAL)
+    some = some.zip_with(~decimal, some.str.strip_chars_end("0").str.strip_chars_end("."))
+    rest = some.filter(~decimal).unique()
+    known = dict(zip(rest, map(canonical, rest), strict=True))
+    changed = {old: new for old, new in known.items() if old != new}
+    if changed:
+        some = some.replace(list(changed), list(changed.values()))
+    return texts.scatter(places, some)
+
+
+def _texts(column: polars.Series, name: str) -> polars.Series:
+    kind = column.dtype
+    if kind == polars.String:
+        return column
+    if kind.is_float():
+        numbers = column.cast(polars.Float64).fill_nan(None)
+        whole = ((numbers == numbers.floor()) & (numbers.abs() < 2.0**53)).fill_null(value=False)
+        integers = numbers.set(~whole, None).cast(polars.Int64).cast(polars.String)
+        return integers if whole.all() else integers.zip_with(whole, numbers.cast(polars.String))
+    if isinstance(kind, polars.Datetime):
+        zone = "" if kind.time_zone is None else "Z"
+        column = column if kind.time_zone is None else column.dt.convert_time_zone("UTC")
+        return _shortened(column.dt.strftime("%Y-%m-%dT%H:%M:%S%.9f")) + zone
+    if kind == polars.Time:
+        return _shortened(column.dt.strftime("%H:%M:%S%.9f"))
+    if kind == polars.Object:
+        return polars.Series([_typed_text(value, name) for value in column], dtype=polars.String)
+    if (what := _NO_TEXTS.get(kind.base_type().__name__)) is not None:
+        raise _unsupported(name, what)
+    try:
+        return column.cast(polars.String)
+    except polars.exceptions.PolarsError:
+        raise _unsupported(name, "bytes that are no UTF-8 text" if kind == polars.Binary else str(kind)) from None
+
+
+def _shortened(times: polars.Series) -> polars.Series:
+    return times.str.strip_chars_end("0").str.strip_suffix(".")
+
+
+def series_of(name: str, column: Any) -> polars.Series:
+    """Return a column of NumPy or pandas, shape (rows,), or a sequence of values; errors: :func:`canonical_texts`."""
+    if isinstance(column, np.ma.MaskedArray):
+        column = column.tolist()
+    if isinstance(column, Sequence) and not isinstance(column, str | bytes):
+        return _listed(name, column)
+    # An array of an extension type says what it holds only as objects.
+    plain = isinstance(getattr(column, "dtype", None), np.dtype) or not hasattr(column, "astype")
+    array = np.asarray(column if plain else column.astype(object))
+    if array.ndim != 1:
+        raise BadData(f"column {name!r} must have the shape (rows,), found {array.shape}")
+    kind = array.dtype.kind
+    if kind == "f" and array.dtype.itemsize != 4:
+        return polars.Series(name, np.ascontiguousarray(array, dtype=np.float64))
+    if kind in "biuf":
+        return polars.Series(name, np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
+    if kind == "M":
+        unit, many = np.datetime_data(array.dtype)
+        if unit in ("ps", "fs", "as"):
+            raise _unsupported(name, f"times in {unit}")
+        exact = unit if unit in ("ms", "us", "ns") and many == 1 else "ns" if unit == "ns" else "us"
+        return polars.Series(name, array.astype(f"datetime64[{exact}]"))
+    if kind in "mcV":
+        raise _unsupported(name, {"m": "durations", "c": "complex numbers"}.get(kind, str(array.dtype)))
+    return _listed(name, array.tolist())
+
+
+def _listed(name: str, values: Sequence[Any]) -> polars.Series:
+    texts = [value if type(value) is str else _typed_text(value, name) for value in values]
+    return polars.Series(name, texts, polars.String)
+
+
+def _unsupported(name: str, what: str) -> BadData:
+    return BadData(f"column {name!r} holds {what}: {_REMEDIES.get(what, _REMEDY)}, or leave the column out")
