@@ -17,19 +17,24 @@ from tests.common.numerics.test_targets import OLD, ROOT
 from tests.referee.protocols.test_portfolio import portfolio_small
 from tests.support import Bench, leave_folder, small
 
+PRESCOTT = {**OLD, "OPENBLAS_CORETYPE": "Prescott"}
+SUMS = ("discrepancy", "local-averages", "portfolio", "portfolio-classes", "portfolio-regression")
+"""Protocols of which a referee works with sums and logarithms between its questions."""
+
 
 @pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="its targets are those of x86-64")
 @pytest.mark.parametrize(
-    "target",
+    ("target", "names"),
     [
-        pytest.param({**OLD, "OPENBLAS_CORETYPE": "Prescott"}, id="Prescott"),
-        pytest.param({"OPENBLAS_CORETYPE": "Haswell"}, id="Haswell", marks=pytest.mark.thorough),
+        pytest.param(PRESCOTT, SUMS, id="Prescott"),
+        pytest.param(PRESCOTT, PROTOCOLS.shipped(), id="Prescott, all", marks=pytest.mark.thorough),
+        pytest.param({"OPENBLAS_CORETYPE": "Haswell"}, PROTOCOLS.shipped(), id="Haswell", marks=pytest.mark.thorough),
     ],
 )
-def test_a_run_is_audited_on_another_processor(tmp_path, target):
+def test_a_run_is_audited_on_another_processor(tmp_path, target, names):
     """Its libraries choose other loops: sums of BLAS are in another order, the last bits of exp and log differ."""
-    chosen = {name: small(name) for name in PROTOCOLS.shipped()}
+    chosen = {name: small(name) for name in names}
     chosen["portfolio, many agents"] = resolve(portfolio_small())
     chosen["portfolio, costs"] = resolve(portfolio_small("agents.costs={miss: 24, false_alarm: 1}"))
     for name, scenario in chosen.items():
