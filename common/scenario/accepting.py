@@ -71,15 +71,17 @@ def check_answers(scenario: Scenario) -> None:
         _ = scenario.agents.value_mechanism
 
 
-def violations(scenario: Scenario) -> list[str]:
+def violations(scenario: Scenario, found: Plan | None = None) -> list[str]:
     """Say which numbers of the scenario break a bound it relies on, and what to change; empty if none does.
 
-    Each sentence begins with what is at stake: ``privacy``, ``accuracy`` or ``agents``.
+    Each sentence begins with what is at stake: ``privacy``, ``accuracy`` or ``agents``. ``found`` is the scenario's
+    plan, where it is known.
     """
     try:
         if scenario.problem is not None:
             return shortfalls(scenario, scenario.problem)
-        found, resolved = plan(scenario), resolve(scenario)
+        found = found or plan(scenario)
+        resolved = resolve(scenario, found)
     except BadScenario as error:
         return [f"accuracy: {error.detail}"]
     claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"

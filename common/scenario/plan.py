@@ -87,13 +87,16 @@ def _refusing() -> Iterator[None]:
         raise BadScenario("a number of the scenario is so small, or so large, that what follows is no double") from None
 
 
-def resolve(scenario: Scenario) -> ResolvedScenario:
-    """Return the scenario with every ``plan`` replaced by its number; errors are those of :func:`plan`."""
+def resolve(scenario: Scenario, found: Plan | None = None) -> ResolvedScenario:
+    """Return the scenario with every ``plan`` replaced by its number; errors are those of :func:`plan`.
+
+    ``found`` is what :func:`plan` returns for the scenario, where that is known: it takes long.
+    """
     if scenario.problem is not None:
         return resolve_problem(scenario, scenario.problem)
     if not scenario.anything_open:
         return settled(scenario)
-    found = plan(scenario)
+    found = found or plan(scenario)
     return filled(
         scenario,
         n=int(found.n.value),

@@ -94,8 +94,8 @@ def compared(chosen: ResolvedScenario, found: Mapping[Side, Examined]) -> Iterat
     count = on_both_sides(chosen)
     if count:
         yield (
-            f"rows of S whose person is in T, too: {count:,}; who takes part on both sides spends both sides' epsilon, "
-            "and is charged for both"
+            f"rows of S that T has, too: {count:,}; the ledger takes them for the same people, who spend both sides' "
+            "epsilon and are charged for both"
         )
 
     def columns(side: Examined, kind: str) -> dict[str, int]:

@@ -21,7 +21,7 @@ from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
 from common.scenario.forecasting import forecast, forecast_of
-from common.scenario.plan import plan, planned_values, resolve, rows, rows_of
+from common.scenario.plan import Plan, plan, planned_values, resolve, rows, rows_of
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import shown_by
@@ -201,12 +201,14 @@ def plans(scenario: Scenario) -> dict[str, Any]:
     """Return both plans of a scenario, the table's rows, what it violates and what its sizes can give, as JSON."""
     fits: Advice | None = None
     expected: str | None = None
+    own: Plan | None = None
     if scenario.problem is not None:
         both_plans = (planned_values(scenario, scenario.problem, printed) for printed in (True, False))
         paper, tight = ({name: value.wire() for name, value in values.items()} for values in both_plans)
         beside = rows_of(scenario, scenario.problem)
     else:
         both = plan(scenario, "paper"), plan(scenario, "tight")
+        own = both[0] if scenario.bounds == "paper" else both[1]
         paper, tight = both[0].wire(), both[1].wire()
         beside = rows(*both)
         fits = advice(scenario, int(both[1].n.value), int(both[1].agents.value))
@@ -220,7 +222,7 @@ def plans(scenario: Scenario) -> dict[str, Any]:
         "paper": paper,
         "tight": tight,
         "rows": [row.wire() for row in beside],
-        "violations": violations(scenario),
+        "violations": violations(scenario, own),
         "forecast": expected,
         "advice": None if fits is None else fits.wire(),
         "privacy": {"curator": scenario.curator.guarantee.wire(), "agent": scenario.agents.guarantee.wire()},

@@ -24,7 +24,7 @@ from common.scenario.loading import load
 from common.scenario.scenario import parse
 from referee.cli import app
 from referee.view.asking import looks_like
-from referee.view.own_tables import scenario_text
+from referee.view.scenario_text import scenario_text
 from tests.tiers import for_each
 
 HEADER = "age,sex,town,sick\n"
@@ -471,8 +471,8 @@ def test_the_command_says_that_its_output_is_private_and_ends_by_what_it_found(s
     assert {path: path.read_bytes() for path in scenario.parent.rglob("*")} == before
     assert tree["compared"] == [
         "S has 3 rows, T 2: S are the few who trust the curator; are they swapped?",
-        "rows of S whose person is in T, too: 2; who takes part on both sides spends both sides' epsilon, and is "
-        "charged for both",
+        "rows of S that T has, too: 2; the ledger takes them for the same people, who spend both sides' epsilon and "
+        "are charged for both",
     ]
     (scenario.parent / "ward.csv").write_text(CHECKS_HEADER + "30,0,f,yes\n40,0,m,no\n")
     (scenario.parent / "town.csv").write_text(SOUND + ",7,f,yes\n")
