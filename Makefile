@@ -54,7 +54,7 @@ test-slow: .venv/installed-dev ## the slow tests alone: services, printed comman
 
 test-all: test test-slow ## all that CI tests, each test once: about 25 minutes
 
-test-thorough: .venv/installed-dev ## many further cases of what slow tests try: about 15 minutes
+test-thorough: .venv/installed-dev ## many further cases of what slow tests try: about half an hour
 	$(PYTEST) -m thorough
 
 docs: .venv/installed-dev ## the documents as a site in build/docs, with pages of reference written from the code

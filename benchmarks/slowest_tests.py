@@ -13,35 +13,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 RECORD = "TANDEM_TEST_TIMES"
-"""Names the file to which each worker of pytest appends ``seconds<TAB>test``."""
-_began = pytest.StashKey[float]()
-
-
-def _processor_seconds() -> float:
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin to count."""
-    item.stash[_began] = _processor_seconds()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Write down what the test took, its fixtures included."""
-    try:
-        yield
-    finally:
-        with Path(os.environ[RECORD]).open("a", encoding="utf-8") as record:
-            record.write(f"{_processor_seconds() - item.stash[_began]:.2f}\t{item.nodeid}\n")
+"""Names the file to which each worker of pytest appends ``seconds<TAB>test`` (``tests/times.py``)."""
 
 
 def main() -> int:
@@ -57,7 +32,7 @@ def main() -> int:
         environment = {**os.environ, RECORD: str(record), "PYTHONDONTWRITEBYTECODE": ""}
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-m", tier]
         before = os.times()
-        done = subprocess.run([*command, "-p", "benchmarks.slowest_tests"], env=environment, check=False)
+        done = subprocess.run([*command, "-p", "tests.times"], env=environment, check=False)
         after = os.times()
         lines = [line.partition("\t") for line in record.read_text("utf-8").splitlines()]
     spent = after.children_user + after.children_system - before.children_user - before.children_system
