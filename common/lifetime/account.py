@@ -6,10 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from common.core.errors import BadScenario, BrokenLedger
-from common.data.files import found
 from common.lifetime.charging import Charging, GivenPeople, Side, table_of
 from common.lifetime.ledger import Charge, PeopleLedger
-from common.lifetime.recognition import Digester, People, rows_of_files
+from common.lifetime.recognition import Digester, People
 from common.log.entries import Head
 from common.log.ledger import REMEDY, Journal
 from common.log.witness import Witness
@@ -81,8 +80,7 @@ class Account:
             return digester.people([given.frame], given.files, named=given.named, id_column=given.id_column)
         if table is None or folder is None:
             raise BadScenario("a table needs the directory of its files: give the scenario's key data")
-        paths = [found(folder / file) for file in table.files]
-        return digester.people(rows_of_files(paths, table), paths, id_column=table.id)
+        return digester.people_of(table, folder)
 
 
 def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:

@@ -121,6 +121,11 @@ class Digester:
             self._check_ids(who, id_column)
         return who
 
+    def people_of(self, table: TableSource, folder: Path) -> People:
+        """Return the people of all rows of a table's files; errors are those of :meth:`people`, and of the files."""
+        paths = [found(folder / file) for file in table.files]
+        return self.people(rows_of_files(paths, table), paths, id_column=table.id)
+
     def _check_ids(self, who: People, column: str) -> None:
         ids = who.ids(who.id_name)
         if (who.names == np.uint64(who.id_name)).sum() > 1:

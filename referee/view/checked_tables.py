@@ -10,10 +10,8 @@ from typing import Any, Literal
 
 from common.core.errors import BadData, BadScenario
 from common.data.examining import Examined, TableFinding, examine
-from common.data.files import found as file_of
 from common.data.population import locate
-from common.data.tables import TableSource
-from common.lifetime.recognition import Digester, People, recognised, rows_of_files
+from common.lifetime.recognition import Digester, recognised
 from common.scenario.scenario import ResolvedScenario, Scenario
 
 Side = Literal["S", "T"]
@@ -115,19 +113,15 @@ def compared(chosen: ResolvedScenario, found: Mapping[Side, Examined]) -> Iterat
 def on_both_sides(chosen: ResolvedScenario) -> int:
     """Return how many rows of S's files the ledger of people recognises among T's, of which it charges both.
 
-    0 where both sides read one file, of which each row takes part on one side, and where people cannot be told apart.
+    0 where both sides read one file, of which each row takes part on one side, where people are simulated, whom nobody
+    charges, and where they cannot be told apart.
     """
-    source, target, digester = chosen.source.table, chosen.target.table, Digester(secrets.token_bytes(32))
-    if source is None or target is None or chosen.data is None or chosen.shares_a_file:
+    source, target = chosen.source.table, chosen.target.table
+    if source is None or target is None or chosen.data is None or chosen.shares_a_file or chosen.people == "simulated":
         return 0
-    folder = locate(chosen.data)
-
-    def people(table: TableSource) -> People:
-        paths = [file_of(folder / file) for file in table.files]
-        return digester.people(rows_of_files(paths, table), paths, id_column=table.id)
-
+    folder, digester = locate(chosen.data), Digester(secrets.token_bytes(32))
     with suppress(BadData):
-        return int(recognised(people(target), people(source)).sum())
+        return int(recognised(digester.people_of(target, folder), digester.people_of(source, folder)).sum())
     return 0
 
 

@@ -474,6 +474,8 @@ def test_the_command_says_that_its_output_is_private_and_ends_by_what_it_found(s
         "rows of S that T has, too: 2; the ledger takes them for the same people, who spend both sides' epsilon and "
         "are charged for both",
     ]
+    simulated = CliRunner().invoke(app, ["check", str(scenario), "--json", "--set", "people=simulated"])
+    assert json.loads(simulated.stdout)["compared"] == tree["compared"][:1]  # nobody charges them
     (scenario.parent / "ward.csv").write_text(CHECKS_HEADER + "30,0,f,yes\n40,0,m,no\n")
     (scenario.parent / "town.csv").write_text(SOUND + ",7,f,yes\n")
     both = CliRunner().invoke(app, ["check", str(scenario)])
