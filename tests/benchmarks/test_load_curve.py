@@ -150,8 +150,8 @@ def test_a_seed_repeats_all_inputs_and_valid_ones_stay_as_they_are():
     assert json.dumps(TREE) == before
 
 
-def test_no_input_breaks_a_decoder_or_a_service():
-    count = 20_000
+@pytest.mark.parametrize("count", [20_000, pytest.param(50_000, marks=pytest.mark.thorough)])
+def test_no_input_breaks_a_decoder_or_a_service(count):
     document = campaign(count, seed=7)
     assert document["findings"] == []
     assert {"binary request", "encapsulated request", "key configurations", "service relay"} <= set(document["rows"])

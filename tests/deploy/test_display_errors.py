@@ -102,6 +102,7 @@ def test_a_table_and_a_report_that_fail_leave_the_result_its_status_and_one_line
 def test_full_devices_and_closed_pipes_end_no_run(tmp_path: Path) -> None:
     for name, redirection in {
         "full": ">/dev/full 2>/dev/full",
+        "out": ">/dev/full",
         "pipe": "2>&1 | true",
         "closed": ">&- 2>&-",
     }.items():

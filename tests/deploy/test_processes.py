@@ -148,8 +148,8 @@ CALLS = {
 """Half a second or more of adapting, and of teachers voting."""
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["domain-adaptation", "model-agnostic"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["domain-adaptation", pytest.param("model-agnostic", marks=pytest.mark.thorough)])
 def test_a_call_on_the_sample_itself_that_is_killed_is_repeated_alike(tmp_path, name):
     chosen = checked(load(name, CALLS[name]))
     state = tmp_path / "state"

@@ -253,7 +253,7 @@ def session(folder: Path, code: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_first_fit_may_be_interrupted_at_any_import(tmp_path: Path) -> None:
     assert session(tmp_path, PEOPLE + INTERRUPTED) == "fitted True True"
 

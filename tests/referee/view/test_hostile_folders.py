@@ -218,11 +218,12 @@ def test_a_directory_of_very_many_names_is_not_listed(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_changed_folder_breaks_a_reader(undisturbed, tmp_path):
+@pytest.mark.parametrize("inputs", [150, pytest.param(300, marks=pytest.mark.thorough)])
+def test_no_changed_folder_breaks_a_reader(undisturbed, tmp_path, inputs):
     folder = undisturbed[0]
-    counts, findings = fuzz_folders(Folders(folder / "run", identity_of(folder), 7, tmp_path / "changed"), 150)
+    counts, findings = fuzz_folders(Folders(folder / "run", identity_of(folder), 7, tmp_path / "changed"), inputs)
     assert findings == []
-    assert min(count.inputs for count in counts.values()) == 150
+    assert min(count.inputs for count in counts.values()) == inputs
     assert all(counts[name].refused for name in ("audit", "report", "model"))
 
 
