@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Bits, Words
+from common.core.arrays import AnyArray, Bits, Indices, Words
 from common.core.errors import BadInput, BadScenario, PolicyRefused
 from common.core.registry import Registry
 from common.local.hypotheses.hypothesis import Hypothesis
@@ -153,7 +153,11 @@ class MarginsHandler(ReleasingHandler[ops.Margins, ops.NoisyMargins]):
 
     def run(self, operation: ops.Margins, access: Access, standing: Standing) -> ops.NoisyMargins:
         cells = operation.cells
-        shares, whole = access.shares(operation.epsilon, cells.items, cells.items_of)
+
+        def items(records: Records) -> Indices:  # of this package, so it is given blocks
+            return cells.items_of(records)
+
+        shares, whole = access.shares(operation.epsilon, cells.items, items)
         return ops.NoisyMargins(shares=tuple(shares.tolist()), whole=whole)
 
 

@@ -33,7 +33,6 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from common.core.arrays import Floats
-from common.core.machine import uninterrupted
 from common.numerics.bisection import between
 from common.privacy.rounding import MAX_EPSILON, UNIT
 from common.privacy.theorems.profiles import Profile
@@ -147,15 +146,15 @@ class Composed:
     @cached_property
     def _tails(self) -> tuple[Floats, Floats, float]:
         """Return, from each loss on, the mass and the mass times e^{this loss - loss}, with their relative error."""
-        with uninterrupted():
-            from scipy.signal import lfilter  # here, since it takes a quarter of a second to load
-
         exponents = self.log_scale - self.tilt * self.losses
         weighed = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))
         step = float(self.losses[1] - self.losses[0])
         heights = np.cumsum(weighed[::-1])[::-1]
-        # B_i = w_i + e^{-step} B_{i+1}, by a filter: all terms are positive.
-        areas = lfilter([1.0], [1.0, -math.exp(-step)], weighed[::-1])[::-1]
+        # B_i = sum_j w_j e^{-(j - i) step} over j >= i, twice as many terms each time. All terms are positive.
+        areas, terms = weighed.copy(), 1
+        while terms < len(areas) and (factor := math.exp(-step * terms)) > 0.0:
+            areas[:-terms] += factor * areas[terms:]
+            terms *= 2
         size = abs(self.log_scale) + self.tilt * float(np.max(np.abs(self.losses)))
         return heights, areas, (8.0 * size + 4.0 * len(self.losses) + 64.0) * UNIT
 

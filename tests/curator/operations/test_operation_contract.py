@@ -155,6 +155,17 @@ def test_a_twin_that_asks_for_no_more_is_the_handler(operation: Operation[Any], 
 
 
 @EACH
+def test_it_reads_people_in_blocks(operation: Operation[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record at a time takes fifty microseconds each: that is for the functions of plug-ins."""
+
+    def one_by_one(*_: Any) -> Any:
+        raise AssertionError("people are read one by one")
+
+    monkeypatch.setattr("curator.mechanisms.base._each", one_by_one)
+    run(operation, None, monkeypatch)
+
+
+@EACH
 @for_each("cheat", thinned(CHEATS, 4), ids=lambda cheat: cheat.__name__)
 def test_a_twin_that_asks_for_more_releases_nothing(
     operation: Operation[Any], cheat: type[Honest], monkeypatch: Any
