@@ -64,10 +64,10 @@ def carry_out(
             elsewhere.
         agree: Called before a run begins, once; what it raises is raised, and nothing was claimed or charged.
     """
+    if not is_address(deployment):
+        data_folder(asked)  # a missing directory is reported before what takes seconds: to plan
     chosen = acceptable(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    if not is_address(deployment):
-        data_folder(chosen)  # a missing directory is reported before anything starts
     if folder.exists() and not (folder / "claim.json").exists() and _holds_more(folder):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
     deployed = _opened(deployment, folder / "state", token, charging)

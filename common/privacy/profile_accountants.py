@@ -252,7 +252,7 @@ class LossDistributionAccountant(Accountant):
         return BudgetFilter("places of the plan", cap, price)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1 << 10)  # one plan asks for a hundred, and a run with baselines plans again and again
 def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> float:
     found = _compose(kinds, delta)
     return found.epsilon(delta) if found is not None else math.inf

@@ -263,6 +263,13 @@ def test_too_few_people_are_told_how_many_would_do() -> None:
         acceptable_of(lambda people: parse({**hopeless, "curator": {**hopeless["curator"], "n": people}}), 12, "few")
 
 
+def test_a_missing_folder_is_reported_before_what_takes_seconds(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("deploy.running.acceptable", lambda asked: pytest.fail("it is planned first"))
+    found = CliRunner().invoke(app, ["run", "flights", "--set", f"data={tmp_path / 'none'}", "--yes"])
+    assert found.exit_code == 2
+    assert "there is no directory" in found.output
+
+
 def test_no_density_is_asked_for_where_the_sample_is_too_small() -> None:
     """Least n with kappa n > 10, as doubles compare it, over densities that are and are not binary fractions."""
     for kappa in (1.0, 0.5, 0.3, 0.1, 0.7, 1 / 3, 0.09625, 1e-3, 1e-6, *np.random.default_rng(0).uniform(0, 1, 500)):

@@ -150,11 +150,17 @@ class Composed:
         weighed = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))
         step = float(self.losses[1] - self.losses[0])
         heights = np.cumsum(weighed[::-1])[::-1]
-        # B_i = sum_j w_j e^{-(j - i) step} over j >= i, twice as many terms each time. All terms are positive.
-        areas, terms = weighed.copy(), 1
-        while terms < len(areas) and (factor := math.exp(-step * terms)) > 0.0:
-            areas[:-terms] += factor * areas[terms:]
-            terms *= 2
+        # B_i = w_i + e^{-step} B_{i+1}: within the rows of a square, then down the rows. All terms are positive, and so
+        # an area errs by a few units for each of the 2 sqrt(n) steps, and 745 for the exponents above e^-745.
+        side = math.isqrt(len(weighed)) + 1
+        square = np.zeros((side, side))
+        square.flat[: len(weighed)] = weighed
+        for place in range(side - 1, 0, -1):
+            square[:, place - 1] += math.exp(-step) * square[:, place]
+        faded = np.exp(-step * np.arange(side, 0, -1, dtype=np.float64))
+        for place in range(side - 1, 0, -1):
+            square[place - 1] += faded * square[place, 0]
+        areas = square.ravel()[: len(weighed)]
         size = abs(self.log_scale) + self.tilt * float(np.max(np.abs(self.losses)))
         return heights, areas, (8.0 * size + 4.0 * len(self.losses) + 64.0) * UNIT
 
@@ -277,8 +283,9 @@ class _Cumulants:
     def moments(self, tilt: float) -> tuple[float, float]:
         """Return mean and variance of the tilted loss (not rounded: they only place the window)."""
         up, down = self.tilted(tilt)
-        mean = float((up - down) @ self._losses)
-        return mean, max(float((up + down) @ self._losses**2) - mean * mean, 0.0)
+        # Sums, not products of vectors: the BLAS would wake its threads for these, and sum as the processor likes.
+        mean = float(np.sum((up - down) * self._losses))
+        return mean, max(float(np.sum((up + down) * self._losses**2)) - mean * mean, 0.0)
 
 
 def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int) -> Floats | None:

@@ -388,6 +388,16 @@ def test_releases_compose_as_the_optimal_theorem_says(epsilon: float, delta: flo
     assert 0.9 * DELTA < truth <= DELTA * (1 + 1e-9)
 
 
+@for_each(("mu", "count", "width"), [(0.1, 100, 0.005), (1.0, 1, 1e-3), (0.002, 1000, 2e-5)])
+def test_delta_is_the_sum_over_the_masses_rounded_up(mu: float, count: int, width: float) -> None:
+    composed = run(gaussian_profile(mu), count, width)
+    weighed = composed.masses * np.exp(composed.log_scale - composed.tilt * composed.losses)
+    for epsilon in (0.0, 0.31, 1.7, 4.2):
+        terms = weighed * -np.expm1(np.minimum(epsilon - composed.losses, 0.0))
+        exact = math.fsum(terms) + composed.beyond
+        assert exact * (1.0 - 1e-13) <= composed.delta(epsilon) <= exact * (1.0 + 1e-6)
+
+
 def test_what_is_not_in_the_window_is_added() -> None:
     profile, width = gaussian_profile(0.1), 0.005
     grid: Any = connect_dots(profile, width, 1e-12)
