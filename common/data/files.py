@@ -265,8 +265,8 @@ def _canonical(columns: Mapping[str, Any], layout: Layout) -> polars.DataFrame:
 
     from common.data.columns import canonical_texts
 
-    texts = [canonical_texts(pointed(column, layout), name) for name, column in columns.items()]
-    return polars.DataFrame([column.fill_null("") for column in texts])
+    texts = {name: canonical_texts(pointed(column, layout), name) for name, column in columns.items()}
+    return polars.DataFrame({name: column.fill_null("") for name, column in texts.items()})
 
 
 def pointed(column: Any, layout: Layout) -> Any:
@@ -368,7 +368,7 @@ def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.Da
         raise BadData(f"{path.name}: every column must be an array of shape (rows,), all of the same length")
     if not wanted:
         return polars.DataFrame({"row": np.arange(*shape)})
-    return polars.DataFrame([_series(path.name, name, array) for name, array in columns.items()])
+    return polars.DataFrame({name: _series(path.name, name, array) for name, array in columns.items()})
 
 
 def _arrays(path: Path, wanted: Collection[str] = ()) -> dict[str, AnyArray]:

@@ -420,7 +420,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
 
 def _texts(columns: Mapping[str, Any]) -> polars.DataFrame:
-    return polars.DataFrame([canonical_texts(column, name) for name, column in columns.items()])
+    return polars.DataFrame({name: canonical_texts(column, name) for name, column in columns.items()})
 
 
 def _apart(X: Any, name: str) -> tuple[Any, Any]:

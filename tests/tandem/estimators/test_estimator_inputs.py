@@ -427,3 +427,10 @@ def test_a_column_that_is_there_twice_is_refused_if_it_is_used(reference):
             act(twice)
     spare = pandas.concat([frame, frame[["renews"]]], axis=1)
     np.testing.assert_array_equal(reference.predict(spare), reference.predict(frame))
+
+
+def test_a_column_may_have_an_empty_name_as_an_index_has_that_pandas_wrote():
+    points, y = square(400, 1)
+    for names in (["", "b"], ["a", ""]):
+        frame = polars.DataFrame(dict(zip(names, points.T, strict=True)))
+        np.testing.assert_array_equal(quick().fit(frame, y).coef_, quick().fit(points, y).coef_)
