@@ -98,6 +98,10 @@ class Difference:
     def high(self, miss: float) -> float:
         return self._mapped(self.reported.high(miss)) if self.reported.count else 1.0
 
+    def width(self, miss: float) -> float:
+        """Return how far the upper bound is from the estimate."""
+        return self.high(miss) - self.value
+
     def bounds(self, miss: float) -> tuple[float, float]:
         """Return both, each of which fails with probability ``miss`` at most."""
         return self.low(miss), self.high(miss)
@@ -169,19 +173,29 @@ class ToBestConstant:
     *Proof.* The difference is the greatest of the k differences, d. Let j be one of the best constants, which T alone
     decides: the greatest upper bound is not below that of j, which is below d with probability ``miss`` at most. For
     the greatest lower bound to be above d one must be above its own difference, which is d at most: union bound. QED.
+
+    Attributes:
+        each: The constants; of one that the judges told of, their bits.
+        chosen: Whether what was told decides which constant is not among them, the rival. The best of the rest is then
+            one of two that T alone decides, the best of all and the next one, so each bound fails with half of
+            ``miss``; and lower bounds are of one constant more.
     """
 
-    each: Sequence[ToConstant]
+    each: Sequence[ToConstant | Difference]
+    chosen: bool = False
 
     @property
     def value(self) -> float:
         return max(one.value for one in self.each)
 
     def low(self, miss: float) -> float:
-        return max(one.low(miss / len(self.each)) for one in self.each)
+        return max(one.low(miss / (len(self.each) + self.chosen)) for one in self.each)
 
     def high(self, miss: float) -> float:
-        return max(one.high(miss) for one in self.each)
+        return max(one.high(self._share(miss)) for one in self.each)
+
+    def _share(self, miss: float) -> float:
+        return miss / 2.0 if self.chosen else miss
 
     def bounds(self, miss: float) -> tuple[float, float]:
         """Return both, each of which fails with probability ``miss`` at most."""
@@ -189,7 +203,7 @@ class ToBestConstant:
 
     def times_settling(self, miss: float) -> float | None:
         """Return how many times as many agents would show h to be better, if the estimate is right; None: no number."""
-        width = max(one.width(miss) for one in self.each)
+        width = max(one.width(self._share(miss)) for one in self.each)
         most = float(1 << 20)
         return None if -self.value * math.sqrt(most) <= width else (width / self.value) ** 2
 

@@ -82,7 +82,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class BestConstant:
-    """The constant that is believed to be best, what agents said of it, and the answer beside the best of all."""
+    """The constant that is believed to be best, what agents said of it, and the answer beside the best of all.
+
+    A constant that is the answer's rival is none of them.
+    """
 
     candidate: JudgedCandidate
     comparison: Comparison
@@ -128,7 +131,8 @@ class Outcome:
             one, and the iterations are those of all.
         judged, gap: Of a protocol that judges several candidates: each of them, and by how much the answer's loss may
             exceed the least. All intervals and the gap hold together with the estimate's confidence.
-        constant: The answer beside saying the same to everybody, where its rival is something else and agents told.
+        constant: The answer beside saying the same to everybody, as far as agents told of that; where its rival is a
+            constant, beside all others.
         summary: What the estimate is made of, where that is counted: an audit sees from it what liars could have moved.
         silent: What those who were asked and did not answer could change; None where all answered.
         pairs: Of a protocol that compares the answer with rivals: what agents say of each pair of the last round.

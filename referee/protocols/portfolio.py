@@ -139,28 +139,42 @@ def judge(
 ) -> Script:
     """Have fresh agents judge both finalists; the rival is the answer only if it is shown to be better.
 
-    Where the rival is no constant, the answer is compared with the best of those that agents reported, too.
+    The answer is also compared with the best of the constants that agents reported, but for the rival, which was
+    believed to be the best of them and may not be.
     """
     half, reported = plan.roles.judges // 2, []
     for (_, hypothesis), count in ((answer, plan.roles.judges - half), (rival, half)):
         query = LossQuery(hypothesis=hypothesis, loss=plan.loss, bound=plan.bound, costs=plan.costs)
         reported.append((yield AskAgents(query, count)))
     outcome = _ended(plan, (answer, rival), reported)
-    if not constants or any(of.hypothesis == rival[1] for of in constants):
+    others = [of for of in constants if of.hypothesis != rival[1]]
+    if not others or (len(others) < len(constants) and outcome.answer == rival[1]):
         return outcome
-    return replace(outcome, constant=_beside(plan, outcome, reported, constants))
+    chosen = len(others) < len(constants)
+    return replace(outcome, constant=_beside(plan, outcome, reported, others, chosen))
 
 
 def _beside(
-    plan: PortfolioPlan, outcome: Outcome, reported: Sequence[Answers], constants: Sequence[ReportedConstant]
+    plan: PortfolioPlan,
+    outcome: Outcome,
+    reported: Sequence[Answers],
+    constants: Sequence[ReportedConstant],
+    chosen: bool,
 ) -> BestConstant:
     """Compare the answer with the best constant: what was taught, by its judges and those who told of the constants.
+
+    ``chosen``: one more constant is the rival. Of two labels its judges tell what the other one errs, too.
 
     Where its rival is the answer, that is shown to be better by the interval of their difference: bounds follow from
     both intervals, and none that holds by itself does.
     """
     beta, between, judged = plan.beta, outcome.comparison, _ones(reported[0].values)
-    found = ToBestConstant([ToConstant(plan.mechanism, judged, _ones(of.bits), of.weight) for of in constants])
+    found = ToBestConstant(
+        [ToConstant(plan.mechanism, judged, _ones(of.bits), of.weight) for of in constants], chosen=chosen
+    )
+    if chosen and plan.costs is None and isinstance(constants[0].hypothesis, Constant):
+        answers, rivals = (answers.values for answers in reported)
+        found = ToBestConstant([Difference.of(plan.mechanism, answers, np.asarray(1 - rivals, dtype=rivals.dtype))])
     low, high = found.low(OF_CONSTANTS["constant better"] * beta), found.high(OF_CONSTANTS["constant"] * beta)
     times = found.times_settling(OF_CONSTANTS["constant"] * beta)
     alone = [_constant_loss(plan, of, OF_CONSTANTS["constant alone"] / len(constants)) for of in constants]

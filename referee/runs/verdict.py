@@ -314,16 +314,20 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
         sentences.append(f"So the answer is {_low(rival)}.")
     if is_constant(other["hypothesis"]) and answer in _OF_SOURCE:
         sentences.append(_OF_SOURCE[answer])
-    title, constant = _title(answer, it, _low(rival)), answer
-    if not is_constant(other["hypothesis"]):
-        constant = _answer(result["constant"]) if result.get("constant") else "cannot be told"
-        found_answer = rival if answer == "no" else it
-        sentences += _beside_constant(names, result, found_answer, constant)
+    title, constant, others = _title(answer, it, _low(rival)), answer, result.get("constant")
+    beside = not is_constant(other["hypothesis"])
+    if beside:
+        constant = _answer(others) if others else "cannot be told"
+    elif others:
+        constant = max(answer, _answer(others), key=_ANSWERS.index)
+    if beside or constant != answer:
+        found_answer, than = rival if answer == "no" else it, CONSTANT if beside else _OTHER
+        sentences += _beside_constant(names, result, found_answer, constant, than)
         if _ANSWERS.index(constant) < _ANSWERS.index(answer):
             rest = f"{_low(it)} is not better than that" if answer == "no" else _rest(answer, "it", _low(rival))
-            title = f"{_title(constant, found_answer, CONSTANT)}; {rest}"
+            title = f"{_title(constant, found_answer, than)}; {rest}"
         else:
-            title += f"; {_rest(constant, 'that' if answer == 'no' else 'it', CONSTANT)}"
+            title += f"; {_rest(constant, 'that' if answer == 'no' else 'it', than)}"
     title += ", among those who answered" * some_silent
     least = max(answer, constant, key=_ANSWERS.index)
     tone: Tone = "good" if least == "yes" and not some_silent else "open"
@@ -348,14 +352,19 @@ def _rest(answer: Answer, it: str, than: str) -> str:
 _BETTER = {"yes": "better", "probably": "probably better", "no": "not better"}
 
 
-def _beside_constant(names: LabelNames, result: Mapping[str, Any], it: str, answer: Answer) -> list[str]:
-    """Say how the answer of a run compares with saying the same to everybody, where its rival was something else."""
+_OTHER = (
+    "saying something else to everybody"  # than the rival, which is believed to be the best constant and may not be
+)
+
+
+def _beside_constant(names: LabelNames, result: Mapping[str, Any], it: str, answer: Answer, than: str) -> list[str]:
+    """Say how the answer of a run compares with saying the same to everybody, but for what its rival says."""
     found = result.get("constant")
     if not found:
-        return [f"Nothing was asked about {CONSTANT}, so whether {_low(it)} is better than that cannot be told."]
+        return [f"Nothing was asked about {than}, so whether {_low(it)} is better than that cannot be told."]
     constant = names.of(None, found["hypothesis"])
     first = _errs(names.scenario, constant, found["estimate"], "") + "."
-    return [first, _by_how_much(names, it, found, answer, result["agents"]["enrolled"], f" than {CONSTANT}")]
+    return [first, _by_how_much(names, it, found, answer, result["agents"]["enrolled"], f" than {than}")]
 
 
 _OF_SOURCE = {

@@ -96,8 +96,8 @@ class TransferRegressor(BoundedRegressor):
         estimate_: Its mean squared error on the population with an interval at confidence 1 - beta, in the square of
             the response's units, of responses clipped to ``response_bounds`` and errors cut at ``farthest``.
         candidates_: What was judged: name, hypothesis, estimate and number of judges of each; empty where nothing was.
-        gap_: By how much that error may exceed that of the best that either side has alone, in the same units, with
-            probability 1 - beta; None where nothing was judged.
+        gap_: By how much that error may exceed that of the rival, which is believed to be the best that either side has
+            alone, in the same units, with probability 1 - beta; None where nothing was judged.
         advice_, guarantee_, result_, n_features_in_, feature_names_in_: As of
             :class:`~tandem.estimators.transfer.TransferClassifier`, whose errors and warnings ``fit`` has.
 

@@ -61,8 +61,8 @@ class TransferClassifier(HybridClassifier):
               10. By default 1/2, or .3 where rounds reweigh.
             * ``eta``: Step of the reweighing. By default .3.
             * ``alpha``, ``beta``: Accuracy in (0, 1/2), failure probability (.05) of the estimate's interval and of the
-              gap. A portfolio aims at an answer that is worse than the best of either side alone by alpha at most; by
-              default alpha is there what so many judges can show, else .1.
+              gap. A portfolio aims at an answer that is worse than its rival by alpha at most; by default alpha is
+              there what so many judges can show, else .1.
             * ``mode``: Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at
               the first model whose loss on the population is shown to be below ``4 alpha``.
             * ``norm``: Public bound: longer feature vectors are shortened to this L2 norm. By default the square root
@@ -85,9 +85,9 @@ class TransferClassifier(HybridClassifier):
         verdict_: Whether the model is better than what either side has alone: ``verdict_.answer``, and in sentences
             ``verdict_.text`` (:class:`referee.runs.verdict.Verdict`).
         candidates_: What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
-        comparison_: The model's loss less that of the best that either side has alone, as the result has it; None where
-            nothing was compared.
-        gap_: By how much the model's loss may exceed that one's, with probability 1 - beta; None likewise.
+        comparison_: The model's loss less that of its rival, which is believed to be the best that either side has
+            alone, as the result has it; None where nothing was compared.
+        gap_: By how much the answer's loss may exceed the rival's, with probability 1 - beta; None likewise.
         guarantee_: What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
         result_: The run's result document.
         n_features_in_, feature_names_in_: As everywhere in scikit-learn.

@@ -115,6 +115,19 @@ def test_the_best_of_two_constants_need_not_be_known():
     assert ToBestConstant([nothing]).times_settling(0.1) is None
 
 
+def test_the_best_of_the_constants_beside_the_one_that_was_chosen_need_not_be_known():
+    """Of three, that of which most was told is the rival, often the wrong one; the others are compared."""
+    generator, true, failed = np.random.default_rng(5), np.array([0.62, 0.63, 0.75]), np.zeros(2, dtype=int)
+    for _ in range(2_000):
+        told, judged = generator.binomial(300, [chance(loss) for loss in true]), generator.binomial(2_500, chance(0.6))
+        rest = np.arange(3) != told.argmin()
+        each = [ToConstant(WARNER, Ones(judged, 2_500), Ones(int(ones), 300)) for ones in told[rest]]
+        low, high = ToBestConstant(each, chosen=True).bounds(0.1)
+        failed += (low > 0.6 - true[rest].min(), high < 0.6 - true[rest].min())
+    assert (failed < 200).all()
+    assert ToBestConstant(each, chosen=True).high(0.1) == ToBestConstant(each).high(0.05)
+
+
 def test_bits_without_a_partner_are_left_out():
     found = Difference.of(WARNER, np.array([1, 0, 1], dtype=np.uint8), np.array([1], dtype=np.uint8))
     assert found.reported == Ones(1, 2)

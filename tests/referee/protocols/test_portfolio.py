@@ -242,6 +242,17 @@ def test_where_the_curator_s_model_is_the_answer_that_is_compared_with_the_best_
         assert (found.likely, found.probable, found.agents) == ((-1.0, 1.0), (-1.0, 1.0), None)
 
 
+def test_beside_a_constant_that_was_believed_to_be_best_the_answer_is_compared_with_the_other_one(monkeypatch):
+    """The rival may be the worse of both: a model that is better than it need not be better than either side."""
+    monkeypatch.setattr(portfolio, "teach", upside_down(beside=1, slope=1.0))
+    outcome = run("target.distribution.inside=0.7")
+    assert (outcome.judged[1].name, outcome.gap) == ("constant +1", 0.0)
+    assert outcome.constant.candidate.hypothesis == NOBODY
+    answer, constant = losses(portfolio_small("target.distribution.inside=0.7"), outcome.answer, NOBODY)
+    found = outcome.constant.comparison
+    assert 0.0 < found.low <= answer - constant <= found.high < 0.2
+
+
 def test_with_costs_the_constants_cost_what_their_mistakes_do():
     costs = json.dumps({"miss": 2, "false_alarm": 1})
     chosen = portfolio_small(*(changes := (f"agents.costs={costs}", "target.distribution.inside=0.5")))
@@ -255,12 +266,12 @@ def test_with_costs_the_constants_cost_what_their_mistakes_do():
     assert outcome.constant.comparison.low <= answer - constant <= outcome.constant.comparison.high
 
 
-def upside_down(beside: int) -> Callable[..., Any]:
-    """Return what teaches odds that are upside down, and which rival they are to be judged beside."""
+def upside_down(beside: int, slope: float = -1.0) -> Callable[..., Any]:
+    """Return what teaches odds that are upside down or as they were, and which rival they are to be judged beside."""
 
     def teach(*given: Any, **named: Any) -> Any:
         yield Progress("nobody is asked", {})
-        return teaching.Taught(-1.0, 0.0, beside)
+        return teaching.Taught(slope, 0.0, beside)
 
     return teach
 

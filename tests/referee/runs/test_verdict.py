@@ -153,6 +153,23 @@ def test_beside_the_curator_s_model_it_is_told_whether_the_answer_beats_saying_t
         assert (errs in found.text) == (beside is not None)
 
 
+def test_a_model_that_beats_a_constant_is_not_called_better_than_another_one():
+    """The rival is the constant that was believed to be best: here it errs on more than the other one."""
+    than, other = "The model is better than saying '<=50K' to everybody", "saying something else to everybody"
+    for beside, answer, title, last in (
+        ((-0.3, -0.2), "yes", than, "The model is better, by 10 points to 20 points, with 95% confidence."),
+        ((0.1, 0.2), "no", f"{than}; it is not better than {other}",
+         f"The model is worse than {other}, by 10 points to 20 points, with 95% confidence."),
+        ((-0.2, 0.1), "cannot be told", f"{than}; whether it is better than {other} cannot be told",
+         "it errs on 20 points less to 10 points more, with 95% confidence; about 5,900 more agents would settle it."),
+    ):  # fmt: skip
+        known = told(*beside) | {"hypothesis": constant(1)}
+        found = verdict(own(), compared(-0.2, -0.1, constant=known))
+        assert (found.answer, found.constant, found.title) == (answer, answer, title)
+        assert found.text.endswith(last)
+    assert verdict(own(), compared(-0.2, 0.1, constant=known)).constant == "cannot be told"
+
+
 def test_a_regression_that_predicts_one_number_is_a_constant():
     mean = {"kind": "regressor", "weights": [0.0], "intercept": 0.5, "response": 3}
     found = verdict(own(), compared(-0.2, -0.1, rival=("constant", mean, SAID_NO)))
