@@ -149,6 +149,9 @@ QUARTER = 0.6931471805599453 / 4.0
 _MOST = 16
 _FINE = 16  # intercepts are searched among sixteenths, then among 1024ths
 _WIDE = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
+DOUBT, _FLATTER, _ANY = 0.05, 1.0, 1.0
+"""The chance that scores tell something else of other people; by how much ln(slope) is then less, and its deviation."""
+_LEAST = 2.0**-1000  # of a density whose logarithm is taken
 _KEPT = 0.15  # of a bin of share m of the sample, the population's share has a deviation of .15 sqrt(m) from it
 
 
@@ -183,6 +186,15 @@ class Prior:
         steep = (_STEPS - self.step) * QUARTER / self.steep
         far = (_odds(self.middle) - self.odds) / self.far
         return np.asarray(-0.5 * ((steep * steep)[:, None] + far * far))
+
+    def doubted(self) -> Floats:
+        """Return the same where, with the chance :data:`DOUBT`, nobody knows what the scores tell of these people.
+
+        Where agents tell the slope, a Gaussian alone would believe the sample against all that they tell.
+        """
+        other = replace(self, step=self.step - _FLATTER / QUARTER, steep=_ANY)
+        usual, unusual = (Belief(prior.logarithm()).chances for prior in (self, other))
+        return log(np.maximum((1.0 - DOUBT) * usual + DOUBT * unusual, _LEAST))
 
     @property
     def intercept(self) -> float:
@@ -292,7 +304,7 @@ class Belief:
         The expected log loss of a chance c is that of the mean chance of +1 at the score. Where little is known the
         mean is flatter than the most likely line, and so is the line that is nearest to it.
         """
-        weights, scores = self._weights(), within.scores
+        weights, scores = self.chances, within.scores
         people = within.spread(masses)
         mean = np.zeros_like(scores)
         for step, row in zip(_STEPS.tolist(), weights, strict=True):
@@ -305,7 +317,7 @@ class Belief:
 
     def moments(self, middle: float = 0.0) -> Prior:
         """Return means and standard deviations of ln(slope) and of the ln(odds) at a score."""
-        weights = self._weights()
+        weights = self.chances
         step, steep = _moments([math.fsum(row) for row in weights.tolist()], _STEPS.astype(np.float64))
         odds, far = _moments(weights.ravel().tolist(), _odds(middle).ravel())
         return Prior(step, odds, steep * QUARTER, far, middle)
@@ -318,7 +330,7 @@ class Belief:
         A bin's share of T's people is as uncertain as in :meth:`given`. ``missed`` are what a miss and a false alarm
         count.
         """
-        weights = self._weights()
+        weights = self.chances
         first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
         for step, row in zip(_STEPS.tolist(), weights, strict=True):
             if float(row.max()) < 2.0**-40:
@@ -331,7 +343,9 @@ class Belief:
         spreads = np.sqrt(np.maximum(second - first * first, 0.0))
         return list(zip(first.tolist(), spreads.tolist(), strict=True))
 
-    def _weights(self) -> Floats:
+    @property
+    def chances(self) -> Floats:
+        """The density itself, which sums to 1 over the grid."""
         weights = exp(self.logarithm - self.logarithm.max())
         return np.asarray(weights / math.fsum(weights.ravel().tolist()))
 

@@ -164,7 +164,7 @@ def teach(
     own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
     flatter, steep = _TAUGHT if plan.roles.both else _UNTAUGHT
     prior = sample_odds.transferred(flatter, steep, _FAR)
-    belief = Belief(prior.logarithm()).given(within, masses, Reported(*share))
+    belief = Belief(prior.doubted() if plan.roles.both else prior.logarithm()).given(within, masses, Reported(*share))
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
     for number in range(TEACHINGS):
         slope, intercept = belief.best()

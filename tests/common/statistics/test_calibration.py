@@ -229,3 +229,15 @@ def test_lies_that_are_borne_do_not_make_answers_implausible():
     assert implausible(WARNER, ones - 150, 1000, 150)
     assert implausible(WARNER, 1000 - ones, 1000)
     assert not implausible(WARNER, 1000 - ones, 1000, 150)
+
+
+def test_where_scores_tell_nothing_of_these_people_a_doubted_prior_gives_way_and_a_gaussian_does_not():
+    sample, slopes = Prior(steep=0.3, far=0.8), []
+    for logarithm in (sample.logarithm(), sample.doubted()):
+        belief = Belief(logarithm)
+        for _ in range(3):
+            belief = belief.given(POINTS, MASS, reported(1 / 64, 0.0, belief.best(), 0.04**2, 1.5))
+        slopes.append(belief.expected(POINTS, MASS)[0])
+    assert slopes[1] < 0.5 * slopes[0]
+    usual = Belief(sample.doubted()).given(POINTS, MASS, reported(1.0, 0.0, (1.0, 0.0), 0.04**2, 1.5))
+    assert usual.best()[0] == 1.0
