@@ -3,7 +3,7 @@
 Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), Algorithm 2, as docs/model-agnostic.md
 corrects it. Queries have a distance to instability d_i, a whole number >= 0 that changes by at most 1 when a record is
 replaced, and a value f_i, which is the same on both neighbours unless d_i = 0 on both. With a threshold w and two-sided
-geometric noise (P(Z = z) proportional to e^{-e |z|}) the value is released if
+geometric noise (P(Z = z) proportional to e^{-e |z|}, one draw in 2^64 apart) the value is released if
 
     d_i + Z_i > w + Z,     Z with e = ``of_threshold``, Z_i with e = ``of_query``,
 
@@ -15,6 +15,7 @@ Functions raise :class:`BadInput` for numbers outside the ranges that they state
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from common.core.errors import BadInput
@@ -24,6 +25,9 @@ from common.privacy.theorems.composition import composed_delta
 from common.privacy.theorems.gaussian_dp import mu_allowed
 
 MIN_NOISE_EPSILON = 0.001  # geometric noise of a smaller one takes too long to draw
+_FLAT = 2.0**-64
+"""How often noise is drawn flat (:class:`common.local.mechanisms.mechanism.Laplace`): no level is beyond that."""
+_FARTHEST = 1 << 38  # a level beyond all that matters, and below what noise is cut to
 _GREATEST = 60.0  # cost of an epoch beyond which there is hardly any noise left
 _RATIOS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 """Spreads of the threshold's noise, in units of that of the queries', among which the calibration chooses."""
@@ -58,7 +62,7 @@ class Thresholds(NamedTuple):
 
     def margin(self, chance: float) -> int:
         """Return the least distance to instability at which bottom is the output with at most this probability."""
-        beyond = least(lambda size: leak(size, self.of_threshold, self.of_query) <= chance)
+        beyond = _least_level(lambda size: leak(size, self.of_threshold, self.of_query), chance)
         return self.level + beyond + 1
 
 
@@ -68,13 +72,16 @@ def leak(level: int, of_threshold: float, of_query: float) -> float:
         (g P(Z_i > w) - g_i P(Z > w)) / (g - g_i),   g = (1-q)^2/q,  P(Z > w) = q^(w+1)/(1+q),  q = e^-e
 
     By partial fractions of the product of both characteristic functions (1-q)^2/(1 - 2 q cos t + q^2). In the limit of
-    wide noise it is (b_i^2 e^{-w/b_i} - b^2 e^{-w/b})/(2 (b_i^2 - b^2)), b = 1/e.
+    wide noise it is (b_i^2 e^{-w/b_i} - b^2 e^{-w/b})/(2 (b_i^2 - b^2)), b = 1/e. As noise is drawn, q is up to 2^-53
+    more; and where one of both is flat the difference, which is symmetric, exceeds w once in two times at most.
     """
     if level < 0 or of_threshold == of_query:
         raise BadInput(f"a leak needs a level of at least 0 and different noises, found {level} and {of_threshold}")
     own, other = _curvature(of_query), _curvature(of_threshold)
-    cost = other * _tail(level, of_query) - own * _tail(level, of_threshold)
-    return min(1.0, max(0.0, up(cost / (other - own), 1e6)))
+    cost = other * _geometric_tail(level, of_query) - own * _geometric_tail(level, of_threshold)
+    steps = level + 8.0 + 8.0 / min(of_query, of_threshold)
+    rounding = 1e6 + steps * math.exp(max(of_query, of_threshold))
+    return min(1.0, max(0.0, up(cost / (other - own), rounding)) + _FLAT)
 
 
 def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thresholds:
@@ -136,7 +143,7 @@ def stability_level(epsilon: float, delta: float) -> int:
     Z. Else d = 0 on both, and a value is released with probability P(Z > threshold). (ln(1/delta)/epsilon, Theorem 2.4,
     is a little more.)
     """
-    return least(lambda level: _tail(level, epsilon) <= down(delta))
+    return _least_level(lambda level: _tail(level, epsilon), down(delta))
 
 
 def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, float]:
@@ -148,18 +155,19 @@ def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, 
         raise BadInput(f"a share wants queries >= 1, epsilon > 0, 0 < delta < 1, found {queries}, {epsilon}, {delta}")
     own = down(delta / (2.0 * queries))
     each = _drawable(min(30.0, _epoch(queries, epsilon, delta, own)))
+    stability_level(each, own)  # refused here where there is none
     return each, own
 
 
 def stability_margin(chance: float, epsilon: float, delta: float) -> int:
     """Return the least distance at which A_stab of this guarantee says bottom with at most this probability."""
-    return stability_level(epsilon, delta) + 1 + least(lambda size: _tail(size, epsilon) <= chance)
+    return stability_level(epsilon, delta) + 1 + _least_level(lambda size: _tail(size, epsilon), chance)
 
 
 def _divided(cutoff: int, ratio: float, epoch: float, delta: float) -> Thresholds:
     of_query = _drawable(down(epoch / (2.0 + 1.0 / ratio)))
     of_threshold = _drawable(down(epoch - 2.0 * of_query))
-    level = least(lambda w: up(cutoff * leak(w, of_threshold, of_query)) <= delta)
+    level = _least_level(lambda w: up(cutoff * leak(w, of_threshold, of_query)), delta)
     return Thresholds(cutoff, level, of_threshold, of_query)
 
 
@@ -183,8 +191,21 @@ def _curvature(noise: float) -> float:
     return 4.0 * math.sinh(noise / 2.0) ** 2
 
 
-def _tail(level: int, noise: float) -> float:
+def _geometric_tail(level: int, noise: float) -> float:
     return math.exp(-noise * (level + 1)) / (1.0 + math.exp(-noise))
+
+
+def _tail(level: int, noise: float) -> float:
+    """Return P(Z > level), rounded up, as noise is drawn: q is up to 2^-53 more, and a flat draw is as often below."""
+    rounding = 16.0 + (level + 1) * (noise + math.exp(noise))
+    return up(_geometric_tail(level, noise), rounding) + 0.5 * _FLAT
+
+
+def _least_level(chance: Callable[[int], float], most: float) -> int:
+    """Return the least level at which a chance, which falls with it, is at most so much; BadInput if there is none."""
+    if chance(_FARTHEST) > most:
+        raise BadInput(f"one draw of noise in 2^64 is flat: no level has a chance of {most:.3g} or less; raise delta")
+    return least(lambda level: chance(level) <= most)
 
 
 MIN_NOISE, MAX_NOISE = 1e-3, 1e6

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
+from common.local.mechanisms.mechanism import Laplace
 from common.privacy.rounding import EXP_BITS, exp_below
 from common.privacy.theorems import gaussian_dp, votes
 from common.privacy.theorems import randomized_response as local
@@ -21,6 +22,7 @@ from common.privacy.theorems.composition import composed_delta
 from common.privacy.theorems.gaussian_dp import delta_of, joint_step, mu_allowed, paper_mu, scales_share, step_noise
 from common.privacy.theorems.profiles import gaussian_price, release_profile, step_profile
 from common.privacy.theorems.votes import Thresholds, calibrated, leak, printed
+from curator.mechanisms.counts import Tail
 from tests.common.privacy.theorems.test_profiles import exact_gaussian_delta
 from tests.tiers import for_each
 
@@ -271,6 +273,18 @@ def test_the_level_of_a_single_release_is_the_least_that_keeps_delta(epsilon):
         tails = [math.exp(-epsilon * (w + 1)) / (1.0 + math.exp(-epsilon)) for w in (level - 1, level)]
         assert tails[1] <= delta < tails[0] or level == 0
         assert level <= math.ceil(math.log(1.0 / delta) / epsilon)  # Theorem 2.4
+
+
+@for_each("epsilon", [0.001, 0.3, 1.0, 29.0])
+def test_the_level_keeps_delta_for_noise_as_it_is_drawn(epsilon):
+    """One draw in 2^64 is flat, and q is rounded up: what is drawn is beyond the level at least as often as the law."""
+    for delta in (0.2, 1e-6, 1e-15, 1e-19, 2.0**-64):
+        assert Tail(Laplace(epsilon=epsilon), votes.stability_level(epsilon, delta) + 1).chance <= Fraction(delta)
+    either = 2 * Tail(Laplace(epsilon=epsilon), 2 * 10**9).chance  # of two, one flat
+    assert leak(10**9, epsilon, epsilon + 1e-4) >= either > 0
+    for refused in ((votes.stability_level, epsilon, 1e-20), (votes.stability_share, 10_000, 30.0, 1e-16)):
+        with pytest.raises(BadInput, match="2\\^64"):
+            refused[0](*refused[1:])
 
 
 @for_each(("queries", "epsilon", "delta"), [(1, 1.0, 1e-6), (200, 1.0, 1e-6), (50, 20.0, 0.1)])
