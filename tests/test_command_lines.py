@@ -64,6 +64,7 @@ def fails(command, arguments: list[str], status: int, *why: str, **environment: 
         (["ball", "--set", "agents.mechanism.epsilon=.nan"], 2, "epsilon"),
         (["ball", "--set", "agents.mechanism.name=magic"], 2, "no mechanism has the name 'magic'"),
         (["ball", "--set", "alpha=0.7"], 2, "alpha"),
+        (["ball", "--set", "beta=1e-15"], 2, "beta"),
         (["ball", *SETS, "--set", "curator.kappa=0.005"], 1, "kappa n > 10"),
         (["ball", *SETS, "--set", "curator.epsilon=1e-9"], 1, "the budget is"),
         (["ball", *SETS, "--deployment", "cloud"], 2, "--deployment"),

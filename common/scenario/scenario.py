@@ -42,6 +42,7 @@ from common.scenario.sections import (
     Step,
 )
 
+LEAST_BETA = 1e-9  # parts of it are subtracted from 1 in doubles
 MAX_HANDED_OVER = 10_000  # reweighs of earlier runs that a run may begin with
 MOST_FOR_MARGINS = 30.0  # counts with so little noise are as good as counts without any
 
@@ -50,9 +51,9 @@ class Scenario(Value):
     """One scenario. docs/scenarios.md says what each key means; the shipped ones (``referee list``) are examples.
 
     Attributes:
-        alpha, beta: Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability: beta each for the sample, the
-            learner's calls and the tests, 3 beta for the whole run (Theorem 4.3). Where the curator learns once: of the
-            agents' estimate.
+        alpha, beta: Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability, 10^-9 at least: beta each for the
+            sample, the learner's calls and the tests, 3 beta for the whole run (Theorem 4.3). Where the curator learns
+            once: of the agents' estimate.
         vc_dimension: Pseudo-dimension of the loss class, for the sample-size bounds (or ``hypotheses``, the size of a
             finite class). With several tasks: of all their losses together.
         alone: With a problem: leave the other side out, to see that it is needed. The curator's people, or the agents,
@@ -64,7 +65,7 @@ class Scenario(Value):
     description: str = ""
     protocol: str = "subsample-test-reweigh"
     alpha: float = Field(gt=0, lt=0.5)
-    beta: float = Field(default=0.05, gt=0, lt=0.5)
+    beta: float = Field(default=0.05, ge=LEAST_BETA, lt=0.5)
     bounds: Literal["tight", "paper"] = "tight"
     mode: Literal["realizable", "agnostic"] = "realizable"
     people: Literal["simulated", "real"] = "simulated"

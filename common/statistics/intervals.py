@@ -41,8 +41,17 @@ class Estimate(Value):
 
 
 def certainty(confidence: float) -> str:
-    """Return a confidence in per cent, never rounded up: .95 is 95%, .9999 is 99.99%, and nothing below 1 is 100%."""
-    return f"{math.floor(confidence * 1e4 + 1e-9) / 100:g}%"
+    """Return a confidence in per cent, never rounded up: .95 is 95%, .9999 is 99.99%, and nothing is 100%."""
+    return f"{_ten_thousandths(confidence) / 100:g}%"
+
+
+def probability(confidence: float) -> str:
+    """Return a confidence as a number, likewise: .95, .9999, and nothing is 1."""
+    return f"{_ten_thousandths(confidence) / 10_000:g}"
+
+
+def _ten_thousandths(confidence: float) -> int:
+    return min(math.floor(confidence * 1e4 + 1e-9), 9999)
 
 
 def tally(mechanism: Mechanism, answers: AnyArray) -> tuple[float, int]:

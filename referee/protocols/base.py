@@ -30,7 +30,7 @@ from common.scenario.forecasting import points
 from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics.curves import ScoreQuality
 from common.statistics.finalists import LIKELY, PROBABLE
-from common.statistics.intervals import Estimate
+from common.statistics.intervals import Estimate, probability
 from common.statistics.robustness import Silence, robust_estimate
 
 
@@ -399,7 +399,7 @@ def shown_by(scenario: Scenario, gap: float | None = None) -> str:
         alpha=f"{scenario.alpha:g}",
         gap=difference_in_words(agents.loss, agents.costs, scenario.alpha if gap is None else gap),
         beta=f"{scenario.beta:g}",
-        sure=f"{1.0 - scenario.beta:.4g}",
+        sure=probability(1.0 - scenario.beta),
         level=f"{100.0 * level:.10g}%" if agents.loss == "zero-one" else f"{level:g}{bound}",
         more=difference_in_words(agents.loss, agents.costs, level),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.data.population import open_public, open_records
-from common.local.hypotheses.composed import Argmax, column_classes
+from common.local.hypotheses.composed import MAX_CLASSES, Argmax, column_classes
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.mechanisms.mechanism import parse_mechanism
@@ -19,10 +19,11 @@ from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import LabelPoints, Learn, Reweigh
-from common.protocols.base import AskCurator, Together
+from common.protocols.base import AskCurator, Together, as_bits
 from common.protocols.patterns import agents, curator, sequence, some, together
 from common.scenario.loading import load
-from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
+from common.scenario.scenario import LEAST_BETA, ResolvedScenario, Scenario, data_folder
+from common.statistics.finalists import OF_CONSTANTS, SHARES, Ones, estimated
 from common.statistics.intervals import Estimate
 from deploy.baselines import evaluation_source, loss
 from deploy.checking import checked
@@ -309,6 +310,16 @@ def test_numbers_are_the_scenarios_own_and_lies_are_a_share_of_the_first_answers
     assert "by 5 points at most" in shown
     assert "with probability 0.98 at least" in shown
     assert "by 1.23 points at most" in shown_by(small("portfolio", "alpha=0.05"), 0.0123)
+    for beta, sure in (("1e-5", "0.9999"), ("0.00012", "0.9998"), ("0.0314159", "0.9685")):
+        assert f"with probability {sure} at least" in shown_by(small("portfolio", f"beta={beta}"))
+
+
+def test_the_least_beta_leaves_a_confidence_below_one_to_every_part_of_it():
+    """Else a run that has spent its budget and its agents' answers would end without its result."""
+    part = LEAST_BETA * min(*SHARES.values(), OF_CONSTANTS["constant alone"] / MAX_CLASSES)
+    found = estimated(as_bits(WARNER), Ones(3, 10), part, 1.0 - LEAST_BETA)
+    assert (found.low, found.high) == (0.0, 1.0)
+    assert tiny(f"beta={LEAST_BETA}").beta == LEAST_BETA
 
 
 def test_learn_and_test_ends_done_whatever_the_loss_is_and_nothing_that_is_printed_claims_a_level(tmp_path, capsys):

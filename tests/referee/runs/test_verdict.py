@@ -295,7 +295,7 @@ def test_a_comparison_where_some_are_silent_is_about_those_who_answered_and_neve
 
 
 def test_no_confidence_is_rounded_up():
-    stated = {0.95: "95%", 0.999: "99.9%", 0.9999999: "99.99%", 0.5: "50%", 0.99996: "99.99%"}
+    stated = {0.95: "95%", 0.999: "99.9%", 0.9999999: "99.99%", 0.5: "50%", 0.99996: "99.99%", 1.0 - 1e-14: "99.99%"}
     for confidence, words in stated.items():
         assert certainty(confidence) == words
         found = verdict(tiny(*AGNOSTIC), result(estimate={**FOUND, "confidence": confidence}))
