@@ -23,6 +23,7 @@ from common.crypto.vouching import Credential
 from common.local.queries.query import AnyQuery
 from common.log.entries import Extension, Head
 from common.privacy.guarantee import PrivacyGuarantee
+from common.privacy.rounding import stated
 
 REPORT_ID = r"^[0-9a-f]{32}$"
 MAX_LISTED = 1 << 22  # most agents that a question lists, each with its number and slot
@@ -97,7 +98,7 @@ class Spent(Value):
             "tells them apart"
         )
         what = " for labels alone, which is all that the curator of one of the runs protects," * self.labels
-        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}{what} {where}{aside * self.both}"
+        return f"epsilon = {stated(self.epsilon)}, delta = {stated(self.delta)}{what} {where}{aside * self.both}"
 
 
 class RunMessage(Value):

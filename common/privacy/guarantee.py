@@ -10,7 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.values import Value
-from common.privacy.rounding import EXP_BITS, MAX_EPSILON, above, exp_below
+from common.privacy.rounding import EXP_BITS, MAX_EPSILON, above, exp_below, stated
 
 Protected = Literal["records", "labels"]  # what of a person's record is protected: the whole of it, or the label alone
 Neighbours = Literal["one row", "one label", "one answer"]
@@ -62,8 +62,8 @@ class PrivacyGuarantee(Value):
         if self.epsilon is None or self.delta is None:
             return _NO_PROMISE.get(self.covers, "no guarantee")
         return (
-            f"epsilon = {self.epsilon:g}, delta = {self.delta:g} for {_WHAT[self.protects]}: {_HOW[self.neighbours]}; "
-            f"{_SEEN[self.covers]}"
+            f"epsilon = {stated(self.epsilon)}, delta = {stated(self.delta)} for {_WHAT[self.protects]}: "
+            f"{_HOW[self.neighbours]}; {_SEEN[self.covers]}"
         )
 
 
@@ -146,19 +146,19 @@ def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, floa
 
 
 def formula(given: PrivacyGuarantee) -> str:
-    """Return a guarantee as a formula, "(0.5, 0.0001)-differential privacy"."""
+    """Return a guarantee as a formula, "(0.5, 0.0001)-differential privacy", never a smaller one."""
     if given.covers == "nothing":
         return "nothing released"
     if given.epsilon is None or given.delta is None:
         return "no guarantee"
-    return f"({given.epsilon:g}, {given.delta:g})-differential privacy"
+    return f"({stated(given.epsilon)}, {stated(given.delta)})-differential privacy"
 
 
 _TWO_DIGITS = Context(prec=2, rounding=ROUND_CEILING)
 
 
 def in_words(given: PrivacyGuarantee) -> str:
-    """Say a guarantee in plain words; the factor e^epsilon is rounded up."""
+    """Say a guarantee in plain words; all its numbers are rounded up."""
     if given.covers == "nothing":
         return "Nothing was released."
     if given.epsilon is None or given.delta is None:
@@ -166,10 +166,10 @@ def in_words(given: PrivacyGuarantee) -> str:
     factor = -(-100 * exp_below(min(given.epsilon, MAX_EPSILON)) >> EXP_BITS) / 100
     times = f"{factor:,.2f}" if factor < 1e6 else f"{float(_TWO_DIGITS.create_decimal(factor)):.1e}"
     changed = "label" if given.protects == "labels" else "record"
-    end = f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."
+    end = f", apart from a probability of {stated(given.delta)} (delta)." if given.delta else "; there is no delta."
     return (
         f"If one person's {changed} were another, no outcome would be more than {times} times as likely "
-        f"(e to the epsilon = {given.epsilon:g}){end}"
+        f"(e to the epsilon = {stated(given.epsilon)}){end}"
     )
 
 

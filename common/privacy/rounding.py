@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 from common.core.errors import BadInput
@@ -53,6 +54,18 @@ def above(value: Fraction) -> float:
     except OverflowError:
         return math.inf
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+_SIX_DIGITS = Context(prec=6, rounding=ROUND_CEILING)
+
+
+def stated(value: float) -> str:
+    """Return a privacy loss as a text of six digits, rounded up: ln 2 is 0.693148.
+
+    What floating point adds to a decimal, such as the sum of .1 and .2, is no reason to round up.
+    """
+    nearest = f"{value:g}"
+    return nearest if float(nearest) >= value * (1.0 - 1e-9) else f"{float(_SIX_DIGITS.create_decimal(value)):g}"
 
 
 def check_epsilon(epsilon: float) -> None:

@@ -40,6 +40,9 @@ function rounded(x, digits, upwards = false) {
   return Math.sign(x) * Number(`${up ? whole + 1n : whole}e${Number(power) - digits + 1}`);
 }
 
+/** Return a privacy loss in six digits, rounded up but for what doubles add to a decimal. @param {number} x */
+const stated = (x) => general(rounded(x, 6) >= x * (1 - 1e-9) ? x : rounded(x, 6, true));
+
 const scientific = (/** @type {number} */ x, /** @type {number} */ digits) =>
   x.toExponential(digits - 1).replace(/(?<=e[+-])(?=\d$)/, "0");
 
@@ -152,21 +155,21 @@ export function namesIn(scenario) {
 /** Tell whether names, also in their JSON form, are the same. @param {any} one @param {Names} other */
 export const sameNames = (one, other) => JSON.stringify(new Names(one.wire ?? one).wire) === JSON.stringify(other.wire);
 
-/** Say what holds for an answer; the factor is rounded up. @param {[number, number]} pair epsilon and delta */
+/** Say what holds for an answer; all numbers are rounded up. @param {[number, number]} pair epsilon and delta */
 function inWords([epsilon, delta]) {
   if (!Number.isFinite(epsilon)) return "no guarantee. Nothing is promised.";
   const [least, one] = expBelow(Math.min(epsilon, MAX_EPSILON));
   const factor = Number((100n * least + one - 1n) / one) / 100;
   const [whole, cents] = factor.toFixed(2).split(".");
   const times = factor < 1e6 ? `${grouped(BigInt(whole))}.${cents}` : scientific(rounded(factor, 2, true), 2);
-  const end = delta ? `, apart from a probability of ${general(delta)} (delta).` : "; there is no delta.";
+  const end = delta ? `, apart from a probability of ${stated(delta)} (delta).` : "; there is no delta.";
   // How often a guess between two records is right, given an answer, is bounded by (1 + delta e^-eps)/(1 + e^-eps).
   const small = exp(-Math.min(epsilon, MAX_EPSILON));
   const guess = Math.min(1, Math.ceil(((1 + delta * small) / (1 + small)) * 1e4 * (1 + 1e-14)) / 1e4);
   return (
-    `(${general(epsilon)}, ${general(delta)})-differential privacy. ` +
+    `(${stated(epsilon)}, ${stated(delta)})-differential privacy. ` +
     `If one person's record were another, no outcome would be more than ${times} times as likely ` +
-    `(e to the epsilon = ${general(epsilon)})${end}` +
+    `(e to the epsilon = ${stated(epsilon)})${end}` +
     " Somebody who held two records for equally likely to be yours, and sees the answer, guesses right with " +
     `probability ${general(guess, 4)} at most (without it: 0.5).`
   );

@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded
+from common.net.messages import Spent
 from common.numerics.randomness import RandomSource
 from common.privacy import events, guarantee
 from common.privacy.accountants import ACCOUNTANTS, Plan, grouped
@@ -248,6 +249,13 @@ def test_a_guarantee_names_what_is_protected_in_what_neighbours_differ_and_what_
     promise, nothing = of_agent((2.0, 0.0)), of_agent((math.inf, 1.0))
     assert str(promise).endswith("the one answer that the agent gives in this run, not for other runs")
     assert formula(promise) == "(2, 0)-differential privacy"
+    for epsilon, text in ((math.log(2.0), "0.693148"), (math.log(3.0), "1.09862"), (0.1 + 0.2, "0.3"), (2e-7, "2e-07")):
+        rounded, spent = (
+            of_curator((epsilon, 1.0000004e-6), "records"),
+            Spent(runs=1, epsilon=epsilon, delta=1.0000004e-6),
+        )
+        stated = (formula(rounded), in_words(rounded), str(rounded), str(spent))
+        assert all(text in one and "1.00001e-06" in one for one in stated)
     assert "more than 7.39 times as likely (e to the epsilon = 2); there is no delta." in in_words(promise)
     for epsilon in (13.0, 14.0, 20.0, 700.0):  # e^14 = 1,202,604: "1.2e+06 times" would be too few
         said = float(in_words(of_agent((epsilon, 0.0))).split(" times as likely")[0].split()[-1].replace(",", ""))
