@@ -469,11 +469,12 @@ class HttpRequest:
     @property
     def scope(self) -> Message:
         url = httptools.parse_url(self.target)
-        path = url.path.decode("ascii")
+        raw: bytes = url.path or b"/"  # a whole URL may name the host alone (RFC 9112, 3.2.2)
+        path = raw.decode("ascii")
         return {
             "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": self.version,
             "method": self.method.decode("ascii"), "scheme": self._connection.scheme, "root_path": "",
-            "path": unquote(path) if "%" in path else path, "raw_path": url.path, "query_string": url.query or b"",
+            "path": unquote(path) if "%" in path else path, "raw_path": raw, "query_string": url.query or b"",
             "headers": self.headers, "client": self._connection.peer, "server": None,
         }  # fmt: skip
 

@@ -161,8 +161,10 @@ def test_both_ways_answer_the_same(address, slow_path, raw):
         (put("/echo/a", b"c").replace(b"PUT", b"POST", 1), b"404"),
         (b"PUT /echo/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nc\r\n0\r\n\r\n", b"413"),
         (put("/echo/a", b"c", b"Connection: upgrade", b"Upgrade: websocket"), b"200"),
+        (put("http://x/echo/a", b"c"), b"200"),
+        (put("http://x?b"), b"404"),
     ],
-    ids=["query", "escaped", "close", "1.0", "large", "unknown", "method", "chunked", "upgrade"],
+    ids=["query", "escaped", "close", "1.0", "large", "unknown", "method", "chunked", "upgrade", "whole", "no path"],
 )
 def test_what_differs_goes_the_usual_way(address, slow_path, raw, status):
     before = len(slow_path)
