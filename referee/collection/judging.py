@@ -276,13 +276,17 @@ class Sent(NamedTuple):
     body: bytes | None = None
 
 
-def claims(sent: Sequence[Sent]) -> list[Claim | TandemError]:
-    """Return what each report claims that its participant has signed; else why it is none.
+def claims(sent: Sequence[Sent | TandemError]) -> list[Claim | TandemError]:
+    """Return what each report claims that its participant has signed; else why it is none, which may be known already.
 
     Nothing is looked up for that, so it may be done while other reports are stored.
     """
     found: list[Claim | TandemError] = []
-    for signed, body in sent:
+    for each in sent:
+        if isinstance(each, TandemError):
+            found.append(each)
+            continue
+        signed, body = each
         try:
             kind = Report.KIND if body is None else PackedReport.KIND
             found.append(read(signed, verified_payload(signed, kind), body))

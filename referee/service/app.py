@@ -337,12 +337,18 @@ def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
     wires = canonical.decode(raw)
     if not isinstance(wires, list) or len(wires) > MAX_REPORTS:
         raise BadMessage(f"a batch is a list of at most {MAX_REPORTS} signed reports")
-    reports = [Signed.parse(wire) for wire in wires]
-    outcomes = list(enumerate(referee.accept([Sent(signed) for signed in reports])))
+    outcomes = list(enumerate(referee.accept(list(map(_sent, wires)))))
     problems = [(position, outcome.problem) for position, outcome in outcomes if isinstance(outcome, TandemError)]
     rejected = tuple(Rejected(position=position, reason=problem) for position, problem in problems)
     receipts = tuple(Signed.model_validate_json(outcome) for _, outcome in outcomes if isinstance(outcome, bytes))
     return BatchOutcome(accepted=len(receipts), receipts=receipts, rejected=rejected)
+
+
+def _sent(wire: Any) -> Sent | TandemError:
+    try:
+        return Sent(Signed.parse(wire))
+    except BadMessage as error:
+        return error
 
 
 STATES = ("waiting", "running", "cancelling", "done", "exhausted", "refused", "failed", "cancelled")

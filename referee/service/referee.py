@@ -130,8 +130,8 @@ class Referee:
         if problem is not None:
             raise problem
 
-    def accept(self, sent: Sequence[Sent]) -> list[bytes | TandemError]:
-        """Take reports; return for each the receipt, signed, in JSON, or why it is not acceptable."""
+    def accept(self, sent: Sequence[Sent | TandemError]) -> list[bytes | TandemError]:
+        """Take reports; return for each the receipt, signed, in JSON, or why it is not acceptable, or is none."""
         return self.take(claims(sent))
 
     def take(self, claimed: Sequence[Claim | TandemError]) -> list[bytes | TandemError]:

@@ -304,6 +304,7 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
             again = agents[0].identity.sign("report", {**sent[0].message, "report_id": secrets.token_hex(16)})
             forged = sent[1].model_copy(update={"signature": "00" * 64})
             batch = [report.wire() for report in (sent[0], again, forged, sent[1], sent[0])]
+            batch += ["no report", {**sent[1].wire(), "key": 0}]
             with asking(bench.app()) as client:
                 outcomes.append(client.post("/v1/report-batches", json=batch).json())
 
@@ -312,9 +313,10 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
             agent.close()
     receipts = [Receipt.parse(Signed.parse(wire).message) for wire in outcomes[0].pop("receipts")]
     assert [receipt.report for receipt in receipts] == [sent[0].signature, sent[1].signature, sent[0].signature]
-    rejected = [{"position": 1, "reason": "already-answered"}, {"position": 2, "reason": "forged"}]
+    reasons = {1: "already-answered", 2: "forged", 5: "bad-message", 6: "bad-message"}
+    rejected = [{"position": position, "reason": reason} for position, reason in reasons.items()]
     assert outcomes == [{"accepted": 3, "rejected": rejected}]
-    assert result["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 2}
+    assert result["agents"] == {"enrolled": 600, "asked": 600, "answered": 600, "rejected": 4}
 
 
 def failing(real: Callable[..., Any], stored: bool) -> Callable[..., Any]:
