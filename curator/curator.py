@@ -12,8 +12,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,6 +222,7 @@ class Curator:
         Raises:
             ConfigurationMismatch: If it asks of this curator anything else than its policy.
             BudgetExceeded: If another run already has the budget, or its people have spent theirs in other runs.
+            Busy: If an operation is under way: everybody may read what is said here, and say it again.
         """
         configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self.referee, _OBEYED))
         if configuration.referee != signed.key:
@@ -238,7 +239,7 @@ class Curator:
                 "run's agents cost something else, or were promised something else, than in this curator's scenario: "
                 "start both from the same scenario"
             )
-        with self._lock:
+        with self._at_once():
             holder = self._ledger.holder
             if holder is None:
                 if self.referee not in (None, signed.key):
@@ -272,6 +273,15 @@ class Curator:
                 share_sha256=commitment_to(share) if configuration.beacon and share is not None else None,
             )
         return self._journal.identity.sign(terms.KIND, terms.wire())
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            raise errors.Busy("this curator is at work on another request; nothing was changed: ask again")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _charged(self, digest: str) -> tuple[Spent | None, Head | None]:
         """Charge the run to its people; of a refusal the referee learns no count of them, which the log has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -97,6 +98,30 @@ def test_a_running_operation_says_ask_again(bench, client, monkeypatch):
         pass
     assert reply.json()["kind"] == "release"
     assert 1 <= len(calls) <= 2
+
+
+def test_nobody_waits_for_an_operation_with_a_configuration_that_everybody_may_read(bench, client, monkeypatch):
+    """More than there are threads say again what the referee has said, and none of them is held."""
+    entered, leave = threading.Event(), threading.Event()
+    real = bench.curator._carry_out
+
+    def slow(*charged):
+        entered.set()
+        assert leave.wait(60)
+        real(*charged)
+
+    monkeypatch.setattr(bench.curator, "_carry_out", slow)
+    agreed = bench.referee.configuration("run").model_dump_json()
+    with ThreadPoolExecutor(61) as strangers:
+        working = strangers.submit(put, client, perform(bench))
+        assert entered.wait(60)
+        waiting = [strangers.submit(client.put, "/v1/runs/run", content=agreed) for _ in range(60)]
+        try:
+            assert {said.result(20).status_code for said in waiting} == {503}
+            assert client.get("/v1/ready", timeout=20).status_code == 200
+        finally:
+            leave.set()
+    assert working.result().status_code == client.put("/v1/runs/run", content=agreed).status_code == 200
 
 
 def test_the_path_and_the_message_must_agree(bench, client):
