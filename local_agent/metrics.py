@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from common.core.errors import BadInput
 from common.core.threads import Supervised
@@ -13,6 +15,8 @@ from common.net.monitoring import CONTENT_TYPE, Family, MetricSample, by_label, 
 from local_agent.host import Host
 
 LOOPBACK = "127.0.0.1"
+AT_ONCE = 32  # connections; further ones are closed: every user of this machine may open some
+MOMENT = 2.0  # seconds in which a client says something, or takes something
 
 
 def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
@@ -31,6 +35,26 @@ def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
     ]
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._places = threading.Semaphore(AT_ONCE)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+
 @contextmanager
 def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None]:
     """Answer GET /metrics on a port of loopback (BadInput: not to be had) while the block runs; None: nowhere."""
@@ -39,6 +63,8 @@ def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None
         return
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = MOMENT
+
         def do_GET(self) -> None:
             found = self.path == "/metrics"
             body = write(of_host(host, epsilon, host.people_asked)).encode() if found else b""
@@ -52,11 +78,10 @@ def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None
             """Say nothing on standard error."""
 
     try:
-        server = ThreadingHTTPServer((LOOPBACK, port), Handler)
+        server = _Server((LOOPBACK, port), Handler)
     except (OSError, OverflowError) as error:
         why = f"metrics cannot be shown on {LOOPBACK}:{port}: {error}"
         raise BadInput(f"{why}; choose another --metrics-port") from None
-    server.daemon_threads = True
     Supervised("metrics").start(server.serve_forever)
     try:
         yield server.server_address[1]

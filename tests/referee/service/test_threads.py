@@ -1,9 +1,11 @@
 """Every long-lived thread of every party ends by an exception of each kind: it goes on, and what ended it shows."""
 
 import asyncio
+import socket
 import sys
+import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -17,7 +19,7 @@ from common.net.batching import Grouped
 from curator import state as directory
 from curator.app import curator_app
 from deploy.processes import PartyProcess
-from local_agent.metrics import exposed
+from local_agent.metrics import AT_ONCE, exposed
 from referee.protocols.base import PROTOCOLS
 from referee.service import runner as running
 from tests.common.core.test_machine import KINDS
@@ -189,6 +191,17 @@ def test_a_hosts_metrics_are_shown_again(tmp_path, monkeypatch):
             reply = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=600)
             assert "tandem_host_people_asked" in reply.text
             assert not left
+
+
+def test_who_says_nothing_to_a_hosts_metrics_takes_few_threads_and_for_a_moment(tmp_path):
+    with Bench(tmp_path) as bench, exposed(bench.host, 1.0, 0) as port, ExitStack() as silent:
+        before, most = threading.active_count(), 0
+        for _ in range(200):
+            silent.enter_context(socket.create_connection(("127.0.0.1", port or 0)))
+            most = max(most, threading.active_count())
+        assert 0 < most - before <= AT_ONCE
+        until(lambda: threading.active_count() == before)
+        assert httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=600).status_code == 200
 
 
 def test_a_party_is_watched_on_whatever_happens_to_its_watcher(tmp_path, monkeypatch):
