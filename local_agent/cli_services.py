@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -215,7 +216,7 @@ def host_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
-    from common.core.durable import claim
+    from common.core.durable import CLAIM, make_folder, write_durably
     from common.lifetime.charging import Charging
     from common.net.client import witness_at
     from common.scenario import loading
@@ -242,7 +243,10 @@ def host_command(
             keep_grant(state, population.identity, place.grant, len(population))
         with closing(Host(population, client, key)) as connection:
             enrolled = connection.enrol(token)
-            claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
+            # A referee that was put back may number them anew: this binds nothing, and says that they are enrolled.
+            make_folder(state / "enrolment")
+            numbers = json.dumps({"agents": enrolled.agents, "first": enrolled.first})
+            write_durably(state / "enrolment" / CLAIM, numbers.encode())
             say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
             if population.spent is not None:
                 say(f"over all runs of these people, with the next one: {population.spent}")

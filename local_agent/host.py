@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from common.core.errors import BadInput, BrokenLedger, Forged, Refused, RolledBack, TandemError
+from common.core.errors import BadInput, BrokenLedger, Forged, NotFound, Refused, RolledBack, TandemError
 from common.core.machine import Schedule
 from common.core.plain import about_run
 from common.core.values import run_name
@@ -143,7 +143,15 @@ class Host:
 
     def _poll(self) -> Signed | None:
         poll = messages.Poll(participant=self._answerer.identity.public)
-        found = self._port.poll(self._answerer.identity.sign(poll.KIND, poll.wire()))
+        signed = self._answerer.identity.sign(poll.KIND, poll.wire())
+        try:
+            found = self._port.poll(signed)
+        except NotFound:  # the referee was put back to before this enrolment
+            if self._token is None:
+                raise
+            log.warning("the referee does not know of this enrolment any more: it is repeated")
+            self.enrol(self._token)
+            found = self._port.poll(signed)
         self.polled = time.monotonic()
         return found
 

@@ -27,6 +27,7 @@ from common.net.server import listen
 from curator.cli import app as curator_command
 from deploy.catalogue import KINDS, explained, registered
 from issuer.cli import app as issuer_command
+from local_agent import cli_services
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from referee.cli import app as referee_command
@@ -203,6 +204,17 @@ def test_a_wrong_token_or_key_ends_a_command_at_once_and_is_named_with_what_to_t
     for command in (answer, [*host, *state]):
         given = [*command, "--token", TOKEN, "--referee-key", other]
         fails(agent_command, given, 1, named, f"expected {other[:16]}...", "has pinned", "--state")
+
+
+def test_a_host_goes_on_where_a_referee_that_was_put_back_numbers_its_people_anew(address, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli_services, "answer_until", lambda *arguments: None)
+    known = tmp_path / "s" / "enrolment" / "claim.json"
+    known.parent.mkdir(parents=True)
+    known.write_text('{"agents": 5, "first": 7}')
+    host = ["host", "ball", *SETS, "--agents", "5", "--seed", "1", "--referee", address, "--token", TOKEN]
+    done = RUNNER.invoke(agent_command, [*host, "--state", str(tmp_path / "s")])
+    assert (done.exit_code, "hosts 5 people from number" in done.stdout) == (0, True), done.output
+    assert json.loads(known.read_bytes())["first"] != 7
 
 
 @for_each(("kind", "party"), [(CuratorClient, "curator"), (RefereeClient, "referee"), (Client, "service")])

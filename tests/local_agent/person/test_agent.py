@@ -257,6 +257,15 @@ def test_a_configuration_of_an_earlier_run_of_the_same_name_is_asked_for_anew(tm
     assert (result["agents"]["answered"], result["lost"]) == (600, {"silent": 0, "declined": {}})
 
 
+def test_who_was_enrolled_enrols_again_where_the_referee_was_put_back_to_before_that(tmp_path):
+    with Bench(tmp_path / "later", tiny(*UNHURRIED), individuals=1) as later, Bench(tmp_path / "bench") as bench:
+        with individual(later, tmp_path / "agent") as one:
+            for host in (one, later.host):
+                host._port, host._referee = bench.referee, bench.referee.identity.public
+                assert not host.step()
+        assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 600
+
+
 RUNNER = CliRunner()
 
 
