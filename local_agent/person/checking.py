@@ -60,10 +60,13 @@ class HeldReceipt:
 
 
 def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes) -> None:
-    """Store a receipt durably, for its owner alone; ``body``: the packed answers."""
-    path = folder / FOLDER / f"{file_name(report.message['run'])}-{report.message['question']}.json"
+    """Store a receipt durably, for its owner alone, beside those of other runs; ``body``: the packed answers."""
+    name, digest = f"{file_name(report.message['run'])}-{report.message['question']}", report.message["digest"]
+    path = folder / FOLDER / f"{name}.json"
     leaf, sent = leaf_of(report, body).hex(), time.time()
     with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
+        if read_receipt(path).report.message["digest"] != digest:  # of an earlier run of the same name
+            path = path.with_name(f"{name}-{digest[:16]}.json")
         sent = read_receipt(path).sent
     what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
     if not path.parent.is_dir():  # one that there is was synchronised when its state directory was taken

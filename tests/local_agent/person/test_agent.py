@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,10 @@ from local_agent.answers import evaluate, randomize
 from local_agent.cli import app
 from local_agent.host import Host
 from local_agent.person import agent as agent_module
+from local_agent.person import checking
 from local_agent.person import consent as consents
 from local_agent.person.agent import Agent
-from local_agent.person.checking import held_receipts, leaf_of
+from local_agent.person.checking import held_receipts, leaf_of, store_receipt
 from local_agent.person.consent import NAME, ActivityLog, Consent, entries
 from local_agent.policy import PersonalPolicy
 from tests.local_agent.test_policy import LOSS, PERSON, POLICY, REFEREE, configuration, individual, question
@@ -229,6 +232,18 @@ def test_a_host_keeps_one_receipt_a_question_with_what_stands_for_its_report(tmp
     assert kept.report.signature == report.signature.hex()
     assert kept.leaf == leaf_of(kept.report, report.body).hex()
     assert kept.path.stat().st_mode & 0o077 == 0
+
+
+def test_a_run_of_the_same_name_takes_no_receipts_place(tmp_path, monkeypatch):
+    """A referee that has left a report out could have the evidence overwritten by asking again under that name."""
+    me, signer, now = Identity.create(), Identity.create(), itertools.count(1)
+    monkeypatch.setattr(checking, "time", SimpleNamespace(time=lambda: float(next(now))))
+    reports = [me.sign("report", {"run": "run", "question": 1, "digest": digit * 64}) for digit in "abc"]
+    for report in (*reports, *reports):
+        receipt = {"run": "run", "question": 1, "report": report.signature, "time": 1}
+        store_receipt(tmp_path, signer.sign("receipt", receipt), report, b"")
+    kept = {held.report.signature: held.sent for held in held_receipts(tmp_path)}
+    assert kept == {report.signature: float(n) for n, report in enumerate(reports, start=1)}
 
 
 def test_a_configuration_that_was_changed_on_its_way_is_not_kept_and_nothing_is_declined(tmp_path):

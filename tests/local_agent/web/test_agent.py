@@ -284,6 +284,28 @@ console.log(JSON.stringify([found.status ?? found.detail, stored.kept.checkpoint
 """
 
 
+EARLIER_RECEIPT = """
+import { Agent } from "WEB/agent.js";
+import { MemoryStore } from "WEB/folder.js";
+const { referee, receipt, report } = given;
+const rules = { referee, epsilon: 1 };
+const store = new MemoryStore();
+const agent = await Agent.open({ rules, store, address: "http://x", consent: () => true, dimension: 1 });
+agent.client.report = async () => receipt;
+const { run, question } = report.message;
+const earlier = { report: { message: { ...report.message, digest: "0".repeat(64) } }, sent: 1 };
+agent.receipts[`${run}-${question}`] = earlier;
+for (let times = 0; times < 2; times++) await agent.handIn({ report, body: "00", epsilon: 1 });
+const [first, second, ...more] = Object.values(await store.read("receipts"));
+console.log(JSON.stringify([[first, second.report, second.sent > 1, more], [earlier, report, true, []]]));
+"""
+
+
+def test_a_run_of_the_same_name_takes_no_receipts_place() -> None:
+    kept, wanted = in_node(EARLIER_RECEIPT, vectors("proofs"))
+    assert kept == wanted
+
+
 def test_what_was_shown_of_another_run_is_not_taken_for_this_one_where_both_have_one_file() -> None:
     assert in_node(SEEN, vectors("proofs")) == ["included", True]
 
