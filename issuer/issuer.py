@@ -18,7 +18,7 @@ from sqlalchemy import Column, MetaData, String, Table, func, insert, select, up
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.database import DatabaseSchema, alone, open_database, sqlite_url
-from common.core.durable import hold, make_folder, write_durably
+from common.core.durable import hold, make_folder, write_durably, write_once
 from common.core.errors import BadInput, CannotWrite, Conflict, TandemError, Unauthorized
 from common.crypto.blindrsa import blind_sign, check_blinded
 from common.crypto.identity import Identity, Signed
@@ -141,8 +141,10 @@ class Keys:
         self.tokens = _rsa(folder / TOKENS_FILE)
         self.public = IssuerKey.of(self.tokens.public_key(), self.grants.public)
         self.path = folder / PUBLIC
-        if not self.path.exists() or not self._stated():
-            write_durably(self.path, (json.dumps(self.public.wire(), indent=2) + "\n").encode())
+        stated = (json.dumps(self.public.wire(), indent=2) + "\n").encode()
+        write_once(self.path, lambda: stated, mode=0o644)
+        if not self._stated():
+            write_durably(self.path, stated)
 
     def _stated(self) -> bool:
         """Tell whether the file of public keys states these; what it states of others is kept under another name."""
@@ -165,9 +167,11 @@ class Keys:
 
 
 def _rsa(path: Path) -> RSAPrivateKey:
-    if not path.exists():
+    def drawn() -> bytes:
         fresh = generate_private_key(65537, 8 * MODULUS)
-        write_durably(path, fresh.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
+        return fresh.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    write_once(path, drawn)
     try:
         key = load_pem_private_key(path.read_bytes(), None)
     except (ValueError, TypeError):

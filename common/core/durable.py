@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -34,8 +35,7 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 def write_whole(path: Path, content: bytes, *, mode: int = 0o644, durably: bool = False) -> None:
     """Write a file that readers see whole, as it was before or as it is now; a power cut may take it."""
     temporary = path.with_name(path.name + ".part")
-    if not path.parent.is_dir():
-        raise NotFound(f"there is no directory {path.parent}, in which {path.name} is to be written: make it first")
+    _check_folder(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -43,6 +43,11 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o644, durably: bool 
         if durably:
             os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def _check_folder(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise NotFound(f"there is no directory {path.parent}, in which {path.name} is to be written: make it first")
 
 
 def file_name(name: str) -> str:
@@ -116,6 +121,20 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
     return lock
 
 
+def write_once(path: Path, content: Callable[[], bytes], *, mode: int = 0o600) -> None:
+    """Write a file durably if there is none; of processes that begin at the same time one writes, the others wait."""
+    if path.exists():
+        return
+    _check_folder(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if not path.exists():
+            write_durably(path, content(), mode=mode)
+    finally:
+        os.close(folder)
+
+
 def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """Bind a state directory to some facts, the first time; afterwards insist on them. Return them as they are written.
 
@@ -123,8 +142,7 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """
     make_folder(folder, mode=0o700)
     path = folder / CLAIM
-    if not path.exists():
-        write_durably(path, json.dumps(facts, sort_keys=True).encode())
+    write_once(path, lambda: json.dumps(facts, sort_keys=True).encode(), mode=0o644)
     written = claimed(folder)
     speaks = written.get(SPEAKS, PROTOCOL - 1)
     if not isinstance(speaks, int):
@@ -167,8 +185,7 @@ def claim_people(folder: Path, fingerprint: str | None, name: str = "people") ->
     if fingerprint is None:
         return
     path = folder / name
-    if not path.exists():
-        write_durably(path, fingerprint.encode(), mode=0o600)
+    write_once(path, fingerprint.encode)
     if path.read_bytes() != fingerprint.encode():
         raise BadInput(
             f"the table has changed since the state directory {folder} was made for it: put the old table back, or "
@@ -181,9 +198,12 @@ def durable_key(path: Path) -> bytes:
 
     Its SHA-256 stands behind it; of releases up to 0.2.0 it does not.
     """
-    if not path.exists():
+
+    def drawn() -> bytes:
         secret = os.urandom(_SECRET)
-        write_durably(path, secret + hashlib.sha256(secret).digest(), mode=0o600)
+        return secret + hashlib.sha256(secret).digest()
+
+    write_once(path, drawn)
     content = path.read_bytes()
     secret, seal = content[:_SECRET], content[_SECRET:]
     if len(secret) != _SECRET or (seal and seal != hashlib.sha256(secret).digest()):

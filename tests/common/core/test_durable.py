@@ -7,13 +7,16 @@ import sqlite3
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import MetaData, text
 
+from common.core import durable
 from common.core.database import VERSION_TABLE, alone, database_bytes, open_database, sqlite_url
 from common.core.durable import CLAIM, SPEAKS, claim, hold, make_folder, user_state, write_durably
 from common.core.errors import BadInput
@@ -104,6 +107,31 @@ def test_a_secret_is_drawn_once(tmp_path):
     assert (first == durable_secret(tmp_path / "secret").words(4)).all()
     assert (first != durable_secret(tmp_path / "other").words(4)).any()
     assert not durable_secret(tmp_path / "secret").simulated
+
+
+def test_of_processes_that_begin_at_once_one_draws_the_secret_and_claims_the_folder(tmp_path, monkeypatch):
+    """Each has a moment between its look and its write in which another one could do both."""
+    real, others = durable.write_durably, ThreadPoolExecutor()
+
+    def slow(path: Path, content: bytes, **given: Any) -> None:
+        if path.name not in begun:
+            begun[path.name] = others.submit(work[path.name])
+            time.sleep(0.2)
+        real(path, content, **given)
+
+    begun: dict[str, Future[object]] = {}
+    work: dict[str, Callable[[], object]] = {
+        "secret": lambda: durable.durable_key(tmp_path / "secret"),
+        CLAIM: lambda: claim(tmp_path, {"run": os.urandom(8).hex()}),
+        "people": lambda: durable.claim_people(tmp_path, os.urandom(8).hex()),
+    }
+    monkeypatch.setattr(durable, "write_durably", slow)
+    with others:
+        first = {name: each() for name, each in work.items()}
+        assert begun["secret"].result() == first["secret"] == (tmp_path / "secret").read_bytes()[:32]
+        for name, why in ((CLAIM, "belongs to another run"), ("people", "the table has changed")):
+            with pytest.raises(BadInput, match=why):
+                begun[name].result()
 
 
 def _synced(monkeypatch) -> list[str]:
