@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # one person's agent loads no population
 
 log = logging.getLogger("tandem.agent")
 
+REMEMBERED = 8  # configurations of runs that are kept in memory; of others they are asked for anew
 MIN_SECONDS = 1 / 16
 SECONDS_A_CHARACTER = 1e-6  # to parse a question, and to digest it
 SECONDS_A_PERSON = 1e-4  # to derive the key of a person's noise, and to draw it
@@ -118,6 +119,8 @@ class Host:
             configuration = self._port.configuration(run)
             verify(configuration, messages.Configuration.KIND, self._referee, PINNED)  # what was changed is not kept
             self._configurations[run] = configuration
+            if len(self._configurations) > REMEMBERED:  # a referee may name any number of runs
+                del self._configurations[next(iter(self._configurations))]
         try:
             if not self._agreed(assignment, configuration):
                 return False

@@ -26,7 +26,7 @@ from common.net import messages
 from common.numerics.randomness import RandomSource
 from local_agent.answers import evaluate, randomize
 from local_agent.cli import app
-from local_agent.host import Host
+from local_agent.host import REMEMBERED, Host
 from local_agent.person import agent as agent_module
 from local_agent.person import checking
 from local_agent.person import consent as consents
@@ -279,6 +279,31 @@ def test_who_was_enrolled_enrols_again_where_the_referee_was_put_back_to_before_
                 host._port, host._referee = bench.referee, bench.referee.identity.public
                 assert not host.step()
         assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 600
+
+
+def test_a_referee_that_names_run_after_run_fills_no_memory(agent):
+    class Naming:
+        asked = 0
+
+        def poll(self, signed: Signed) -> Signed:
+            self.asked += 1
+            assignment, self.agreed = question(run=f"run-{self.asked}")
+            return assignment
+
+        def configuration(self, run: str) -> Signed:
+            return self.agreed
+
+        def report(self, signed: Signed) -> Signed:
+            raise PolicyRefused("not this time")
+
+        def decline(self, signed: Signed) -> None:
+            pass
+
+    host = Host(agent, Naming(), REFEREE.public)
+    for _ in range(5 * REMEMBERED):
+        with pytest.raises(PolicyRefused):
+            host.step()
+    assert list(host._configurations) == [f"run-{4 * REMEMBERED + n}" for n in range(1, REMEMBERED + 1)]
 
 
 RUNNER = CliRunner()
