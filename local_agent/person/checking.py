@@ -60,13 +60,13 @@ class HeldReceipt:
 
 
 def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes) -> None:
-    """Store a receipt durably, for its owner alone, beside those of other runs; ``body``: the packed answers."""
-    name, digest = f"{file_name(report.message['run'])}-{report.message['question']}", report.message["digest"]
+    """Store a receipt durably, for its owner alone, beside those of all other reports; ``body``: packed answers."""
+    name = f"{file_name(report.message['run'])}-{report.message['question']}"
     path = folder / FOLDER / f"{name}.json"
     leaf, sent = leaf_of(report, body).hex(), time.time()
     with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
-        if read_receipt(path).report.message["digest"] != digest:  # of an earlier run of the same name
-            path = path.with_name(f"{name}-{digest[:16]}.json")
+        if read_receipt(path).report != report:  # of an earlier run of the same name, or of another history of it
+            path = path.with_name(f"{name}-{report.signature[:32]}.json")
         sent = read_receipt(path).sent
     what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
     if not path.parent.is_dir():  # one that there is was synchronised when its state directory was taken

@@ -213,7 +213,7 @@ export class Agent {
   /** Send a stored answer, and keep the receipt. @param {Answer} answer @returns {Promise<State>} */
   async handIn(answer) {
     const { report, body, epsilon } = answer;
-    const { run, question, digest } = report.message;
+    const { run, question } = report.message;
     let receipt;
     try {
       receipt = await this.client.report(report);
@@ -223,8 +223,8 @@ export class Agent {
       throw error;
     }
     let name = `${run}-${question}`;
-    const earlier = this.receipts[name]?.report.message.digest ?? digest; // of a run of the same name
-    if (earlier !== digest) name = `${name}-${digest.slice(0, 16)}`;
+    const { signature } = this.receipts[name]?.report ?? report; // of a run of the same name, or of another history
+    if (signature !== report.signature) name = `${name}-${report.signature.slice(0, 32)}`;
     const sent = this.receipts[name]?.sent ?? Date.now() / 1000;
     this.receipts[name] = { receipt, report, leaf: await leafOf(report, unhex(body)), sent };
     await this.options.store.write("receipts", this.receipts);

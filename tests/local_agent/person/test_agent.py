@@ -235,12 +235,16 @@ def test_a_host_keeps_one_receipt_a_question_with_what_stands_for_its_report(tmp
 
 
 def test_a_run_of_the_same_name_takes_no_receipts_place(tmp_path, monkeypatch):
-    """A referee that has left a report out could have the evidence overwritten by asking again under that name."""
+    """A referee that has left a report out could have the evidence overwritten by asking again under that name.
+
+    The third one is in another history of the first run.
+    """
     me, signer, now = Identity.create(), Identity.create(), itertools.count(1)
     monkeypatch.setattr(checking, "time", SimpleNamespace(time=lambda: float(next(now))))
-    reports = [me.sign("report", {"run": "run", "question": 1, "digest": digit * 64}) for digit in "abc"]
+    common = {"run": "run", "question": 1}
+    reports = [me.sign("report", common | {"digest": run, "assignment": what}) for run, what in ("ab", "cd", "ae")]
     for report in (*reports, *reports):
-        receipt = {"run": "run", "question": 1, "report": report.signature, "time": 1}
+        receipt = common | {"report": report.signature, "time": 1}
         store_receipt(tmp_path, signer.sign("receipt", receipt), report, b"")
     kept = {held.report.signature: held.sent for held in held_receipts(tmp_path)}
     assert kept == {report.signature: float(n) for n, report in enumerate(reports, start=1)}

@@ -293,7 +293,7 @@ const store = new MemoryStore();
 const agent = await Agent.open({ rules, store, address: "http://x", consent: () => true, dimension: 1 });
 agent.client.report = async () => receipt;
 const { run, question } = report.message;
-const earlier = { report: { message: { ...report.message, digest: "0".repeat(64) } }, sent: 1 };
+const earlier = { report: { ...report, signature: "0".repeat(128) }, sent: 1 };
 agent.receipts[`${run}-${question}`] = earlier;
 for (let times = 0; times < 2; times++) await agent.handIn({ report, body: "00", epsilon: 1 });
 const [first, second, ...more] = Object.values(await store.read("receipts"));
