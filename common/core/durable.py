@@ -122,7 +122,10 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
 
 
 def write_once(path: Path, content: Callable[[], bytes], *, mode: int = 0o600) -> None:
-    """Write a file durably if there is none; of processes that begin at the same time one writes, the others wait."""
+    """Write a file durably if there is none; of processes that begin at the same time one writes, the others wait.
+
+    ``content`` is called meanwhile, and must write no other file of this folder so.
+    """
     if path.exists():
         return
     _check_folder(path)

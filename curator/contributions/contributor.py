@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from common.core import canonical
-from common.core.durable import claim, durable_key, write_durably
+from common.core.durable import claim, durable_key, write_durably, write_once
 from common.core.errors import BadInput, BadMessage, ConsentWithheld, Forged, NotFound, RunBegun
 from common.core.plain import in_columns
 from common.crypto.identity import Identity, Signed, check_public, verify
@@ -101,22 +101,24 @@ class Contributor:
 
     def _sealed(self, offer: Offer, texts: Fields, agree: Agree) -> Signed:
         plaintext = messages.padded(texts, offer.table)
-        if (self._folder / SENT).exists():
-            signed, tag = self._sent()
-            if (signed.message["offer"], tag) != (offer.fingerprint(), self._tag(plaintext)):
-                raise BadInput(
-                    f"another record, or to another offer, was contributed from {self._folder}: it can be withdrawn "
-                    f"(--withdraw), not exchanged. To contribute to another run give a fresh --state"
-                )
-            return signed
-        if not agree(offer, texts):
-            raise ConsentWithheld("not confirmed: nothing was sent")
+        if not (self._folder / SENT).exists():
+            if not agree(offer, texts):
+                raise ConsentWithheld("not confirmed: nothing was sent")
+            # First on disk, then away, and once: each sealing is another, and the curator takes one.
+            sealed = self._newly_sealed(offer, plaintext)
+            write_once(self._folder / SENT, lambda: sealed)
+        signed, tag = self._sent()
+        if (signed.message["offer"], tag) != (offer.fingerprint(), self._tag(plaintext)):
+            raise BadInput(
+                f"another record, or to another offer, was contributed from {self._folder}: it can be withdrawn "
+                f"(--withdraw), not exchanged. To contribute to another run give a fresh --state"
+            )
+        return signed
+
+    def _newly_sealed(self, offer: Offer, plaintext: bytes) -> bytes:
         message = messages.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
         signed = self._identity.sign(message.KIND, message.wire())
-        # First on disk, then away: each sealing is another, and the curator takes one.
-        kept = {"signed": signed.wire(), "record": self._tag(plaintext)}
-        write_durably(self._folder / SENT, canonical.encode(kept), mode=0o600)
-        return signed
+        return canonical.encode({"signed": signed.wire(), "record": self._tag(plaintext)})
 
     def _sent(self) -> tuple[Signed, str]:
         path = self._folder / SENT

@@ -173,6 +173,21 @@ def test_nobody_contributes_twice_with_one_key_or_under_anothers_name(tmp_path, 
             collection.accept(who.sign(message.KIND, message.wire()))
 
 
+def test_who_agrees_in_two_windows_gives_one_record_and_can_still_withdraw_it(tmp_path, collection):
+    """What was sealed last would else be on this device, and what was sealed first with the curator."""
+    way, me = Direct(collection), person(tmp_path / "me", collection)
+
+    def agreed_there_first(offer, texts):
+        give(tmp_path / "me", collection, ONE)
+        return True
+
+    receipt = me.contribute(ONE, way, TOKEN, agreed_there_first)
+    assert collection.counts() == (1, 0)
+    assert receipt.message["contribution"] == sent(tmp_path / "me").message["contribution"]
+    me.withdraw(way, TOKEN)
+    assert collection.counts() == (0, 1)
+
+
 def test_nobody_withdraws_anothers(tmp_path, collection):
     give(tmp_path / "me", collection, ONE)
     give(tmp_path / "thief", collection, OTHER)
