@@ -8,9 +8,11 @@ shows that one list is the beginning of another one (RFC 9162, section 2.1.4).
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 
 _SIZE = 32
+_NODE = re.compile("[0-9a-f]{64}")
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
@@ -118,17 +120,14 @@ def merkle_root(leaves: Iterable[bytes]) -> str:
 
 def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | None:
     """Return the root to which a path leads from the leaf with a number among so many; None if it leads nowhere."""
-    if not 0 <= index < count:
+    if not 0 <= index < count or not all(map(_NODE.fullmatch, path)):
         return None
-    node, left = _leaf(leaf), list(path)
+    node, left = _leaf(leaf), [bytes.fromhex(each) for each in path]
     while count > 1:
         if index ^ 1 < count:
             if not left:
                 return None
-            try:
-                beside = bytes.fromhex(left.pop(0))
-            except ValueError:
-                return None
+            beside = left.pop(0)
             node = _above(beside + node if index % 2 else node + beside)
         index, count = index // 2, (count + 1) // 2
     return None if left else node.hex()
@@ -143,12 +142,10 @@ def verify_consistency(older: str, first: int, newer: str, count: int, path: Seq
         return False
     if first == count:
         return older == newer and not path
-    try:
-        nodes = [bytes.fromhex(node) for node in ((older, *path) if first & (first - 1) == 0 else path)]
-    except ValueError:
+    hashes = (older, *path) if first & (first - 1) == 0 else path
+    if not hashes or not all(map(_NODE.fullmatch, hashes)):
         return False
-    if not nodes or any(len(node) != _SIZE for node in nodes):
-        return False
+    nodes = [bytes.fromhex(each) for each in hashes]
     at, last = first - 1, count - 1
     while at % 2:
         at, last = at // 2, last // 2

@@ -340,6 +340,9 @@ def test_there_is_no_path_from_where_no_leaf_is_and_for_what_is_no_beginning():
         assert root_from_inclusion_proof(b"a", index, 3, tree.path(0)) is None
         with pytest.raises(IndexError):
             tree.path(index)
+    for path in ([each.upper() for each in tree.path(0)], [f" {each}" for each in tree.path(0)]):
+        assert root_from_inclusion_proof(b"a", 0, 3, path) is None
+    assert root_from_inclusion_proof(b"a", 0, 2, [""]) is None  # the only leaf of a tree is not the first of two
     for first in (-1, 0, 4):
         assert not verify_consistency(tree.root, first, tree.root, 3, ())
         with pytest.raises(IndexError):
