@@ -12,20 +12,20 @@
  */
 
 import { concat, digest as digestOf, encode, hex, sha, sha256hex, signedOf, statementOf, unhex, utf8, verifyBytes } from "./messages.js"; // prettier-ignore
-import { Refusal, anyObject, countForm, digestForm, fail, isDigest, list, numberForm, read, runForm, signatureForm, text, whole } from "./values.js"; // prettier-ignore
+import { Refusal, anyObject, countForm, digestForm, fail, isDigest, list, maybe, numberForm, object, read, runForm, signatureForm, text, whole } from "./values.js"; // prettier-ignore
 
 export const WITHIN = 86_400; // seconds after which a referee must have shown a report that it has acknowledged
 const time = whole(0, 253_402_300_799);
 const path = list(text, 0, 64);
 const atLeastOne = whole(1, 2 ** 53 - 1);
+const kept = object({ checkpoint: signedOf, witnessed: [list(signedOf), []] });
 /** @satisfies {Record<string, import("./values.js").Fields>} */
 const FORMS = {
   receipt: { run: runForm, question: numberForm, report: signatureForm, time },
-  checkpoint: { run: runForm, configuration: digestForm, entries: atLeastOne, hash: digestForm, root: digestForm, time, closed: [countForm, 0] }, // prettier-ignore
+  checkpoint: { run: runForm, configuration: digestForm, entries: atLeastOne, hash: digestForm, root: digestForm, time, closed: maybe(countForm) }, // prettier-ignore
   witnessed: { checkpoint: digestForm, position: countForm, previous: digestForm, time },
-  proof: { entry: anyObject, index: countForm, reports: atLeastOne, body: text, path, kept: anyObject, entry_path: path, consistency: [path, []] }, // prettier-ignore
+  proof: { entry: anyObject, index: countForm, reports: atLeastOne, body: unhex, path, kept, entry_path: path, consistency: maybe(path) }, // prettier-ignore
   entry: { index: countForm, previous: digestForm, kind: text, body: anyObject, hash: digestForm, signature: signatureForm },
-  kept: { checkpoint: anyObject, witnessed: [list(anyObject), []] },
 };
 
 /** @type {(detail: string) => never} */
@@ -96,19 +96,18 @@ export async function goesOn(older, first, newer, count, path) {
   return last === 0 && hex(old) === older && hex(now) === newer;
 }
 
-/** Return what a stored checkpoint says; Refusal `forged`, `bad-message`. @param {any} kept @param {string} referee */
-export async function checkpointOf(kept, referee) {
-  const signed = signedOf(read(FORMS.kept, kept, "kept").checkpoint);
-  return statementOf(FORMS.checkpoint, signed, "checkpoint", referee);
-}
+/** Return what a stored checkpoint says; Refusal `forged`, `bad-message`. @param {any} stored @param {string} referee */
+export const checkpointOf = async (stored, referee) =>
+  statementOf(FORMS.checkpoint, kept(stored, "kept").checkpoint, "checkpoint", referee);
 
-/** Return who has signed that they have seen a checkpoint. @param {any} kept @returns {Promise<string[]>} */
-export async function witnessesOf(kept) {
-  const digest = await digestOf(kept.checkpoint.message);
+/** Return who has signed that they have seen a checkpoint. @param {any} stored @returns {Promise<string[]>} */
+export async function witnessesOf(stored) {
+  const { checkpoint, witnessed } = kept(stored, "kept");
+  const digest = await digestOf(checkpoint.message);
   const found = [];
-  for (const signed of (kept.witnessed ?? []).map(signedOf)) {
-    const { checkpoint } = await statementOf(FORMS.witnessed, signed, "witnessed");
-    if (checkpoint !== digest) forged("a witness has signed another checkpoint");
+  for (const signed of witnessed) {
+    const seen = await statementOf(FORMS.witnessed, signed, "witnessed");
+    if (seen.checkpoint !== digest) forged("a witness has signed another checkpoint");
     found.push(signed.key);
   }
   return found;
@@ -124,7 +123,7 @@ export async function checkProof(/** @type {Held} */ held, /** @type {any} */ pr
   const { run, question, digest } = held.report.message;
   if (entry.kind !== "answers" || entry.body.question !== question)
     forged("the referee proves something about another question");
-  if ((await leafOf(held.report, unhex(proof.body))) !== held.leaf)
+  if ((await leafOf(held.report, proof.body)) !== held.leaf)
     forged("the referee has another answer beside this agent's signature");
   if ((await rootOf(unhex(held.leaf), proof.index, proof.reports, proof.path)) !== entry.body.root)
     forged("the referee's path does not lead from this report to the root of the question");
@@ -137,10 +136,10 @@ export async function checkProof(/** @type {Held} */ held, /** @type {any} */ pr
 
 /**
  * Return why a checkpoint does not go on from an older one; nothing if it does.
- * @param {any} older @param {any} newer @param {string[]} path that shows it @param {string} who
+ * @param {any} older @param {any} newer @param {string[] | null} path that shows it @param {string} who
  */
 async function breaks(older, newer, path, who) {
-  const good = await goesOn(older.root, older.entries, newer.root, newer.entries, path);
+  const good = await goesOn(older.root, older.entries, newer.root, newer.entries, path ?? []);
   return good ? "" : `it does not begin with the ${older.entries} entries that ${who}`;
 }
 

@@ -121,6 +121,8 @@ def trees_file() -> dict[str, Any]:
     ):
         cases.append(_inclusion(tree.root, leaves[4], index, count, damaged))
     cases.append(_inclusion(tree.root, leaves[3], 4, 7, path))
+    cases.append(_inclusion(tree.root, leaves[4], 4, 7, tuple(map(str.upper, path))))
+    cases.append(_inclusion(Tree(leaves[:1]).root, leaves[0], 0, 2, ("",)))  # the only one is not the first of two
     path, old = tree.consistency(3), tree.beginning(3)
     for first, count, before, damaged in (
         (2, 7, old, path),
@@ -285,6 +287,7 @@ def proofs_file() -> dict[str, Any]:
     seen, forked = {"kept": short, "questions": [QUESTION]}, checkpoint(transcript(tree.root, 0, second="TERMS"))
     entry = good["entry"]
     signed = kept["checkpoint"]
+    open_one = {"checkpoint": REFEREE.sign("checkpoint", {**signed["message"], "closed": None}).wire()}
     cases: list[tuple[str, str, dict[str, Any]]] = [
         ("a proof", "included", {"proof": good}),
         ("a proof after a day", "included", {"proof": good, "age": 100_000}),
@@ -347,7 +350,11 @@ def proofs_file() -> dict[str, Any]:
                 }
             },
         ),
+        ("that shows no older one", "included", {"proof": {**good, "consistency": None}}),
+        ("of a checkpoint of nothing that is closed", "included", {"proof": {**good, "kept": open_one}}),
         ("that is none", "refused: bad-message", {"proof": {**good, "path": None}}),
+        ("of a checkpoint that is none", "refused: bad-message", {"proof": {**good, "kept": {"checkpoint": {}}}}),
+        ("of an answer that is no hex", "refused: bad-message", {"proof": {**good, "body": "8X"}}),
         ("with a further field", "refused: bad-message", {"proof": {**good, "note": 1}}),
         ("of a place that is a text", "refused: bad-message", {"proof": {**good, "index": "4"}}),
         ("not yet", "not shown yet", {"problem": "pattern", "detail": "it takes answers: ask again once it is closed"}),
