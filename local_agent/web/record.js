@@ -12,6 +12,7 @@
  *   where: Record<string, {values: string[], texts?: string[]}>, decimal: string, marks: string | null}} Schema
  */
 
+import { known } from "./elementary.js";
 import { fail } from "./values.js";
 
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
@@ -136,8 +137,8 @@ export function recordOf(fields, schema) {
     const text = texts[feature.column];
     if (feature.values) return (feature.texts ?? feature.values).map((means) => Number(means.includes(text)));
     const { column, low, high, fill } = feature;
-    const [number, span] = [numberOf(column, text, schema), high - low];
-    return [Number.isNaN(number) ? (fill - low) / span : Math.min(Math.max((number - low) / span, 0), 1)];
+    const share = (numberOf(column, text, schema) - low) / (high - low);
+    return [share < 0 ? 0 : Math.min(known(share, (fill - low) / (high - low)), 1)];
   });
   if (schema.norm !== null) {
     const length = Math.sqrt(pairwise(numbers.map((number) => number * number)));

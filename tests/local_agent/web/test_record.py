@@ -66,7 +66,7 @@ def case(draw: random.Random, table: TableSource) -> dict[str, Any]:
 
 def expected(fields: dict[str, Any], table: TableSource) -> list[Any]:
     try:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             record = record_of(fields, table)
     except BadData:
         return ["bad-data"]
@@ -125,6 +125,17 @@ def test_every_spelling_of_a_field_means_the_same():
     assert [pair for pair in zip(cases, found, wanted, strict=True) if pair[1] != pair[2]] == []
     assert len(cases) > 5_000
     assert sum(each != ["bad-data"] and each[0] != "00000000" for each in wanted) > 200
+
+
+def test_bounds_that_are_far_apart_make_the_same_record():
+    """Their difference may be no double, and what is a little below the lower one may become -0."""
+    far = [
+        {"kind": "number", "column": "visits", **each}
+        for each in ({"low": -1.5e308, "high": 1.5e308, "fill": 3}, {"low": 0, "high": 1e300})
+    ]
+    table = TableSource.parse({**TABLE, "features": far, "where": {}})
+    fields = [{"visits": visits, "renews": "yes"} for visits in (1.2e308, -1e308, -1e-300, 1e300, None)]
+    assert made([table], [(0, each) for each in fields]) == [expected(each, table) for each in fields]
 
 
 def test_a_text_that_is_nearly_all_spaces_is_read_as_soon_as_any_other():
