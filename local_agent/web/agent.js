@@ -219,7 +219,7 @@ export class Agent {
       receipt = await this.client.report(report);
       await checkReceipt(receipt, report, this.options.rules.referee);
     } catch (error) {
-      if (error instanceof Refusal && !PASSING.includes(error.problem)) this.settle(); // there is no other answer
+      if (error instanceof Refusal && ![...PASSING, "relay-untrusted"].includes(error.problem)) this.settle();
       throw error;
     }
     let name = `${run}-${question}`;

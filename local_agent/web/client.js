@@ -13,7 +13,6 @@ export const PROTOCOL = 3; // the version that this agent speaks
 const HEADER = "Tandem-Protocol";
 const URN = "urn:tandem:problem:";
 const AWAY = [408, 502, 503, 504]; // statuses of a service that has read nothing, or of a proxy before one that is away
-const BUSY = ["cannot-write", "not-ready", "superseded", "too-slow"]; // of the service, and not of this device: it is asked again
 const PAUSES = [0.1, 0.2, 0.5, 1, 2]; // seconds between attempts; the last repeats
 const ATTEMPT = 60; // seconds of one attempt
 export const ANSWER = 16 << 20; // bytes of the longest answer: a question, with its hypothesis
@@ -31,6 +30,19 @@ export const pause = (seconds, signal) =>
     const timer = setTimeout(end, 1000 * seconds);
     signal?.addEventListener("abort", end);
   });
+
+/** What an answer holds, which must not be too much. @param {Response} response */
+export async function contentOf({ body }) {
+  const parts = [];
+  const reader = body?.getReader();
+  for (let part = await reader?.read(), size = 0; part?.value; part = await reader?.read()) {
+    parts.push(part.value);
+    if ((size += part.value.length) <= ANSWER) continue;
+    await reader?.cancel();
+    throw new Error("it answers too much");
+  }
+  return concat(...parts);
+}
 
 /** A signed message as it travels. @param {Signed} signed */
 function raw({ kind, message, key, signature }) {
@@ -65,7 +77,7 @@ export class Client {
       const wait = PAUSES[Math.min(attempt, PAUSES.length - 1)];
       const over = this.signal?.aborted || Date.now() + 1000 * wait > end;
       if (typeof found !== "string" && (over || !AWAY.includes(found.status))) return this.checked(found);
-      if (over) fail("peer-unavailable", `nobody answers at ${this.address} (${found}): it is asked again`);
+      if (over) fail("peer-unavailable", `nobody answers at ${this.address} (${found})`);
       await pause(wait, this.signal);
     }
   }
@@ -78,16 +90,8 @@ export class Client {
     this.signal?.addEventListener("abort", stop);
     if (this.signal?.aborted) stop();
     try {
-      const { status, headers, body } = await this.fetch(this.address + path, { ...request, signal: limit.signal });
-      const parts = [];
-      const reader = body?.getReader();
-      for (let part = await reader?.read(), size = 0; part?.value; part = await reader?.read()) {
-        parts.push(part.value);
-        if ((size += part.value.length) <= ANSWER) continue;
-        await reader?.cancel();
-        return "it answers too much";
-      }
-      return { status, headers, body: concat(...parts) };
+      const response = await this.fetch(this.address + path, { ...request, signal: limit.signal });
+      return { status: response.status, headers: response.headers, body: await contentOf(response) };
     } catch (error) {
       if (error instanceof Refusal) throw error;
       return error instanceof Error ? error.message : "it does not answer";
@@ -99,14 +103,14 @@ export class Client {
 
   checked(/** @type {Reply} */ reply) {
     const stated = reply.headers.get(HEADER)?.slice(0, 60);
-    if (stated !== undefined && stated.split(" ")[0] !== String(PROTOCOL))
+    if (stated !== undefined && !stated.startsWith(`${PROTOCOL} tandem/`))
       fail("version-skew", `the service at ${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`); // prettier-ignore
     if (reply.status >= 200 && reply.status < 300) return reply;
     const { type, title, detail = title } = jsonOf(reply) ?? {};
     if (!String(type).startsWith(URN))
       fail("peer-misbehaved", `${this.address} answers ${reply.status} without a reason: is that the referee?`);
-    const problem = String(type).slice(URN.length);
-    fail(BUSY.includes(problem) ? "busy" : problem, String(detail).slice(0, 2000));
+    const later = reply.status >= 500 || reply.status === 408; // a fault of the service, and not of this device
+    fail(later ? "busy" : String(type).slice(URN.length), String(detail).slice(0, 2000));
   }
 
   /** @type {(method: string, path: string, signed?: Signed, headers?: Record<string, string>) => Promise<any>} */
@@ -117,7 +121,16 @@ export class Client {
   };
 
   /** A document that is signed. @param {Parameters<Client["document"]>} asked @returns {Promise<Signed>} */
-  signed = async (...asked) => signedOf(await this.document(...asked));
+  signed = async (...asked) => this.signedBy(await this.document(...asked));
+
+  /** @param {unknown} found */
+  signedBy(found) {
+    try {
+      return signedOf(found);
+    } catch {
+      fail("peer-misbehaved", `${this.address} answers with no signed message: is that the referee?`);
+    }
+  }
 }
 
 /** @param {Pick<Reply, "body">} reply @returns {any} undefined of what is no acceptable JSON */
@@ -141,7 +154,7 @@ export class RefereeClient extends Client {
   /** @param {Signed} signed @returns {Promise<Signed | null>} */
   async poll(signed) {
     const reply = await this.request("POST", "/v1/polls", raw(signed));
-    if (reply.status !== 204) return signedOf(jsonOf(reply));
+    if (reply.status !== 204) return this.signedBy(jsonOf(reply));
     this.pause = Math.min(Math.max(Number(reply.headers.get("retry-after")), 0), LONGEST_PAUSE) || 0;
     return null;
   }

@@ -3,10 +3,12 @@
  * HPKE (RFC 9180) with X25519, HKDF-SHA256 and AES-128-GCM by WebCrypto; binary HTTP (RFC 9292), known-length form.
  */
 
+import { contentOf } from "./client.js";
 import { concat, decode, drawKeys, hex, signedOf, unhex, utf8, verify } from "./messages.js";
 import { hmac } from "./random.js";
 import { Refusal, demand, fail } from "./values.js";
 
+const AWAY = [408, 429, 502, 503, 504]; // what a relay answers while it, or what is behind it, is away
 const REQUEST_BYTES = 4096; // to which all encapsulated requests are padded
 const X25519 = { name: "X25519" };
 const SUITE = Uint8Array.of(0, 0x20, 0, 1, 0, 1);
@@ -81,17 +83,22 @@ export function through(relay, referee, fetch = (to, init) => globalThis.fetch(t
     demand(rest >= 0, "what passes a relay is too long");
     const exchange = await seal(key, header, concat(plain, new Uint8Array(rest)));
     const sent = { ...outer, method: "POST", body: exchange.sent, headers: { "Content-Type": "message/ohttp-req" } };
-    const reply = await fetch(`${place}/v1/relay`, sent);
-    if (reply.status !== 200) throw new Error(`the relay answers ${reply.status}`);
-    return opened(new Uint8Array(await reply.arrayBuffer()), exchange);
+    return opened(await relayed(await fetch(`${place}/v1/relay`, sent)), exchange);
   };
+}
+
+/** @param {Response} reply of the relay itself */
+function relayed(reply) {
+  if (AWAY.includes(reply.status)) throw new Error(`the relay answers ${reply.status}`);
+  if (reply.status !== 200) fail("relay-untrusted", `the relay answers ${reply.status}, and carries nothing to the referee`);
+  return contentOf(reply);
 }
 
 /** Return the first key of the pinned referee's that we can use. @param {Response} reply @param {string} referee */
 export async function gatewayOf(reply, referee) {
-  if (reply.status !== 200) throw new Error(`the relay answers ${reply.status}`);
+  const content = await relayed(reply);
   try {
-    const signed = signedOf(decode(new Uint8Array(await reply.arrayBuffer())));
+    const signed = signedOf(decode(content));
     await verify(signed, "oblivious-keys", referee);
     const list = new Reader(unhex(signed.message.keys));
     while (list.left.length) {

@@ -341,3 +341,42 @@ console.log(JSON.stringify(found));
 
 def test_a_state_that_lacks_something_is_not_taken() -> None:
     assert in_node(IMPORTED) == ["taken", *["bad-data"] * 5]
+
+
+SENDING = """
+import { Agent } from "WEB/agent.js";
+import { MemoryStore } from "WEB/folder.js";
+const { referee, receipt, report } = given.proofs;
+const problem = (name) => ({ type: `urn:tandem:problem:${name}`, title: name });
+async function after(status, body, relay, headers) {
+  const store = new MemoryStore();
+  await store.write("answers", [{ epsilon: 1, delta: 0, question: "", report, body: "8080" }]);
+  const fetch = async () => new Response(typeof body === "string" ? body : JSON.stringify(body), { status, headers });
+  const rules = { referee, epsilon: 1 };
+  const options = { rules, store, address: "http://x", dimension: 1, patience: 0, relay, fetch };
+  const agent = await Agent.open(options);
+  const state = await agent.step();
+  return [state.problem ?? state.state, agent.unacknowledged !== undefined];
+}
+const relay = "https://relay.example";
+console.log(JSON.stringify([
+  await after(200, receipt),
+  await after(409, problem("pattern")),
+  await after(200, receipt, undefined, { "tandem-protocol": "3 others/1" }),
+  await after(500, problem("internal")),
+  await after(503, problem("superseded")),
+  await after(200, "<html>"),
+  await after(200, { status: "ok" }),
+  await after(503, "", relay),
+  await after(422, problem("ohttp-key"), relay),
+  await after(200, "{}", relay),
+]));
+"""
+
+
+def test_what_is_no_answer_of_the_referee_settles_no_report() -> None:
+    """A faulty referee, or what stands before it, may not have read it: it is sent again, and is not called refused."""
+    away = ["busy", True], ["busy", True], ["peer-misbehaved", True], ["peer-misbehaved", True]
+    relayed = ["peer-unavailable", True], ["relay-untrusted", True], ["relay-untrusted", True]
+    found = in_node(SENDING, {"proofs": vectors("proofs")})
+    assert found == [["answered", False], ["pattern", False], ["version-skew", False], *away, *relayed]

@@ -87,7 +87,7 @@ def test_after_everything_is_deleted_nothing_leaves(world, person):
 def test_a_referee_that_cannot_store_at_present_is_asked_again(world, person):
     me = person()
     problem = {"type": "urn:tandem:problem:cannot-write", "title": "no", "detail": "ask again", "status": 503}
-    headers = {"tandem-protocol": "3 test", "access-control-allow-origin": world.page}
+    headers = {"tandem-protocol": "3 tandem/test", "access-control-allow-origin": world.page}
     answer = {"status": 503, "headers": headers, "content_type": "application/problem+json"}
     me.page.route("**/v1/polls", lambda route: route.fulfill(**answer, body=json.dumps(problem)))
     me.enter()
