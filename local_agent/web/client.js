@@ -31,6 +31,12 @@ export const pause = (seconds, signal) =>
     signal?.addEventListener("abort", end);
   });
 
+/** The header that shows an invitation or a code; Refusal `unauthorized`: none can hold it, and no error may quote it. */
+export const bearer = (/** @type {string} */ token) =>
+  /^[ -~]*$/.test(token)
+    ? { Authorization: `Bearer ${token}` }
+    : fail("unauthorized", "an invitation, or a code, has plain letters and digits: enter it as it was handed out");
+
 /** What an answer holds, which must not be too much. @param {Response} response */
 export async function contentOf({ body }) {
   const parts = [];
@@ -144,7 +150,7 @@ export function jsonOf(reply) {
 
 export class RefereeClient extends Client {
   /** @param {Signed} signed @param {string} token */
-  enrol = (signed, token) => this.signed("POST", "/v1/enrolments", signed, { Authorization: `Bearer ${token}` });
+  enrol = (signed, token) => this.signed("POST", "/v1/enrolments", signed, bearer(token));
   configuration = (/** @type {string} */ run) => this.signed("GET", `/v1/runs/${run}/configuration`);
   decline = (/** @type {Signed} */ signed) => this.request("POST", "/v1/declines", raw(signed));
   /** Hand in a report, and return the receipt. @param {Signed} signed */

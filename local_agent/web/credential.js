@@ -7,7 +7,7 @@
  *   has for this person alone would tell who they are
  */
 
-import { Client } from "./client.js";
+import { Client, bearer } from "./client.js";
 import { base64, concat, hex, sha, sha256hex, unbase64, unhex, utf8 } from "./messages.js";
 import { demand, fail } from "./values.js";
 
@@ -91,7 +91,7 @@ export async function obtain(store, agent, { address, code, key }, how) {
     await store.write("asked", asked);
   }
   const body = concat(Uint8Array.of(0, 2), unhex(id).subarray(-1), unhex(asked.blinded));
-  const headers = { Authorization: `Bearer ${code}`, "Content-Type": "application/private-token-request" };
+  const headers = { ...bearer(code), "Content-Type": "application/private-token-request" };
   const reply = await client.request("POST", "/v1/token-requests", body, headers);
   const signature = toBytes((toNumber(reply.body) * BigInt(`0x${asked.inverse}`)) % modulus);
   const n = base64(toBytes(modulus)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");

@@ -380,3 +380,22 @@ def test_what_is_no_answer_of_the_referee_settles_no_report() -> None:
     relayed = ["peer-unavailable", True], ["relay-untrusted", True], ["relay-untrusted", True]
     found = in_node(SENDING, {"proofs": vectors("proofs")})
     assert found == [["answered", False], ["pattern", False], ["version-skew", False], *away, *relayed]
+
+
+SECRET = """
+import { Agent } from "WEB/agent.js";
+import { MemoryStore } from "WEB/folder.js";
+const rules = { referee: "0".repeat(64), epsilon: 1 };
+const found = [];
+for (const token of ["sesame\\nopen", "sesame \u2014 open"]) {
+  const options = { rules, token, dimension: 1, store: new MemoryStore(), address: "http://127.0.0.1:9", patience: 0 };
+  const agent = await Agent.open(options);
+  const { state, problem } = await agent.step();
+  found.push([state, problem, JSON.stringify(agent.export()).includes("sesame")]);
+}
+console.log(JSON.stringify(found));
+"""
+
+
+def test_an_invitation_that_no_header_holds_is_refused_and_stays_out_of_errors_and_the_log() -> None:
+    assert in_node(SECRET) == [["failed", "unauthorized", False]] * 2
