@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import lzma
 import time
 import zipfile
@@ -165,7 +166,7 @@ def _check_header(name: str, names: list[str], layout: Layout) -> None:
     if other is not None:
         raise BadData(
             f"{name}: line 1 is one field where it is divided by {layout.separator!r}: say how it is divided, as "
-            f"layout.separator: {other!r}"
+            f"layout.separator: {json.dumps(other)}"
         )
 
 

@@ -45,6 +45,7 @@ def _common_columns(source: Path, target: Path, layout: Layout) -> list[str]:
 
 def layout_of(separator: str, decimal: str, thousands: str, encoding: str, missing: Sequence[str]) -> Layout:
     """Return how the files are written, from the options that say it; empty where they do not."""
+    separator = "\t" if separator == r"\t" else separator  # a tab as messages spell it, and shells pass on
     if len(separator) != 1:
         raise BadScenario(f"--separator must be one character, found {separator!r}")
     given: dict[str, Any] = {"decimal": decimal, "thousands": thousands, "encoding": encoding}

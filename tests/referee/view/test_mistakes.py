@@ -9,8 +9,10 @@ from typer.testing import CliRunner
 
 from referee.cli import app
 
-HEADER, ROWS = "member,age,income,sex,sick\n", "7,30,1200.5,f,yes\n8,60,900,m,no\n"
-GOOD = HEADER + ROWS * 300
+HEADER = "member,age,income,sex,sick\n"
+PAIRS = [f"{2 * pair},30,1200.5,f,yes\n{2 * pair + 1},60,900,m,no\n" for pair in range(300)]
+FIRST, SECOND = "".join(PAIRS[:150]), "".join(PAIRS[150:])
+GOOD = HEADER + FIRST + SECOND
 LABEL = {"--label": "sick", "--positive": "yes", "--negative": "no", "--id": "member"}
 FEATURES = {"--bounds": ("age=18:90", "income=0:9000"), "--categories": ("sex=f,m",)}
 BUDGETS = {"--epsilon": "4", "--agent-epsilon": "4", "--output": "mine.yaml"}
@@ -51,7 +53,8 @@ def bounded(said: str, age: str) -> Mistake:
 
 LAYOUT = "source.table.layout."
 MISTAKES = {
-    "semicolons": Mistake("is divided, as --separator ';'", GOOD.replace(",", ";"), then={"--separator": ";"}),
+    "semicolons": Mistake('is divided, as --separator ";"', GOOD.replace(",", ";"), then={"--separator": ";"}),
+    "tabs": Mistake(r'is divided, as --separator "\t"', GOOD.replace(",", "\t"), then={"--separator": r"\t"}),
     "a spreadsheet": Mistake("save the table as CSV in UTF-8", b"PK\x03\x04\xff" + b"\n" * 9, better=GOOD),
     "another encoding": Mistake(
         "--encoding windows-1252", GOOD.replace("f", "ü").encode("windows-1252"),
@@ -95,8 +98,8 @@ MISTAKES = {
               "target.table.features=[{kind: category, column: sex, values: [[f, F], m]}]"),
     ),
     "two files put together": Mistake(
-        "(line 302): 'age' is neither a finite number", HEADER + ROWS * 150 + "\ufeff" + HEADER + ROWS * 149,
-        check=True, better=HEADER + ROWS * 150 + "\ufeff" + ROWS * 150,
+        "(line 302): 'age' is neither a finite number", HEADER + FIRST + "\ufeff" + HEADER + SECOND,
+        check=True, better=HEADER + FIRST + "\ufeff" + SECOND,
     ),
     "one class alone": Mistake(
         "nothing can be learned from one class", GOOD.replace("yes", "no"), check=True, better=GOOD
@@ -138,7 +141,10 @@ def test_a_message_is_followed_and_then_it_works(part, tmp_path, monkeypatch):
             continue
         write(tmp_path / "s.csv", GOOD if one.check else one.content)
         encoded = one.content if isinstance(one.content, bytes) and one.better is None else GOOD
-        write(tmp_path / "t.csv", GOOD.replace(",", ";") if name == "semicolons" else encoded)
+        write(
+            tmp_path / "t.csv",
+            {"semicolons": GOOD.replace(",", ";"), "tabs": GOOD.replace(",", "\t")}.get(name, encoded),
+        )
         if one.check:
             assert init(OPTIONS)[0] == 0
             write(tmp_path / "s.csv", one.content)
