@@ -5,6 +5,7 @@ Each party refuses by functions of its own what it would not take; here all are 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from common.core.errors import BadInput, BadScenario, BudgetExceeded, TandemErro
 from common.data.population import open_records
 from common.learners.base import LearnerSettings
 from common.lifetime.account import Account
-from common.lifetime.charging import Charging
+from common.lifetime.charging import Charging, table_of
 from common.lifetime.ledger import PeopleLedger
+from common.lifetime.recognition import Digester
 from common.numerics.bisection import narrowed
 from common.scenario.accepting import accepted, in_range
 from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, public_sample
@@ -122,6 +124,15 @@ def check_lifetimes(chosen: ResolvedScenario, charging: Charging) -> None:
             account.check("")
 
 
+def check_ids(chosen: ResolvedScenario, sides: Collection[Side]) -> None:
+    """Refuse tables by whose ids their people cannot be told apart, as a run does that charges them."""
+    folder = data_folder(chosen)
+    for side in sides:
+        table = table_of(chosen, "source" if side == "S" else "target")
+        if table is not None and table.id is not None and folder is not None and chosen.people != "simulated":
+            Digester(secrets.token_bytes(32)).people_of(table, folder)  # of contributions there are no files
+
+
 def refusal(chosen: ResolvedScenario, tables: Collection[Side] = ()) -> TandemError | None:
     """Return the error with which a run of a resolved scenario would end before anything is charged; None if none.
 
@@ -133,6 +144,7 @@ def refusal(chosen: ResolvedScenario, tables: Collection[Side] = ()) -> TandemEr
         if tables:
             check_room(chosen, Path())
         check_people(chosen, tables)
+        check_ids(chosen, tables)
     except TandemError as error:
         return error
     return None

@@ -118,7 +118,8 @@ class Digester:
             cells, names, 0 if id_column is None else self.name(id_column), tuple(self.file(path) for path in files)
         )
         if id_column is not None:
-            self._check_ids(who, id_column)
+            place = ", ".join(path.name for path in files)
+            self._check_ids(who, id_column, f"{place}: " if place else "")
         return who
 
     def people_of(self, table: TableSource, folder: Path) -> People:
@@ -126,22 +127,20 @@ class Digester:
         paths = [found(folder / file) for file in table.files]
         return self.people(rows_of_files(paths, table), paths, id_column=table.id)
 
-    def _check_ids(self, who: People, column: str) -> None:
+    def _check_ids(self, who: People, column: str, place: str) -> None:
         ids = who.ids(who.id_name)
+        which = f"{place}column {column!r} is the id of people"
         if (who.names == np.uint64(who.id_name)).sum() > 1:
-            raise BadData(
-                f"column {column!r} is the id of people, and another column has its name but for capitals or spaces: "
-                "rename that one"
-            )
+            raise BadData(f"{which}, and another column has its name but for capitals or spaces: rename that one")
         if ids is None:
-            raise BadData(f"the table has no column {column!r}, which is named as the id of its people")
+            raise BadData(f"{place}the table has no column {column!r}, which is named as the id of its people")
         if np.any(ids == np.uint64(self._text(""))):
-            raise BadData(f"column {column!r} is the id of people, and is empty in some rows: fill it")
+            raise BadData(f"{which}, and is empty in some rows: fill it")
         if len(np.unique(ids)) < len(ids):
             raise BadData(
-                f"column {column!r} is the id of people, and some rows have the same one (numbers are compared to six "
-                f"digits, texts without capitals): what is promised holds for one row a person, so keep one row of "
-                f"each, and put a letter before numbers of more digits"
+                f"{which}, and some rows have the same one (numbers with a fraction are compared to six digits, texts "
+                "without capitals): what is promised holds for one row a person, so keep one row of each, and put a "
+                "letter before numbers of more digits"
             )
 
     def cells(self, texts: polars.Series) -> Words:

@@ -101,6 +101,10 @@ MISTAKES = {
         "(line 302): 'age' is neither a finite number", HEADER + FIRST + "\ufeff" + HEADER + SECOND,
         check=True, better=HEADER + FIRST + "\ufeff" + SECOND,
     ),
+    "an id twice": Mistake(
+        "s.csv: column 'member' is the id of people, and some rows have the same one", GOOD + PAIRS[0], check=True,
+        better=GOOD,
+    ),
     "one class alone": Mistake(
         "nothing can be learned from one class", GOOD.replace("yes", "no"), check=True, better=GOOD
     ),
