@@ -241,7 +241,7 @@ def _composed(rows: list[Row], epsilon: float, delta: float, width: float, theta
         masses[1 : reach + 1] = up * np.exp(theta * n - scale)
         masses[-reach:] = (down * np.exp(-theta * n - scale))[::-1]
         away = rfft(masses) - masses.sum()
-        error, size = 2.0 * depth + 32.0 * UNIT, np.maximum(np.abs(1.0 + away), 1e-300)
+        error, size = 2.0 * depth * masses.sum() + 32.0 * UNIT, np.maximum(np.abs(1.0 + away), 1e-300)
         log_sum += count * np.log1p(away)
         log_most = log_most + count * np.log(size + error)
         growth = growth + count * np.log1p(error / size)
@@ -300,8 +300,8 @@ def _divergence(event: dict[str, Any], k: int) -> float:
     e, failing = released(event)
     if failing:
         return math.inf
-    if k * e > FAR:  # the divergence of a release is at most its epsilon
-        return e
+    if k * e > FAR:  # ln((e^{ke} + e^{(1-k)e})/(1 + e^e)) with e^{ke} taken out
+        return e - (math.log1p(math.exp(-e)) - math.log1p(math.exp((1 - 2 * k) * e))) / (k - 1)
     return math.log1p(math.expm1(k * e) * -math.expm1((1 - k) * e) / (1.0 + math.exp(e))) / (k - 1)
 
 

@@ -75,6 +75,21 @@ def test_a_check_goes_no_farther_than_it_must() -> None:
     assert recheck(certificate, record(plan), certificate["epsilon"], 1e-6) < 1e-6
 
 
+def test_a_certificate_passes_at_its_own_limit_where_an_order_is_high_or_hardly_any_mass_moves() -> None:
+    """A pure release of which k epsilon is above 700; steps of hardly any loss, more of them than a transform errs."""
+    small, far = (SubsampledSteps(count=count, tv_bound=s, ratio=u) for count, s, u in (
+        (41_910, 1.1130669833533446e-05, 0.052850576639992514), (29_325_180, 4.7338818478081555e-08, 0.0596729881979561)
+    ))  # fmt: skip
+    rare = SubsampledSteps(count=8500, tv_bound=2.889268155127822e-06, ratio=1.6840759992062735)
+    release = Release(epsilon=0.42634926309795423)
+    plans: list[tuple[str, Plan, float]] = [
+        ("rdp", [(small, 3), (release, 1)], 1.47e-9), ("pld", [(far, 1), (rare, 1)], 2.9e-7)
+    ]  # fmt: skip
+    for name, plan, delta in plans:
+        certificate = claim(name, plan, delta)
+        assert recheck(certificate, record(plan), certificate["epsilon"], delta) < 1.01 * delta
+
+
 def refused_in_words_and_numbers(name: str, milder: Plan, plan: Plan) -> None:
     """Check that a certificate of milder events is refused, also where it names those on record."""
     forged, true = claim(name, milder), claim(name, plan)
