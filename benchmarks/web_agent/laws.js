@@ -24,6 +24,8 @@ for await (const line of createInterface({ input: process.stdin })) {
   const mechanism = parseMechanism(wire);
   const own = new Source(await derive(crypto.getRandomValues(new Uint8Array(32)), ["law"]));
   const source = twin ? TWINS[twin](own) : own;
+  const coins = mechanism.thresholds(BigInt(domain ?? 0)); // made once for all answers
+  mechanism.thresholds = () => coins;
   const found = {};
   for (let answers = 0; answers < count; answers++) {
     const told = item === undefined ? value : BigInt(item);

@@ -59,7 +59,7 @@ function made(one) {
     value: typeof value === "bigint" ? String(value) : value,
     answer_kind: kind,
     for_real_people: mechanism.forRealPeople,
-    thresholds: mechanism.coins(query.domain).map(String),
+    thresholds: mechanism.thresholds(query.domain ?? 0n).map(String),
     words: described(question, "https://referee.example", policy, one.left[0]),
   };
   const source = new GivenWords(BigInt(one.seed), one.first);

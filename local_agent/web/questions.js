@@ -112,12 +112,10 @@ export class Mechanism extends Kinded {
   forRealPeople = true;
   /** @type {[number, number]} epsilon and delta of one answer */
   guarantee = [this.fields.epsilon, this.fields.delta ?? 0];
-  /** @type {bigint[] | undefined} */ made;
-  /** @type {bigint | null | undefined} the domain for which they were made */ madeFor;
   /** @type {(left: [number, number]) => Mechanism} as an agent uses it that has so much left */
   affordable = () => this;
   /** @type {(domain: bigint) => AnswerKind} */ answer = () => "bit";
-  /** @type {(domain: bigint) => bigint[]} */ thresholds = () => [truthOf(this.guarantee[0])];
+  /** @type {(domain: bigint) => bigint[]} the whole numbers with which words are compared */ thresholds = () => [truthOf(this.guarantee[0])];
   /** @type {(coins: bigint[], kind: AnswerKind, domain: bigint) => string} */
   words = (_, kind) => {
     const symbol = kind === "bit" ? "One randomized bit" : `One of ${kind} randomized symbols`;
@@ -136,18 +134,12 @@ export class Mechanism extends Kinded {
   /** What may leave a device, in plain words. @param {bigint | null} domain */
   leaves(domain) {
     const kind = this.answerKind(domain);
-    return this.words(this.coins(domain), kind, domain ?? 0n);
-  }
-
-  /** The whole numbers with which words are compared. @param {bigint | null} domain @returns {bigint[]} */
-  coins(domain) {
-    if (!this.made || this.madeFor !== domain) [this.made, this.madeFor] = [this.thresholds(domain ?? 0n), domain];
-    return this.made;
+    return this.words(this.thresholds(domain ?? 0n), kind, domain ?? 0n);
   }
 
   /** @param {number | bigint} value @param {bigint | null} domain @param {bigint} publicWord @param {Words} source */
   randomize(value, domain, publicWord, source) {
-    return this.draw(this.coins(domain), value, source, domain ?? 0n, publicWord);
+    return this.draw(this.thresholds(domain ?? 0n), value, source, domain ?? 0n, publicWord);
   }
 }
 

@@ -11,7 +11,7 @@
  * @typedef {{newest: (held: Held, referee: string) => Promise<any>}} Witness tells the newest checkpoint of a report's run
  */
 
-import { concat, digest as digestOf, encode, hex, sha, sha256hex, signedOf, statementOf, unhex, utf8, verifyBytes } from "./messages.js"; // prettier-ignore
+import { concat, digest as digestOf, hex, sha, sha256hex, signedOf, statementOf, unhex, verifyBytes } from "./messages.js"; // prettier-ignore
 import { Refusal, anyObject, countForm, digestForm, fail, isDigest, list, maybe, numberForm, object, read, runForm, signatureForm, text, whole } from "./values.js"; // prettier-ignore
 
 export const WITHIN = 86_400; // seconds after which a referee must have shown a report that it has acknowledged
@@ -116,8 +116,7 @@ export async function witnessesOf(stored) {
 /** Check that a proof leads from the report as it was sent to the referee's checkpoint; return that. */
 export async function checkProof(/** @type {Held} */ held, /** @type {any} */ proof, /** @type {string} */ referee) {
   const entry = read(FORMS.entry, proof.entry, "entry");
-  const content = concat(utf8(`[${entry.index},`), encode(entry.kind), utf8(","), encode(entry.body), utf8("]"));
-  if (entry.hash !== (await digestOf([entry.previous, await sha256hex(content)])))
+  if (entry.hash !== (await digestOf([entry.previous, await digestOf([entry.index, entry.kind, entry.body])])))
     forged(`entry ${entry.index} of the transcript is not what its hash says`);
   await verifyBytes(referee, "transcript-entry", unhex(entry.hash), entry.signature);
   const { run, question, digest } = held.report.message;

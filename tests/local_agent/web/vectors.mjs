@@ -134,7 +134,7 @@ const files = {
         await hold([wire, domain], rest.refused ? refusal(rest) : { ...rest, coins: coinsOf({ truth, ratio, digits }) }, () => {
           const of = domain === null ? null : BigInt(domain);
           const kind = mechanism.answerKind(of);
-          const coins = mechanism.coins(of).map(String);
+          const coins = mechanism.thresholds(of ?? 0n).map(String);
           const known = truth === undefined && ratio === undefined ? [] : wire.name === "olh" ? coins.slice(1) : coins;
           return { kind, leaves: mechanism.leaves(of), coins: known };
         });
