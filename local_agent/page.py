@@ -153,7 +153,7 @@ def read_texts(path: Path | None) -> dict[str, Any]:
     for name, text in given.items():
         if name not in texts or not isinstance(text, type(texts[name])):
             raise BadData(f"{path}: {name!r} is no text of the page; there are: {', '.join(sorted(texts))}")
-    return texts | given
+    return texts | given | {"problems": texts["problems"] | given.get("problems", {})}
 
 
 def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Signed:

@@ -187,6 +187,15 @@ def test_what_makes_no_page_is_refused_and_leaves_none(tmp_path):
         assert not (tmp_path / "page").exists()
 
 
+def test_texts_of_some_problems_leave_the_others_as_they_are(tmp_path):
+    """What a page says where it has no text of a problem, that nothing was sent, is not true of each."""
+    (tmp_path / "texts.json").write_text('{"problems": {"forged": "Falsch", "pattern": "Zu spät"}}')
+    frame = (written(tmp_path, "--texts", str(tmp_path / "texts.json")) / "index.html").read_text()
+    texts = json.loads(re.search(r'id="settings">(.*?)</script>', frame)[1])["texts"]["problems"]
+    assert (texts["forged"], texts["pattern"]) == ("Falsch", "Zu spät")
+    assert "this browser has no state" in texts["invitation-used"]
+
+
 def test_a_page_asks_the_witness_that_it_names_and_none_past_a_relay(tmp_path):
     witness = ("--witness", "https://witness.example:8010/")
     page = written(tmp_path, *witness)
