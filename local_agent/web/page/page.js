@@ -8,7 +8,7 @@ import { Agent } from "../agent.js";
 import { createKey, decode } from "../messages.js";
 import { dimension, recordOf } from "../record.js";
 import { BrowserStore } from "../store.js";
-import { Refusal, fail } from "../values.js";
+import { Refusal, fail, isObject } from "../values.js";
 import { namesOfTable } from "../words.js";
 
 /** @import { State } from "../types/agent.d.ts" */
@@ -18,7 +18,9 @@ const link = new URLSearchParams(location.hash.slice(1)); // of referee invite
 addEventListener("hashchange", () => location.reload()); // another link was opened here
 
 const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
-const known = JSON.parse(byId("settings").textContent ?? "");
+// Columns and values have any names: none may be found in what an object has by itself.
+const bare = (/** @type {string} */ _, /** @type {any} */ value) => (isObject(value) ? Object.setPrototypeOf(value, null) : value);
+const known = JSON.parse(byId("settings").textContent ?? "", bare);
 const { texts, schema, referee } = known;
 const stage = element("section", {});
 const OTHER = "\0"; // no text that is listed
@@ -91,7 +93,7 @@ function fieldOf(/** @type {string} */ column, /** @type {number} */ at) {
   const own = schema.features.filter((/** @type {any} */ each) => each.column === column);
   const number = own.find((/** @type {any} */ each) => each.kind === "number");
   const isLabel = schema.label.column === column;
-  const { label = column, note = "", values: words = {} } = texts.columns[column] ?? {};
+  const { label = column, note = "", values: words } = texts.columns[column] ?? {};
   /** @type {string[][]} lists of texts that mean the same */
   const groups = [
     ...(schema.where[column]?.values ?? []).map((/** @type {string} */ value) => [value]),
@@ -107,7 +109,7 @@ function fieldOf(/** @type {string} */ column, /** @type {number} */ at) {
     const { input, node } = asked(id, label, notes, { type, step: "any", required: isLabel });
     return { column, node, read: () => (input.value === "" ? null : type === "number" ? input.valueAsNumber : input.value) };
   }
-  const shown = options.map((group) => [group.map((text) => words[text] ?? text).join(" / "), group[0]]);
+  const shown = options.map((group) => [group.map((text) => words?.[text] ?? text).join(" / "), group[0]]);
   const choices = isLabel || schema.where[column] ? shown : [...shown, [texts.unknown, null], [texts.other, OTHER]];
   const all = [[texts.choose, ""], ...choices.map(([text], index) => [text, String(index)])];
   const nodes = all.map(([text, value]) => element("option", { value }, text));

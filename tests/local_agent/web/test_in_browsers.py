@@ -16,8 +16,10 @@ from benchmarks.house import ROOT
 from common.core.canonical import decode
 from common.net.client import WitnessClient
 from common.net.oblivious.relay import relay_app
+from deploy.people import serving
 from issuer.issuer import issuer_app
 from referee.service.witness import witness_app
+from tests.local_agent.web import people
 from tests.local_agent.web.people import GO_ON, Person
 from tests.local_agent.web.world import CHROMIUM, OTHERS, PHONE, check_looks
 from tests.support import TOKEN, served
@@ -111,6 +113,28 @@ def test_a_record_from_a_file_is_the_same_and_what_does_not_fit_is_said(world, p
     world.start()
     me.agree()
     world.end()
+
+
+@CHROMIUM
+def test_columns_and_values_may_be_called_what_an_object_has_by_itself(browser, tmp_path, monkeypatch):
+    """`constructor` is a word for a job, and what an empty object of JavaScript holds under that name is none."""
+    odd = ["constructor", "toString", "__proto__"]
+    label = {"column": "valueOf", "positive": ["constructor"], "negative": ["name"]}
+    features = [{"kind": "category", "column": column, "values": odd} for column in odd]
+    monkeypatch.setattr(people, "TABLE", {"label": label, "features": features})
+    assert people.page_of(tmp_path, "https://referee.example")[0] == 0
+    with serving(tmp_path / "page") as address:
+        me = Person(browser.new_context(**PHONE), f"{address}/#invitation={TOKEN}")
+        me.wait("About you")
+        assert me.page.locator("label").all_inner_texts()[:4] == [*odd, "valueOf"]
+        for at in range(3):
+            given = me.page.locator(f"#field-{at} option").all_inner_texts()
+            assert given == ["please choose", *odd, "I do not know", "something else"]
+            me.page.select_option(f"#field-{at}", label="__proto__")
+        assert me.page.locator("#field-3 option").all_inner_texts() == ["please choose", "constructor", "name"]
+        me.page.select_option("#field-3", label="name")
+        me.press(GO_ON)
+        me.wait("Waiting for your question")
 
 
 # Nobody answers twice -------------------------------------------------------------------------------------------------
