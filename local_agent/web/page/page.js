@@ -25,6 +25,7 @@ const { texts, schema, referee } = known;
 const stage = element("section", {});
 const OTHER = "\0"; // no text that is listed
 const UNTRUE = ["bad-message", "configuration-mismatch"];
+const ENGLISH = { lang: "en" }; // what the agent says, in whatever language the page is
 const SLOWEST = 1; // seconds between two polls, at least
 
 /** @type {Agent} */ let agent;
@@ -41,8 +42,10 @@ function element(tag, properties, ...children) {
 /** @param {string} className @param {Part[]} parts */
 const block = (className, ...parts) => element("div", { className }, ...parts);
 const paragraph = (/** @type {string} */ text, className = "") => element("p", { className }, text);
-/** @param {string} words @param {string} kind @param {Part[]} more */
-const notice = (words, kind, ...more) => block(`notice ${kind}`, paragraph(words), ...more);
+/** @param {string} words @param {string} kind */
+const notice = (words, kind) => block(`notice ${kind}`, paragraph(words));
+/** What is wrong, as the agent says it, and what to do. @param {string} detail @param {string} remedy */
+const bad = (detail, remedy) => block("notice bad", element("p", ENGLISH, detail), paragraph(remedy));
 /** @param {string} words @param {() => unknown} onclick */
 const button = (words, onclick, className = "") => element("button", { type: "button", className, onclick }, words);
 /** @param {string} summary @param {Part[]} parts */
@@ -67,8 +70,9 @@ function show(heading, ...parts) {
 /** Say what is wrong, and what to do. @param {{problem?: string, detail?: string}} state */
 function trouble({ problem = "", detail = "" }) {
   const name = UNTRUE.includes(problem) ? "forged" : problem;
-  const remedy = filled(texts.problems[name] ?? texts.nothing_sent, { now: new Date().toLocaleString() });
-  return notice(detail, "bad", paragraph(remedy));
+  const usual = agent?.unacknowledged ? texts.stored : texts.nothing_sent;
+  const remedy = filled(texts.problems[name] ?? usual, { now: new Date().toLocaleString() });
+  return bad(detail, remedy);
 }
 
 const troubleOf = (/** @type {any} */ error) =>
@@ -151,9 +155,15 @@ async function ask() {
   show(texts.about_you, form, ...keeping());
 }
 
-/** The JSON value in a file that was chosen. @param {{input: any}} file */
-const chosen = async ({ input: { files } }) =>
-  files.length > 0 ? (decode(new Uint8Array(await files[0].arrayBuffer())) ?? {}) : undefined;
+/** The JSON value in a file that was chosen; Refusal `bad-data`: it holds none. @param {{input: any}} file */
+async function chosen({ input: { files } }) {
+  const content = files.length > 0 && new Uint8Array(await files[0].arrayBuffer());
+  try {
+    return content ? (decode(content) ?? {}) : undefined;
+  } catch (/** @type {any} */ error) {
+    fail("bad-data", error.message);
+  }
+}
 
 /** Store what was entered, where it was not known, and the budget. @param {string} [token] @param {string} [code] */
 async function remember(token = "", code = "") {
@@ -173,7 +183,7 @@ const agreed = (_question, words) =>
       resolve(yes);
     };
     const buttons = [button(texts.answer, () => decide(true), "main"), button(texts.not, () => decide(false))];
-    show(texts.asked, listed(words), block("buttons pair", ...buttons));
+    show(texts.asked, Object.assign(listed(words), ENGLISH), block("buttons pair", ...buttons));
   });
 
 /** Wait for a question, and let the agent answer it. */
@@ -222,12 +232,12 @@ async function halt() {
 function after(state) {
   const late = state.state === "failed" && agent.answers.length > 0 && !agent.unacknowledged && !receipt();
   if (late || state.state === "answered" || state.state === "finished") answered(state);
-  else if (state.state === "declined") show(texts.declined, notice(texts.declined_words, ""), ...further(), ...keeping());
-  else if (state.state === "refused") show(texts.refused, trouble(state), ...further(), ...keeping());
+  else if (state.state === "declined") show(texts.declined, notice(texts.declined_words, ""), block("buttons", ...further()), ...keeping());
+  else if (state.state === "refused") show(texts.refused, trouble(state), block("buttons", ...further()), ...keeping());
   else show(texts.stop, trouble(state), ...keeping());
 }
 
-const further = () => (agent.left[0] > 0 ? [block("buttons", button(texts.next, ask))] : []);
+const further = () => (agent.left[0] > 0 ? [button(texts.next, ask)] : []);
 
 /** The receipt of the newest answer; undefined: it has not arrived, or was not taken. */
 const receipt = () => {
@@ -250,13 +260,12 @@ function answered({ detail = "" } = {}) {
     const words = filled(texts.receipt_words, { referee: referee.url, run, question });
     parts[texts.receipt] = element("span", {}, words, " ", element("code", {}, signed.signature));
   }
-  const next = left > 0 ? [button(texts.next, ask)] : [];
   show(
     signed ? texts.answered : texts.not_taken,
-    ...(signed ? [] : [notice(detail, "bad", paragraph(texts.not_taken_words))]),
+    ...(signed ? [] : [bad(detail, texts.not_taken_words)]),
     listed(parts),
     checked,
-    block("buttons", button(texts.check, () => check(checked), "main"), ...next),
+    block("buttons", ...(signed ? [button(texts.check, () => check(checked), "main")] : []), ...further()),
     ...(left > 0 ? [] : [paragraph(texts.finished, "quiet")]),
     ...keeping(),
   );
@@ -268,8 +277,8 @@ async function check(/** @type {HTMLElement} */ place) {
       status === "included" ? notice(`${texts.counted} (${why})`, "good") : notice(`${texts.uncounted} ${status}: ${why}`, "bad"),
     );
     place.replaceChildren(...found);
-  } catch (error) {
-    place.replaceChildren(troubleOf(error));
+  } catch (/** @type {any} */ error) {
+    place.replaceChildren(notice(`${texts.uncounted} ${error.message}`, "bad"));
   }
 }
 
@@ -278,16 +287,15 @@ async function check(/** @type {HTMLElement} */ place) {
 /** The log, the state as a file, and the end of it; nothing where there is no agent. */
 function keeping() {
   if (!agent) return [];
-  const log = element("ol", { className: "log" });
+  const log = element("ol", { className: "log", ...ENGLISH });
   const opened = details(texts.log, log);
   opened.ontoggle = () =>
     log.replaceChildren(...agent.log.map(({ time, event, ...facts }) => element("li", {}, `${time} ${event}. ${inWords(facts)}`)));
   const file = asked("state", texts.load, "", { type: "file", accept: ".json,application/json" });
   file.input.onchange = async () => {
     try {
-      const found = await chosen(file);
       await halt();
-      await agent.import(found);
+      await agent.import(await chosen(file));
       await begin();
     } catch (error) {
       stop(error);

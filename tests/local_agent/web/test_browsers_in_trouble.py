@@ -99,6 +99,28 @@ def test_a_referee_that_cannot_store_at_present_is_asked_again(world, person):
     world.end()
 
 
+@CHROMIUM
+def test_what_stands_before_the_referee_is_not_said_to_have_cost_nothing(world, person):
+    """As a proxy that answers in words of its own: the answer is stored, and may have been read."""
+    me = person()
+    headers = {"access-control-allow-origin": world.page}
+    for resource in ("reports/**", "proofs"):
+        me.page.route(f"**/v1/{resource}", lambda route: route.fulfill(status=404, headers=headers, body="<html>"))
+    world.start()
+    me.be_asked()
+    me.press("Answer")
+    me.page.wait_for_selector("text=Your answer is stored on this device, and sent again")
+    assert "nothing is spent" not in me.stage
+    me.page.unroute("**/v1/reports/**")
+    me.wait("You have answered")
+    me.press("Check that it is counted")
+    me.page.wait_for_selector("text=It is not shown that your answer is counted.")
+    assert "Nothing about you was sent" not in me.stage
+    me.page.unroute("**/v1/proofs")
+    me.check_counted()
+    world.end()
+
+
 def test_a_store_that_is_full_lets_nothing_leave(world, person):
     me = person(script=FULL)
     world.start()

@@ -49,6 +49,7 @@ def test_from_the_form_to_a_counted_answer_and_nothing_else_leaves(world, person
     me.wait("Your question")
     check_looks(page)
     assert page.evaluate("document.activeElement.textContent") == "Your question"
+    assert page.evaluate("document.querySelector('dl').lang") == "en"  # in whatever language the page is
     for words in (
         '"How many go <by> bicycle", in the words of the referee',
         '"travels" is "bicycle"',
@@ -106,6 +107,7 @@ def test_a_record_from_a_file_is_the_same_and_what_does_not_fit_is_said(world, p
         me.page.set_input_files("#file", {**FILE, "buffer": text.encode()})
         me.press(GO_ON)
         me.page.wait_for_selector(f'[role=alert]:has-text("{said}")')
+        assert me.page.inner_text("[role=alert]").endswith("Correct it, and go on.")
         check_looks(me.page)
     assert [each for each in me.sent if each.url.startswith(world.remote.url)] == []
     me.page.set_input_files("#file", {**FILE, "buffer": json.dumps(FIELDS).encode()})
@@ -227,6 +229,7 @@ def test_an_answer_that_comes_after_the_run_is_not_counted_and_no_other_one_leav
         assert "question 0 is closed" in me.stage
         assert "nothing is spent" not in me.stage
         assert "0 is left" in me.stage
+        assert me.page.get_by_role("button", name="Check that it is counted").count() == 0
         check_looks(me.page)
         me.page.reload()
     assert len({*me.reports()}) == 1
@@ -238,6 +241,7 @@ def test_a_second_tab_says_that_another_one_is_open(world, person):
     other = me.page.context.new_page()
     other.goto(world.link)
     other.wait_for_selector("text=another tab has this page open")
+    assert "nothing is spent" not in other.inner_text("section")  # which that one may have done
     check_looks(other)
     me.page.close()
     other.reload()
@@ -262,6 +266,12 @@ def test_the_state_moves_by_a_file_and_is_gone_once_it_is_deleted(world, person,
     other.wait("About you")
     other.page.set_input_files("#state", {**FILE, "buffer": b"{}"})
     other.page.wait_for_selector("text=this file is no state")
+    other.page.reload()
+    with other.page.expect_response("**/v1/polls"):
+        other.enter()
+    other.page.set_input_files("#state", {**FILE, "buffer": b"{"})
+    other.page.wait_for_timeout(3000)  # in which it would have asked again
+    assert "not acceptable JSON" in other.stage
     other.page.reload()
     other.wait("About you")
     other.page.set_input_files("#state", {**FILE, "buffer": saved})
