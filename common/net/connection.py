@@ -7,6 +7,7 @@ edge as an ASGI request.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import ssl
@@ -20,7 +21,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from common.core.errors import BadInput, Busy, TandemError, TooSlow
+from common.core.errors import URN, BadInput, Busy, TandemError, TooSlow
 from common.net.edge import HOST, PATIENCE, TINY, App, Call, Edge, Handler, Reply, problem
 from common.net.tls import HANDSHAKE, TlsStream
 
@@ -37,8 +38,6 @@ LOOKS = 10  # looks within :attr:`Limits.stalled` at whether an answer is taken
 MAX_HANDSHAKES = 1024  # TLS handshakes under way, some 50 KiB each; the one that began first makes room
 LINGER = 1.0  # seconds in which a client that is refused may read why
 _IN_THE_CLEAR = "this service speaks TLS: dial it with https://, and name its authority with --tls-ca (TANDEM_TLS_CA)"
-_UNREADABLE = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _PLAIN = re.compile(rb"/[a-zA-Z0-9/_.-]*")  # paths without a query, in which nothing is encoded
 
 
@@ -210,11 +209,11 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             pass  # what follows is another protocol: the connection ends with the answer
         except httptools.HttpParserError:
-            self._close(_UNREADABLE)
+            self._close(_no_request(HTTPStatus.BAD_REQUEST))
         if self._closing:
             return
         if self._head > MAX_HEAD:
-            self._close(_TOO_LONG)
+            self._close(_no_request(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
         elif self._head > 0 and not self._requests and self._timer is None:
             self._start_timer(self._state.limits.head)
         elif (request := self._incoming) is not None and request.handler is not None and self._timer is None:
@@ -349,7 +348,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             await self._state.app(request.scope, request.receive, request.send)
         except httptools.HttpParserInvalidURLError:
-            self._close(_UNREADABLE)
+            self._close(_no_request(HTTPStatus.BAD_REQUEST))
         except Exception as error:  # the app's own handler has answered and logged it, unless that failed
             if not (request.answered or self.lost):
                 log.error("bug while handling %s", request.method.decode("ascii"), exc_info=error)
@@ -531,6 +530,13 @@ class HttpRequest:
         elif not self.keep_alive:
             lines.append(b"connection: close\r\n")
         self._head = [*lines, b"\r\n"]
+
+
+def _no_request(status: HTTPStatus) -> bytes:
+    """Return the answer to what is no request: a problem, as that of every other one that no resource has raised."""
+    document = {"type": URN + "http", "title": status.phrase, "status": status.value, "detail": status.phrase}
+    reply = Reply(status.value, json.dumps(document).encode(), b"application/problem+json")
+    return b"".join([*head_of(reply), b"connection: close\r\n\r\n", reply.body])
 
 
 def head_of(reply: Reply) -> Iterator[bytes]:

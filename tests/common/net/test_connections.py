@@ -1,5 +1,6 @@
 """A server's connections: both ways to a handler answer alike, and attacks by silence, slowness, and long heads."""
 
+import json
 import resource
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from common.net import connection as connection_module
 from common.net import server
 from common.net.app import Service, create_app
 from common.net.client import bearer
-from common.net.connection import MAX_PIPELINED, Limits
+from common.net.connection import MAX_HEAD, MAX_PIPELINED, Limits
 from common.net.edge import TINY, Call, Edge, Reply
 from common.net.server import raise_descriptors
 from tests.support import served
@@ -262,6 +263,22 @@ def test_who_says_no_more_is_let_go_and_a_head_that_does_not_come_is_not_waited_
             with connect(address) as quiet:
                 quiet.sendall(sent)
                 assert (received(quiet) > 0) == (sent == HEALTH)
+
+
+@for_each(
+    ("raw", "status"),
+    [
+        (b"no request\r\n\r\n", b"400"),
+        (put("http://[::1/", b"c"), b"400"),
+        (b"PUT /echo/a HTTP/1.1\r\nX: " + b"x" * MAX_HEAD, b"431"),
+    ],
+    ids=["no request", "no host", "long"],
+)
+def test_what_is_no_request_is_answered_with_a_problem_as_well(address, raw, status):
+    ((found, headers, body),) = answers(address, raw)
+    said = json.loads(body)
+    assert (found, headers[b"content-type"], headers[b"connection"]) == (status, b"application/problem+json", b"close")
+    assert (said["type"], said["status"]) == ("urn:tandem:problem:http", int(status))
 
 
 def test_what_no_client_sends_closes_the_connection_and_who_leaves_in_the_middle_disturbs_nobody(address):
