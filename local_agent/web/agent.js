@@ -113,7 +113,11 @@ export class Agent {
       if (this.finished) return { state: "finished" };
       if (this.unacknowledged) return await this.handIn(this.unacknowledged);
       if (!this.enrolled) await this.enrol();
-      const assignment = await this.poll();
+      const assignment = await this.poll().catch(async (error) => {
+        if (!(error instanceof Refusal) || error.problem !== "not-found") throw error;
+        await this.enrol(); // the referee was put back to before it enrolled
+        return this.poll();
+      });
       return assignment ? await this.takeUp(assignment) : { state: "waiting", pause: this.client.pause };
     } catch (error) {
       const { problem, detail } = await this.refused(error);

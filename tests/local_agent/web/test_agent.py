@@ -284,6 +284,25 @@ console.log(JSON.stringify([found.status ?? found.detail, stored.kept.checkpoint
 """
 
 
+PUT_BACK = """
+import { Agent } from "WEB/agent.js";
+import { MemoryStore } from "WEB/folder.js";
+import { Refusal } from "WEB/values.js";
+const rules = { referee: "0".repeat(64), epsilon: 1 };
+const agent = await Agent.open({ rules, store: new MemoryStore(), address: "http://x", dimension: 1 });
+agent.enrolled = true;
+let known = false;
+agent.enrol = async () => (known = true);
+agent.poll = async () => { if (!known) throw new Refusal("not-found", "not enrolled here"); };
+const { state } = await agent.step();
+console.log(JSON.stringify([state, known]));
+"""
+
+
+def test_it_enrols_again_where_the_referee_was_put_back_to_before_that() -> None:
+    assert in_node(PUT_BACK) == ["waiting", True]
+
+
 EARLIER_RECEIPT = """
 import { Agent } from "WEB/agent.js";
 import { MemoryStore } from "WEB/folder.js";
