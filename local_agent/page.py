@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -28,6 +27,7 @@ from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.crypto.vouching import IssuerKey
 from common.data.tables import Feature, Number, TableSource
 from common.net.client import Client
+from common.net.origins import as_browsers_write
 from common.net.tls import base_address
 from common.scenario.loading import DescribedPeople
 
@@ -255,7 +255,7 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
     parts = {
         "language": escape(known["texts"]["language"]),
         "title": escape(known["title"]),
-        "connect": escape(" ".join(f"{each.scheme}://{each.netloc}" for each in map(urlsplit, dialled))),
+        "connect": escape(" ".join(map(as_browsers_write, dialled))),
         "again": _pinned(again),
         "style": pinned[STYLE],
         "first": pinned[FIRST],

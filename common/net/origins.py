@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from starlette.middleware.cors import CORSMiddleware
 
@@ -62,6 +63,19 @@ class AllowedOrigins:
         return self._resources.fullmatch(method + b" " + scope["path"].encode()) is not None
 
 
+def as_browsers_write(address: str) -> str:
+    """Return the origin of an address as browsers write it: in ASCII, without the usual port; else BadInput."""
+    parts = read_address(address)
+    host = parts.hostname or ""
+    try:
+        name = host if ":" in host else host.encode("idna").decode()
+        port = parts.port if parts.port is not None else _PORTS[parts.scheme]
+    except ValueError:
+        raise BadInput(f"{address!r} is no origin: its port is a number from 1 to 65535") from None
+    place = host_port(name, port).removesuffix(f":{_PORTS[parts.scheme]}")
+    return f"{parts.scheme}://{place}"
+
+
 def check_origin(origin: str) -> str:
     """Return an origin that browsers send so and whose pages can sign; else BadInput, which says what to write."""
     parts = read_address(origin)
@@ -71,15 +85,10 @@ def check_origin(origin: str) -> str:
             f"{origin!r} is no secure origin: a browser lets pages sign on https:// or on this machine "
             "(http://localhost) alone. Serve the page with TLS"
         )
-    try:
-        name = host if ":" in host else host.encode("idna").decode()
-        port = parts.port if parts.port is not None else _PORTS[parts.scheme]
-    except ValueError:
-        raise BadInput(f"{origin!r} is no origin: its port is a number from 1 to 65535") from None
+    written = as_browsers_write(origin)
+    name = urlsplit(written).hostname or ""
     if not (":" in name or _NAME.fullmatch(name)):
         raise BadInput(f"{origin!r} is no single origin: name each one by itself, as https://people.example")
-    place = host_port(name, port).removesuffix(f":{_PORTS[parts.scheme]}")
-    written = f"{parts.scheme}://{place}"
     if origin != written:
         raise BadInput(f"{origin!r} is not how a browser writes an origin: write {written!r}, without a path")
     return origin

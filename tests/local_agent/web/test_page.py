@@ -210,6 +210,12 @@ def test_a_page_asks_the_witness_that_it_names_and_none_past_a_relay(tmp_path):
     assert not (tmp_path / "page").exists()
 
 
+def test_a_page_names_a_referee_of_any_alphabet_as_browsers_do(tmp_path):
+    """A policy that is not in ASCII lets a browser dial nobody."""
+    frame = (written(tmp_path, referee="https://Bücher:8000/a") / "index.html").read_text()
+    assert "connect-src https://xn--bcher-kva:8000;" in frame
+
+
 def test_a_page_through_a_relay_dials_the_relay_alone(tmp_path):
     page = written(tmp_path, "--relay", "https://relay.example")
     assert "connect-src https://relay.example;" in (page / "index.html").read_text()
