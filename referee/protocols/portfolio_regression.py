@@ -30,7 +30,7 @@ class PortfolioRegression(PortfolioProtocol):
     """Learn, teach, judge, for a number in the place of a label: docs/portfolio.md, "A number in the place of a label".
 
     The response is the last feature, in [0, 1] by its public bounds. Agents tell it, which gives a constant. The
-    curator learns a regression; in two rounds other agents tell their residual, and the same times how far their
+    curator learns a regression; in three rounds other agents tell their residual, and the same times how far their
     prediction is from the middle; from these follow offset and slope on T (:mod:`common.statistics.lines`). Agents who
     were not asked before judge what was taught and its rival, which is what is believed to be the better of the model
     as it was and the constant, by the squared loss, or by its part of a public bound (agents.bound).
