@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.core.errors import BadInput
+from common.core.errors import BadInput, BadMessage
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
 from common.net.cli import AsJson, Large, TlsCa, read_within_limits
 
@@ -71,6 +71,8 @@ def predict_command(
     from common.models.model import calibration, predict
     from referee.view import models
 
+    if output is not None and output.exists() and data.exists() and output.samefile(data):
+        raise BadInput(f"--output {output} is the file of the rows, which would be lost: name another one")
     model = models.open_model(run, task)
     found = predict(model, data, probabilities=probabilities, strict=strict, costs=_costs(costs))
     if output is not None:
@@ -91,7 +93,10 @@ def _costs(given: CostOptions) -> Costs | None:
         return None
     if miss is None or false_alarm is None:
         raise BadInput("give both --cost-of-miss and --cost-of-false-alarm: which label costs less depends on both")
-    return Costs.parse({"miss": miss, "false_alarm": false_alarm})
+    try:
+        return Costs.parse({"miss": miss, "false_alarm": false_alarm})
+    except BadMessage as error:
+        raise BadInput(f"--cost-of-miss and --cost-of-false-alarm: {error.detail}") from None
 
 
 def export_command(

@@ -273,10 +273,17 @@ def _blocks(model: Model, data: Any, notes: Notes | None = None) -> Iterator[Sin
     """Yield the features of rows, block by block, the first of none; ``notes`` takes down what the rules did."""
     inputs, columns = model.inputs, frozenset(model.columns)
     yield np.zeros((0, model.table.dimension), np.float32)
-    for piece in rows_of(data, columns, model.table.layout):
-        yield encode_piece(piece, model.table, inputs)
-        if notes is not None:
-            notes.add(piece, model.table, columns)
+    try:
+        for piece in rows_of(data, columns, model.table.layout):
+            yield encode_piece(piece, model.table, inputs)
+            if notes is not None:
+                notes.add(piece, model.table, columns)
+    except BadData as error:
+        if "layout." not in error.detail:
+            raise
+        raise BadData(
+            f"{error.detail}. Rows are read in the layout of the model's tables: write these in it, too"
+        ) from None
 
 
 def calibration(model: Model) -> str:

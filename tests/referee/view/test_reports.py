@@ -345,6 +345,17 @@ def test_predictions_in_every_form(run, tmp_path):
         assert read(tmp_path / name)["renews"].to_list() == ["yes", "no", "yes"]
 
 
+def test_a_mistake_about_rows_to_predict_for_costs_no_file_and_says_what_can_be_done(run, tmp_path):
+    rows = tmp_path / "rows.csv"
+    written = rows.read_text()
+    assert "would be lost: name another one" in said("predict", run, rows, "--output", rows, status=1).stderr
+    assert rows.read_text() == written
+    rows.write_text(written.replace(",", ";"))
+    assert "the model's tables: write these in it, too" in said("predict", run, rows, status=1).stderr
+    free = ("--cost-of-miss", 0, "--cost-of-false-alarm", 1)
+    assert said("predict", run, rows, *free, status=1).stderr.startswith("Input not acceptable: --cost-of-miss and")
+
+
 def test_what_is_no_table_is_refused_with_what_files_are_read(run):
     for name in ("scenario.yaml", "result.json"):
         outcome = said("predict", run, run / name, status=1)
