@@ -204,8 +204,8 @@ def plain_module(text: str) -> bytes:
             kept.pop()  # nothing follows it
         if found.endswith(("${", "{")):
             opened.append(found[-2:])
-        if skipped and last == "}":  # which may end a statement
-            kept.append("\n" if "\n" in skipped[0] and found != "}" else "")
+        if skipped and last == "}":  # of a block, behind which a word begins: other statements end in a semicolon
+            kept.append("\n" if "\n" in skipped[0] and not re.match(r"[\w$}]", found) else "")
         elif skipped and re.fullmatch(r"[\w$]{2}|\+\+|--", last + found[0]):
             kept.append(" ")
         kept.append(found)

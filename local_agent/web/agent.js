@@ -114,7 +114,7 @@ export class Agent {
       if (this.unacknowledged) return await this.handIn(this.unacknowledged);
       if (!this.enrolled) await this.enrol();
       const assignment = await this.poll().catch(async (error) => {
-        if (!(error instanceof Refusal) || error.problem !== "not-found") throw error;
+        if (error?.problem !== "not-found") throw error;
         await this.enrol(); // the referee was put back to before it enrolled
         return this.poll();
       });

@@ -35,7 +35,7 @@ export const pause = (seconds, signal) =>
 export const bearer = (/** @type {string} */ token) =>
   /^[ -~]*$/.test(token)
     ? { Authorization: `Bearer ${token}` }
-    : fail("unauthorized", "an invitation, or a code, has plain letters and digits: enter it as it was handed out");
+    : fail("unauthorized", "an invitation or code has plain letters and digits: enter it as it was given");
 
 /** What an answer holds, which must not be too much. @param {Response} response */
 export async function contentOf({ body }) {
@@ -97,7 +97,8 @@ export class Client {
     if (this.signal?.aborted) stop();
     try {
       const response = await this.fetch(this.address + path, { ...request, signal: limit.signal });
-      return { status: response.status, headers: response.headers, body: await contentOf(response) };
+      const { status, headers } = response;
+      return { status, headers, body: await contentOf(response) };
     } catch (error) {
       if (error instanceof Refusal) throw error;
       return error instanceof Error ? error.message : "it does not answer";

@@ -232,10 +232,13 @@ async function halt() {
 function after(state) {
   const late = state.state === "failed" && agent.answers.length > 0 && !agent.unacknowledged && !receipt();
   if (late || state.state === "answered" || state.state === "finished") answered(state);
-  else if (state.state === "declined") show(texts.declined, notice(texts.declined_words, ""), block("buttons", ...further()), ...keeping());
-  else if (state.state === "refused") show(texts.refused, trouble(state), block("buttons", ...further()), ...keeping());
+  else if (state.state === "declined") ended(texts.declined, notice(texts.declined_words, ""));
+  else if (state.state === "refused") ended(texts.refused, trouble(state));
   else show(texts.stop, trouble(state), ...keeping());
 }
+
+/** @param {string} heading @param {Part} said */
+const ended = (heading, said) => show(heading, said, block("buttons", ...further()), ...keeping());
 
 const further = () => (agent.left[0] > 0 ? [button(texts.next, ask)] : []);
 

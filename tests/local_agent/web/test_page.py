@@ -125,6 +125,7 @@ def test_what_is_left_of_a_module_has_no_comment_and_all_of_its_texts():
         ("f(a / b, c / d) // /", "f(a/b,c/d)"),
         ("`a  ${ b ? `.  ${ {c: d}[e] }` : '  ' } // f`", "`a  ${b?`.  ${{c:d}[e]}`:'  '} // f`"),
         ("x = a + +b - -c; return /  /;", "x=a+ +b- -c;return/  /;"),
+        ("if (a) {\n  b();\n}\nc();\nif (d) {\n}\n[e] = f;", "if(a){b()}c();if(d){}\n[e]=f;"),
     ],
 )
 def test_spaces_that_separate_nothing_are_left_out_and_no_others(text, left):
