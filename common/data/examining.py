@@ -239,6 +239,8 @@ class _Tallies:
             severity, what, remedy = _MEANINGS[kind]
             lines = tuple(self._lines[kind, file, column])
             texts = list(self._texts[kind, file, column])
+            if kind == "missing" and any(isinstance(f, Missing) and f.column == column for f in self._features):
+                what, remedy = f"{what}; a feature of its own is 1 there", "nothing: the scenario counts with it"
             if texts:
                 what = f"{_shown(texts[0])} {what}"
                 remedy = self._remedy(kind, column, texts) or remedy
@@ -256,7 +258,8 @@ class _Tallies:
                 side, text = near[0]
                 return f"{_shown(first)} is {_shown(text)} in another spelling: add it to label.{side}"
             return None
-        listed = [text for f in self._features if isinstance(f, Category) for group in f.groups for text in group]
+        own = [f for f in self._features if isinstance(f, Category) and f.column == column]
+        listed = [text for f in own for group in f.groups for text in group]
         near_text = next((text for text in listed if _bare(text) == _bare(first)), first)
         return f"write it as the scenario does, or list both as one value: values: [[{near_text}, {first}]]"
 

@@ -412,8 +412,18 @@ def test_what_check_says_of_other_spellings(tmp_path):
     ):
         (wrong,) = found(tmp_path, SOUND + row + "\n").findings
         assert remedy in wrong.remedy, wrong
+    age, _, sex = TABLE["features"]
+    smoker = {"kind": "category", "column": "smoker", "values": ["F", "0", "1"]}
+    (wrong,) = found(tmp_path, SOUND + "30,0,F,no\n", features=[age, smoker, sex]).findings
+    assert "values: [[f, F]]" in wrong.remedy  # not what another column lists
     (wrong,) = found(tmp_path, SOUND + "30,0,f," + "x" * 500 + "\n").findings
     assert len(wrong.what) < 100
+
+
+def test_a_missing_value_that_has_a_feature_of_its_own_wants_none(tmp_path):
+    features = [*TABLE["features"], {"kind": "missing", "column": "age"}]
+    (noted,) = found(tmp_path, SOUND + ",0,f,yes\n", features=features).findings
+    assert (noted.kind, noted.remedy) == ("missing", "nothing: the scenario counts with it")
 
 
 def test_a_column_that_does_not_vary_is_named_and_stops_no_run(tmp_path):
