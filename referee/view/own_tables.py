@@ -285,7 +285,7 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> tuple[Labe
     if above:
         return _parsed("--above", Label, column=column, above=_finite(above, "--above")), None
     if response:
-        ends = number(f"{column}={response}", "--response")
+        ends = number(column, response, "--response")
         return Label(column=column, above=ends.default), (ends.low, ends.high)
     negative = given.negative or ask(f"Which texts of {column!r} mean no (--negative)?")
     both = {"positive": list(texts(positive)), "negative": list(texts(negative))}
@@ -329,7 +329,8 @@ def _finite(text: str, option: str) -> float:
 
 def _stated(given: ColumnAnswers, names: Sequence[str]) -> list[Feature]:
     """Return the features that options state, and check every option that names a column."""
-    stated: list[Feature] = [*(number(text) for text in given.bounds), *(category(text) for text in given.categories)]
+    stated: list[Feature] = [number(*_apart(text, names), named=True) for text in given.bounds]
+    stated += [category(*_apart(text, names), named=True) for text in given.categories]
     columns = [feature.column for feature in stated]
     for column in columns:
         _known(column, names, "--bounds or --categories")
@@ -436,9 +437,9 @@ def _asked(names: Sequence[str], id_column: str, ask: Ask) -> tuple[str, list[Fe
         kind = ask(f"Column {name!r}: number, category{own}, or skip ({letters})?{proposed}", default)
         kind = kind.strip().lower()[:1]
         if kind == "n":
-            found.append(number(f"{name}={ask(f'Public bounds of {name!r}, LOW:HIGH?')}"))
+            found.append(number(name, ask(f"Public bounds of {name!r}, LOW:HIGH?")))
         elif kind == "c":
-            found.append(category(f"{name}={ask(f'Public values of {name!r}, with commas between them?')}"))
+            found.append(category(name, ask(f"Public values of {name!r}, with commas between them?")))
         elif kind == "i" and not id_column:
             id_column = name
         elif kind != "s":
@@ -446,29 +447,35 @@ def _asked(names: Sequence[str], id_column: str, ask: Ask) -> tuple[str, list[Fe
     return id_column, found
 
 
-def number(text: str, option: str = "--bounds") -> Number:
-    """Return a feature from ``COLUMN=LOW:HIGH``."""
-    column, _, bounds = text.rpartition("=")
+def _apart(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """Return the column of ``COLUMN=...``, whose name may hold an equals sign, and what is said of it."""
+    known = max((name for name in names if text.startswith(f"{name}=")), key=len, default="")
+    column = known or text.partition("=")[0] * ("=" in text)
+    return column, text.removeprefix(f"{column}=")
+
+
+def number(column: str, bounds: str, option: str = "--bounds", *, named: bool = False) -> Number:
+    """Return a feature with the bounds ``LOW:HIGH``; ``named``: an option has the column's name before them."""
     low, _, high = bounds.partition(":")
     try:
         ends = float(low), float(high)
     except ValueError:
         ends = math.nan, math.nan
-    wanted, given = ("COLUMN=", text) if option == "--bounds" else ("", bounds)
+    wanted, shown = ("COLUMN=", "age=") if named else ("", "")
+    given = f"{column}={bounds}".removeprefix("=") if named else bounds
     if not (column and all(map(math.isfinite, ends))):
-        raise BadScenario(
-            f"{option} wants {wanted}LOW:HIGH with two finite numbers, as {wanted and 'age='}18:90, found {given!r}"
-        )
+        raise BadScenario(f"{option} wants {wanted}LOW:HIGH with two finite numbers, as {shown}18:90, found {given!r}")
     return _parsed(f"{option} {given}", Number, column=column, low=ends[0], high=ends[1])
 
 
-def category(text: str) -> Category:
-    """Return a feature from ``COLUMN=VALUE,VALUE``."""
-    column, _, values = text.partition("=")
-    listed = tuple(texts(values))
+def category(column: str, values: str, *, named: bool = False) -> Category:
+    """Return a feature with the values ``VALUE,VALUE``; ``named`` as for :func:`number`."""
+    listed = list(texts(values))
+    wanted, shown = ("COLUMN=", "sex=") if named else ("", "")
+    given = f"{column}={values}".removeprefix("=") if named else values
     if not (column and listed):
-        raise BadScenario(f"--categories wants COLUMN=VALUE,VALUE, as sex=f,m, found {text!r}")
-    return _parsed(f"--categories {text}", Category, column=column, values=list(listed))
+        raise BadScenario(f"--categories wants {wanted}VALUE,VALUE, as {shown}f,m, found {given!r}")
+    return _parsed(f"--categories {given}", Category, column=column, values=listed)
 
 
 def texts(text: str) -> Iterator[str]:

@@ -186,6 +186,14 @@ def test_the_column_that_says_who_is_who_is_no_spare_one_and_is_found_as_a_run_f
         assert [finding.kind for finding in examine(tmp_path, source(id="id")).findings] == kinds
 
 
+def test_a_missing_value_that_has_a_feature_of_its_own_wants_no_other(tmp_path):
+    (tmp_path / "people.csv").write_text("age,job,income\n20,clerk,>50K\n,clerk,<=50K\n")
+    age = {"kind": "number", "column": "age", "low": 0, "high": 100}
+    for features, remedy in (([age], "{kind: missing,"), ([age, {"kind": "missing", "column": "age"}], "nothing: ")):
+        examined = examine(tmp_path, source(features=features)).findings
+        assert [remedy in one.remedy for one in examined if one.kind == "missing"] == [True]
+
+
 def test_a_number_on_which_volunteering_depends_is_checked_in_every_row(tmp_path):
     text = HEADER + "20,clerk,>50K,7\nold,clerk,>50K,8\n30,nurse,<=50K,9\nyoung,nurse,>50K,hunter2\n"
     for column, lines in (("age", [3, 5]), ("secret", [5])):

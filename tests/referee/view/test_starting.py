@@ -121,6 +121,17 @@ def test_a_wrong_key_is_asked_again_back_goes_back_and_what_was_written_is_said(
         assert words in done.output, words
 
 
+def test_an_answer_is_about_the_column_that_is_asked_whatever_its_name(tables):
+    for name in ("ward.csv", "city.csv"):
+        (tables / name).write_text("a=b,a,c=d,sick\n" + "p,3,5,yes\nq,4,6,no\n" * 2000)
+    answers = "\n".join(["1:1", "c", "p,q", "n", "a=1:9", "1:9", "n", "2:8", "none"]) + "\n"
+    init(*FLAGS[:6], answers=answers, says="wants LOW:HIGH with two finite numbers, as 18:90, found 'a=1:9'")
+    options = ["--categories", "a=b=p,q", "--bounds", "a=1:9", "--bounds", "c=d=2:8", "--output", "same.yaml"]
+    init(*FLAGS[:6], *options, "--yes")
+    assert load("same.yaml").source == load("ward.yaml").source
+    assert [one.column for one in load("ward.yaml").source.table.features] == ["a=b", "a", "c=d"]
+
+
 @for_each(
     ("column", "kind"),
     [
@@ -412,18 +423,11 @@ def test_what_check_says_of_other_spellings(tmp_path):
     ):
         (wrong,) = found(tmp_path, SOUND + row + "\n").findings
         assert remedy in wrong.remedy, wrong
-    age, _, sex = TABLE["features"]
     smoker = {"kind": "category", "column": "smoker", "values": ["F", "0", "1"]}
-    (wrong,) = found(tmp_path, SOUND + "30,0,F,no\n", features=[age, smoker, sex]).findings
+    *_, wrong = found(tmp_path, SOUND + "30,0,F,no\n", features=[smoker, TABLE["features"][2]]).findings
     assert "values: [[f, F]]" in wrong.remedy  # not what another column lists
     (wrong,) = found(tmp_path, SOUND + "30,0,f," + "x" * 500 + "\n").findings
     assert len(wrong.what) < 100
-
-
-def test_a_missing_value_that_has_a_feature_of_its_own_wants_none(tmp_path):
-    features = [*TABLE["features"], {"kind": "missing", "column": "age"}]
-    (noted,) = found(tmp_path, SOUND + ",0,f,yes\n", features=features).findings
-    assert (noted.kind, noted.remedy) == ("missing", "nothing: the scenario counts with it")
 
 
 def test_a_column_that_does_not_vary_is_named_and_stops_no_run(tmp_path):
