@@ -59,7 +59,7 @@ def test_what_is_acknowledged_is_stored_and_counted(kind, request, capsys):
     "arguments", ["--schedule poisson --rate 500", pytest.param("--schedule at-once", marks=pytest.mark.thorough)]
 )
 def test_agents_come_on_other_schedules_and_those_who_are_silent_are_waited_for_and_not_counted(arguments):
-    found = loaded("--individuals", "400", *arguments.split(), "--silent", "0.25", "--seconds", "3")
+    found = loaded("--individuals", "400", *arguments.split(), "--silent", "0.25", "--seconds", "10")
     assert (found["acknowledged"], found["stored"], found["counted"]) == (300, 300, 300)
 
 
