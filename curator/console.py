@@ -25,6 +25,7 @@ from common.net.app import Service
 from common.net.pages import Pages, Rules, check_loopback, page_app, serve_page, tagged
 from common.privacy.budget import Budget, open_budget
 from common.privacy.events import Event, NoEvent, parse_event
+from common.privacy.rounding import stated
 from curator.ledger import CHARGE, OPEN, RESULT
 from curator.state import OWNERS, TIMES, VERSION, operation_times
 
@@ -210,7 +211,7 @@ def console(seen: Seen) -> dict[str, Any]:
             "entries": seen.entries,
             "closed": seen.closed,
             "missing": seen.missing,
-            "guarantee": f"epsilon = {about['epsilon']:g}, delta = {about['delta']:g}" if private else "",
+            "guarantee": f"epsilon = {stated(about['epsilon'])}, delta = {stated(about['delta'])}" if private else "",
             "lines": list(map(_line, seen.charges)),
             "spent": 0.0 if total is None else total,
             "cap": None if budget is None or total is None else budget.cap,

@@ -18,6 +18,7 @@ from common.local.naming import UNNAMED, Names
 from common.local.packing import AnswerKind
 from common.local.queries.query import QUERIES, Query
 from common.net import messages
+from common.privacy.rounding import stated
 
 PINNED = (
     "the key that this agent has pinned: this is another referee, or one that has lost its key; only if you know why "
@@ -103,8 +104,8 @@ class PersonalPolicy:
         if cost[0] > left[0] or (cost[1] > left[1] and math.isfinite(self.epsilon)):
             rest = "" if left == (self.epsilon, self.delta) else f", of which ({left[0]:g}, {left[1]:g}) is left"
             raise PolicyRefused(
-                f"an answer would cost (epsilon, delta) = ({cost[0]:g}, {cost[1]:g}), the lifetime budget is "
-                f"({self.epsilon:g}, {self.delta:g}){rest}"
+                f"an answer would cost (epsilon, delta) = ({stated(cost[0])}, {stated(cost[1])}), the lifetime budget "
+                f"is ({self.epsilon:g}, {self.delta:g}){rest}"
             )
 
     def check(

@@ -42,7 +42,7 @@ from common.log.witness import FileWitness
 from common.net.client import witness_at
 from common.net.messages import Spent
 from common.numerics.randomness import durable_secret
-from common.privacy.rounding import above
+from common.privacy.rounding import above, stated
 from common.scenario.sections import Lifetime
 
 CHARGED, KEYED = "charged", "key"  # kinds of entries: a charge; which key the digests are made with
@@ -406,7 +406,7 @@ def _costs(body: dict[str, Any]) -> tuple[float, float]:
 
 def _words_of(body: dict[str, Any]) -> str:
     epsilon, delta = _costs(body)
-    return f"{body['scenario']} of {body['time'][:16]}, {WHOSE[body['side']]} ({epsilon:g}, {delta:g})"
+    return f"{body['scenario']} of {body['time'][:16]}, {WHOSE[body['side']]} ({stated(epsilon)}, {stated(delta)})"
 
 
 def _sum(costs: Sequence[Paid]) -> Spent:

@@ -21,7 +21,7 @@ from common.local.records import Records
 from common.net import messages
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import durable_secret
-from common.privacy.rounding import above
+from common.privacy.rounding import above, stated
 from local_agent.answers import evaluate, noise_for, question_digest, randomize
 from local_agent.person.checking import store_receipt
 from local_agent.person.credential import held_credential
@@ -124,7 +124,8 @@ class Agent:
             return f"nothing is spent of the lifetime budget, epsilon {whole:g}"
         last = float(self._answers[-1]["epsilon"])
         answers = "1 answer" if len(self._answers) == 1 else f"{len(self._answers)} answers"
-        return f"it cost epsilon {last:g}; after {answers}, {self.left[0]:g} of the lifetime budget {whole:g} is left"
+        left = f"after {answers}, {self.left[0]:g} of the lifetime budget {whole:g} is left"
+        return f"it cost epsilon {stated(last)}; {left}"
 
     @property
     def sent(self) -> str:

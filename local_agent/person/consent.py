@@ -17,6 +17,7 @@ from common.core.plain import in_columns, plain
 from common.local.naming import quoted
 from common.net.cli import has_terminal
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
+from common.privacy.rounding import stated
 from local_agent.policy import CheckedQuestion, PersonalPolicy, own_slot
 
 PURPOSE = 200  # characters that are shown of a run's title
@@ -83,7 +84,7 @@ def sections(question: CheckedQuestion, address: str, policy: PersonalPolicy, le
             f"probability {best_guess(epsilon, delta):.4g} at most (without it: 0.5)."
         )
     after = max(0.0, left - epsilon) if math.isfinite(epsilon) else 0.0
-    spent = f"{policy.epsilon - left:g}" if left < policy.epsilon else "nothing"
+    spent = stated(policy.epsilon - left) if left < policy.epsilon else "nothing"
     return {
         "Who asks": f"the referee at {address}, in run {asked.run!r}, question {asked.question}; its key is "
         f"{policy.referee}, and this agent listens to no other",
@@ -92,8 +93,8 @@ def sections(question: CheckedQuestion, address: str, policy: PersonalPolicy, le
         "What could leave": f"{mechanism.leaves(question.query.domain)} Nothing else about your record leaves.",
         "What it costs": f"{formula(promise)}. {in_words(promise)}{guess}",
         "Lifetime budget": f"epsilon {policy.epsilon:g}; {spent} of it is spent so far. This answer spends "
-        f"{epsilon:g}; {after:g} would be left for further answers. All answers together are protected by the sum of "
-        "what they cost.",
+        f"{stated(epsilon)}; {after:g} would be left for further answers. All answers together are protected by the "
+        "sum of what they cost.",
         "Please note": "the referee learns whether you agree. Decide by what is asked and what it costs, not by what "
         "your record would answer.",
     }

@@ -41,7 +41,7 @@ function rounded(x, digits, upwards = false) {
 }
 
 /** Return a privacy loss in six digits, rounded up but for what doubles add to a decimal. @param {number} x */
-const stated = (x) => general(rounded(x, 6) >= x * (1 - 1e-9) ? x : rounded(x, 6, true));
+const stated = (x) => general(x < Infinity && rounded(x, 6) < x * (1 - 1e-9) ? rounded(x, 6, true) : x);
 
 const scientific = (/** @type {number} */ x, /** @type {number} */ digits) =>
   x.toExponential(digits - 1).replace(/(?<=e[+-])(?=\d$)/, "0");
@@ -185,7 +185,7 @@ export function described(question, address, policy, left) {
   const { assignment: asked, mechanism, query, names, purpose } = question;
   const [epsilon, whole] = [mechanism.guarantee[0], policy.epsilon];
   const after = Number.isFinite(epsilon) ? Math.max(0, left - epsilon) : 0;
-  const spent = left < whole ? general(whole - left) : "nothing";
+  const spent = left < whole ? stated(whole - left) : "nothing";
   const named = names.fields.features.length
     ? "The columns are named as the referee names them: see that your record was made for this scenario."
     : "The scenario of the run names no columns.";
@@ -199,7 +199,7 @@ export function described(question, address, policy, left) {
     "What could leave": `${mechanism.leaves(query.domain)} Nothing else about your record leaves.`,
     "What it costs": inWords(mechanism.guarantee),
     "Lifetime budget":
-      `epsilon ${general(whole)}; ${spent} of it is spent so far. This answer spends ${general(epsilon)}; ` +
+      `epsilon ${general(whole)}; ${spent} of it is spent so far. This answer spends ${stated(epsilon)}; ` +
       `${general(after)} would be left for further answers. All answers together are protected by the sum of what ` +
       "they cost.",
     "Please note":

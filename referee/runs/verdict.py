@@ -352,9 +352,8 @@ def _rest(answer: Answer, it: str, than: str) -> str:
 _BETTER = {"yes": "better", "probably": "probably better", "no": "not better"}
 
 
-_OTHER = (
-    "saying something else to everybody"  # than the rival, which is believed to be the best constant and may not be
-)
+# Than the rival, which is the constant that was believed to be the best one, and may not be.
+_OTHER = "saying something else to everybody"
 
 
 def _beside_constant(names: LabelNames, result: Mapping[str, Any], it: str, answer: Answer, than: str) -> list[str]:

@@ -15,6 +15,7 @@ import typer
 from common.core.errors import BadInput, BadScenario
 from common.core.terminal import say
 from common.net.cli import has_terminal
+from common.privacy.rounding import stated
 from common.scenario.fitting import noise_alone
 from common.scenario.forecasting import forecast
 from common.scenario.scenario import ResolvedScenario
@@ -119,9 +120,9 @@ def _budgets(chosen: ResolvedScenario, n: int, agents: int) -> tuple[str, ...]:
     if curator.epsilon is None:
         promised = "no privacy: epsilon is null"
     else:
-        promised = f"epsilon {curator.epsilon:g}, delta {curator.delta or 0.0:g} for the whole run"
+        promised = f"epsilon {stated(curator.epsilon)}, delta {stated(curator.delta or 0.0)} for the whole run"
     epsilon, delta = mechanism.guarantee
-    of_agents = f"epsilon {epsilon:g}" + (f", delta {delta:g}" if delta else "")
+    of_agents = f"epsilon {stated(epsilon)}" + (f", delta {stated(delta)}" if delta else "")
     return (
         f"Their budget: {n:,} people who trust the curator: {promised}",
         f"Their budget: up to {agents:,} people who trust their own device: {of_agents} for each answer",

@@ -18,6 +18,7 @@ from common.core.terminal import console, say_command, styled
 from common.core.values import PLAN
 from common.operations.target_bound import TargetBound
 from common.privacy.guarantee import PrivacyGuarantee
+from common.privacy.rounding import stated
 from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
 from common.scenario.forecasting import forecast, forecast_of
@@ -190,8 +191,8 @@ def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:
                 run["scenario"],
                 side,
                 f"{charged['people']:,}",
-                f"({charged['epsilon']:g}, {charged['delta']:g})",
-                f"{total['runs']}: ({total['epsilon']:g}, {total['delta']:g})",
+                f"({stated(charged['epsilon'])}, {stated(charged['delta'])})",
+                f"{total['runs']}: ({stated(total['epsilon'])}, {stated(total['delta'])})",
                 promised if lifetime is None else f"({lifetime['epsilon']:g}, {lifetime['delta']:g})",
             )
     _OUT.print(table)

@@ -186,6 +186,8 @@ def good_cases() -> list[dict[str, Any]]:
     cases.append(asked("more of the scenario", agreed=configuration(title=7)))
     cases.append(asked("the last slot", slot=2**32 - 1))
     cases.append(asked("a cost that is exactly what is left", epsilon=1.0))
+    third = configuration({**WARNER, "epsilon": math.log(3.0)})
+    cases.append(asked("costs that are rounded up", agreed=third, epsilon=4.0, left=(4.0 - math.log(3.0), 0.0)))
     cases.append(
         asked("a long number as a text", query={"kind": "threshold", "bits": 64, "below": str(2**63 + 1)}, dimension=64)
     )
