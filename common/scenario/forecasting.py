@@ -62,10 +62,14 @@ def detectable(mechanism: BitMechanism, judges: int, miss: float) -> float:
 
 
 def detectable_beside_a_constant(mechanism: BitMechanism, roles: Roles, beta: float, classes: int) -> float:
-    """Return the same where those who told their label are all that is known of constants: Roles.of_constants."""
+    """Return the same where those who told their label are all that is known of constants: Roles.of_constants.
+
+    It holds where the rival is a constant that was chosen by what they told, too, which takes half of the miss
+    (:class:`common.statistics.finalists.ToBestConstant`).
+    """
     judges, reporters = counts = roles.of_constants(classes)
     spread = 0.5 * math.sqrt(1.0 / max(judges, 1) + 1.0 / max(reporters, 1)) / (2.0 * mechanism.truth - 1.0)
-    width = finalists.constant_width(mechanism, counts, finalists.OF_CONSTANTS["constant"] * beta)
+    width = finalists.constant_width(mechanism, counts, 0.5 * finalists.OF_CONSTANTS["constant"] * beta)
     return min(1.0, width + _QUANTILE * spread)
 
 
@@ -83,8 +87,8 @@ def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int =
     than = f"less{where} than the best of what either side has alone"
     bound = f"and saying the better constant to everybody {verb} {most} at most"
     rest = (
-        f"; of less than {least} mostly that it cannot be told. Where that best is the curator's model, 'better than "
-        f"saying the same to everybody' {beside}"
+        f"; of less than {least} mostly that it cannot be told. Where that best is the curator's model, or another "
+        f"constant is nearly as good as the best one, 'better than saying the same to everybody' {beside}"
     )
     if yes < limit:
         what = f"'yes' where the model {verb} {sure} {than}, 'probably' from {likely} on (each {often}){rest}"
