@@ -41,9 +41,17 @@ DOCUMENTED = (UP, UP_FOUR, AUDIT, DOWN, UP_LOAD, DOWN_LOAD)
 """The documents' commands that this file runs; a test of the documents finds them there."""
 
 
+BUILD = 1000
+"""Seconds that a build and a run may take: less than a test may, so that what they have shown until then is told."""
+
+
 def command(*words: str, seconds: float = 60, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | variables
-    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
+    try:
+        return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired as late:
+        shown = [(said or b"").decode(errors="replace")[-2000:] for said in (late.stdout, late.stderr)]
+        raise AssertionError(f"{' '.join(words)} did not end within {seconds} s\n" + "\n".join(shown)) from late
 
 
 def works(*words: str) -> bool:
@@ -107,7 +115,7 @@ def result_in(output: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def ended(compose: Compose) -> tuple[dict[str, Any], str]:
     """What the default command shows, and an audit of what it left."""
-    shown = compose.succeed(UP, seconds=1500)
+    shown = compose.succeed(UP, seconds=BUILD)
     found = result_in(shown), compose.succeed(AUDIT)
     assert 0 < shown.count("local-agent has answered") <= INDIVIDUALS  # each has the referee's receipt then
     return found
@@ -193,7 +201,7 @@ def test_four_hosts_bring_four_times_as_many_people(compose: Compose) -> None:
     """That hosts are numbered one after the other is tried without containers by what documents print."""
     compose = Compose(compose.name, f"{compose.project}-four")
     try:
-        first, people = result_in(compose.succeed(UP_FOUR, seconds=1500)), int(checked(load(SCENARIO)).agents.count)
+        first, people = result_in(compose.succeed(UP_FOUR, seconds=BUILD)), int(checked(load(SCENARIO)).agents.count)
         assert first["status"] == "done"
         assert first["agents"]["enrolled"] == HOSTS * people + INDIVIDUALS
         compose.succeed(f"docker compose up --detach --scale local_agent={HOSTS}", seconds=300)
@@ -209,7 +217,7 @@ def test_two_processes_on_a_server_behind_a_proxy_take_what_individuals_and_host
     """Everything that was acknowledged is stored and counted; nobody but the referee's processes reaches the server."""
     compose = Compose(compose.name, f"{compose.project}-load")  # its curator has another scenario, and so other volumes
     try:
-        shown = compose.succeed(UP_LOAD, seconds=1500)
+        shown = compose.succeed(UP_LOAD, seconds=BUILD)
         assert re.search(r"12,000 acknowledged, 12,000 stored,\s.*12,000 counted: they agree", shown, re.DOTALL)
         compose.succeed(f"{LOAD} up --detach load_hosts", seconds=300)
         (agent,) = compose.succeed(f"{LOAD} ps -q load_hosts").split()
@@ -278,7 +286,7 @@ def built_on(compose: Compose, base: str, folder: Path) -> subprocess.CompletedP
     """Run the printed command, with another digest in the place of the printed file's."""
     (folder / "pinned.env").write_text(f"TANDEM_BASE={base}\n")
     printed = PINNED.replace("deploy/docker/pinned.env", str(folder / "pinned.env"))
-    return compose.call(printed, seconds=1500)
+    return compose.call(printed, seconds=BUILD)
 
 
 def test_images_are_built_on_the_base_with_that_digest_and_on_no_other(compose, registry, tmp_path):
