@@ -286,9 +286,26 @@ class Belief:
         for step in _STEPS.tolist():
             chance = _chances(step, scores)
             bins = within.averages(weighed[None, :] * (chance - asked[None, :]))
-            off = reported.mean - ordered_sum(masses * bins)
-            variance = reported.variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)
-            rows.append(-0.5 * (off * off / variance + log(variance)))
+            rows.append(_likely(reported.mean, reported.variance, masses, bins))
+        return Belief(self.logarithm + np.array(rows))
+
+    def judged(
+        self,
+        within: Within,
+        masses: Floats,
+        cut: float,
+        told: tuple[float, float],
+        missed: tuple[float, float] = (1.0, 1.0),
+    ) -> Belief:
+        """Return the belief after agents told the mean loss of "+1 above the score ``cut``", and its variance.
+
+        How often a threshold errs tells how steep the odds are on either side of it, which residuals that are not
+        weighed by the score do not tell. A bin's share of T's people is as uncertain as in :meth:`given`.
+        """
+        rows = []
+        for step in _STEPS.tolist():
+            bins = within.losses(octave_quarter(step), _WIDE, cut, missed)
+            rows.append(_likely(*told, masses, bins))
         return Belief(self.logarithm + np.array(rows))
 
     def best(self) -> tuple[float, float]:
@@ -348,6 +365,13 @@ class Belief:
         """The density itself, which sums to 1 over the grid."""
         weights = exp(self.logarithm - self.logarithm.max())
         return np.asarray(weights / math.fsum(weights.ravel().tolist()))
+
+
+def _likely(mean: float, variance: float, masses: Floats, bins: Floats) -> Floats:
+    """Return the logarithms of the densities of an estimated mean over T, by what it is in each bin, (rows, bins)."""
+    off = mean - ordered_sum(masses * bins)
+    variances = variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)
+    return np.asarray(-0.5 * (off * off / variances + log(variances)))
 
 
 def _chances(step: int, scores: Floats) -> Floats:

@@ -301,7 +301,7 @@ def check_result(
     return rounds
 
 
-_HYPOTHESES = ("answer", "calibrated")  # what agents were asked about; all else is said of them
+_HYPOTHESES = ("answer", "calibrated")  # to the last digit; all else is said of them
 
 
 def _exactly(one: Any, other: Any) -> bool:

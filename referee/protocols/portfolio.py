@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -101,7 +102,11 @@ class PortfolioProtocol(Protocol):
             asked = plan.mechanism, plan.roles.surveyed
             quality = yield from surveyed(calibrated, cuts, plan.cut, asked, public, plan.beta)
             yield Progress(f"{quality.agents:,} agents tell in which bin the score has them, and their label", {})
-        outcome = yield from judge(plan, taught, rival, constants)
+        outcome, judged = yield from judge(plan, taught, rival, constants)
+        if calibrated is not None and found.told is not None:
+            slope, intercept = found.told.judged(plan.mechanism, judged)
+            with suppress(BadMessage):  # a steeper line may need weights that are too large
+                calibrated = recalibrated(model, slope, (intercept,))
         return replace(outcome, calibrated=calibrated, quality=quality)
 
 
@@ -136,11 +141,11 @@ def judge(
     answer: tuple[str, Hypothesis],
     rival: tuple[str, Hypothesis],
     constants: Sequence[ReportedConstant] = (),
-) -> Script:
+) -> Generator[Any, Any, tuple[Outcome, list[Answers]]]:
     """Have fresh agents judge both finalists; the rival is the answer only if it is shown to be better.
 
     The answer is also compared with the best of the constants that agents reported, but for the rival, which was
-    believed to be the best of them and may not be.
+    believed to be the best of them and may not be. Returned are the outcome and what judges of either finalist said.
     """
     half, reported = plan.roles.judges // 2, []
     for (_, hypothesis), count in ((answer, plan.roles.judges - half), (rival, half)):
@@ -149,9 +154,9 @@ def judge(
     outcome = _ended(plan, (answer, rival), reported)
     others = [of for of in constants if of.hypothesis != rival[1]]
     if not others or (len(others) < len(constants) and outcome.answer == rival[1]):
-        return outcome
+        return outcome, reported
     chosen = len(others) < len(constants)
-    return replace(outcome, constant=_beside(plan, outcome, reported, others, chosen))
+    return replace(outcome, constant=_beside(plan, outcome, reported, others, chosen)), reported
 
 
 def _beside(

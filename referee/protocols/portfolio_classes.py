@@ -89,7 +89,7 @@ class PortfolioClasses(PortfolioProtocol):
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
                 rival = constants[best]
-        outcome = yield from judge(plan, taught, rival, beside)
+        outcome, _ = yield from judge(plan, taught, rival, beside)
         return replace(outcome, calibrated=calibrated)
 
 

@@ -82,7 +82,7 @@ class PortfolioRegression(PortfolioProtocol):
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
                 rival = alone[0]
-        return (yield from judge(plan, taught, rival))
+        return (yield from judge(plan, taught, rival))[0]
 
 
 _TELL = 10

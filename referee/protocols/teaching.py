@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.local.hypotheses.composed import Recalibrated
 from common.local.hypotheses.hypothesis import Hypothesis, Linear
@@ -128,7 +129,8 @@ def mean_answer(mechanism: BitMechanism, answers: Answers) -> tuple[float, float
 class Taught:
     """What agents taught: ln(odds) = slope * score + intercept; which of both constants and the model is the rival.
 
-    ``own`` are slope and intercept of the curator's people; ``cuts`` of the score divide these into bins.
+    ``own`` are slope and intercept of the curator's people; ``cuts`` of the score divide these into bins; ``told`` is
+    what few agents told, of whom nobody told the slope.
     """
 
     slope: float
@@ -137,6 +139,41 @@ class Taught:
     bend: float = 0.25
     own: tuple[float, float] = (1.0, 0.0)
     cuts: tuple[float, ...] = ()
+    told: Told | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What few agents told of a model's odds, whose slope they did not tell: their judges tell it afterwards.
+
+    Attributes:
+        reports: What those who taught it told.
+        within, masses: How people lie by its score.
+        cut: The score above which the taught model predicts +1.
+        rival: The same of its rival.
+        weights: What a miss and a false alarm count.
+    """
+
+    prior: Prior
+    reports: Sequence[Reported]
+    within: Within
+    masses: Floats
+    cut: float
+    rival: float
+    weights: tuple[float, float]
+
+    def judged(self, mechanism: BitMechanism, answers: Sequence[Answers]) -> tuple[float, float]:
+        """Return slope and intercept after judges of the taught model, and of its rival, have answered.
+
+        What they say of losses is public by then: nobody is asked, and nothing is spent. The slope is with the chance
+        :data:`common.statistics.calibration.DOUBT` believed to be any, as where agents teach it.
+        """
+        belief = Belief(self.prior.doubted())
+        for reported in self.reports:
+            belief = belief.given(self.within, self.masses, reported)
+        for cut, judges in zip((self.cut, self.rival), answers, strict=True):
+            belief = belief.judged(self.within, self.masses, cut, mean_answer(mechanism, judges), self.weights)
+        return belief.expected(self.within, self.masses)
 
 
 def teach(
@@ -164,7 +201,8 @@ def teach(
     own = calibration.octave_quarter(round(sample_odds.step)), sample_odds.intercept
     flatter, steep = _TAUGHT if plan.roles.both else _UNTAUGHT
     prior = sample_odds.transferred(flatter, steep, _FAR)
-    belief = Belief(prior.doubted() if plan.roles.both else prior.logarithm()).given(within, masses, Reported(*share))
+    reports = [Reported(*share)]
+    belief = Belief(prior.doubted() if plan.roles.both else prior.logarithm()).given(within, masses, reports[0])
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
     for number in range(TEACHINGS):
         slope, intercept = belief.best()
@@ -176,14 +214,15 @@ def teach(
             asked.append((ResidualQuery(**about, center=center, spread=spread), teachers - first))
         for query, count in asked:
             mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
-            reported = Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread)
-            belief = belief.given(within, masses, reported)
+            reports.append(Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread))
+            belief = belief.given(within, masses, reports[-1])
         yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
     slope, intercept = belief.expected(within, masses)
     weights, cut = (1.0, 1.0), 0.0
     if plan.costs is not None:
         weights, cut = plan.costs.weights, (plan.cut - own[1]) / own[0]
-    posterior = belief.losses(within, masses, (_BEYOND, -_BEYOND, cut), weights)
+    alone_at = (_BEYOND, -_BEYOND, cut)
+    posterior = belief.losses(within, masses, alone_at, weights)
     errs = zip(weights, (share[0], 1.0 - share[0]), strict=True)
     given = [(weight * mean, weight * weight * share[1]) for weight, mean in errs]
     losses = [_together(*of) for of in zip(posterior[:2], given, strict=True)] + [posterior[2][0]]
@@ -191,7 +230,10 @@ def teach(
     chance = within.means(slope, np.array([intercept]))[0]
     bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
     ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
-    return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends)
+    at = (plan.cut - intercept) / slope, alone_at[rival]
+    unknown = not plan.roles.both and plan.loss == "zero-one"
+    told = Told(prior, reports, within, masses, *at, weights) if unknown else None
+    return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends, told)
 
 
 def _together(posterior: tuple[float, float], reported: tuple[float, float]) -> float:

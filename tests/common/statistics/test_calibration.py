@@ -241,3 +241,13 @@ def test_where_scores_tell_nothing_of_these_people_a_doubted_prior_gives_way_and
     assert slopes[1] < 0.5 * slopes[0]
     usual = Belief(sample.doubted()).given(POINTS, MASS, reported(1.0, 0.0, (1.0, 0.0), 0.04**2, 1.5))
     assert usual.best()[0] == 1.0
+
+
+def test_judges_tell_a_slope_that_residuals_alone_do_not():
+    sample, slopes = Prior(steep=0.45, far=0.8), {}
+    for of in (1.0, 1.0 / 64.0):  # the slope on T; the residual of the intercept alone is 0 with either
+        told = Belief(sample.doubted()).given(POINTS, MASS, reported(of, 0.0, (1.0, 0.0), 0.04**2, None))
+        (loss, _), *_ = Belief(Prior(math.log2(of) * 4.0, 0.0, 1e-3, 1e-3).logarithm()).losses(POINTS, MASS, (0.0,))
+        slopes[of] = [b.expected(POINTS, MASS)[0] for b in (told, told.judged(POINTS, MASS, 0.0, (loss, 0.04**2)))]
+    assert slopes[1.0][1] == pytest.approx(1.0, rel=0.2)
+    assert slopes[1.0 / 64.0][1] < 0.3 * slopes[1.0 / 64.0][0]

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from common.core.errors import BadFit, FitFailed
+from common.statistics.calibration import Belief
 from referee.audit.audit import audit
 from tandem.estimators import (
     DomainAdapter,
@@ -383,3 +384,20 @@ def test_a_norm_of_the_schema_would_bend_responses_which_must_be_numbers():
         frame = polars.DataFrame({"a": [0.1] * 50, "y": [response] * 50})
         with pytest.raises(BadFit, match=why):
             DomainAdapterRegressor(schema=schema | further).fit(frame, "y", public=frame)
+
+
+@pytest.mark.slow
+def test_few_agents_whose_labels_go_with_another_feature_have_no_sure_probabilities(monkeypatch):
+    """They do not teach the slope: what their judges say of mistakes tells it, with no further answer."""
+
+    def log_loss() -> float:
+        source, agents, others = (np.random.default_rng(seed).uniform(-1, 1, (2500, 3)) for seed in (1, 2, 3))
+        labels = (source[:, 0] > 0, agents[:, 1] > 0, others[:, 1] > 0)
+        model = TransferClassifier(1.0, protocol="portfolio", random_state=0)
+        model.fit(source, labels[0], population=(agents, labels[1]))
+        chance = model.predict_proba(others)[np.arange(len(others)), labels[2].astype(int)]
+        return float(-np.log(chance).mean())
+
+    found = log_loss()
+    monkeypatch.setattr(Belief, "judged", lambda belief, *said: belief)
+    assert found < np.log(2.0) + 0.1 < log_loss() - 0.1
