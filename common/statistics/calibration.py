@@ -149,8 +149,10 @@ QUARTER = 0.6931471805599453 / 4.0
 _MOST = 16
 _FINE = 16  # intercepts are searched among sixteenths, then among 1024ths
 _WIDE = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
-DOUBT, _FLATTER, _ANY = 0.05, 1.0, 1.0
+DOUBT, FLATTER, ANY = 0.05, 1.0, 1.0
 """The chance that scores tell something else of other people; by how much ln(slope) is then less, and its deviation."""
+NEAR = 0.005
+"""So much more log loss is accepted for probabilities on the side of the threshold on which the labels are."""
 _LEAST = 2.0**-1000  # of a density whose logarithm is taken
 _KEPT = 0.15  # of a bin of share m of the sample, the population's share has a deviation of .15 sqrt(m) from it
 
@@ -192,7 +194,7 @@ class Prior:
 
         Where agents tell the slope, a Gaussian alone would believe the sample against all that they tell.
         """
-        other = replace(self, step=self.step - _FLATTER / QUARTER, steep=_ANY)
+        other = replace(self, step=self.step - FLATTER / QUARTER, steep=ANY)
         usual, unusual = (Belief(prior.logarithm()).chances for prior in (self, other))
         return log(np.maximum((1.0 - DOUBT) * usual + DOUBT * unusual, _LEAST))
 
@@ -294,7 +296,7 @@ class Belief:
         within: Within,
         masses: Floats,
         cut: float,
-        told: tuple[float, float],
+        loss: tuple[float, float],
         missed: tuple[float, float] = (1.0, 1.0),
     ) -> Belief:
         """Return the belief after agents told the mean loss of "+1 above the score ``cut``", and its variance.
@@ -305,7 +307,7 @@ class Belief:
         rows = []
         for step in _STEPS.tolist():
             bins = within.losses(octave_quarter(step), _WIDE, cut, missed)
-            rows.append(_likely(*told, masses, bins))
+            rows.append(_likely(*loss, masses, bins))
         return Belief(self.logarithm + np.array(rows))
 
     def best(self) -> tuple[float, float]:
@@ -315,22 +317,35 @@ class Belief:
         """
         return _highest(self.logarithm)
 
-    def expected(self, within: Within, masses: Floats) -> tuple[float, float]:
+    def expected(
+        self, within: Within, masses: Floats, through: tuple[float, float] | None = None
+    ) -> tuple[float, float]:
         """Return slope and intercept of the least log loss that is expected, within the grid of :meth:`best`.
 
         The expected log loss of a chance c is that of the mean chance of +1 at the score. Where little is known the
         mean is flatter than the most likely line, and so is the line that is nearest to it.
+
+        A line through the point ``through``, a score and its ln(odds), is preferred where it is expected to lose
+        :data:`NEAR` more at most: whoever is labelled by that point keeps their side.
         """
         weights, scores = self.chances, within.scores
         people = within.spread(masses)
         mean = np.zeros_like(scores)
         for step, row in zip(_STEPS.tolist(), weights, strict=True):
             mean = mean + ordered_sum((row[:, None] * _chances(step, scores)).T)
-        heights = []
-        for step in _STEPS.tolist():
-            chance = np.clip(_chances(step, scores), 2.0**-40, 1.0 - 2.0**-40)
-            heights.append(ordered_sum(people * (mean * log(chance) + (1.0 - mean) * log(1.0 - chance))))
-        return _highest(np.array(heights))
+
+        def heights(chances: Floats) -> Floats:
+            chance = np.clip(chances, 2.0**-40, 1.0 - 2.0**-40)
+            return ordered_sum(people * (mean * log(chance) + (1.0 - mean) * log(1.0 - chance)))
+
+        free = np.array([heights(_chances(step, scores)) for step in _STEPS.tolist()])
+        if through is not None:
+            slopes = np.array([octave_quarter(step) for step in _STEPS.tolist()])
+            bound = heights(logistic(slopes[:, None] * (scores[None, :] - through[0]) + through[1]))
+            best = int(np.argmax(bound))
+            if float(bound[best]) >= float(free.max()) - NEAR:
+                return float(slopes[best]), through[1] - float(slopes[best]) * through[0]
+        return _highest(free)
 
     def moments(self, middle: float = 0.0) -> Prior:
         """Return means and standard deviations of ln(slope) and of the ln(odds) at a score."""

@@ -15,16 +15,20 @@ import numpy as np
 from common.core.arrays import Floats
 from common.local.queries.residuals import instruments
 from common.numerics import counter
-from common.numerics.elementary import exp, ordered_sum, softmax
+from common.numerics.elementary import exp, log, ordered_sum, softmax
 from common.operations.operation import ClassScores
+from common.statistics.calibration import ANY, DOUBT, FLATTER, NEAR, octave_quarter
 
 POINTS = 48
 """Points that stand for the people of a class."""
 STEEP, FAR = 0.5, 0.5
 """Standard deviations, beforehand, of ln(slope) and of each intercept of the population from those of the sample."""
+_MIDDLES, _DEVIATIONS, _CHANCES = np.array([0.0, -FLATTER]), np.array([STEEP, ANY]), np.array([1.0 - DOUBT, DOUBT])
+"""Of ln(slope): of the usual law, and of scores that tell something else of these people than of the sample."""
 APART = 0.15  # standard deviation, beforehand, of a class's share of the population from that of the sample
 _GRID = 1024.0  # of slope and intercepts
 _LEAST = 1e-3  # of the share of a class
+_NEVER = 2.0**-1000  # the least density
 _STEPS = 25
 _WIDEST = 2.0  # the farthest that one step moves a coefficient
 
@@ -87,10 +91,13 @@ class ClassOdds:
         """Return p and u of a question about the scores as they are believed."""
         return instruments(self.scores, chosen, spread)
 
-    def right(self, mean: float, variance: float) -> ClassReport:
-        """Return the report that the scores as they were name a share ``mean`` of T's classes, with this variance."""
+    def right(self, mean: float, variance: float, scores: Floats | None = None) -> ClassReport:
+        """Return the report that scores name a share ``mean`` of T's classes, with this variance.
+
+        ``scores`` are those of the points, shape (m, C), by default as they were.
+        """
         named = np.zeros_like(self.points)
-        named[np.arange(len(named)), self.points.argmax(axis=1)] = 1.0
+        named[np.arange(len(named)), (self.points if scores is None else scores).argmax(axis=1)] = 1.0
         return ClassReport(mean, variance, np.zeros_like(named), named)
 
     def given(self, reports: Sequence[ClassReport]) -> ClassOdds:
@@ -114,7 +121,7 @@ class ClassOdds:
 
     def _cost(self, place: Floats) -> float:
         chances = softmax(self._scores(place))
-        prior = float(place[0] / STEEP) ** 2 + float(np.square(place[1:] / FAR).sum())
+        prior = -2.0 * float(log(_densities(place[0]).sum())) + float(np.square(place[1:] / FAR).sum())
         return prior + math.fsum((one.mean - self._expected(one, chances)) ** 2 / one.variance for one in self.reports)
 
     def _expected(self, one: ClassReport, chances: Floats) -> float:
@@ -127,8 +134,11 @@ class ClassOdds:
         """Return half of minus the gradient of the cost, and the bend that Gauss and Newton take."""
         scores = self._scores(place)
         chances, steep = softmax(scores), scores - place[1:]
-        weights = np.concatenate([[1.0 / STEEP**2], np.full(len(place) - 1, 1.0 / FAR**2)])
+        likely = _densities(place[0])
+        precisions = likely / likely.sum() / np.square(_DEVIATIONS)
+        weights = np.concatenate([[precisions.sum()], np.full(len(place) - 1, 1.0 / FAR**2)])
         gradient, bend = -weights * place, np.diag(weights)
+        gradient[0] = (precisions * (_MIDDLES - place[0])).sum()
         for one in self.reports:
             apart = chances * (one.moved - ordered_sum(chances * one.moved)[:, None])
             along = np.concatenate([[self.masses @ ordered_sum(apart * steep)], self.masses @ apart])
@@ -136,10 +146,34 @@ class ClassOdds:
             bend = bend + np.outer(along, along) / one.variance
         return gradient, bend
 
+    def beside(self, other: ClassOdds) -> ClassOdds:
+        """Return the other odds, or these, all scores times one number, where that is near enough to them.
+
+        Those name the classes that these name. The other odds taken for true, they lose the least log loss, and
+        :data:`common.statistics.calibration.NEAR` more than the others at most.
+        """
+        chances = softmax(other.scores)
+
+        def loss(scores: Floats) -> float:
+            return -float(self.masses @ ordered_sum(chances * log(np.maximum(softmax(scores), _NEVER))))
+
+        times = [octave_quarter(step) for step in range(-24, 13)]
+        losses = [loss(factor * self.scores) for factor in times]
+        if min(losses) > loss(other.scores) + NEAR:
+            return other
+        factor = times[losses.index(min(losses))]
+        return replace(self, slope=factor * self.slope, intercepts=factor * self.intercepts)
+
     def mistakes(self) -> float:
         """Return the share of T of whom the scores as they were name another class, as is believed."""
         chances = softmax(self.scores)
         return 1.0 - float(self.masses @ chances[np.arange(len(chances)), self.points.argmax(axis=1)])
+
+
+def _densities(slope: float) -> Floats:
+    """Return the density of an ln(slope) under either law, times the law's chance, but for a constant."""
+    far = (slope - _MIDDLES) / _DEVIATIONS
+    return np.asarray(np.maximum(_CHANCES / _DEVIATIONS * exp(-0.5 * far * far), _NEVER))
 
 
 def shares_of(sample: Sequence[float], reported: Sequence[tuple[float, float]]) -> Floats:

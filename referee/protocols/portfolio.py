@@ -103,8 +103,8 @@ class PortfolioProtocol(Protocol):
             quality = yield from surveyed(calibrated, cuts, plan.cut, asked, public, plan.beta)
             yield Progress(f"{quality.agents:,} agents tell in which bin the score has them, and their label", {})
         outcome, judged = yield from judge(plan, taught, rival, constants)
-        if calibrated is not None and found.told is not None:
-            slope, intercept = found.told.judged(plan.mechanism, judged)
+        if calibrated is not None and found.few is not None:
+            slope, intercept = found.few.judged(plan, judged)
             with suppress(BadMessage):  # a steeper line may need weights that are too large
                 calibrated = recalibrated(model, slope, (intercept,))
         return replace(outcome, calibrated=calibrated, quality=quality)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from common.core.errors import BadMessage, BadScenario
 from common.local.hypotheses.composed import Argmax, recalibrated
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.queries.query import AskAgents, LossQuery
+from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.local.queries.residuals import ClassResidualQuery
 from common.operations.operation import Learn
 from common.protocols.base import Progress, pattern_of
@@ -66,7 +67,7 @@ class PortfolioClasses(PortfolioProtocol):
         most = max(range(count), key=lambda c: reported[c][0])
         taught: tuple[str, Hypothesis] = ("model", model)
         rival: tuple[str, Hypothesis] = constants[most]
-        calibrated: Hypothesis | None = None
+        calibrated: Argmax | None = None
         if not plan.roles.teachers:
             yield Progress("no agent teaches: all others judge", {})
         elif not isinstance(model, Argmax) or learned.scores is None or len(learned.scores.shares) != count:
@@ -89,7 +90,10 @@ class PortfolioClasses(PortfolioProtocol):
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})
                 rival = constants[best]
-        outcome, _ = yield from judge(plan, taught, rival, beside)
+        outcome, judged = yield from judge(plan, taught, rival, beside)
+        if calibrated is not None and isinstance(model, Argmax):
+            with suppress(BadMessage):  # a steeper model may need weights that are too large
+                calibrated = moved(model, _after(plan, odds, judged, own=rival[1] == model))
         return replace(outcome, calibrated=calibrated)
 
 
@@ -117,6 +121,18 @@ def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
             f"for each of {count} questions about their class, and of {questions} in each round of teaching"
         )
     return replace(plan, roles=roles)
+
+
+def _after(plan: PortfolioPlan, odds: ClassOdds, judged: Sequence[Answers], *, own: bool) -> ClassOdds:
+    """Return what is believed of the odds after judges told how often what was taught errs, and the model if ``own``.
+
+    The probabilities follow that; the classes that the answer names stay as they were judged.
+    """
+    errors = [mean_answer(plan.mechanism, answers) for answers in judged]
+    reports = [odds.right(1.0 - errors[0][0], errors[0][1], odds.scores)]
+    if own:
+        reports.append(odds.right(1.0 - errors[1][0], errors[1][1]))
+    return odds.beside(odds.given(reports))
 
 
 _Question = tuple[tuple[int, ...], float | None, int]  # of which classes, at which spread, and to how many agents

@@ -129,7 +129,7 @@ def mean_answer(mechanism: BitMechanism, answers: Answers) -> tuple[float, float
 class Taught:
     """What agents taught: ln(odds) = slope * score + intercept; which of both constants and the model is the rival.
 
-    ``own`` are slope and intercept of the curator's people; ``cuts`` of the score divide these into bins; ``told`` is
+    ``own`` are slope and intercept of the curator's people; ``cuts`` of the score divide these into bins; ``few`` is
     what few agents told, of whom nobody told the slope.
     """
 
@@ -139,11 +139,11 @@ class Taught:
     bend: float = 0.25
     own: tuple[float, float] = (1.0, 0.0)
     cuts: tuple[float, ...] = ()
-    told: Told | None = None
+    few: TaughtByFew | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class TaughtByFew:
     """What few agents told of a model's odds, whose slope they did not tell: their judges tell it afterwards.
 
     Attributes:
@@ -162,7 +162,7 @@ class Told:
     rival: float
     weights: tuple[float, float]
 
-    def judged(self, mechanism: BitMechanism, answers: Sequence[Answers]) -> tuple[float, float]:
+    def judged(self, plan: PortfolioPlan, answers: Sequence[Answers]) -> tuple[float, float]:
         """Return slope and intercept after judges of the taught model, and of its rival, have answered.
 
         What they say of losses is public by then: nobody is asked, and nothing is spent. The slope is with the chance
@@ -172,8 +172,8 @@ class Told:
         for reported in self.reports:
             belief = belief.given(self.within, self.masses, reported)
         for cut, judges in zip((self.cut, self.rival), answers, strict=True):
-            belief = belief.judged(self.within, self.masses, cut, mean_answer(mechanism, judges), self.weights)
-        return belief.expected(self.within, self.masses)
+            belief = belief.judged(self.within, self.masses, cut, mean_answer(plan.mechanism, judges), self.weights)
+        return belief.expected(self.within, self.masses, (self.cut, plan.cut))
 
 
 def teach(
@@ -232,8 +232,8 @@ def teach(
     ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
     at = (plan.cut - intercept) / slope, alone_at[rival]
     unknown = not plan.roles.both and plan.loss == "zero-one"
-    told = Told(prior, reports, within, masses, *at, weights) if unknown else None
-    return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends, told)
+    few = TaughtByFew(prior, reports, within, masses, *at, weights) if unknown else None
+    return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends, few)
 
 
 def _together(posterior: tuple[float, float], reported: tuple[float, float]) -> float:

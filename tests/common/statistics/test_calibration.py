@@ -251,3 +251,13 @@ def test_judges_tell_a_slope_that_residuals_alone_do_not():
         slopes[of] = [b.expected(POINTS, MASS)[0] for b in (told, told.judged(POINTS, MASS, 0.0, (loss, 0.04**2)))]
     assert slopes[1.0][1] == pytest.approx(1.0, rel=0.2)
     assert slopes[1.0 / 64.0][1] < 0.3 * slopes[1.0 / 64.0][0]
+
+
+@for_each("odds", [0.0, 1.5])
+def test_a_line_through_the_threshold_is_preferred_where_it_is_as_good(odds):
+    for through, kept in (((-0.3, odds), True), ((2.0, odds), False)):
+        told = reported(0.7, 0.2 + odds, (1.0, odds), 0.05**2, 1.5)
+        belief = believed(Prior(odds=odds, steep=0.5, far=0.8), told, told)
+        free, bound = belief.expected(POINTS, MASS), belief.expected(POINTS, MASS, through)
+        assert (bound != free) == kept
+        assert (bound[0] * through[0] + bound[1] == pytest.approx(through[1])) == kept

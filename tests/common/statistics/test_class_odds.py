@@ -1,10 +1,13 @@
 """The odds of several classes: what agents tell leads there, noise does not lead away, and questions tell all apart."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from common.numerics.elementary import softmax
 from common.operations.operation import ClassScores
+from common.statistics import class_odds
 from common.statistics.class_odds import APART, FAR, ClassOdds, ClassReport, halves, shares_of
 from tests.tiers import for_each
 
@@ -52,6 +55,31 @@ def test_what_is_noise_alone_moves_nothing_and_many_surprises_end_within_what_is
     far = START.given([ClassReport(0.99, 0.01, chances, moved)])
     assert np.isfinite([far.slope, *far.intercepts]).all()
     assert np.abs(far.intercepts).max() < 5.0 * FAR
+
+
+def test_where_scores_tell_nothing_of_these_people_the_slope_gives_way(monkeypatch):
+    def slope() -> float:
+        odds = START
+        for _ in range(3):
+            odds = odds.given(asked(odds, (1.0 / 32.0, np.zeros(3)), 0.06**2))
+        return odds.slope
+
+    found = slope()
+    monkeypatch.setattr(class_odds, "_CHANCES", np.array([1.0, 0.0]))
+    assert found < 0.6 * slope()
+    monkeypatch.undo()
+    usual = START.given(asked(START, (1.0, np.zeros(3)), 0.06**2))
+    assert usual.slope == pytest.approx(1.0, abs=0.05)
+
+
+def test_odds_that_are_near_are_the_same_scores_times_a_number():
+    for factor, moved, same in ((1.4, 0.0, True), (0.25, 0.02, True), (0.05, 1.5, False)):
+        other = replace(START, slope=factor, intercepts=START.intercepts + moved * np.array([1.0, -1.0, 0.0]))
+        found = START.beside(other)
+        assert (found is not other) == same
+        if same:
+            assert found.slope == pytest.approx(factor, rel=0.2)
+            assert found.scores.argmax(axis=1).tolist() == START.scores.argmax(axis=1).tolist()
 
 
 def test_shares_are_between_those_of_the_sample_and_what_was_told():

@@ -528,13 +528,20 @@ def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_i
     chosen = portfolio_small(*few, "agents.mechanism.epsilon=1")
     people, believed = sample_of_target(chosen), teaching.beforehand
 
-    def losses() -> list[float]:
-        runs = (conducted(resolve(chosen), seed).calibrated for seed in range(12))
+    def losses() -> tuple[list[float], list[float]]:
+        """Return the log losses of what was taught, and of the odds after judges have told how often that errs."""
+        runs = [conducted(resolve(chosen), seed) for seed in range(12)]
+        taught, judged = [run.judged[0].hypothesis for run in runs], [run.calibrated for run in runs]
+        return loss_of(taught), loss_of(judged)
+
+    def loss_of(runs: list[Any]) -> list[float]:
         return [float(np.logaddexp(0.0, -people.labels * odds.margins(people.features)).mean()) for odds in runs]
 
-    found = losses()
+    found, after = losses()
+    assert np.median(after) < np.median(found) + 0.02
+    assert np.mean(after) < np.mean(found)
     monkeypatch.setattr(teaching, "beforehand", lambda center, spread, noise: believed(center, spread, 0.0))
-    broken = losses()  # every score is taken for the logarithm of the odds
+    broken, _ = losses()  # every score is taken for the logarithm of the odds
     assert np.median(found) < 0.9 < np.median(broken)
     assert max(found) < 1.5
     assert np.mean(found) < 0.75 * np.mean(broken)  # of the two or three worst models
