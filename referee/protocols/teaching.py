@@ -130,7 +130,7 @@ class Taught:
     """What agents taught: ln(odds) = slope * score + intercept; which of both constants and the model is the rival.
 
     ``own`` are slope and intercept of the curator's people; ``cuts`` of the score divide these into bins; ``few`` is
-    what few agents told, of whom nobody told the slope.
+    what they told, where they are few.
     """
 
     slope: float
@@ -144,9 +144,10 @@ class Taught:
 
 @dataclass(frozen=True, eq=False)
 class TaughtByFew:
-    """What few agents told of a model's odds, whose slope they did not tell: their judges tell it afterwards.
+    """What agents told of a model's odds where they are too few for a survey of them: their judges tell more.
 
     Attributes:
+        prior: What was believed before.
         reports: What those who taught it told.
         within, masses: How people lie by its score.
         cut: The score above which the taught model predicts +1.
@@ -165,8 +166,8 @@ class TaughtByFew:
     def judged(self, plan: PortfolioPlan, answers: Sequence[Answers]) -> tuple[float, float]:
         """Return slope and intercept after judges of the taught model, and of its rival, have answered.
 
-        What they say of losses is public by then: nobody is asked, and nothing is spent. The slope is with the chance
-        :data:`common.statistics.calibration.DOUBT` believed to be any, as where agents teach it.
+        What they say of losses is public by then: nobody is asked, and nothing is spent. It tells the slope, of which
+        those who taught an intercept alone have told nothing.
         """
         belief = Belief(self.prior.doubted())
         for reported in self.reports:
@@ -231,8 +232,8 @@ def teach(
     bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
     ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
     at = (plan.cut - intercept) / slope, alone_at[rival]
-    unknown = not plan.roles.both and plan.loss == "zero-one"
-    few = TaughtByFew(prior, reports, within, masses, *at, weights) if unknown else None
+    judged = alone and not plan.roles.surveyed and plan.loss == "zero-one"
+    few = TaughtByFew(prior, reports, within, masses, *at, weights) if judged else None
     return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends, few)
 
 
