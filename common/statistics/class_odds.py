@@ -155,7 +155,7 @@ class ClassOdds:
         chances = softmax(other.scores)
 
         def loss(scores: Floats) -> float:
-            return -float(self.masses @ ordered_sum(chances * log(np.maximum(softmax(scores), _NEVER))))
+            return -float(ordered_sum(self.masses * ordered_sum(chances * log(np.maximum(softmax(scores), _NEVER)))))
 
         times = [octave_quarter(step) for step in range(-24, 13)]
         losses = [loss(factor * self.scores) for factor in times]
