@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from common.core.database import DatabaseSchema, alone, count_commits, database_bytes, open_database
+from common.core.database import DatabaseSchema, alone, count_commits, database_bytes, ending, open_database
 from common.core.errors import Superseded
 from common.log.transcript import SignedEntry
 
@@ -178,6 +178,7 @@ SCHEMA = DatabaseSchema(
 # Made once: to make a statement takes longer than to carry it out. The shared lock on the row lets nobody take the
 # lease before the transaction of its holder has ended.
 _HELD = sa.select(LEASES.c.token).where(LEASES.c.name == DRIVER).with_for_update(read=True)
+_HELD_ON_SERVER = _HELD.add_columns(ending())  # whoever stands still holds the lock no longer
 _ADD_ENTRY = sa.insert(ENTRIES)
 _ROWS = 10_000  # rows that are read at a time
 
@@ -227,7 +228,8 @@ class Tables:
         with self._engine.begin() as connection:
             if turn != LEASING or connection.dialect.name == "sqlite":
                 alone(connection, turn)
-            if connection.execute(_HELD).scalar() != self.fence:
+            held = _HELD if connection.dialect.name == "sqlite" else _HELD_ON_SERVER
+            if connection.execute(held).scalar() != self.fence:
                 self.fence = None
             self.check_driving()
             yield connection

@@ -42,6 +42,9 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 """How engines of each kind are created."""
 _OURS = 0x7A4D  # the first number of all advisory locks that Tandem takes on a PostgreSQL database
+STANDSTILL = "15s"
+"""For so long a process may stand still (stopped, or its machine frozen) in a transaction that others wait for; then a
+PostgreSQL server ends its session, and nothing of the transaction is written."""
 MAKING = 0  # the turn to make the tables (:func:`alone`); others are the parties' own
 
 
@@ -108,13 +111,18 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> sa.E
 def alone(connection: sa.Connection, turn: int) -> None:
     """Wait for a turn that only one transaction of all processes has at a time; it ends with the transaction.
 
-    To be called first in the transaction, which then sees what others wrote in the same turn. SQLite has one turn for
-    everything: the right to write.
+    To be called first in the transaction, which then sees what others wrote in the same turn. Whoever stands still in
+    it loses it (:func:`ending`). SQLite has one turn for everything: the right to write.
     """
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     else:
-        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:ours, :turn)"), {"ours": _OURS, "turn": turn})
+        connection.execute(sa.select(ending(), sa.func.pg_advisory_xact_lock(_OURS, turn)))
+
+
+def ending() -> sa.Function[str]:
+    """Return what has a PostgreSQL server end the transaction that asks for it after :data:`STANDSTILL`."""
+    return sa.func.set_config("idle_in_transaction_session_timeout", STANDSTILL, True)
 
 
 def count_commits(engine: sa.Engine) -> Callable[[], int]:

@@ -99,7 +99,7 @@ def test_a_driver_that_was_stopped_beyond_its_lease_and_goes_on_writes_nothing(t
         stopped = parties.parties["driver"].process.pid
         os.kill(stopped, signal.SIGSTOP)
         try:
-            parties.until(lambda: parties.fence() == 2)
+            parties.until(lambda: parties.fence() >= 2)
         finally:
             os.kill(stopped, signal.SIGCONT)
         # It holds token 1 in memory, and has a run under way whose question is open.
@@ -111,7 +111,7 @@ def test_a_driver_that_was_stopped_beyond_its_lease_and_goes_on_writes_nothing(t
         assert "another process has taken the lease" in parties.parties["driver"].logged()
         assert parties.parties["driver"].process.pid == stopped  # it goes on, and takes requests
         assert httpx.get(parties.urls["driver"] + "/v1/referee", trust_env=False, timeout=60).status_code == 200
-        assert parties.fence() == 2
+        assert parties.fence() >= 2
     kinds = [json.loads(line)["kind"] for line in finished.transcript.splitlines()]
     assert kinds == ["configuration", "terms", "operation", "question", "answers", "result"]
     assert finished.result["agents"]["answered"] == FEW

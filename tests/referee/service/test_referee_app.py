@@ -6,16 +6,19 @@ import re
 import shutil
 import signal
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import delete, text
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from typer.testing import CliRunner
 
 from common.core import errors
+from common.core.database import STANDSTILL
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import START
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
@@ -35,6 +38,7 @@ from referee.service.referee import Referee, RefereeSettings
 from referee.service.runner import Runner
 from referee.service.witness import WitnessLog, witness_app
 from referee.store import FAR, RefereeStore, backup
+from referee.tables import LEASING, RUNS
 from tests import postgres, support
 from tests.clocks import Clock
 from tests.curator.given import full_disk
@@ -307,6 +311,29 @@ def test_a_clock_that_jumps_keeps_nobody_waiting_and_lets_one_drive(tmp_path, mo
         assert first.take_lease("first", 10.0)
         second.renew_lease(10.0)
         assert (first.fence, second.fence) == (3, None)
+
+
+@pytest.mark.slow
+def test_a_driver_that_stands_still_in_a_transaction_holds_nobody_up_for_long(postgresql):
+    """Its server ends the transaction after a quarter of a minute, and nothing of it is written."""
+    url, settled = postgresql.database(), text("SHOW idle_in_transaction_session_timeout")
+    with closing(RefereeStore(url)) as first, closing(RefereeStore(url)) as second:
+        first.create_run("run", "request", {}, 1)
+        assert first.take_lease("first", 0.1)
+        with first._alone(LEASING) as connection:
+            assert connection.execute(settled).scalar() == STANDSTILL
+        time.sleep(0.2)
+
+        def stand_still() -> None:
+            with first._driving() as connection:
+                connection.execute(delete(RUNS))
+                assert second.take_lease("second", 60.0)  # this thread waits here, so the transaction stands still
+
+        with pytest.raises(SQLAlchemyError):
+            stand_still()
+        assert [run.run for run in first.unfinished()] == ["run"]
+        first.renew_lease(60.0)
+        assert (first.fence, second.fence) == (None, 2)
 
 
 def test_the_newest_entry_is_read_where_another_process_may_have_written_it(tmp_path, monkeypatch):
