@@ -18,7 +18,8 @@ from common.numerics.kernels import njit, prefetch
 from curator.sample.rows import ShardRows
 
 BLOCK = 1 << 16  # records worked on in one go: what is computed of them stays in a core's cache
-_SHARE = 1 << 22  # records that a thread works on before it asks for more
+_SHARE = 1 << 22  # records that a thread works on before it asks for more, at most
+_WORTH = 1 << 24  # values of features that are worth another thread
 _DENSE = 1 << 22  # scores up to which a thread counts in a table (32 MiB at most); above, it sorts
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
@@ -161,8 +162,10 @@ class Shard:
     def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
         """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""
 
+        size = min(_SHARE, max(-(-len(self) // self._threads), -(-_WORTH // self._rows.dimension)))
+
         def share(start: int) -> ScoreHistogram:
-            end = min(start + _SHARE, len(self))
+            end = min(start + size, len(self))
             tables = np.zeros((4 if most < BLOCK else 1, most + 1 if most < _DENSE else 0), dtype=np.int64)
             for begin in range(start, end, BLOCK):
                 work(begin, min(begin + BLOCK, end))
@@ -175,7 +178,7 @@ class Shard:
             levels = np.flatnonzero(people)
             return ScoreHistogram(levels, people[levels])
 
-        starts = range(0, len(self), _SHARE)
+        starts = range(0, len(self), size)
         if len(starts) == 1:
             return share(0)
         with ThreadPoolExecutor(self._threads, "shard") as pool:
