@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from referee.tables import (
     COHORTS,
@@ -22,6 +22,12 @@ from referee.tables import (
 )
 
 _FORGET_POLICY = delete(POLICIES).where(POLICIES.c.first == bindparam("at"))
+_ALL_TOKENS = select(TOKENS)
+_PARTICIPANTS_FROM = (
+    select(PARTICIPANTS.c.key, PARTICIPANTS.c.first, PARTICIPANTS.c.agents)
+    .where(PARTICIPANTS.c.first >= bindparam("begin"))
+    .order_by(PARTICIPANTS.c.first)
+)
 _ALL_COHORTS = select(COHORTS).order_by(COHORTS.c.first)
 _USE_INVITATION = update(INVITATIONS).where(INVITATIONS.c.sha256 == bindparam("code")).values(key=bindparam("by"))
 
@@ -37,7 +43,7 @@ class AgentQueries(Tables):
                 connection.execute(insert(TOKENS).values(purpose=purpose, sha256=sha256))
 
     def tokens(self) -> set[tuple[str, str]]:
-        return {(row.purpose, row.sha256) for row in self._all(select(TOKENS))}
+        return {(row.purpose, row.sha256) for row in self._all(_ALL_TOKENS)}
 
     def invite(self, hashes: Iterable[str]) -> None:
         with self._alone(ENROLLING) as connection:
@@ -74,7 +80,7 @@ class AgentQueries(Tables):
             codes: Hashes of the invitation codes that those who are recorded use so, by their keys.
         """
         with self._alone(ENROLLING) as connection:
-            others = map(_participant, connection.execute(_participants_from(begin)))
+            others = map(_participant, connection.execute(_PARTICIPANTS_FROM, {"begin": begin}))
             chosen = choose(others, _invitations(connection, codes.values()))
             for participant in chosen:
                 if participant.key in codes:
@@ -107,7 +113,7 @@ class AgentQueries(Tables):
         return [(text, int(agents)) for text, agents in self._all(stated.group_by(POLICIES.c.policy))]
 
     def participants(self, begin: int = 0) -> Iterator[Participant]:
-        return map(_participant, self._each(_participants_from(begin)))
+        return map(_participant, self._each(_PARTICIPANTS_FROM, {"begin": begin}))
 
     def vouchers(self, end: int) -> Iterator[tuple[int, bytes]]:
         """Go through what participants below an agent number have shown of issuers, in the order of their numbers."""
@@ -125,11 +131,5 @@ def _invitations(connection: Connection, hashes: Iterable[str]) -> dict[str, str
     return {row.sha256: "" if row.key is None else row.key.hex() for row in rows}
 
 
-def _participants_from(begin: int) -> Select[Any]:
-    columns = PARTICIPANTS.c
-    wanted = select(columns.key, columns.first, columns.agents).where(columns.first >= begin)
-    return wanted.order_by(columns.first)
-
-
-def _participant(row: Row[Any]) -> Participant:
+def _participant(row: Any) -> Participant:
     return Participant(row.key.hex(), row.first, row.agents)

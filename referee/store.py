@@ -50,7 +50,7 @@ _AT: BindParameter[Any] = bindparam("at")
 _OF: BindParameter[Any] = bindparam("of")
 _AFTER: BindParameter[Any] = bindparam("after")
 # What every question needs is made once: to make a statement takes longer than to carry it out.
-_ADD_QUESTION = insert(QUESTIONS)
+_ADD_QUESTION = insert(QUESTIONS).returning(QUESTIONS.c.key)
 _TAKE_NEXT = (
     update(COHORTS)
     .where(COHORTS.c.first == bindparam("cohort"), COHORTS.c.used == bindparam("start"))
@@ -69,23 +69,30 @@ _CLOSE_QUESTION = (
 )
 _STORED = select(REPORTS.c.number, REPORTS.c.question, REPORTS.c.slot).order_by(REPORTS.c.number)
 _TAKEN = _STORED.where(REPORTS.c.number > _AFTER)
+_NUMBERED_REPORT = _REPORT.where(REPORTS.c.number == _AT)
+_REPORTS_ON = _REPORT.where(REPORTS.c.question == _AT).order_by(REPORTS.c.slot)
+_SLOTS_ON = select(REPORTS.c.slot, REPORTS.c.number).where(REPORTS.c.question == _AT)
 
 
 class QuestionQueries(Tables):
     """Questions and reports."""
 
-    def open_question(self, question: StoredQuestion, entry: SignedEntry) -> None:
-        """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
+    def open_question(self, question: StoredQuestion, entry: SignedEntry) -> int:
+        """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing.
+
+        Return its key.
+        """
         with self._driving() as connection:
             row = {**vars(question), "query": json.dumps(question.query), "parts": _parts(question), "answered": 0}
             del row["key"], row["again"]  # the database counts; the parts say it
-            connection.execute(_ADD_QUESTION, row)
+            key = int(connection.execute(_ADD_QUESTION, row).scalar_one())
             for part in question.parts if question.again is None else ():
                 taken = {"cohort": part.cohort, "start": part.start, "stop": part.stop}
                 if connection.execute(_TAKE_NEXT, taken).rowcount != 1:
                     raise AssertionError("agents are taken that another question has, or not the next ones")
             fence = self._insert_entry(connection, question.run, entry)
         self._ends = {question.run: (fence, entry, question.question - 1)}  # steps are answered in their order
+        return key
 
     def question(self, run: str, number: int) -> StoredQuestion | None:
         found = self._all(_ONE_QUESTION, {"of": run, "at": number})
@@ -159,17 +166,17 @@ class QuestionQueries(Tables):
             self._insert_all(connection, REPORTS, ("number", "question", *_FIELDS), rows)
 
     def report(self, number: int) -> StoredReport:
-        return StoredReport(*self._all(_REPORT.where(REPORTS.c.number == number))[0])
+        return StoredReport(*self._all(_NUMBERED_REPORT, {"at": number})[0])
 
     def reports(self, question: StoredQuestion) -> Iterator[StoredReport]:
-        rows = self._each(_REPORT.where(REPORTS.c.question == question.key).order_by(REPORTS.c.slot))
+        rows = self._each(_REPORTS_ON, {"at": question.key})
         return (StoredReport(*row) for row in rows)
 
     def count_reports(self, question: StoredQuestion) -> int:
         return int(self._value(select(func.count()).where(REPORTS.c.question == question.key)))
 
     def slots(self, question: StoredQuestion) -> Iterator[tuple[int, int]]:
-        rows = self._each(select(REPORTS.c.slot, REPORTS.c.number).where(REPORTS.c.question == question.key))
+        rows = self._each(_SLOTS_ON, {"at": question.key})
         return ((slot, number) for slot, number in rows)
 
     def keep_rejected(self, process: str, counts: Mapping[str, int]) -> None:

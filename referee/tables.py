@@ -211,10 +211,10 @@ class Tables:
         with self._engine.connect() as connection:
             return connection.execute(query, given).scalar()
 
-    def _each(self, query: sa.Select[Any]) -> Iterator[Any]:
+    def _each(self, query: sa.Select[Any], given: Mapping[str, Any] | None = None) -> Iterator[Any]:
         """Go through rows that need not fit into memory."""
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
-            yield from connection.execute(query)
+            yield from connection.execute(query, given)
 
     @contextmanager
     def _alone(self, turn: int) -> Iterator[sa.Connection]:

@@ -154,9 +154,7 @@ class ReportCollection:
             body["again"] = step.again
         if between:
             body["others"] = between
-        self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
-        if asked:
-            self.questions.opened(run, number)
+        self.questions.open_new(question, append(self._store.last_entry(run), "question", body, self._identity))
 
     def poll(self, polls: Sequence[AnySigned]) -> list[bytes | TandemError | None]:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from common.core.errors import NotFound
 from common.local.mechanisms.mechanism import LocalRandomizer
 from common.local.queries.query import parse_query
+from common.log.transcript import SignedEntry
 from common.net import messages
 from common.scenario.scenario import parse_resolved
 from referee.collection.enrolment import Registrar
@@ -63,12 +65,15 @@ class OpenQuestions:
         with self.lock:
             known = self._taking.get(key)
             if known is None and (question := self._store.question(run, number)) is not None:
-                self._registrar.refresh()  # whoever was asked is in the list then
-                known = OpenQuestion(question, self._asked(question), self._store.slots(question))
-                self._taking[key] = known
-                for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
-                    del self._taking[old]
+                known = self._enter(question, self._store.slots(question))
             return known
+
+    def _enter(self, question: StoredQuestion, reports: Iterable[tuple[int, int]]) -> OpenQuestion:
+        self._registrar.refresh()  # whoever was asked is in the list then
+        known = self._taking[question.run, question.question] = OpenQuestion(question, self._asked(question), reports)
+        for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
+            del self._taking[old]
+        return known
 
     def known(self, run: str, number: int, key: str | None = None) -> OpenQuestion:
         """Do the same; NotFound if there is none. PatternViolation if nobody is enrolled with the key that asks.
@@ -126,10 +131,14 @@ class OpenQuestions:
         if taken:
             self.announce()
 
-    def opened(self, run: str, number: int) -> None:
-        with self.lock:
-            self.find(run, number)
-            self.open = [*self.open, (run, number)]
+    def open_new(self, question: StoredQuestion, entry: SignedEntry) -> None:
+        """Store a question with its transcript entry, and put it to its agents, if it has any."""
+        with self.lock:  # nobody learns meanwhile of reports that other processes have stored on it
+            key = self._store.open_question(question, entry)
+            if not question.asked:
+                return
+            self._enter(replace(question, key=key), ())
+            self.open = [*self.open, (question.run, question.question)]
         self.on_question()
 
     def closed(self, taking: OpenQuestion) -> None:
