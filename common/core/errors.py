@@ -25,7 +25,7 @@ class TandemError(Exception):
 
     problem: ClassVar[str] = "internal"
     title: ClassVar[str] = "Something went wrong"
-    status: ClassVar[int] = 500
+    status: int = 500  # of its kind; of a problem that a peer reported, the status of the peer's answer
 
     def __init_subclass__(cls, *, problem: str, title: str, status: int = 0) -> None:
         super().__init_subclass__()

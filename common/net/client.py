@@ -182,6 +182,7 @@ class Client:
                 "or one of another version; check the address"
             )
         error = from_document(document)
+        error.status = response.status_code
         if type(error) is BadMessage and HEADER not in response.headers:
             raise VersionSkew(f"{skew(self._peer, None, BEFORE).detail}. It says: {error.detail}")
         error.reported_by = self._peer

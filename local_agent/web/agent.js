@@ -13,7 +13,7 @@
  *   fingerprint of the question, and what leaves; body: the packed answer, hex
  */
 
-import { RefereeClient, pause } from "./client.js";
+import { PASSING, RefereeClient, pause } from "./client.js";
 import { concat, createKey, digest as digestOf, hex, identityOf, keyOfJson, sha256hex, slotOf, statementOf, unhex, verify } from "./messages.js"; // prettier-ignore
 import { check, checkCost, kindOf, leftOf } from "./policy.js";
 import { KINDS } from "./questions.js";
@@ -22,7 +22,6 @@ import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";
 import { Refusal, countForm, digestForm, fail, isDigest, isObject, runForm } from "./values.js";
 import { described } from "./words.js";
 
-const PASSING = ["peer-unavailable", "peer-misbehaved", "busy", "cannot-write"];
 const ENROLLED = { participant: digestForm, first: countForm, agents: countForm };
 const SECONDS = 1 / 16; // that an answer takes at least
 const SECONDS_A_CHARACTER = 1e-5; // of the question: to parse it, and to evaluate it

@@ -13,6 +13,7 @@ export const PROTOCOL = 3; // the version that this agent speaks
 const HEADER = "Tandem-Protocol";
 const URN = "urn:tandem:problem:";
 const AWAY = [408, 502, 503, 504]; // statuses of a service that has read nothing, or of a proxy before one that is away
+export const PASSING = ["peer-unavailable", "peer-misbehaved", "busy", "cannot-write"]; // after which it is tried again
 const PAUSES = [0.1, 0.2, 0.5, 1, 2]; // seconds between attempts; the last repeats
 const ATTEMPT = 60; // seconds of one attempt
 export const ANSWER = 16 << 20; // bytes of the longest answer: a question, with its hypothesis
@@ -117,7 +118,8 @@ export class Client {
     if (!String(type).startsWith(URN))
       fail("peer-misbehaved", `${this.address} answers ${reply.status} without a reason: is that the referee?`);
     const later = reply.status >= 500 || reply.status === 408; // a fault of the service, and not of this device
-    fail(later ? "busy" : String(type).slice(URN.length), String(detail).slice(0, 2000));
+    const problem = String(type).slice(URN.length);
+    fail(later ? "busy" : PASSING.includes(problem) ? "refused" : problem, String(detail).slice(0, 2000));
   }
 
   /** @type {(method: string, path: string, signed?: Signed, headers?: Record<string, string>) => Promise<any>} */

@@ -12,11 +12,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, Forged, PolicyRefused, TandemError
+from common.core.version import HEADER, stated
 from common.crypto.identity import Identity, Signed, verify
 from common.local.hypotheses.hypothesis import Linear
 from common.local.mechanisms.mechanism import MECHANISMS, Warner, parse_mechanism
@@ -26,6 +28,7 @@ from common.net import messages
 from common.numerics.randomness import RandomSource
 from local_agent.answers import evaluate, randomize
 from local_agent.cli import app
+from local_agent.client import RefereeClient
 from local_agent.host import REMEMBERED, Host
 from local_agent.person import agent as agent_module
 from local_agent.person import checking
@@ -220,6 +223,29 @@ def test_nobody_keeps_a_receipt_that_is_none_and_all_have_answered_all_the_same(
     for folder in (tmp_path / "agent", tmp_path / "bench" / "agents"):
         with pytest.raises(BadData, match="there is no receipt in"):
             list(held_receipts(folder))
+
+
+@for_each(
+    ("status", "problem", "settled"),
+    [(409, "pattern", True), (410, "of-a-later-version", True), (409, "busy", True), (500, "internal", False)],
+)
+def test_any_problem_below_500_settles_a_report(tmp_path, status, problem, settled):
+    """As in JavaScript, and as ``docs/wire.md`` has it: also one that this version does not know."""
+    document = {"type": f"urn:tandem:problem:{problem}", "title": problem}
+    answers = httpx.MockTransport(lambda request: httpx.Response(status, json=document, headers={HEADER: stated()}))
+    with (
+        closing(RefereeClient("http://127.0.0.1:1", patience=0.0, transport=answers)) as client,
+        Bench(tmp_path / "bench", tiny(*UNHURRIED), individuals=1) as bench,
+        individual(bench, tmp_path / "agent", port=Lying(bench, lambda _: client.configuration("run"))) as one,
+    ):
+
+        def step() -> None:
+            with pytest.raises(TandemError, match=problem):
+                one.step()
+
+        bench.meanwhile(step)
+        bench.run()
+        assert one.finished == settled
 
 
 def test_a_host_keeps_one_receipt_a_question_with_what_stands_for_its_report(tmp_path):

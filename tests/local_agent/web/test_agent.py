@@ -381,6 +381,8 @@ const relay = "https://relay.example";
 console.log(JSON.stringify([
   await after(200, receipt),
   await after(409, problem("pattern")),
+  await after(410, problem("later")),
+  await after(409, problem("busy")),
   await after(200, receipt, undefined, { "tandem-protocol": "3 others/1" }),
   await after(500, problem("internal")),
   await after(503, problem("superseded")),
@@ -398,7 +400,8 @@ def test_what_is_no_answer_of_the_referee_settles_no_report() -> None:
     away = ["busy", True], ["busy", True], ["peer-misbehaved", True], ["peer-misbehaved", True]
     relayed = ["peer-unavailable", True], ["relay-untrusted", True], ["relay-untrusted", True]
     found = in_node(SENDING, {"proofs": vectors("proofs")})
-    assert found == [["answered", False], ["pattern", False], ["version-skew", False], *away, *relayed]
+    settled = ["pattern", False], ["later", False], ["refused", False], ["version-skew", False]
+    assert found == [["answered", False], *settled, *away, *relayed]
 
 
 SECRET = """
