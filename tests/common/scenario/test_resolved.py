@@ -99,6 +99,17 @@ def test_a_wrong_key_or_value_is_named_with_its_line_and_a_key_with_this_version
     assert refused(tmp_path, text.replace("name: sgd", "name: nothing-like-it")).endswith("(mine.yaml)")
 
 
+def test_a_truth_value_is_no_number(tmp_path):
+    """YAML reads yes as one, which would then be an epsilon, or a number of people, of 1."""
+    text = scenarios.text("ball")
+    line = 1 + next(at for at, row in enumerate(text.splitlines()) if row.startswith("  epsilon:"))
+    said = refused(tmp_path, text.replace("  epsilon: 0.5\n", "  epsilon: yes\n", 1))
+    assert said.startswith("curator.epsilon: Input should be a number, found a truth value (yes, ")
+    assert said.endswith(f"(mine.yaml, line {line}, column 3)")
+    for key in ("curator.n", "curator.learner.steps", "source.distribution.norm", "agents.count"):
+        assert refused(tmp_path, text, f"{key}=on").startswith(f"{key}: Input should be a number")
+
+
 def test_an_option_is_a_number_as_python_writes_one_and_a_text_where_it_stands_in_quotation_marks():
     for override, field, value in (
         ("beta=1e-2", "beta", 0.01),
