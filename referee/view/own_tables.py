@@ -5,6 +5,7 @@ No question shows what a field holds.
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import re
@@ -479,8 +480,13 @@ def category(column: str, values: str, *, named: bool = False) -> Category:
 
 
 def texts(text: str) -> Iterator[str]:
-    """Yield what stands between commas."""
-    return (part.strip() for part in text.split(",") if part.strip())
+    """Yield what stands between commas; in double quotes a text may hold a comma itself, as in a CSV file."""
+    try:
+        parts = next(csv.reader([text], skipinitialspace=True, strict=True), [])
+    except csv.Error as error:
+        why = "a text with a comma or quotes stands in double quotes, and its own quotes are doubled"
+        raise BadScenario(f"{text!r} is no list of texts ({error}): {why}") from None
+    return (part.strip() for part in parts if part.strip())
 
 
 def _known(column: str, names: Collection[str], option: str) -> None:

@@ -132,6 +132,22 @@ def test_an_answer_is_about_the_column_that_is_asked_whatever_its_name(tables):
     assert [one.column for one in load("ward.yaml").source.table.features] == ["a=b", "a", "c=d"]
 
 
+def test_a_text_or_a_column_may_hold_a_comma(tables):
+    rows = ('"Bern, CH",1,yes\nThun,2,"no, never"\n') * 2000
+    for name in ("ward.csv", "city.csv"):
+        (tables / name).write_text('town,"id, old",sick\n' + rows)
+    label = ["--label", "sick", "--positive", "yes", "--negative", '"no, never"']
+    init(*label, "--categories", 'town="Bern, CH", Thun', "--skip", '"id, old"', "--yes")
+    table = load("ward.yaml").source.table
+    assert table.features == (Category(column="town", values=("Bern, CH", "Thun")),)
+    assert table.label.negative == ("no, never",)
+    init(*label, "--output", "asked.yaml", answers='1:1\nc\n"Bern, CH",Thun\ns\nnone\n')
+    assert load("asked.yaml").source == load("ward.yaml").source
+    for wrong in ('town="Bern, CH', 'town="Bern" CH,Thun'):
+        says = "its own quotes are doubled"
+        init(*label, "--categories", wrong, "--yes", "--output", "other.yaml", status=2, says=says)
+
+
 @for_each(
     ("column", "kind"),
     [
