@@ -19,6 +19,7 @@ import scenarios
 from common.core import version as wire_version
 from common.core.durable import user_state
 from common.core.errors import BadInput, BadScenario, PeerMisbehaved
+from common.core.machine import python_environment, python_module
 from common.crypto.identity import Identity
 from common.net import cli, server
 from common.net.cli import version
@@ -361,7 +362,10 @@ def test_the_page_about_commands_has_the_exit_statuses_that_are_defined():
 
 @for_each(
     ("raised", "status"),
-    [(BadScenario("x"), 2), (BadInput("x"), 1), (OSError("x"), 1), (KeyboardInterrupt(), 130), (None, 0)],
+    [
+        *((BadScenario("x"), 2), (BadInput("x"), 1), (OSError("x"), 1), (KeyboardInterrupt(), 130)),
+        *((BrokenPipeError("x"), 141), (None, 0)),
+    ],
 )
 def test_commands_end_with_the_statuses_that_are_documented(raised, status, capsys):
     application = cli.application("Try it.")
@@ -375,6 +379,17 @@ def test_commands_end_with_the_statuses_that_are_documented(raised, status, caps
     done = RUNNER.invoke(application, ["do"])
     assert done.exit_code == status
     assert status in cli.EXIT_STATUSES
+
+
+def test_a_command_of_which_nobody_reads_on_ends_in_silence():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*python_module("referee.cli"), "list"]
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=python_environment(), check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.slow

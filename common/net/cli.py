@@ -59,6 +59,7 @@ EXIT_STATUSES = {
     3: "local-agent check: not shown yet; referee audit --strict: the result depends on those who did not answer",
     4: "local-agent check: counted, and the witness does not confirm it yet",
     130: "interrupted; the same command with the same folder goes on",
+    141: "what it prints is read no further, as by head",
 }
 """What each exit status of every command means; help and docs/commands.md say the same."""
 EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meaning in EXIT_STATUSES.items()) + "."
@@ -142,6 +143,8 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
             if isinstance(error, TandemError):
                 _say(error.title, error.words)
                 status = 2 if isinstance(error, BadScenario) else 1
+            elif isinstance(error, BrokenPipeError):  # that is no fault, and the reader knows it
+                status = 141
             elif isinstance(error, OSError):
                 full = error.errno in _FULL
                 _say("File or device not usable", str(error) + MAKE_ROOM * full)
