@@ -217,6 +217,7 @@ def _question(row: Row[Any]) -> StoredQuestion:
 _LINES = select(ENTRIES.c.line)
 _LAST_LINE = _LINES.where(ENTRIES.c.run == _OF).order_by(ENTRIES.c.index.desc()).limit(1)
 _REPLY = _LINES.where(ENTRIES.c.run == bindparam("of"), ENTRIES.c.step == bindparam("at"))
+_RUNS_BY_STATUS = select(RUNS.c.status, func.count()).group_by(RUNS.c.status)
 _DRIVERS = LEASES.c.name == DRIVER
 UNFINISHED = ("waiting", "running", "cancelling")
 
@@ -249,6 +250,15 @@ class RunQueries(Tables):
 
     def runs(self) -> list[StoredRun]:
         return list(map(_run, self._all(select(RUNS).order_by(RUNS.c.position))))
+
+    def states(self) -> dict[str, int]:
+        """Return how many runs have each status."""
+        return {status: int(runs) for status, runs in self._all(_RUNS_BY_STATUS)}
+
+    def ended(self) -> list[str]:
+        """Return the names of the runs that began and have ended, oldest first."""
+        found = select(RUNS.c.run).where(RUNS.c.configuration.is_not(None), RUNS.c.result.is_not(None))
+        return [run for (run,) in self._all(found.order_by(RUNS.c.position))]
 
     def cancel(self, run: str) -> None:
         """Note that a run is to be cancelled, unless it has ended."""

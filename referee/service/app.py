@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -395,11 +394,9 @@ def of_groups(groups: Sequence[Grouped[Any]]) -> list[Family]:
 
 
 def _of_runs(referee: Referee) -> list[Family]:
-    runs = referee.store.runs()
-    states = Counter(dict.fromkeys(STATES, 0))
-    states.update(run.status for run in runs)
+    states = dict.fromkeys(STATES, 0) | referee.store.states()
     now, silent, agents = time.monotonic(), [], []
-    for run in (run for run in runs if run.result is None):
+    for run in referee.store.unfinished():
         found = referee.agents(run.run)
         declined = sum(found["declined"].values())
         counts = {"asked": found["asked"], "answered": found["answered"], "declined": declined}

@@ -195,10 +195,9 @@ class Referee:
     def catch_up(self) -> None:
         """Have the ends of runs witnessed that no witness could be told of when they ended."""
         cost: dict[str, float] = {}
-        for run in self.store.runs():
-            if run.result is not None and run.configuration is not None and self.checkpoints.owed(run.run):
-                configuration = messages.Configuration.parse(run.configuration)
-                self.checkpoints.catch_up(run.run, configuration.fingerprint(), cost)
+        for run in filter(self.checkpoints.owed, self.store.ended()):
+            configuration = messages.Configuration.parse(self.store.run(run).configuration)
+            self.checkpoints.catch_up(run, configuration.fingerprint(), cost)
 
     def notes(self, run: str) -> list[Progress]:
         return self._notes.get(run, [])
