@@ -121,17 +121,17 @@ def settings(
     ``issuer`` is who vouches for people, an address and its public keys; ``witness`` the address of one that must have
     seen the history in which a report is counted. ``epsilon`` is a lifetime budget, ``queries`` are the kinds of
     questions that are accepted, by the scenario's mechanism alone, ``texts`` those of the page.
-    BadInput where a witness would be asked past a relay.
+    BadInput where a witness would be asked past a relay, or a page could not ask one of them.
     """
     if relay and witness:
         raise BadInput("a page would ask --witness past --relay, from a person's address: give one of the two")
     return {
         "title": people.title,
         "schema": public_schema(people.table),
-        "referee": {"url": base_address(referee), "key": key},
-        "relay": None if relay is None else base_address(relay),
-        "issuer": None if issuer is None else {"address": base_address(issuer[0]), "key": issuer[1].wire()},
-        "witness": None if witness is None else base_address(witness),
+        "referee": {"url": _address(referee), "key": key},
+        "relay": None if relay is None else _address(relay),
+        "issuer": None if issuer is None else {"address": _address(issuer[0]), "key": issuer[1].wire()},
+        "witness": None if witness is None else _address(witness),
         "policy": {
             "epsilon": epsilon,
             "queries": sorted(queries),
@@ -139,6 +139,13 @@ def settings(
         },
         "texts": texts,
     }
+
+
+def _address(url: str) -> str:
+    found = base_address(url)
+    if "[" in found:  # the grammar of a host in a Content-Security-Policy has no brackets, so browsers ask nobody there
+        raise BadInput(f"a page cannot ask {found}: browsers let no page name a number of IPv6; give a name for it")
+    return found
 
 
 def read_texts(path: Path | None) -> dict[str, Any]:

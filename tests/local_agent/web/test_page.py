@@ -212,9 +212,13 @@ def test_a_page_asks_the_witness_that_it_names_and_none_past_a_relay(tmp_path):
 
 
 def test_a_page_names_a_referee_of_any_alphabet_as_browsers_do(tmp_path):
-    """A policy that is not in ASCII lets a browser dial nobody."""
-    frame = (written(tmp_path, referee="https://Bücher:8000/a") / "index.html").read_text()
+    """A policy that is not in ASCII lets a browser dial nobody, nor does one with a number of IPv6."""
+    page = written(tmp_path, referee="https://Bücher:8000/a")
+    frame = (page / "index.html").read_text()
     assert "connect-src https://xn--bcher-kva:8000;" in frame
+    shutil.rmtree(page)
+    status, output = page_of(tmp_path, "http://[::1]:8000")
+    assert (status != 0, "a page cannot ask http://[::1]:8000" in output) == (True, True), output
 
 
 def test_a_page_through_a_relay_dials_the_relay_alone(tmp_path):
