@@ -90,6 +90,25 @@ def test_a_certificate_passes_at_its_own_limit_where_an_order_is_high_or_hardly_
         assert recheck(certificate, record(plan), certificate["epsilon"], delta) < 1.01 * delta
 
 
+def test_a_certificate_of_losses_passes_whatever_the_size_of_its_grid() -> None:
+    """Where rounding in the transform is most of delta, where the grid is fine, where epsilon is 0, some of both.
+
+    These were refused: a grid twice as fine has twice as much rounding, and differences of e^t next to 1 are rounding.
+    """
+    plans: list[tuple[Plan, float]] = [
+        ([(Release(epsilon=0.005511561311593901), 12)], 5.478728068007444e-07),
+        ([(SubsampledRelease(draws=64, tv_bound=2.3880835499574167e-07, epsilon=0.02270491524006435), 1)], 3.63e-08),
+        ([(SubsampledSteps(count=3, tv_bound=3.947615578120797e-07, ratio=0.0231949400), 1)], 2.4e-4),
+        ([(SubsampledRelease(draws=98, tv_bound=2.7131362454156814e-06, epsilon=0.0147015080456), 10)], 6.3e-07),
+    ]
+    for plan, delta in plans:
+        certificate = claim("pld", plan, delta)
+        assert recheck(certificate, record(plan), certificate["epsilon"], delta) < 1.01 * delta
+        if certificate["epsilon"] > 0.0:
+            with pytest.raises(AuditFailed, match="recomputed it is"):
+                recheck({**certificate, "delta": 0.7 * delta}, record(plan), certificate["epsilon"], delta)
+
+
 def refused_in_words_and_numbers(name: str, milder: Plan, plan: Plan) -> None:
     """Check that a certificate of milder events is refused, also where it names those on record."""
     forged, true = claim(name, milder), claim(name, plan)
