@@ -248,7 +248,7 @@ class LearnerSettings(OpenSettings):
         found = self.paper_people(task, *budget) if task.paper else None
         if found is not None:
             return found
-        least = partial(smallest_n, *budget, lambda size: task.calls(size).events(self) or [])
+        least = partial(smallest_n, *budget, lambda size: [*(task.calls(size).events(self) or ()), *task.beside])
         text = "max(n of the statistics, least n whose rounds cost at most epsilon)"
         return follow(task.given_n, lambda: max(task.sample, least()), text, CORRECTIONS + "curator")
 

@@ -157,6 +157,11 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         beside=[(event, 1) for event in scenario.planned_margins],
     )
     learner, n = asked.plan(task)
+    if scenario.curator.n == PLAN and n.value < 2:
+        raise BadScenario(
+            f"curator.n: give it: a call of the learner {learner.name!r} costs each person the same whatever n is, and "
+            "no theorem says how many people its model takes"
+        )
     settings = learner.planned_values(task, asked)
     if scenario.agents.tests_convex:
         settings["bound"] = _bound(scenario, learner)

@@ -100,6 +100,14 @@ class CuratorSection(Value):
     storage: Storage = Storage()
     learner: AnyOpenLearner | None = None
 
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError(
+                f"a budget needs epsilon and delta, which may be 0, or neither; found {self.epsilon} and {self.delta}"
+            )
+        return self
+
     @property
     def settings(self) -> OpenSettings:
         """The learner's settings; if there is no learner, a BadScenario."""

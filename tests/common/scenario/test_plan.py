@@ -283,6 +283,25 @@ def test_calls_that_fit_alone_and_not_beside_the_counts_are_named():
     assert [told for told in together if told.startswith("privacy: 1 rounds and 1 counts")]
 
 
+def test_people_are_planned_so_that_their_budget_holds_the_counts_too():
+    """1,253 were planned, and then refused: with the counts they would have cost 1.04 of 1."""
+    chosen = resolve(light("curator.n=plan", NOISE))
+    assert not [told for told in violations(chosen) if told.startswith("privacy")]
+
+
+def test_people_are_not_planned_where_any_number_of_them_costs_the_same():
+    """1 was planned, and then refused as too few."""
+    for scenario in ("portfolio", "ball-few-agents"):
+        with pytest.raises(BadScenario, match=r"curator\.n: give it: a call of the learner 'full-batch' costs"):
+            plan(load(scenario, ["curator.n=plan", "curator.learner={name: full-batch, mu: plan}"]))
+
+
+def test_a_budget_has_both_numbers_or_none():
+    for key in ("epsilon=0.5", "delta=1e-6"):
+        with pytest.raises(BadScenario, match=r"curator: a budget needs epsilon and delta, .* or neither; found"):
+            load("ball-nonprivate", [f"curator.{key}"])
+
+
 def test_counts_cost_their_share_of_the_budget():
     counts = resolve(light("portfolio.margins=0.2", NOISE)).planned_margins
     assert {type(event) for event in counts} == {Release}
