@@ -104,6 +104,9 @@ class SeveralNames:
 
 
 MOST_CLASSES = 10
+_SEVERAL = (
+    "Several classes are for TransferClassifier with learner='discriminant' or none, and no protocol that reweighs"
+)
 
 
 def public_classes(
@@ -142,8 +145,8 @@ def _declared(classes: Any, most: int) -> AnyArray:
     except (NoText, ValueError):
         alike = True
     if alike:
-        many = "two different values" + ("" if most == 2 else f", or up to {most}")
-        raise BadFit(f"classes must be {many}, found {classes!r}")
+        many = f"two different values. {_SEVERAL}" if most == 2 else f"two different values, or up to {most}"
+        raise BadFit(f"classes must be {many}; found {classes!r}")
     return declared
 
 
@@ -164,8 +167,7 @@ def _found(target: AnyArray, most: int) -> AnyArray:
         raise BadFit(f"y has {len(found)} classes, at most {most} are possible: put some of them together")
     if len(found) > most:
         raise BadFit(
-            f"Only binary classification is supported. The type of the target is {type_of_target(values)}. Several "
-            "classes are for TransferClassifier with learner='discriminant' or none, and no protocol that reweighs"
+            f"Only binary classification is supported. The type of the target is {type_of_target(values)}. {_SEVERAL}"
         )
     return found
 
