@@ -169,8 +169,8 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
     if requested > used:
         most = "" if used == epsilon else f", of which delta = {delta:g} pays for {used:.6g} with noise from tables"
         raise BudgetExceeded(
-            f"the plan costs epsilon = {requested:.6g} at delta = {delta:g}, the budget is {epsilon:g}{most}: take more "
-            "people, a larger budget, fewer rounds, or more noise",
+            f"the plan costs epsilon = {requested:.6g} at delta = {delta:g}, the budget is {epsilon:g}{most}: take "
+            "more people, a larger budget, fewer rounds, or more noise",
             requested=requested if math.isfinite(requested) and not most else "infinite",
             budget=epsilon,
             delta=delta,

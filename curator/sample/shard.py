@@ -161,7 +161,6 @@ class Shard:
 
     def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
         """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""
-
         size = min(_SHARE, max(-(-len(self) // self._threads), -(-_WORTH // self._rows.dimension)))
 
         def share(start: int) -> ScoreHistogram:
