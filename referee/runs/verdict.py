@@ -184,7 +184,7 @@ def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: s
     elif level is not None:
         title, tone = f"{it} is not shown to be below {bound}: {stated.replace(it, 'it', 1)}", "open"
         first = f"{stated}, {sure}; it is not shown to be below {bound}."
-    answer, words = _of_constants(result["answer"], found, in_per_cent)
+    answer, words = _of_constants(scenario, it, result)
     constant = answer
     if result.get("pairs"):
         answer, words = _of_pairs(result["pairs"])
@@ -239,12 +239,23 @@ _OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}
 """Kinds of hypotheses that are right or wrong about one of two labels."""
 
 
-def _of_constants(answer: Mapping[str, Any], found: Mapping[str, float], in_per_cent: bool) -> tuple[Answer, str]:
-    """Say what a model's loss alone tells of constants: of two labels the more frequent one errs on half at most."""
-    if is_constant(answer):
+def _half(scenario: Scenario, it: str, result: Mapping[str, Any]) -> str:
+    """Say that an answer is worse than a constant where it errs on more than half; empty where that is not shown.
+
+    Of two labels the more frequent one errs on half of the people at most.
+    """
+    answer, found = result["answer"], result["estimate"]
+    if is_constant(answer) or answer["kind"] not in _OF_TWO or not (per_cent(scenario) and found["low"] > 0.5):
+        return ""
+    return f"Saying the more frequent label to everybody errs on 50% at most, so {_low(it)} is not better."
+
+
+def _of_constants(scenario: Scenario, it: str, result: Mapping[str, Any]) -> tuple[Answer, str]:
+    """Say what a model's loss alone tells of constants."""
+    if is_constant(result["answer"]):
         return "no", "The answer is a constant: it says the same of everybody."
-    if in_per_cent and answer["kind"] in _OF_TWO and found["low"] > 0.5:
-        return "no", "Saying the more frequent label to everybody errs on 50% at most, so the model is not better."
+    if half := _half(scenario, it, result):
+        return "no", half
     return "cannot be told", (
         "Nothing was asked about saying the same to everybody, so this run cannot tell whether the model is better."
     )
@@ -320,12 +331,18 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
         constant = _answer(others) if others else "cannot be told"
     elif others:
         constant = max(answer, _answer(others), key=_ANSWERS.index)
+    subject = rival if answer == "no" else it
+    half = _half(names.scenario, subject, result)
+    if half and constant != "no":
+        constant, beside = "no", True
+        sentences.append(half)
     if beside or constant != answer:
-        found_answer, than = rival if answer == "no" else it, CONSTANT if beside else _OTHER
-        sentences += _beside_constant(names, result, found_answer, constant, than)
+        than = CONSTANT if beside else _OTHER
+        if half not in sentences:
+            sentences += _beside_constant(names, result, subject, constant, than)
         if _ANSWERS.index(constant) < _ANSWERS.index(answer):
             rest = f"{_low(it)} is not better than that" if answer == "no" else _rest(answer, "it", _low(rival))
-            title = f"{_title(constant, found_answer, than)}; {rest}"
+            title = f"{_title(constant, subject, than)}; {rest}"
         else:
             title += f"; {_rest(constant, 'that' if answer == 'no' else 'it', than)}"
     title += ", among those who answered" * some_silent

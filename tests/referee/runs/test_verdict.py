@@ -153,6 +153,33 @@ def test_beside_the_curator_s_model_it_is_told_whether_the_answer_beats_saying_t
         assert (errs in found.text) == (beside is not None)
 
 
+def test_an_answer_that_errs_on_more_than_half_is_not_better_than_saying_the_same_to_everybody():
+    """Also where too few told of the constants: it was open then, of a model that errs on 80%, as its rival does."""
+    alone, same = ("model", ANSWER, estimate(0.82, 0.72, 0.92)), "saying the same to everybody"
+    model = ("model, recalibrated", RAISED, estimate(0.8, 0.7, 0.9))
+    half = "Saying the more frequent label to everybody errs on 50% at most, so the model is not better."
+    for beside in (told(-0.3, 0.5), None):
+        found = verdict(own(), compared(-0.1, 0.1, rival=alone, model=model, constant=beside))
+        assert (found.answer, found.constant, found.tone) == ("no", "no", "open")
+        curator = "It cannot be told whether the model is better than the curator's model alone"
+        assert found.title == f"{curator}; it is not better than {same}"
+        assert found.text.endswith(half)
+        assert found.text.count("to everybody") == 1
+    found = verdict(own(), compared(0.01, 0.1, rival=alone, model=model, constant=told(-0.3, 0.5)))
+    assert found.title == f"The model is not better than the curator's model alone; that is not better than {same}"
+    assert found.text.endswith("errs on 50% at most, so the curator's model alone is not better.")
+    found = verdict(own(), compared(-0.2, 0.1, model=model, constant=told(-0.3, 0.5)))
+    assert (found.answer, found.constant) == ("no", "no")
+    assert found.title.endswith(f"; it is not better than {same}")
+    for open_ in (  # where mistakes have costs half is no bound
+        verdict(
+            small("portfolio", "agents.costs={miss: 3, false_alarm: 1}"), compared(-0.1, 0.1, rival=alone, model=model)
+        ),
+        verdict(own(), compared(-0.1, 0.1, rival=alone, model=(*model[:2], estimate(0.8, 0.49, 0.9)))),
+    ):
+        assert open_.constant == "cannot be told"
+
+
 def test_a_model_that_beats_a_constant_is_not_called_better_than_another_one():
     """The rival is the constant that was believed to be best: here it errs on more than the other one."""
     than, other = "The model is better than saying '<=50K' to everybody", "saying something else to everybody"
