@@ -281,6 +281,7 @@ def _pinned(content: bytes) -> str:
 
 def _needed(known: Mapping[str, Any]) -> dict[str, Any]:
     unused = {name for party, names in TEXTS.items() if not known[party] for name in names}
+    unused.add("needs_scripts")  # the frame says it
     texts = {name: text for name, text in known["texts"].items() if name not in unused}
     found = {name: value for name, value in known.items() if name != "title" and value is not None}
     return {**found, "texts": texts}

@@ -36,7 +36,7 @@ export const pause = (seconds, signal) =>
 export const bearer = (/** @type {string} */ token) =>
   /^[ -~]*$/.test(token)
     ? { Authorization: `Bearer ${token}` }
-    : fail("unauthorized", "an invitation or code has plain letters and digits: enter it as it was given");
+    : fail("unauthorized", "an invitation has plain letters and digits: enter it as it was given");
 
 /** What an answer holds, which must not be too much. @param {Response} response */
 export async function contentOf({ body }) {
@@ -112,7 +112,7 @@ export class Client {
   checked(/** @type {Reply} */ reply) {
     const stated = reply.headers.get(HEADER)?.slice(0, 60);
     if (stated !== undefined && !stated.startsWith(`${PROTOCOL} tandem/`))
-      fail("version-skew", `the service at ${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`); // prettier-ignore
+      fail("version-skew", `${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`); // prettier-ignore
     if (reply.status >= 200 && reply.status < 300) return reply;
     const { type, title, detail = title } = jsonOf(reply) ?? {};
     if (!String(type).startsWith(URN))

@@ -124,7 +124,7 @@ def test_with_data_the_real_people_of_a_file_are_laid_over_the_simulated(tmp_pat
     columns = [{"kind": "number", "column": c, "low": 0, "high": 1} for c in "abcd"]
     table = {"label": {"column": "y", "positive": ["1"], "negative": ["0"]}, "features": columns}
     real = {side: {"table": {"files": [f"{side}.csv"], **table}} for side in ("source", "target", "public")}
-    real |= {"alpha": 0.3, "data": "census", "curator": {"n": 40, "epsilon": 1.0}}
+    real |= {"alpha": 0.3, "data": "census", "curator": {"n": 40, "epsilon": 1.0, "delta": 1e-6}}
     file = tmp_path / "both.yaml"
     file.write_text(yaml.safe_dump({**PLAIN, "real": real}))
     (tmp_path / "census").mkdir()
