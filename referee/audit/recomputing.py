@@ -276,7 +276,8 @@ def _composed(rows: list[Row], epsilon: float, delta: float, width: float, theta
 def _pair(values: Floats, width: float) -> tuple[Floats, Floats, float, float]:
     """Return P's masses at width, 2 width, ... and at their negatives, and at infinity: the chords of a profile.
 
-    The last number is by how much rounding may leave the pair below the profile, or its masses above 1.
+    The last number is by how much rounding may leave the pair below the profile, or its masses above 1. Whoever
+    composes pairs counts it as infinite loss, and as so much more mass at 0, which is then nowhere negative.
     """
     levels = np.exp(width * np.arange(len(values)))
     # Rounding leaves neighbouring slopes out of order on a fine grid. The least slope from here on never lies above the

@@ -109,6 +109,19 @@ def test_a_certificate_of_losses_passes_whatever_the_size_of_its_grid() -> None:
                 recheck({**certificate, "delta": 0.7 * delta}, record(plan), certificate["epsilon"], delta)
 
 
+def test_a_total_variation_below_delta_is_enough_at_every_epsilon_and_one_above_is_not() -> None:
+    """The variations of all releases add up to a bound on delta(0), which few releases of hardly any loss reach."""
+    steps = SubsampledSteps(count=3, tv_bound=3.947615578120797e-07, ratio=0.0231949400)
+    certificate, events = claim("pld", [(steps, 2)], 2.4e-4), record([(steps, 2)])
+    variation = 6 * steps.tv_bound * math.erf(steps.ratio / math.sqrt(8.0))
+    for epsilon in (0.0, 1e-9):
+        claimed = {**certificate, "epsilon": epsilon, "delta": 1.01 * variation}
+        assert recheck(claimed, events, epsilon, 1.0) == pytest.approx(variation, rel=1e-6)
+    for share in (0.5, 0.9, 0.98):  # as if a release were left out, or all but one
+        with pytest.raises(AuditFailed, match="the privacy certificate"):
+            recheck({**certificate, "delta": share * variation}, events, 0.0, 1.0)
+
+
 def refused_in_words_and_numbers(name: str, milder: Plan, plan: Plan) -> None:
     """Check that a certificate of milder events is refused, also where it names those on record."""
     forged, true = claim(name, milder), claim(name, plan)

@@ -258,7 +258,7 @@ def test_no_numbers_make_a_claim_below_the_truth_pass(name: str) -> None:
         for part, allowed in ranges.items():
             if part in METHODS[name].optional and chance.random() < 0.3:
                 continue
-            low, high = max(allowed.low, 1e-12), min(allowed.high, 1 << 17 if part == "points" else 1e12)
+            low, high = allowed.low or 1e-12, min(allowed.high, 1 << 17 if part == "points" else 1e12)
             value = math.exp(chance.uniform(math.log(low), math.log(high)))
             if chance.random() < 0.7 and part in true["numbers"]:
                 value = true["numbers"][part] * math.exp(chance.gauss(0.0, 1.0))
