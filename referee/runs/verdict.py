@@ -332,14 +332,12 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
     elif others:
         constant = max(answer, _answer(others), key=_ANSWERS.index)
     subject = rival if answer == "no" else it
-    half = _half(names.scenario, subject, result)
-    if half and constant != "no":
+    half = "" if constant == "no" else _half(names.scenario, subject, result)
+    if half:
         constant, beside = "no", True
-        sentences.append(half)
     if beside or constant != answer:
         than = CONSTANT if beside else _OTHER
-        if half not in sentences:
-            sentences += _beside_constant(names, result, subject, constant, than)
+        sentences += [half] if half else _beside_constant(names, result, subject, constant, than)
         if _ANSWERS.index(constant) < _ANSWERS.index(answer):
             rest = f"{_low(it)} is not better than that" if answer == "no" else _rest(answer, "it", _low(rival))
             title = f"{_title(constant, subject, than)}; {rest}"
