@@ -290,21 +290,23 @@ def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda p
     own = found.wire()
     if found.curator.learner is not None:
         own["curator"]["learner"] = found.curator.learner.model_dump(mode="json")  # not as it was written
-    for path in _truths(tree, own):  # pydantic takes them for 1 and 0
+    for path in _truth_values(tree, own):  # pydantic takes them for 1 and 0
         where, found_it = ".".join(map(str, path)), "a truth value (yes, no, on, off, true or false)"
         raise BadScenario(f"{where}: Input should be a number, found {found_it}{place(path, 'bool')}")
     return found
 
 
-def _truths(given: Any, own: Any) -> Iterator[tuple[int | str, ...]]:
+def _truth_values(given: Any, own: Any) -> Iterator[tuple[int | str, ...]]:
     """Yield where a truth value is given for something else, given what it was parsed to."""
     if isinstance(given, bool) and not isinstance(own, bool):
         yield ()
     elif isinstance(given, dict) and isinstance(own, dict):
-        yield from ((name, *path) for name in given.keys() & own.keys() for path in _truths(given[name], own[name]))
+        yield from (
+            (name, *path) for name in given.keys() & own.keys() for path in _truth_values(given[name], own[name])
+        )
     elif isinstance(given, list | tuple) and isinstance(own, list):
         for place, each in enumerate(zip(given, own, strict=False)):
-            yield from ((place, *path) for path in _truths(*each))
+            yield from ((place, *path) for path in _truth_values(*each))
 
 
 def data_folder(scenario: Scenario) -> Path | None:

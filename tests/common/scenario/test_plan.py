@@ -296,12 +296,6 @@ def test_people_are_not_planned_where_any_number_of_them_costs_the_same():
             plan(load(scenario, ["curator.n=plan", "curator.learner={name: full-batch, mu: plan}"]))
 
 
-def test_a_budget_has_both_numbers_or_none():
-    for key in ("epsilon=0.5", "delta=1e-6"):
-        with pytest.raises(BadScenario, match=r"curator: a budget needs epsilon and delta, .* or neither; found"):
-            load("ball-nonprivate", [f"curator.{key}"])
-
-
 def test_counts_cost_their_share_of_the_budget():
     counts = resolve(light("portfolio.margins=0.2", NOISE)).planned_margins
     assert {type(event) for event in counts} == {Release}

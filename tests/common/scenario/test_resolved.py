@@ -110,6 +110,12 @@ def test_a_truth_value_is_no_number(tmp_path):
         assert refused(tmp_path, text, f"{key}=on").startswith(f"{key}: Input should be a number")
 
 
+def test_a_budget_has_both_numbers_or_none():
+    for key in ("epsilon=0.5", "delta=1e-6"):
+        with pytest.raises(BadScenario, match=r"curator: a budget needs epsilon and delta, .* or neither; found"):
+            load("ball-nonprivate", [f"curator.{key}"])
+
+
 def test_an_option_is_a_number_as_python_writes_one_and_a_text_where_it_stands_in_quotation_marks():
     for override, field, value in (
         ("beta=1e-2", "beta", 0.01),

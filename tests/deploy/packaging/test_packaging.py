@@ -101,6 +101,7 @@ def configured(tmp_path: Path, text: str, **environment: str) -> str:
 
 @pytest.mark.slow
 def test_what_pip_is_configured_with_is_passed_on_and_the_nearest_counts(tmp_path):
+    """The addresses are of .invalid, a domain that nobody can have (RFC 2606), and are dialled by nobody."""
     text = (
         "[install]\nindex-url = https://two.invalid/simple\n[global]\nindex-url = https://one.invalid/simple\n"
         "find-links = /a /b\nconstraint = /c.txt\ntimeout = 3\n"
