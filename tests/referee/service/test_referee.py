@@ -419,6 +419,30 @@ def test_questions_that_the_driver_opens_are_handed_out_by_others(people):
         assert second.poll(Signed.model_validate_json(agents[0].poll())) is None
 
 
+def test_what_others_store_before_the_driver_knows_of_its_own_question_is_counted(people, monkeypatch):
+    """Whoever looks for news meanwhile waits: it would pass over reports on a question that is not known yet."""
+    bench, agents = people
+    looking = threading.Thread(target=bench.referee.collection.refresh)
+    really = bench.referee.store.open_question
+
+    def stored(question: Any, entry: Any) -> int:
+        key = really(question, entry)
+        second.collection.refresh()
+        for agent in agents:
+            assert second.collection.accept(claims([sent(agent, second)])) == [None]
+        looking.start()
+        looking.join(0.3)
+        return key
+
+    with beside(bench) as second:
+        monkeypatch.setattr(bench.referee.store, "open_question", stored)
+        bench.meanwhile(looking.join)
+        assert bench.run()["agents"]["answered"] == 100
+        taking = bench.referee.collection.questions.find("run", 1)
+        assert taking is not None
+        assert taking.heard == 100
+
+
 # One drives -----------------------------------------------------------------------------------------------------------
 
 
