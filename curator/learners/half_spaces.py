@@ -131,6 +131,7 @@ class Discriminant(DiscriminantSettings, Learner):
 _CLIP = 0.5
 """Of a gradient: that at 0 of a record of length 1. Later ones are longer on the wrong side only, where labels err."""
 _CONSTANT = 0.25  # the feature of the intercept: of a record's length it takes little, and it still moves fast enough
+_COUNTED = 0.02  # of mu'^2: for the number of records of each class
 
 
 @LEARNERS.register("full-batch")
@@ -138,13 +139,16 @@ class FullBatch(FullBatchSettings, Learner):
     """Logistic regression by T noisy gradient steps on everybody; few of them, so that what noise adds is left out.
 
     With y = (z/R, c), z the records after a first look at them, clipped to R (:mod:`curator.learners.preconditioning`),
-    c = ``_CONSTANT``, g_i = -l_i y_i/(1 + e^{l_i <h, y_i>}) clipped to L2 norm L = 1/2, and h_0 = 0:
+    c = ``_CONSTANT``, g_i = -l_i y_i/(1 + e^{l_i <h, y_i>}) clipped to L2 norm L = 1/2:
 
-        h_{r+1} = h_r - rate (sum_i g_i + N(0, (2 L/mu_r)^2 I))/n,    mu_r = mu'/sqrt(T)
+        h_{r+1} = h_r - rate (sum_i g_i + N(0, (2 L/mu_r)^2 I))/n,    mu_r = mu' sqrt(49/50)/sqrt(T)
 
-    and the answer is the average of the last half. Replacing a record moves the sum by 2 L at most, so a step is
-    mu_r-GDP (:class:`curator.mechanisms.sums.ClippedSum`), and all T and the first look together mu-GDP (Dong, Roth and
-    Su 2022, Corollary 3.3): mu' is what the first look has left. No step reads a weight of a reweighed sample.
+    and the answer is the average of the last half. h_0 is 0 but for the intercept, which is the classes' log odds as a
+    noisy count has them, of mu' sqrt(1/50). Where one class is rare, steps from 0 would be spent on the intercept.
+    Replacing a record moves a sum of gradients by 2 L at most, so a step is mu_r-GDP
+    (:class:`curator.mechanisms.sums.ClippedSum`), and a number of people by 1. The first look, the count and all T
+    steps together are mu-GDP (Dong, Roth and Su 2022, Corollary 3.3): mu' is what the first look has left. No step
+    reads a weight of a reweighed sample.
 
     Stopping early is what regularizes: along a direction of little variance, or with few people, h stays short, where
     the discriminant divides by a covariance that it has to release. Noise enters d + 1 numbers a step, not d^2/2.
@@ -153,7 +157,7 @@ class FullBatch(FullBatchSettings, Learner):
     examples: ClassVar = ({"mu": 2.0, "norm": 2.0},)
 
     def noise_numbers(self, sizes: CallSizes) -> int:
-        return 2 * sizes.dimension + self.count(sizes.people) * (sizes.dimension + 1)
+        return 2 * sizes.dimension + 1 + self.count(sizes.people) * (sizes.dimension + 1)
 
     def room(self, sizes: CallSizes) -> int:
         return 3 * room(sizes) + (8 << 13) * 6 * (sizes.dimension + 1)
@@ -161,14 +165,23 @@ class FullBatch(FullBatchSettings, Learner):
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         seen, width = precondition(access, self), access.dimension + 1
         steps = self.count(access.people)
-        mechanism = ClippedSum(_CLIP, width, down(self.shares[1] / math.sqrt(steps), 64.0))
+        counted, stepped = (down(self.shares[1] * math.sqrt(share), 64.0) for share in (_COUNTED, 1.0 - _COUNTED))
         place, total = np.zeros(width), np.zeros(width)
+        place[-1] = _log_odds(access, counted) / _CONSTANT
+        mechanism = ClippedSum(_CLIP, width, down(stepped / math.sqrt(steps), 64.0))
         for number in range(steps):
             gradient = access.release(mechanism, partial(_gradients, seen, place))
             place = place - self.rate / access.people * gradient
             total += place * (number >= steps // 2)
         found = total / (steps - steps // 2)
         return seen.about(found[:-1] / seen.radius, float(-_CONSTANT * found[-1]))
+
+
+def _log_odds(access: Access, mu: float) -> float:
+    """Return ln(n_+/n_-) by a noisy count, of which 1/mu, the noise's deviation, is added to both: mu-GDP."""
+    apart = float(access.release(ClippedSum(0.5, 1, mu), lambda records: 0.5 * records.labels[:, None])[0])
+    negative, positive = (max(access.people / 2.0 + sign * apart, 0.0) + 1.0 / mu for sign in (-1, 1))
+    return math.log(positive / negative)
 
 
 def _gradients(seen: Preconditioner, place: Floats, records: Records) -> AnyArray:

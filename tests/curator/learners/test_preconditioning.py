@@ -123,7 +123,7 @@ def test_weights_of_a_referee_change_nothing_that_it_learns(kind: type[Learner])
 
 
 def test_steps_on_everybody_are_those_of_gradient_descent() -> None:
-    """Beside next to no noise, in plain NumPy: clipped gradients, and the average of the last half."""
+    """Beside next to no noise, in plain NumPy: a start at the log odds, clipped gradients, the last half's average."""
     records = people(300)
     learner = FullBatch(mu=100.0, norm=2.0, steps=9)
     found: Any = learn_from(learner, drawn(records), RandomSource.seeded(1))
@@ -132,6 +132,7 @@ def test_steps_on_everybody_are_those_of_gradient_descent() -> None:
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), seen.radius)
     rows = np.hstack([rows, np.full((300, 1), 0.25)])
     place, late = np.zeros(6), []
+    place[-1] = 4.0 * math.log((records.labels > 0).sum() / (records.labels < 0).sum())
     for number in range(9):
         gradients = -(records.labels / (1.0 + np.exp(records.labels * (rows @ place))))[:, None] * rows
         gradients *= np.minimum(1.0, 0.5 / np.linalg.norm(gradients, axis=1, keepdims=True))
