@@ -12,7 +12,7 @@ import logging
 import re
 import ssl
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -150,11 +150,6 @@ class HttpConnection(asyncio.Protocol):
         return "http" if self._tls is None else "https"
 
     @property
-    def peer(self) -> Any:
-        found = self.transport.get_extra_info("peername")
-        return found[:2] if isinstance(found, tuple) else None
-
-    @property
     def date(self) -> bytes:
         return self._state.date
 
@@ -183,8 +178,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.close()
 
     def _reject(self, error: TandemError) -> None:
-        reply = problem(error)
-        self._close(b"".join([*head_of(reply), self.date, b"connection: close\r\n\r\n", reply.body]))
+        self._close(_encoded(problem(error), self.date))
 
     # What comes -----------------------------------------------------------------------------------------------------
 
@@ -222,8 +216,7 @@ class HttpConnection(asyncio.Protocol):
     def _decrypted(self, tls: TlsStream, data: bytes) -> bytes:
         if not tls.begun:
             if data[0] != HANDSHAKE:
-                reply = problem(BadInput(_IN_THE_CLEAR))
-                self._refuse(b"".join([*head_of(reply), b"connection: close\r\n\r\n", reply.body]))
+                self._refuse(_encoded(problem(BadInput(_IN_THE_CLEAR))))
                 return b""
             self._state.handshakes[self] = None
             if len(self._state.handshakes) > MAX_HANDSHAKES:
@@ -318,7 +311,7 @@ class HttpConnection(asyncio.Protocol):
             return None
         if _PLAIN.fullmatch(request.target) is None or HOST.fullmatch(headers.get(b"host", b"")) is None:
             return None
-        return self._state.edge.small(request.method.decode("ascii"), request.target.decode("ascii"))
+        return self._state.edge.small(request.method, request.target.decode("ascii"))
 
     def _advance(self) -> None:
         """Begin to answer the first request; one of the fast path once it is whole."""
@@ -334,11 +327,10 @@ class HttpConnection(asyncio.Protocol):
 
     async def _answer(self, request: HttpRequest, handler: Handler) -> None:
         headers, body = dict(request.headers), b"".join(request.parts)
-        call = Call(request.method.decode("ascii"), request.target.decode("ascii"), headers, body=body)
+        call = Call(request.method, request.target.decode("ascii"), headers, body=body)
         reply = await self._state.edge.answer(handler, call)
         self._state.edge.statuses[reply.status] += 1
-        last = b"\r\n" if request.keep_alive else b"connection: close\r\n\r\n"
-        self.write(b"".join([*head_of(reply), self.date, last, reply.body]))
+        self.write(_encoded(reply, self.date, keep_alive=request.keep_alive))
         if self.full:
             await self.drained()  # who takes no answer gets no further one
         request.answered = True
@@ -351,7 +343,7 @@ class HttpConnection(asyncio.Protocol):
             self._close(_no_request(HTTPStatus.BAD_REQUEST))
         except Exception as error:  # the app's own handler has answered and logged it, unless that failed
             if not (request.answered or self.lost):
-                log.error("bug while handling %s", request.method.decode("ascii"), exc_info=error)
+                log.error("bug while handling %s", request.method, exc_info=error)
         if request.answered or self._closing:
             self._answered(request)
         else:
@@ -451,7 +443,7 @@ class HttpRequest:
 
     def __init__(self, connection: HttpConnection, parser: httptools.HttpRequestParser, target: bytes) -> None:
         self._connection = connection
-        self.method: bytes = parser.get_method()
+        self.method = parser.get_method().decode("ascii")
         self.version: str = parser.get_http_version()
         self.keep_alive: bool = parser.should_keep_alive() and not parser.should_upgrade()
         self.target, self.headers = target, connection.headers
@@ -470,11 +462,12 @@ class HttpRequest:
         url = httptools.parse_url(self.target)
         raw: bytes = url.path or b"/"  # a whole URL may name the host alone (RFC 9112, 3.2.2)
         path = raw.decode("ascii")
+        peer = self._connection.transport.get_extra_info("peername")
         return {
             "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": self.version,
-            "method": self.method.decode("ascii"), "scheme": self._connection.scheme, "root_path": "",
+            "method": self.method, "scheme": self._connection.scheme, "root_path": "",
             "path": unquote(path) if "%" in path else path, "raw_path": raw, "query_string": url.query or b"",
-            "headers": self.headers, "client": self._connection.peer, "server": None,
+            "headers": self.headers, "client": peer[:2] if isinstance(peer, tuple) else None, "server": None,
         }  # fmt: skip
 
     def changed(self) -> None:
@@ -503,7 +496,7 @@ class HttpRequest:
         if self._head is None or self.answered:
             raise RuntimeError("an answer has one head, and a body behind it")
         body, more = message.get("body", b""), message.get("more_body", False)
-        if self.method == b"HEAD":
+        if self.method == "HEAD":
             body = b""
         elif self._chunked:
             body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
@@ -518,7 +511,7 @@ class HttpRequest:
 
     def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         names = {name.lower(): value.lower() for name, value in headers}
-        self._chunked = not (b"content-length" in names or self.method == b"HEAD" or status in (204, 304))
+        self._chunked = not (b"content-length" in names or self.method == "HEAD" or status in (204, 304))
         lines = [_STATUS_LINES[status], self._connection.date]
         lines += [b"%s: %s\r\n" % header for header in headers]
         if self._chunked and self.version == "1.1":
@@ -535,12 +528,10 @@ class HttpRequest:
 def _no_request(status: HTTPStatus) -> bytes:
     """Return the answer to what is no request: a problem, as that of every other one that no resource has raised."""
     document = {"type": URN + "http", "title": status.phrase, "status": status.value, "detail": status.phrase}
-    reply = Reply(status.value, json.dumps(document).encode(), b"application/problem+json")
-    return b"".join([*head_of(reply), b"connection: close\r\n\r\n", reply.body])
+    return _encoded(Reply(status.value, json.dumps(document).encode(), b"application/problem+json"))
 
 
-def head_of(reply: Reply) -> Iterator[bytes]:
-    """Return the status line and the headers, without the empty line behind them."""
-    yield _STATUS_LINES[reply.status]
-    for header in reply.all_headers():
-        yield b"%s: %s\r\n" % header
+def _encoded(reply: Reply, date: bytes = b"", *, keep_alive: bool = False) -> bytes:
+    headers = [b"%s: %s\r\n" % header for header in reply.all_headers()]
+    end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
+    return b"".join([_STATUS_LINES[reply.status], *headers, date, end, reply.body])
