@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ COMMAND = "curator console"
 
 def console_app(state: Path, rules: Rules) -> Service:
     """Return the console's service."""
-    pages = Pages(resources.files(__name__.rpartition(".")[0]), (("console", "/", "Console"),))
+    pages = Pages("curator", (("console", "/", "Console"),))
     app = page_app("Tandem curator's console", pages, rules)
     lock = threading.Lock()
     known: dict[str, Any] = {"stamp": None}  # what was read last is read again only where a file has changed

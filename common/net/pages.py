@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from http.cookies import CookieError, SimpleCookie
-from importlib.resources.abc import Traversable
+from importlib import resources
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlencode
 
 from fastapi import Path as PathParameter
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import ChoiceLoader, Environment, FunctionLoader
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -27,7 +27,7 @@ from common.core.errors import BadInput, NotFound, TandemError
 from common.core.terminal import say
 from common.net.app import Service, answer_errors
 from common.net.connection import Limits
-from common.net.rendering import FILES, page_environment
+from common.net.rendering import SHARED, page_environment
 from common.net.server import Server, listen, raise_descriptors
 from common.net.tls import bare_host, host_port
 from common.net.tokens import same
@@ -44,22 +44,20 @@ class Pages:
 
     def __init__(
         self,
-        files: Traversable,
+        package: str,
         nav: tuple[tuple[str, str, str], ...],
         *,
         static: tuple[str, ...] = (),
-        around: Callable[[], Environment] = lambda: page_environment(FunctionLoader(lambda name: None)),
+        around: Callable[[], Environment] = page_environment,
     ) -> None:
-        self._files = files
-        self._nav = nav
-        self._around = around
-        shared = {name: (FILES / "static" / name).read_bytes() for name in _SHARED}
-        self.static = {**shared, **{name: (files / "static" / name).read_bytes() for name in static}}
+        self._package, self._nav, self._around = package, nav, around
+        places = {**dict.fromkeys(_SHARED, SHARED), **dict.fromkeys(static, package)}
+        self.static = {name: (resources.files(of) / "static" / name).read_bytes() for name, of in places.items()}
 
     @cached_property
     def environment(self) -> Environment:
         outer = self._around()
-        loaders = [FunctionLoader(_reader(place)) for place in (self._files, FILES)]
+        loaders = [PackageLoader(package) for package in (self._package, SHARED)]
         made = outer.overlay(loader=ChoiceLoader([*loaders, *([outer.loader] if outer.loader else [])]))
         made.globals = {**outer.globals, "asset": self._asset, "nav": self._nav}
         return made
@@ -70,14 +68,6 @@ class Pages:
     @cache  # noqa: B019 - one for each server of a process
     def _asset(self, name: str) -> str:
         return f"/static/{name}?v={hashlib.sha256(self.static[name]).hexdigest()[:12]}"
-
-
-def _reader(files: Traversable) -> Callable[[str], str | None]:
-    def read(name: str) -> str | None:
-        found = files / "templates" / name
-        return found.read_text("utf-8") if found.is_file() else None
-
-    return read
 
 
 Name = Annotated[str, PathParameter(max_length=255)]

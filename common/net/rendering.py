@@ -6,24 +6,29 @@ from importlib import resources
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import BaseLoader, Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from common.core.plain import command, plain
 
-FILES = resources.files(__name__.rpartition(".")[0])
-"""Where the templates and static files are that all pages share."""
+SHARED = "common.net"
+"""The package with the templates and static files that all pages share."""
 
 
 def style() -> str:
     """Return the style sheet that all pages share."""
-    return (FILES / "static" / "face.css").read_text("utf-8")
+    return (resources.files(SHARED) / "static" / "face.css").read_text("utf-8")
 
 
-def page_environment(loader: BaseLoader) -> Environment:
-    """Return what makes the templates of a loader."""
+def page_environment(package: str = SHARED) -> Environment:
+    """Return what makes the templates of a package."""
     made = Environment(
-        loader=loader, autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader(package),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     made.globals["command"] = lambda *words: Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
     # Jinja's own raises an error for what is no UTF-8, as a folder's name or a peer's text may be.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader
+from jinja2 import Environment
 from markupsafe import Markup
 
 from common.core.durable import write_durably
@@ -24,13 +23,11 @@ from referee.view import charts
 from referee.view.wording import PROMISED as PROMISED
 from referee.view.wording import ChartEntry, Interval, RunView, promise, run_view
 
-_FILES = resources.files(__name__.rpartition(".")[0])
-
 
 @cache
 def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
-    made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
+    made = page_environment("referee.view")
     made.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons, "weights": _weights}
     made.globals |= {"exact": percents.exact, "per_cent": PER_CENT, "estimate": _estimate}
     made.globals["mistakes"] = LOSSES["zero-one"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,8 +19,7 @@ NAV = (("runs", "/", "Runs"), ("own", "/own", "New run"), ("plan", "/plan", "Pla
 @cache
 def pages() -> Pages:
     """Return the pages: ours, and a report's, with the same filters and the same escaping."""
-    files = resources.files(__name__.rpartition(".")[0])
-    return Pages(files, NAV, static=("verify.js",), around=face.environment)
+    return Pages("tandem.ui", NAV, static=("verify.js",), around=face.environment)
 
 
 def page(template: str, /, **values: Any) -> str:
