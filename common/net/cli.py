@@ -13,13 +13,12 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import typer
-import typer.core
 
 from common.core import machine
 from common.core.errors import MAKE_ROOM, BadInput, BadScenario, TandemError
@@ -65,16 +64,6 @@ EXIT_STATUSES = {
 EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meaning in EXIT_STATUSES.items()) + "."
 
 
-class _Teaching(typer.core.TyperGroup):
-    """A command of commands, each of which ends its help with what its exit status means."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        found = super().get_command(ctx, cmd_name)
-        if found is not None:
-            found.epilog = EXIT_HELP
-        return found
-
-
 def version() -> str:
     """Return the installed version; of a checkout that is not installed, a word for that."""
     from common.core.version import release
@@ -89,13 +78,16 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 
 
 class Application(typer.Typer):
-    """A command of commands, each of which may have groups of options, and ends clearly whatever goes wrong."""
+    """A command of commands, each of which may have groups of options, and ends clearly whatever goes wrong.
+
+    The help of each ends with what its exit status means.
+    """
 
     def command(  # type: ignore[override]  # the settings are those of typer.Typer.command
         self, name: str | None = None, **settings: Any
     ) -> Callable[[Callable[..., R]], Callable[..., R]]:
         """Return the decorator of a command's function (:func:`grouped`, :func:`fail_clearly`)."""
-        register = super().command(name, **settings)
+        register = super().command(name, epilog=EXIT_HELP, **settings)
         return lambda command: register(fail_clearly(grouped(command)))
 
     def __call__(self, *given: Any, **further: Any) -> Any:
@@ -106,7 +98,6 @@ class Application(typer.Typer):
 def application(summary: str) -> Application:
     """Return a command with the common options: ``--version``, completion, plain help, "did you mean"."""
     app = Application(
-        cls=_Teaching,
         help=summary,
         epilog=EXIT_HELP,
         no_args_is_help=True,
@@ -289,20 +280,13 @@ def grouped(command: Callable[..., R]) -> Callable[..., R]:
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type[Any]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        if not is_dataclass(hints[name]):
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name]))
-            continue
-        group = groups[name] = hints[name]
-        within = get_type_hints(group, include_extras=True)
-        parameters += [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if field.default is MISSING else field.default,
-                annotation=within[field.name],
-            )
-            for field in fields(group)
-        ]
+        if is_dataclass(hints[name]):
+            group = groups[name] = hints[name]
+            within = get_type_hints(group, include_extras=True)
+            options = inspect.signature(group).parameters.values()
+            parameters += [each.replace(kind=each.KEYWORD_ONLY, annotation=within[each.name]) for each in options]
+        else:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[name]))
 
     @functools.wraps(command)
     def called(**given: Any) -> R:
