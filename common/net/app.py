@@ -87,10 +87,7 @@ class Service(FastAPI):
 
 def problem_response(error: TandemError) -> Response:
     """Return an error as a problem document."""
-    return _response(problem(error))
-
-
-def _response(reply: Reply) -> Response:
+    reply = problem(error)
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
 
@@ -210,18 +207,11 @@ def signed_of(raw: bytes, kind: str) -> Signed:
     return signed
 
 
-def add_handled(
-    app: Service, method: str, path: str, handler: Handler, summary: str, *, first_line: bool = False, **described: Any
-) -> None:
-    """Add a resource that the edge answers before the framework does: it is described, and answered alike.
+def add_handled(app: Service, method: str, path: str, handler: Handler, summary: str, **described: Any) -> None:
+    """Describe a resource that the edge answers with its handler: no request for it reaches the framework."""
 
-    ``first_line``: the handler takes the first line of a body apart.
-    """
-
-    async def answer(request: Request) -> Response:
-        body = await request.body()
-        line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
-        return _response(await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body)))
+    def answer() -> Response:
+        raise AssertionError("the edge answers this resource")
 
     app.add_api_route(path, answer, methods=[method], summary=summary, name=handler.__name__, **described)
 

@@ -208,7 +208,7 @@ def _report_id(report_id: ReportId) -> None:
 
 
 def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
-    """Add what agents, hosts and relays ask: the edge answers it before it comes here, by the same handlers."""
+    """Describe what agents, hosts and relays ask, which the edge answers."""
     add = partial(add_handled, app)
     receipt: dict[str, Any] = {"response_model": Signed, "dependencies": [Depends(_report_id)]}
     token = {"dependencies": [Depends(bearer_token)]}
@@ -224,7 +224,7 @@ def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
     words = "Hand in one randomized answer; the reply is the receipt"
     add("PUT", "/v1/reports/{report_id}", agents.report, words, openapi_extra=signed_body("report"), **receipt)
     words = "Hand in the packed answers of a hosted population; the reply is the receipt"
-    add("PUT", "/v1/packed-reports/{report_id}", agents.packed, words, first_line=True, openapi_extra=packed, **receipt)
+    add("PUT", "/v1/packed-reports/{report_id}", agents.packed, words, openapi_extra=packed, **receipt)
     words = "Answer an encapsulated request of an agent"
     add("POST", GATEWAY, gateway.forwarded, words, openapi_extra=ENCAPSULATED_BODY)
     add("GET", GATEWAY, gateway.keys, "Keys for encapsulated requests (RFC 9458)", response_class=Response)
