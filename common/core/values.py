@@ -79,6 +79,13 @@ class Value(BaseModel):
             raise BadMessage(f"{type(self).__name__}: {path}: another type or form of a number, found {given!r:.60}")
 
 
+class RunMessage(Value):
+    """A message about a run, with the digest of its configuration."""
+
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+
+
 def _unlike(given: Any, own: Any, value: Any, path: str = "") -> tuple[str, Any] | None:
     """Return where a JSON value differs from the ``own`` form of what it was parsed to, and what it holds there."""
     if isinstance(given, dict) and isinstance(own, dict):

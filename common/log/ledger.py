@@ -144,6 +144,9 @@ class Journal:
         witnesses: Where heads go, too. Which they are is an entry of the ledger: later starts must name them.
         reach: Opens a witness of the ledger that is not named, by its place; None: each must be named.
 
+    Attributes:
+        closed: Why nothing is charged any more; None while the ledger is open.
+
     Raises:
         BrokenLedger: If the ledger is missing, cut off, edited, or not the one that its head or a witness has seen.
         CannotWrite: If the disk is full.
@@ -158,11 +161,10 @@ class Journal:
     ) -> None:
         self._head = folder / HEAD
         self._published: Head | None = None
-        self._looked = 0
-        self._closed: str | None = None
         self._witnesses, self._reach = tuple(witnesses), reach
         self._known: dict[str, Head | None] = {}
         self.chain = Chain(folder / LEDGER)
+        self.closed = next((str(entry.body["why"]) for entry in self.chain.entries if entry.kind == CLOSED), None)
         try:
             self._open(folder, about)
         except BaseException:
@@ -172,19 +174,13 @@ class Journal:
     def close(self) -> None:
         self.chain.close()
 
-    @property
-    def closed(self) -> str | None:
-        count = len(self.chain)
-        for entry in self.chain.entries[self._looked : count]:
-            if self._closed is None and entry.kind == CLOSED:
-                self._closed = str(entry.body["why"])
-        self._looked = count  # entries never change: those before are not looked at again
-        return self._closed
-
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably; :meth:`publish` before anybody relies on it."""
         with _stored():
-            return self.chain.append(kind, body)
+            head = self.chain.append(kind, body)
+        if kind == CLOSED and self.closed is None:
+            self.closed = str(body["why"])
+        return head
 
     def publish(self) -> None:
         """Bring the head to where it must be before anything leaves: beside the ledger, and to the witnesses.

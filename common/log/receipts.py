@@ -44,7 +44,7 @@ from pydantic import Field
 
 from common.core import canonical
 from common.core.errors import BadMessage, Forged, PeerMisbehaved
-from common.core.values import DIGEST, MAX_PLACE, RUN, Number, Value
+from common.core.values import DIGEST, MAX_PLACE, RUN, Number, RunMessage, Value
 from common.crypto.identity import Identity, Signed, verify
 from common.log.merkle import Tree, merkle_root
 from common.log.transcript import AnyEntry, EntryHash
@@ -235,21 +235,17 @@ ROUND = 2
 """Entries of the transcript of which witnesses' words are the beacon: the configuration, and the curator's terms."""
 
 
-class RevealRequest(Value):
+class RevealRequest(RunMessage):
     """The referee asks the curator to open its share, and shows it the beacon."""
 
     KIND: ClassVar[str] = "open-share"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     words: StoredCheckpoint
 
 
-class RevealedShare(Value):
+class RevealedShare(RunMessage):
     """The curator opens its share, once it has been shown the beacon (``beacon`` is its value)."""
 
     KIND: ClassVar[str] = "share"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     beacon: str = Field(pattern=DIGEST)
     share: str = Field(pattern=DIGEST)
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from common.core import canonical
 from common.core.arrays import Indices
 from common.core.errors import BadMessage
-from common.core.values import DIGEST, RUN, Number, Value
+from common.core.values import DIGEST, RUN, Number, RunMessage, Value
 from common.core.version import PROTOCOL, release_of, skew
 from common.crypto.identity import KEY_PATTERN, Signed
 from common.crypto.vouching import Credential
@@ -99,13 +99,6 @@ class Spent(Value):
         )
         what = " for labels alone, which is all that the curator of one of the runs protects," * self.labels
         return f"epsilon = {stated(self.epsilon)}, delta = {stated(self.delta)}{what} {where}{aside * self.both}"
-
-
-class RunMessage(Value):
-    """A message about a run, with the digest of its configuration."""
-
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
 
 
 class Terms(RunMessage):
@@ -328,7 +321,7 @@ def pack_index(value: int) -> str:
 
 def pack_slots(slots: Indices) -> str:
     """Encode as :func:`pack_indices` the slots of some people: of the first alone where each follows the one before."""
-    return pack_indices(slots[:1] if len(slots) and np.array_equal(slots, _following(slots)) else slots)
+    return pack_indices(slots[:1] if (np.diff(slots) == 1).all() else slots)
 
 
 def unpack_slots(text: str, people: int) -> Indices:
@@ -336,11 +329,7 @@ def unpack_slots(text: str, people: int) -> Indices:
     slots = unpack_indices(text)
     if slots.size not in (1, people) or (slots.size < people and slots[0] + people > MAX_AGENTS):
         raise BadMessage(f"an assignment to {people} people names the slot of each, or of the first alone")
-    return slots if slots.size == people else _following(slots, people)
-
-
-def _following(slots: Indices, count: int | None = None) -> Indices:
-    return np.arange(slots[0], slots[0] + (len(slots) if count is None else count), dtype=np.int64)
+    return slots if slots.size == people else slots[0] + np.arange(people)
 
 
 def unpack_indices(text: str) -> Indices:
