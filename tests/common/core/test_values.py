@@ -247,8 +247,8 @@ ENDLESS = {
     "mappings": "{a: " * 100_000,
     "blocks": "- " * 100_000 + "1",
     "keys": "? " * 100_000,
-    "wide": "[" + "a," * 500_000 + "]",
-    "many keys": "".join(f"k{i}: 1\n" for i in range(200_000)),
+    "wide": "[" + "a," * strictyaml.MOST + "]",
+    "many keys": "".join(f"k{i}: 1\n" for i in range(strictyaml.MOST // 2)),
     "digits": "a: " + "1:" * 200_000 + "1",
     "hex": "a: 0x" + "f" * 1_000_000,
     "directives": "".join(f"%TAG !a{i}! b\n" for i in range(100_000)) + "--- 1",
@@ -262,12 +262,10 @@ ENDLESS = {
 @pytest.mark.slow
 def test_what_is_deep_large_or_endless_is_refused_before_anything_recurses():
     for name, text in (ENDLESS | REPEATED).items():
-        for aliases in (False, True):
-            with pytest.raises(yaml.YAMLError) as refused:
-                strictyaml.load(text, aliases=aliases)
-            assert name not in REPEATED or aliases or "not allowed here" in str(refused.value)
+        with pytest.raises(yaml.YAMLError, match="not allowed here" if name in REPEATED else None):
+            strictyaml.load(text)
         with pytest.raises(yaml.YAMLError):
-            strictyaml.place(text, ("a",))
+            strictyaml.place(text, ("a",))  # which loads it with aliases
     for text in ("a: &a 1\nb: *a", "<<: {a: 1}"):
         assert strictyaml.load(text, aliases=True)
         with pytest.raises(yaml.YAMLError, match="not allowed here"):

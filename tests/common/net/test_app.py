@@ -25,7 +25,7 @@ from common.net.monitoring import CHECK_PATIENCE, FRESH, MIN_FREE, Readiness, di
 from curator.app import curator_app
 from tests.common.net.test_connections import answers
 from tests.curator.given import full_disk
-from tests.support import TOKEN, Bench, served
+from tests.support import TOKEN, Bench, fetch, served
 from tests.tiers import for_each, thinned
 
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
@@ -40,9 +40,8 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             yield {"referee": first, "curator": second, "key": bench.referee.identity.public}
 
 
-def asked(addresses, method, path, content, party="referee", headers=AUTHORIZED) -> httpx.Response:
-    url = addresses[party] + path
-    return httpx.request(method, url, content=content, headers=headers, trust_env=False, timeout=60)
+def asked(addresses, method, path, content, party="referee") -> httpx.Response:
+    return fetch(method, addresses[party] + path, content=content, headers=AUTHORIZED)
 
 
 ZEROS = "0" * 32
@@ -118,7 +117,7 @@ def test_deep_messages_that_are_well_signed_are_refused(addresses):
         signed = Identity.create().sign(kind, {"run": "run", "operation_id": "0", "operation": {}, "x": 1})
         wire = json.loads(signed.model_dump_json())
         wire["message"]["x"] = nested
-        reply = httpx.put(addresses["curator"] + path, content=json.dumps(wire), trust_env=False, timeout=60)
+        reply = asked(addresses, "PUT", path, json.dumps(wire), "curator")
         assert reply.status_code == 422
         assert "levels deep" in reply.json()["detail"]
 
@@ -139,7 +138,7 @@ def test_a_bug_is_said_to_be_one_and_shows_nothing(caplog):
         raise RuntimeError("the record of somebody")
 
     with served(app) as address:
-        reply = httpx.get(address + "/bug", trust_env=False, timeout=60)
+        reply = fetch("GET", address + "/bug")
     assert (reply.status_code, reply.json()["detail"][:15]) == (500, "this is a fault")
     assert "record" not in reply.text
 

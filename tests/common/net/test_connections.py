@@ -21,7 +21,7 @@ from common.net.client import bearer
 from common.net.connection import MAX_HEAD, MAX_PIPELINED, Limits
 from common.net.edge import TINY, Call, Edge, Reply
 from common.net.server import raise_descriptors
-from tests.support import served
+from tests.support import fetch, served
 from tests.tiers import for_each
 
 LONG = 64 << 20
@@ -94,7 +94,7 @@ def connect(address: str, window: int = 0) -> socket.socket:
 
 
 def get(address: str) -> httpx.Response:
-    return httpx.get(address + "/v1/health", trust_env=False, timeout=60)
+    return fetch("GET", address + "/v1/health")
 
 
 def put(path: str, body: bytes = b"", *headers: bytes, version: bytes = b"1.1") -> bytes:

@@ -24,7 +24,7 @@ from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.common.net.test_connections import app as plain_app
 from tests.common.net.test_connections import watch_slow_path
-from tests.support import TOKEN, Bench, seal, served
+from tests.support import TOKEN, Bench, fetch, seal, served
 from tests.tiers import for_each
 from tests.vouched import an_issuer
 
@@ -47,7 +47,7 @@ def address(bench) -> Iterator[str]:
 
 def asked(address: str, method: str, path: str, origin: str | None = PAGE, **parts) -> httpx.Response:
     headers = {**({} if origin is None else {"Origin": origin}), **parts.pop("headers", {})}
-    return httpx.request(method, address + path, headers=headers, trust_env=False, timeout=60, **parts)
+    return fetch(method, address + path, headers=headers, **parts)
 
 
 def preflight(address: str, method: str, path: str, origin: str = PAGE, sent: str = "authorization") -> httpx.Response:
