@@ -16,7 +16,7 @@ import numpy as np
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
 from common.data.files import Piece, columns_of, pieces
-from common.data.loading import numbers_and_wrong
+from common.data.loading import numbers_and_wrong, with_labels
 from common.data.schema import Schema
 from common.data.spelling import NUMBER
 from common.data.tables import Category, Label, Layout, Missing, Number, TableSource
@@ -206,12 +206,7 @@ class _Tallies:
         """Look at the label, in the rows that are kept; return how many have each."""
         if label.column not in piece.frame.columns:
             return 0, 0
-        texts = piece.frame[label.column]
-        if label.above is not None:
-            numbers, _ = numbers_and_wrong(texts, self._layout)
-            positive, negative = numbers > label.above, numbers <= label.above
-        else:
-            positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(self._layout))
+        positive, negative = with_labels(piece.frame[label.column], label, self._layout)
         self.add("label", piece, label.column, ~positive & ~negative)
         return int(positive.sum()), int(negative.sum())
 

@@ -148,19 +148,24 @@ def numbers_and_wrong(texts: polars.Series, layout: Layout) -> tuple[Floats, Any
 
 
 def _labels(piece: Piece, label: Label, layout: Layout) -> Labels:
-    if label.above is not None:
-        numbers = numbers_of(piece, label.column, layout)
-        unknown = np.flatnonzero(np.isnan(numbers))
-        if unknown.size:
-            raise _flaw(piece, label.column, unknown, "the label is missing", "leave such rows out with where")
-        return np.where(numbers > label.above, np.int8(1), np.int8(-1))
-    texts = piece.frame[label.column]
-    positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(layout))
+    positive, negative = with_labels(piece.frame[label.column], label, layout)
     bad = np.flatnonzero(~positive & ~negative)
+    if bad.size and label.above is not None:
+        numbers_of(piece, label.column, layout)  # which refuses what is no number
+        raise _flaw(piece, label.column, bad, "the label is missing", "leave such rows out with where")
     if bad.size:
         remedy = "declare it, or leave such rows out with where"
         raise _flaw(piece, label.column, bad, "the label is outside the declared set", remedy)
     return np.where(positive, np.int8(1), np.int8(-1))
+
+
+def with_labels(texts: polars.Series, label: Label, layout: Layout) -> tuple[AnyArray, AnyArray]:
+    """Return which fields of the label's column mean +1, and which mean -1."""
+    if label.above is not None:
+        numbers, _ = numbers_and_wrong(texts, layout)
+        return numbers > label.above, numbers <= label.above
+    positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(layout))
+    return positive, negative
 
 
 def _flaw(piece: Piece, column: str, rows: Indices, flaw: str, remedy: str) -> BadData:
