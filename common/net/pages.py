@@ -171,7 +171,7 @@ class Rules:
         return hmac.digest(self.key.encode(), b"form", hashlib.sha256).hex()
 
     def knows(self, key: str) -> bool:
-        return same(key.encode("utf-8", "backslashreplace").decode(), self.key)
+        return same(key, self.key)
 
 
 class Guard:

@@ -33,8 +33,8 @@ def token_hash(token: str) -> str:
 
 
 def same(left: str, right: str) -> bool:
-    """Compare secrets in constant time."""
-    return hmac.compare_digest(left.encode(), right.encode())
+    """Compare secrets in constant time, also with a text that no UTF-8 writes."""
+    return hmac.compare_digest(left.encode(errors="backslashreplace"), right.encode(errors="backslashreplace"))
 
 
 def invitation() -> str:

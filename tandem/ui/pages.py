@@ -34,6 +34,6 @@ async def fields_of(request: Request, rules: Rules, most: int = 100) -> dict[str
     except ValueError:
         raise BadMessage("what was sent is not a form") from None
     fields = {name: values[-1] for name, values in found.items()}
-    if not same(fields.pop("token", "").encode("utf-8", "backslashreplace").decode(), rules.form_token):
+    if not same(fields.pop("token", ""), rules.form_token):
         raise Unauthorized("the form is not one of this server's pages, or the server was started again: load the page")
     return fields

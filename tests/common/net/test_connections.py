@@ -345,10 +345,11 @@ def test_clients_that_take_no_answers_are_dropped_and_make_room(monkeypatch):
 def test_requests_that_wait_on_a_dropped_connection_are_no_fault_of_the_service(caplog):
     """Each of them wrote to a closed connection, and so a traceback into the log."""
     with served(app(), Limits(50, stalled=0.3)) as address, caplog.at_level("ERROR", "tandem"):
-        for _ in range(5):
-            with connect(address, window=1024) as deaf:
+        with ExitStack() as opened:
+            for _ in range(5):
+                deaf = opened.enter_context(connect(address, window=1024))
                 deaf.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n" * 6)
-                time.sleep(1.0)
+            time.sleep(1.0)
         assert get(address).status_code == 200
     assert not [record.getMessage() for record in caplog.records]
 
