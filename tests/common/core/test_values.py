@@ -59,6 +59,18 @@ def test_decoding_gives_the_value_back_and_encoding_is_stable(value):
     assert b"\n" not in raw
 
 
+VALUE = {"high": 0.25, "bins": [1.0, 3e20], "agents": 10**12, "name": "model", "done": True, "gap": None}
+
+
+def test_last_bits_are_no_difference_and_everything_else_is():
+    assert canonical.alike(VALUE, {**VALUE, "high": 0.25 + 2.0**-50, "bins": (1, 3.0000000000000005e20)})
+    for change in (
+        {"high": 0.25 + 1e-8}, {"bins": [1.0]}, {"bins": [1.0, 3.0001e20]}, {"agents": 10**12 + 1},
+        {"name": "models"}, {"done": 1}, {"gap": 0.0}, {"more": 1},
+    ):  # fmt: skip
+        assert not canonical.alike(VALUE, {**VALUE, **change}), change
+
+
 @for_each("value", [math.nan, math.inf, [-math.inf], {"a": {1, 2}}, "\ud800", object(), {"k": b"x"}, {"k": {1: 2}}])
 def test_what_has_no_encoding_is_refused(value):
     with pytest.raises(BadMessage):

@@ -104,10 +104,11 @@ def test_arrays_without_names_are_recognised_too():
 
 
 @pytest.mark.slow
-def test_wide_arrays_and_those_of_few_values_are_recognised_with_other_columns():
+def test_wide_arrays_and_those_of_few_values_are_recognised_with_other_columns(monkeypatch):
     """More columns than are compared each with each; and ones whose values alone do not say which column they are."""
+    monkeypatch.setattr("common.lifetime.recognition.PAIRS", 4000)
     r = np.random.default_rng(0)
-    wide = r.random((300, 102))
+    wide = r.random((300, 64))
     binary = (r.random((300, 60)) < r.random(60)).astype(int)
     for what, array in (("wide", wide), ("binary", binary), ("two", wide[:, :2])):
         d = array.shape[1]
