@@ -6,13 +6,11 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from http.cookies import CookieError, SimpleCookie
 from importlib import resources
 from typing import Annotated, Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from fastapi import Path as PathParameter
 from fastapi import Request
@@ -210,23 +208,18 @@ class Guard:
 
     def _instead(self, scope: Scope) -> Response | None:
         """Return what is answered instead of the page; None where the request may pass."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get("host", "")
+        request = Request(scope)
+        host = request.headers.get("host", "")
         if host not in self._rules.hosts:
             return PlainTextResponse(WRONG_HOST.format(allowed=", ".join(self._rules.hosts)), 421)
-        asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if scope["method"] in _SAFE and self._rules.knows(asked.pop("key", [""])[-1]):
-            query = urlencode(asked, doseq=True)
+        if scope["method"] in _SAFE and self._rules.knows(request.query_params.get("key", "")):
+            query = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != "key"])
             place = "/" + scope["path"].lstrip("/\\")  # never //elsewhere
             response = RedirectResponse(place + (f"?{query}" if query else ""), 303)
             response.set_cookie(self._rules.cookie, self._rules.key, httponly=True, samesite="strict", path="/")
             return response
-        cookies: SimpleCookie = SimpleCookie()
-        with suppress(CookieError):
-            cookies.load(headers.get("cookie", ""))
-        cookie = cookies.get(self._rules.cookie)
-        if cookie is None or not self._rules.knows(cookie.value):
+        if not self._rules.knows(request.cookies.get(self._rules.cookie, "")):
             return PlainTextResponse(NO_KEY.format(command=self._rules.command), 403)
-        if scope["method"] not in _SAFE and headers.get("origin") != f"http://{host}":
+        if scope["method"] not in _SAFE and request.headers.get("origin") != f"http://{host}":
             return PlainTextResponse(CROSS_SITE, 403)
         return None

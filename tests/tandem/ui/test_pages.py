@@ -393,6 +393,9 @@ def test_the_printed_address_admits_and_hides_its_key(stranger):
     for path in ("//evil.example/", "/\\evil.example/"):  # the way back leads nowhere else
         opened = stranger.get(f"{HERE}{path}?key={KEY}&a=b")
         assert opened.headers["location"] == "/evil.example/?a=b"
+    for other in ('prefs={"a": 1}', "a[b]=1", "bad"):  # of another server on this machine: cookies know no ports
+        headers = {"Cookie": f"{other}; {RULES.cookie}={KEY}"}
+        assert stranger.get("/", headers=headers).status_code == 200, other
 
 
 def test_without_the_key_nothing_is_shown(stranger):
