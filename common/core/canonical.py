@@ -95,17 +95,25 @@ def number_text(number: float) -> str:
     mantissa, _, exponent = float.__repr__(number).partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
     whole, _, fraction = mantissa.partition(".")
+    return decimal_text(sign, whole, fraction, int(exponent or 0), range(-5, 22), "+d")
+
+
+def decimal_text(sign: str, whole: str, fraction: str, exponent: int, points: range, exponents: str) -> str:
+    """Return the shortest text of a number of these digits, times a power of ten.
+
+    It has an exponent, formatted so, unless the number is 0.DIGITS times 10 to the power of one of the ``points``.
+    """
     digits = (whole + fraction).lstrip("0")
-    point = len(digits) - len(fraction) + int(exponent or 0)  # the number is 0.digits * 10^point
+    point = len(digits) - len(fraction) + exponent
     digits = digits.rstrip("0")
     if not digits:
         return "0"
-    if 0 < point <= 21:
-        padded = digits.ljust(point, "0")
-        return sign + padded[:point] + ("." + padded[point:] if len(padded) > point else "")
-    if -6 < point <= 0:
+    if point not in points:
+        return f"{sign}{digits[0]}{'.' + digits[1:] if len(digits) > 1 else ''}e{point - 1:{exponents}}"
+    if point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
-    return f"{sign}{digits[0]}{'.' + digits[1:] if len(digits) > 1 else ''}e{point - 1:+d}"
+    padded = digits.ljust(point, "0")
+    return sign + padded[:point] + ("." + padded[point:] if len(padded) > point else "")
 
 
 def _rewritten(found: re.Match[bytes]) -> bytes:

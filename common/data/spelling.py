@@ -13,7 +13,7 @@ by a rule that looks at this one value:
   that of UTC, and ends in ``Z``;
 - bytes are the text that they are in UTF-8.
 
-Only the standard library and NumPy are needed. :mod:`common.data.files` does the same for whole columns.
+No library of tables is needed. :mod:`common.data.files` does the same for whole columns.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from common.core.canonical import decimal_text
+
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 """What tables take for a finite number, too; they take a few other spellings, which no export writes."""
 SPACES = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())  # all that ``str.strip`` takes for a space
@@ -35,7 +37,7 @@ _MOMENT = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|UTC|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 _CLOCK = re.compile(r"(\d\d:\d\d:\d\d)\.(\d+)", re.ASCII)
-_LEAST, _MOST = -20, 40  # numbers from 10^-21 to 10^40 are written without an exponent
+_POINTS = range(-20, 41)  # numbers from 10^-21 to 10^40 are written without an exponent
 _BITS = 10_000  # of the longest integer that becomes a text: Python writes no more than 4,300 digits
 
 
@@ -146,22 +148,7 @@ def _decimal(text: str) -> str:
     if parts is None:
         return text
     sign, whole, fraction, exponent = parts.groups()
-    digits = whole + fraction
-    significant = digits.lstrip("0")
-    # The value is 0.DIGITS times 10^point.
-    point = len(whole) - (len(digits) - len(significant)) + int(exponent or 0)
-    significant = significant.rstrip("0")
-    if not significant:
-        return "0"
-    minus = "-" if sign == "-" else ""
-    if not _LEAST <= point <= _MOST:
-        rest = f".{significant[1:]}" if len(significant) > 1 else ""
-        return f"{minus}{significant[0]}{rest}e{point - 1}"
-    if point <= 0:
-        return f"{minus}0.{'0' * -point}{significant}"
-    if point >= len(significant):
-        return f"{minus}{significant}{'0' * (point - len(significant))}"
-    return f"{minus}{significant[:point]}.{significant[point:]}"
+    return decimal_text(sign.strip("+"), whole, fraction, int(exponent or 0), _POINTS, "d")
 
 
 def _moment(text: str, date: str, minute: str, second: str | None, fraction: str | None, zone: str | None) -> str:
