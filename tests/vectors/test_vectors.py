@@ -45,6 +45,7 @@ def test_bytes_and_numbers() -> None:
     for bits, text in vectors["numbers"]:
         (number,) = struct.unpack(">d", bytes.fromhex(bits))
         assert canonical.number_text(number) == text
+        assert canonical.encode({"a": [number, text, number]}) == f'{{"a":[{text},"{text}",{text}]}}'.encode()
         assert float(text) == number
     assert len(vectors["numbers"]) == 300
 

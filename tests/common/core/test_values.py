@@ -71,7 +71,9 @@ def test_last_bits_are_no_difference_and_everything_else_is():
         assert not canonical.alike(VALUE, {**VALUE, **change}), change
 
 
-@for_each("value", [math.nan, math.inf, [-math.inf], {"a": {1, 2}}, "\ud800", object(), {"k": b"x"}, {"k": {1: 2}}])
+@for_each(
+    "value", [math.nan, math.inf, [-math.inf], {"a": {1, 2}}, "\ud800", object(), {"k": b"x"}, {"k": {1: 2}}, 10**400]
+)
 def test_what_has_no_encoding_is_refused(value):
     with pytest.raises(BadMessage):
         canonical.encode(value)
@@ -80,14 +82,13 @@ def test_what_has_no_encoding_is_refused(value):
 @for_each(
     "raw",
     [
-        b"", b"{", b"NaN", b"[Infinity]", b"-Infinity", b'{"a":1,"a":1}', b"\xff", b'"\xed\xa0\x80"', b"[1,]",
-        b"'a'", b"1 2", b"[" * 100_000, b"[" * 33 + b"]" * 33, b'{"a":' * 40 + b"1" + b"}" * 40,
-        b"9" * 5000, b"9" * 301, b"[1e999]", b"1e999 ", b"-1e400", b"9" * 199 + b"e199",
+        b"{", b"[" * 100_000, b"9" * 5000, b"9" * 301, b"[1e999]", b"1e999 ", b"-1e400", b"9" * 199 + b"e199",
         b"[" * 40 + b'"' + b'\\"' * 100_000, b"[" + b"[]," * (1 << 21) + b"0]", b"[" * 40 + b'"' * 100_001,
     ],
     ids=lambda raw: str(raw[:12]),
 )  # fmt: skip
 def test_what_is_not_acceptable_is_refused(raw):
+    """And what the vectors of canonical JSON refuse (tests/vectors)."""
     with pytest.raises(BadMessage, match="not acceptable JSON"):
         canonical.decode(raw)
 
@@ -98,43 +99,6 @@ def test_what_is_in_a_string_is_no_bracket_and_no_number():
         assert canonical.decode(canonical.encode(value)) == value
     wide: list[Any] = [[{"a": []}]] * 1000
     assert canonical.decode(canonical.encode(wide)) == wide
-
-
-NUMBERS = """
-    0000000000000000 0
-    8000000000000000 0
-    0000000000000001 5e-324
-    8000000000000001 -5e-324
-    7fefffffffffffff 1.7976931348623157e+308
-    ffefffffffffffff -1.7976931348623157e+308
-    4340000000000000 9007199254740992
-    c340000000000000 -9007199254740992
-    4430000000000000 295147905179352830000
-    44b52d02c7e14af5 9.999999999999997e+22
-    44b52d02c7e14af6 1e+23
-    44b52d02c7e14af7 1.0000000000000001e+23
-    444b1ae4d6e2ef4e 999999999999999700000
-    444b1ae4d6e2ef4f 999999999999999900000
-    444b1ae4d6e2ef50 1e+21
-    3eb0c6f7a0b5ed8c 9.999999999999997e-7
-    3eb0c6f7a0b5ed8d 0.000001
-    41b3de4355555553 333333333.3333332
-    41b3de4355555554 333333333.33333325
-    41b3de4355555555 333333333.3333333
-    41b3de4355555556 333333333.3333334
-    41b3de4355555557 333333333.33333343
-    becbf647612f3696 -0.0000033333333333333333
-    43143ff3c1cb0959 1424953923781206.2
-"""
-"""RFC 8785, appendix B: the bits of a double, and its text."""
-
-
-def test_numbers_are_written_as_in_the_vectors_of_the_rfc():
-    for row in NUMBERS.split("\n")[1:-1]:
-        bits, text = row.split()
-        (number,) = struct.unpack(">d", bytes.fromhex(bits))
-        assert canonical.number_text(number) == text
-        assert canonical.encode({"a": [number, text, number]}) == f'{{"a":[{text},"{text}",{text}]}}'.encode()
 
 
 @settings(max_examples=500, derandomize=True)
@@ -171,22 +135,6 @@ def test_what_is_derived_from_a_type_of_json_is_written_as_it_is():
     assert canonical.encode(value) == b'{"b":[1,{"a":1,"z":"here"}],"here":"here"}'
 
 
-def test_a_document_is_written_as_in_the_rfc():
-    """RFC 8785, 3.2.2 and 3.2.3: literals, strings, numbers, and keys in the order of their UTF-16 code units."""
-    value = {
-        "numbers": [333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001],
-        "string": "\u20ac$\u000f\u000aA'\u0042\u0022\u005c\\\u0022/",
-        "literals": [None, True, False],
-    }
-    assert canonical.encode(value).decode() == (
-        '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],'
-        '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'
-    )
-    keys = ["\r", "1", "\u0080", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
-    tree = json.loads(canonical.encode({"a": [dict.fromkeys(reversed(keys), 1.0)]}))
-    assert list(tree["a"][0]) == keys
-
-
 TEXTS = st.sampled_from(["", "1.0", "a1e-7", "1e22:", "[2.0,", "é", '"3.0"']) | st.text(max_size=3)
 SCALARS = (
     TEXTS
@@ -199,14 +147,6 @@ SCALARS = (
 def test_numbers_are_found_outside_of_strings_with_and_without_a_backslash(value):
     """With a backslash anywhere each string is looked at; without one, what lies between quotation marks is skipped."""
     assert canonical.encode([value, "\\"]) == canonical.encode([value, ""])[:-3] + b'"\\\\"]'
-
-
-def test_an_integer_that_is_no_double_is_refused():
-    for whole in (canonical.EXACT, -canonical.EXACT, 10**17, 1152921504606847000):
-        assert canonical.encode([whole]) == f"[{whole}]".encode()
-    for whole in (canonical.EXACT + 1, -canonical.EXACT - 1, 1 << 60, 1 << 64, 10**21, 10**400):
-        with pytest.raises(BadMessage, match=r"written as a string|too large"):
-            canonical.encode({"a": [whole]})
 
 
 def test_a_word_travels_as_a_string_where_no_double_is_sure_to_be_exact():
