@@ -54,13 +54,6 @@ def test_another_chain_or_a_changed_link_extends_nothing(chain, tmp_path):
         assert not Extension(head=good.head, since=since, links=links).extends(chain.head(2))
 
 
-def test_all_that_is_committed_is_in_the_file_itself(chain, tmp_path):
-    copy = Path(shutil.copy(chain.path, tmp_path / "copy.sqlite"))
-    assert [path.name for path in tmp_path.glob("ledger.sqlite*") if path.stat().st_size] == ["ledger.sqlite"]
-    with closing(Chain(copy)) as copied:
-        assert (len(copied), copied.head()) == (5, chain.head())
-
-
 def test_an_entry_that_was_changed_taken_out_or_moved_is_noticed(chain, tmp_path):
     """Only what is cut off at the end is a chain: the head and the witnesses notice that."""
     changes = {
@@ -131,18 +124,6 @@ def test_the_head_the_key_and_the_ledger_are_only_taken_together(folder, tmp_pat
         assert_refused(".", copy)
     with opened(folder) as log:
         assert len(log.chain) == 2
-
-
-def test_entries_that_were_cut_off_or_exchanged_are_noticed_by_the_head(folder, tmp_path):
-    with opened(folder) as log:
-        shutil.copy(folder / LEDGER, tmp_path / "older")
-        grow(log)
-    shutil.copy(tmp_path / "older", folder / LEDGER)
-    assert_refused("cut off", folder)
-    (tmp_path / "other").mkdir()
-    with opened(tmp_path / "other"):
-        shutil.copy(tmp_path / "other" / LEDGER, folder / LEDGER)
-    assert_refused("another ledger", folder)
 
 
 def test_heads_go_to_every_witness_once(folder, tmp_path):

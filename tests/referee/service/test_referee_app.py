@@ -45,7 +45,6 @@ from tests.curator.given import full_disk
 from tests.referee.service.test_operating import enrol
 from tests.referee.service.test_referee import ONE_QUESTION, until
 from tests.support import TOKEN, Bench, asking, seal
-from tests.tiers import for_each
 
 TOKENS = {"TANDEM_ENROLMENT_TOKEN": "choose-one", "TANDEM_OPERATOR_TOKEN": "choose-another"}
 
@@ -79,24 +78,19 @@ def test_the_page_shows_the_referee_and_ends_with_it(tmp_path, end):
 
 
 @pytest.mark.usefixtures("each_store")
-@for_each("short", [True, False])
-def test_the_edge_and_the_app_answer_alike(tmp_path, short):
+def test_agents_are_answered_or_refused_by_the_edge(tmp_path):
     somebody, stranger = Identity.create(), Identity.create()
     enrolment = seal(somebody, messages.Enrolment(agents=1)).model_dump_json()
     poll = seal(stranger, messages.Poll(participant=stranger.public)).model_dump_json()
-    with Bench(tmp_path) as bench:
-        app = bench.app()
-        if not short:
-            app.edge.short.clear()
-        with asking(app) as client:
-            told = client.post("/v1/enrolments", content=enrolment)
-            assert (told.status_code, told.json()["message"]["participant"]) == (200, somebody.public)
-            unknown = client.post("/v1/enrolments", content=enrolment, headers={"Authorization": "Bearer x"})
-            refused = client.post("/v1/polls", content=poll)
-            misplaced = client.put("/v1/reports/" + "0" * 32, content=poll)
-            assert [each.status_code for each in (unknown, refused, misplaced)] == [401, 404, 422]
-            assert refused.json()["type"].rpartition(":")[2] == errors.NotFound.problem
-            assert misplaced.headers["content-type"] == "application/problem+json"
+    with Bench(tmp_path) as bench, asking(bench.app()) as client:
+        told = client.post("/v1/enrolments", content=enrolment)
+        assert (told.status_code, told.json()["message"]["participant"]) == (200, somebody.public)
+        unknown = client.post("/v1/enrolments", content=enrolment, headers={"Authorization": "Bearer x"})
+        refused = client.post("/v1/polls", content=poll)
+        misplaced = client.put("/v1/reports/" + "0" * 32, content=poll)
+        assert [each.status_code for each in (unknown, refused, misplaced)] == [401, 404, 422]
+        assert refused.json()["type"].rpartition(":")[2] == errors.NotFound.problem
+        assert misplaced.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.usefixtures("each_store")
