@@ -16,7 +16,7 @@ import pytest
 
 from common.core import machine as capacity
 from common.core import threads as supervised
-from common.core.errors import BadScenario, Refused
+from common.core.errors import Refused
 from common.core.machine import processors, python_environment, python_module
 from common.core.threads import Supervised, Worker
 from common.net import monitoring
@@ -112,16 +112,6 @@ def test_a_control_group_with_less_memory_than_the_machine_decides(tmp_path, mon
     assert capacity.available_memory() == 44 << 20
     (tmp_path / "memory.max").write_text("max")
     assert capacity.available_memory() == pytest.approx(machine, rel=0.5)
-
-
-def test_what_does_not_fit_is_refused_with_both_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr(capacity, "available_memory", lambda: 3 << 30)
-    monkeypatch.setattr(capacity, "available_disk", lambda folder: 700 << 20)
-    capacity.check_memory("a sample", 2 << 30, "take fewer")
-    with pytest.raises(BadScenario, match=r"a sample needs 3\.0 GiB of memory, 3\.0 GiB are available: take fewer"):
-        capacity.check_memory("a sample", (3 << 30) - capacity.SPARE + 1, "take fewer")
-    with pytest.raises(BadScenario, match=r"a sample needs 756 MiB of disk at .*, 700 MiB are available: take fewer"):
-        capacity.check_disk("a sample", 500 << 20, tmp_path, "take fewer")
 
 
 KINDS = (
