@@ -26,7 +26,7 @@ from curator.app import curator_app
 from tests.common.net.test_connections import answers
 from tests.curator.given import full_disk
 from tests.support import TOKEN, Bench, fetch, served
-from tests.tiers import for_each, thinned
+from tests.tiers import for_each
 
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -78,7 +78,7 @@ NONSENSE = {
 }
 
 
-@for_each("name", thinned(sorted(NONSENSE), 5))
+@for_each("name", sorted(NONSENSE))
 @for_each(("party", "method", "path"), TARGETS)
 def test_nonsense_is_a_problem_document_and_no_fault(addresses, party, method, path, name):
     reply = asked(addresses, method, path, NONSENSE[name], party)
