@@ -178,18 +178,15 @@ def _is_made(connection: sa.Connection, schema: DatabaseSchema) -> bool:
 
 
 def _durable(journal: str, connection: Any, record: Any) -> None:
-    cursor = connection.cursor()
     # FULL also synchronises a journal's truncation: a commit cannot come back undone. To remove it takes far longer.
     for pragma in (f"journal_mode={journal}", "synchronous=FULL", "foreign_keys=ON"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+        connection.execute(f"PRAGMA {pragma}")
 
 
 def _synchronous(connection: Any, record: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-        )
+    connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    )
     connection.commit()
 
 

@@ -222,10 +222,8 @@ class Edge:
             except ConnectionError:
                 return
             except Exception as error:  # noqa: BLE001 - what is no problem of the body is a fault of ours
-                refusal = error if isinstance(error, TandemError) else fault(method, path, error)
-                self.problems[refusal.problem] += 1
                 # What is still on its way is not read: nothing else can come on this connection.
-                await _send(problem(refusal), send, (b"connection", b"close"))
+                await _send(self._refused(method, path, error), send, (b"connection", b"close"))
                 return
             handler = self._handler(method, path)
             if handler is None:
@@ -273,10 +271,11 @@ class Edge:
         try:
             check_peer(call.headers)
             return await handler(call)
-        except TandemError as error:
-            refusal = error
-        except Exception as error:  # noqa: BLE001 - a fault of ours, which shows nothing
-            refusal = fault(call.method, call.path, error)
+        except Exception as error:  # noqa: BLE001 - what is no problem of the request is a fault of ours
+            return self._refused(call.method, call.path, error)
+
+    def _refused(self, method: str, path: str, error: Exception) -> Reply:
+        refusal = error if isinstance(error, TandemError) else fault(method, path, error)
         self.problems[refusal.problem] += 1
         return problem(refusal)
 
