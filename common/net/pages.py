@@ -156,7 +156,8 @@ class Rules:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        return tuple(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+        ends = (f":{self.port}", *([""] if self.port == 80 else []))  # a browser leaves the usual port out
+        return tuple(name + end for name in ("127.0.0.1", "localhost", "[::1]") for end in ends)
 
     @property
     def cookie(self) -> str:

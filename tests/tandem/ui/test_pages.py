@@ -23,7 +23,7 @@ from common.core.errors import BadData, BadScenario
 from common.crypto.identity import Identity
 from common.log.receipts import receipt_for
 from common.log.transcript import SignedEntry
-from common.net.pages import HEADERS
+from common.net.pages import HEADERS, Rules
 from common.scenario import loading
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
@@ -413,6 +413,7 @@ def test_another_host_and_a_form_of_another_site_are_refused(browser):
         *(("localhost.evil.example:8100", 421), ("localhost:8100", 200)),
     ):
         assert browser.get("/", headers={"Host": host}).status_code == status, host
+    assert {"127.0.0.1", "[::1]:80"} < set(Rules(KEY, 80).hosts)  # as browsers write the usual port, and others
     for origin in ("", "null", "http://evil.example", "http://127.0.0.1:9999", "https://127.0.0.1:8100"):
         headers = {"Origin": origin} if origin else {}
         sent = browser.ask("POST", "/run/tiny/audit", data={"token": RULES.form_token}, headers=headers)
