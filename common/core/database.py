@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from common.core import folder as files
 from common.core.durable import make_folder
-from common.core.errors import MAKE_ROOM, BadData, BadInput, TandemError
+from common.core.errors import MAKE_ROOM, BadData, BadInput, CannotWrite, TandemError
 from common.core.plain import plain
 from common.core.version import PROTOCOL, RELEASES, release
 
@@ -123,6 +123,19 @@ def alone(connection: sa.Connection, turn: int) -> None:
 def ending() -> sa.Function[str]:
     """Return what has a PostgreSQL server end the transaction that asks for it after :data:`STANDSTILL`."""
     return sa.func.set_config("idle_in_transaction_session_timeout", STANDSTILL, True)
+
+
+@contextmanager
+def storing(what: str, unchanged: str) -> Iterator[None]:
+    """Let what a disk or a database does not take be a CannotWrite, which says what it is and what did not happen."""
+    try:
+        yield
+    except (OSError, SQLAlchemyError) as error:
+        why = str(getattr(error, "orig", None) or error)
+        raise CannotWrite(
+            f"{what} cannot be written ({why}); {unchanged}. Make room or make the place writable: the same request is "
+            "then answered"
+        ) from None
 
 
 def count_commits(engine: sa.Engine) -> Callable[[], int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, Text, insert, s
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
-from common.core.database import DatabaseSchema, open_database, sqlite_url
+from common.core.database import DatabaseSchema, open_database, sqlite_url, storing
 from common.core.durable import write_durably
-from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, TandemError
+from common.core.errors import BadMessage, BrokenLedger, Forged, TandemError
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import Entry, Extension, Head, Verifier, following, signed_head
 from common.log.witness import Witness, behind, last_head
@@ -133,6 +133,7 @@ REMEDY = (
 LEDGER, HEAD, KEY = "ledger.sqlite", "head.json", "identity.key"
 GENESIS, WITNESS, CLOSED, SAMPLE = "genesis", "witness", "closed", "sample"
 """Kinds of the entries that every ledger has or may have."""
+_storing = partial(storing, "the ledger", "nothing was released")
 
 
 class Journal:
@@ -176,7 +177,7 @@ class Journal:
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably; :meth:`publish` before anybody relies on it."""
-        with _stored():
+        with _storing():
             head = self.chain.append(kind, body)
         if kind == CLOSED and self.closed is None:
             self.closed = str(body["why"])
@@ -191,7 +192,7 @@ class Journal:
         head = self.chain.head()
         if head == self._published:
             return
-        with _stored():
+        with _storing():
             # The folder, too: by the head alone a ledger that was lost is known to be newer than a copy of it.
             write_durably(self._head, canonical.encode(signed_head(self.identity, head).wire()), mode=0o600)
             if self.closed is None:
@@ -236,7 +237,7 @@ class Journal:
             if (folder / KEY).exists() or self._head.exists():
                 raise BrokenLedger(f"the ledger {self.chain.path} is gone, or empty. {REMEDY}")
             self.append(GENESIS, {**about, "number": secrets.token_hex(16)})
-        with _stored():
+        with _storing():
             self.identity = Identity.load_or_create(folder / KEY)
         if self._head.exists():
             self._check(f"the file {self._head}", read_head(self._head, self.identity.public))
@@ -262,7 +263,7 @@ class Journal:
             self._check(f"the witness {place}", known)
         for place in [place for place in given if place not in used]:
             # It takes a head before the ledger depends on it: a place that is none would keep it closed for ever.
-            with _stored():
+            with _storing():
                 self._tell(given[place], self.chain.head())
             self.append(WITNESS, {"place": place})
 
@@ -286,16 +287,4 @@ def read_head(path: Path, key: str) -> Head:
     except (ValueError, BadMessage, Forged):
         raise BrokenLedger(
             f"{path} holds no head of this ledger: it was cut off, edited, or is another's. {REMEDY}"
-        ) from None
-
-
-@contextmanager
-def _stored() -> Iterator[None]:
-    try:
-        yield
-    except (OSError, SQLAlchemyError) as error:
-        why = str(getattr(error, "orig", None) or error)
-        raise CannotWrite(
-            f"the ledger cannot be written ({why}); nothing was released. Make room or make the place "
-            f"writable: the same request is then answered"
         ) from None

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DatabaseError, SQLAlchemyError
+from sqlalchemy.exc import DatabaseError
 
 from common.core import canonical
-from common.core.database import DatabaseSchema, open_database, sqlite_url
-from common.core.errors import BrokenLedger, CannotWrite
+from common.core.database import DatabaseSchema, open_database, sqlite_url, storing
+from common.core.errors import BrokenLedger
 from common.crypto.identity import Signed
 
 FILE = "contributions.sqlite"
@@ -150,15 +150,8 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
-        try:
-            with self._engine.connect() as connection:
-                connection.exec_driver_sql("PRAGMA secure_delete=ON")
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-                yield connection
-                connection.commit()
-        except (OSError, SQLAlchemyError) as error:
-            why = str(getattr(error, "orig", None) or error)
-            raise CannotWrite(
-                f"contributions cannot be written ({why}); nothing changed. Make room or make the place writable: the "
-                f"same request is then answered"
-            ) from None
+        with storing("contributions", "nothing changed"), self._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA secure_delete=ON")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+            connection.commit()
