@@ -231,7 +231,7 @@ from common.core.errors import PeerError
 from referee.service.referee import CuratorClient
 from common.crypto.identity import Identity
 signed = Identity.create().sign("kind", {"run": "r", "operation_id": "o"})
-for url in 2 * sys.argv[1:]:
+for url in sys.argv[1:]:
     with closing(CuratorClient(url, patience=0.2)) as client:
         try:
             client.perform(signed)
@@ -250,7 +250,7 @@ def test_a_hostile_answer_takes_less_than_300_mib():
         command = [sys.executable, "-c", CHECK, *(opened.enter_context(hostile(answer)) for answer in large)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     *lines, peak = done.stdout.splitlines()
-    assert len(lines) == 6, done.stderr
+    assert len(lines) == 3, done.stderr
     assert int(peak) < 300, lines
 
 
