@@ -7,6 +7,8 @@ const { load, parseMechanism } = await import(new URL("questions.js", web).href)
 const { Source, derive } = await import(new URL("random.js", web).href);
 await load();
 
+const AT_ONCE = 10; // answers from one source
+
 /** Sources with one fault each, which a test of the law has to see. */
 const TWINS = {
   "one word in 50 is 0": (source) => ({
@@ -22,12 +24,16 @@ const TWINS = {
 for await (const line of createInterface({ input: process.stdin })) {
   const { mechanism: wire, value, item, domain, word, count, twin } = JSON.parse(line);
   const mechanism = parseMechanism(wire);
-  const own = new Source(await derive(crypto.getRandomValues(new Uint8Array(32)), ["law"]));
-  const source = twin ? TWINS[twin](own) : own;
+  const secret = crypto.getRandomValues(new Uint8Array(32));
+  let source;
   const coins = mechanism.thresholds(BigInt(domain ?? 0)); // made once for all answers
   mechanism.thresholds = () => coins;
   const found = {};
   for (let answers = 0; answers < count; answers++) {
+    if (answers % AT_ONCE === 0) {
+      const own = await Source.of(await derive(secret, ["law", answers]));
+      source = twin ? TWINS[twin](own) : own;
+    }
     const told = item === undefined ? value : BigInt(item);
     const answer = mechanism.randomize(told, domain === undefined ? null : BigInt(domain), BigInt(word), source);
     found[answer] = (found[answer] ?? 0) + 1;

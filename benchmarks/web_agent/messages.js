@@ -3,9 +3,9 @@
 import { createInterface } from "node:readline";
 
 const web = new URL("../../local_agent/web/", import.meta.url);
-const { decode, digest, encode, signedOf, slotOf, unbase64 } = await import(new URL("messages.js", web).href);
+const { decode, digest, encode, signedOf, unbase64 } = await import(new URL("messages.js", web).href);
 const { Refusal } = await import(new URL("values.js", web).href);
-const { check, checkCost } = await import(new URL("policy.js", web).href);
+const { check } = await import(new URL("policy.js", web).href);
 
 const unlimited = (value) => value ?? Infinity;
 
@@ -15,14 +15,12 @@ async function made(one) {
   const left = one.left.map(unlimited);
   const [asked, agreed] = [one.assignment, one.configuration].map(signedOf);
   const question = await check(rules, asked, agreed, one.dimension, one.names, left);
-  checkCost(rules, question.mechanism.guarantee, left);
-  const slot = slotOf(question.assignment);
   return {
-    slot,
+    slot: question.slot,
     digest: question.digest,
     fingerprint: question.fingerprint,
     question: await digest([question.query.wire, question.mechanism.wire]),
-    part: question.query.part(slot),
+    part: question.query.part(question.slot),
     mechanism: question.mechanism.wire,
     cost: question.mechanism.guarantee.map((each) => (Number.isFinite(each) ? each : null)),
     kind: question.mechanism.answerKind(question.query.domain),

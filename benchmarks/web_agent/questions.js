@@ -30,12 +30,6 @@ class GivenWords {
   }
 }
 
-function slots(slot) {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32LE(slot);
-  return bytes.toString("base64");
-}
-
 function made(one) {
   if ("table" in one) return { names: namesIn({ target: { table: one.table } }).wire };
   for (const kind of hypothesisKinds(one.query)) if (!ORDINARY.includes(kind)) return { problem: "policy" };
@@ -45,9 +39,9 @@ function made(one) {
   const kind = mechanism.answerKind(query.domain);
   const features = one.bits ? Uint8Array.from(one.features) : Float32Array.from(one.features);
   const value = query.evaluate({ features, label: one.label }, one.slot);
-  const assignment = { run: "run-1", question: one.slot % 7, people: slots(0), slots: slots(one.slot) };
+  const assignment = { run: "run-1", question: one.slot % 7 };
   const names = new Names(one.names);
-  const question = { assignment, query, mechanism, names, ownNames: one.own_names, purpose: one.purpose };
+  const question = { assignment, slot: one.slot, query, mechanism, names, ownNames: one.own_names, purpose: one.purpose };
   const policy = { epsilon: one.lifetime, referee: "ab".repeat(32) };
   const found = {
     query: query.wire,

@@ -14,7 +14,7 @@
  */
 
 import { PASSING, RefereeClient, pause } from "./client.js";
-import { concat, createKey, digest as digestOf, hex, identityOf, keyOfJson, sha256hex, slotOf, statementOf, unhex, verify } from "./messages.js"; // prettier-ignore
+import { concat, createKey, digest as digestOf, hex, identityOf, keyOfJson, sha256hex, statementOf, unhex, verify } from "./messages.js"; // prettier-ignore
 import { check, checkCost, kindOf, leftOf } from "./policy.js";
 import { KINDS } from "./questions.js";
 import { Source, derive } from "./random.js";
@@ -23,6 +23,7 @@ import { Refusal, countForm, digestForm, fail, isDigest, isObject, runForm } fro
 import { described } from "./words.js";
 
 const ENROLLED = { participant: digestForm, first: countForm, agents: countForm };
+const DOCUMENTS = /** @type {const} */ (["answers", "receipts", "log"]); // in the store, and in a file of the state
 const SECONDS = 1 / 16; // that an answer takes at least
 const SECONDS_A_CHARACTER = 1e-5; // of the question: to parse it, and to evaluate it
 
@@ -71,9 +72,7 @@ export class Agent {
       fail("forged", "this state belongs to another referee's key: take the page that made it, or erase it");
     this.secret = secret === undefined ? crypto.getRandomValues(new Uint8Array(32)) : unhex(secret);
     if (secret === undefined) await store.write("state", { referee: rules.referee, secret: hex(this.secret) });
-    this.answers = (await store.read("answers")) ?? [];
-    this.receipts = (await store.read("receipts")) ?? {};
-    this.log = (await store.read("log")) ?? [];
+    for (const name of DOCUMENTS) this[name] = (await store.read(name)) ?? this[name];
   }
 
   /** Take the person's record, which stays in memory; Refusal `bad-data`: it is none. */
@@ -89,8 +88,8 @@ export class Agent {
   /** What is left of the lifetime budget, (epsilon, delta), never rounded up. @returns {[number, number]} */
   get left() {
     const { epsilon, delta = 0 } = this.options.rules;
-    const costs = /** @param {"epsilon" | "delta"} name */ (name) => this.answers.map((answer) => answer[name]);
-    return [leftOf(epsilon, costs("epsilon")), leftOf(delta, costs("delta"))];
+    const paid = this.answers;
+    return [leftOf(epsilon, paid.map((each) => each.epsilon)), leftOf(delta, paid.map((each) => each.delta))]; // prettier-ignore
   }
 
   /** The newest answer, until the referee has acknowledged it to this process, or refused it for good. */
@@ -151,10 +150,7 @@ export class Agent {
     this.configurations.set(run, configuration);
     let answer;
     try {
-      // It is checked in full; the record is not touched, nothing is spent.
-      const question = await check(rules, assignment, configuration, this.dimension, names, this.left);
-      if (!this.known(question)) checkCost(rules, question.mechanism.guarantee, this.left);
-      slotOf(question.assignment);
+      const question = await check(rules, assignment, configuration, this.dimension, names, this.left, this.known);
       await this.askForConsent(question);
       const again = await this.poll();
       if (!again || (await digestOf(again.message)) !== question.digest)
@@ -171,8 +167,7 @@ export class Agent {
     return this.handIn(answer);
   }
 
-  /** @param {Question} question */
-  known = ({ fingerprint }) => this.answers.find((answer) => answer.question === fingerprint);
+  known = (/** @type {string} */ fingerprint) => this.answers.find((answer) => answer.question === fingerprint);
 
   async askForConsent(/** @type {Question} */ question) {
     const { address, rules, consent } = this.options;
@@ -187,23 +182,22 @@ export class Agent {
 
   /** Answer; the same question again gets the same report. @param {Question} question @returns {Promise<Answer>} */
   async answer(question) {
-    const { query, mechanism, assignment: asked, fingerprint } = question;
-    const known = this.known(question);
+    const { query, mechanism, slot, assignment: asked, fingerprint } = question;
+    const known = this.known(fingerprint);
     if (known) return known;
     return held(SECONDS + SECONDS_A_CHARACTER * JSON.stringify(asked.query).length, async () => {
       const { record, secret } = this;
       if (!record) fail("bad-data", "there is no record yet");
       checkCost(this.options.rules, mechanism.guarantee, this.left);
-      const slot = slotOf(asked);
       // A function of the question: copies of the state give the same answer, not independent ones.
       const bytes = new Uint8Array(record.features.buffer, record.features.byteOffset, record.features.byteLength);
       const person = await sha256hex(concat(bytes, Uint8Array.of(record.label)));
       const what = await digestOf([query.wire, mechanism.wire]);
-      const source = new Source(await derive(secret, ["answer", what, query.part(slot), person]));
+      const source = await Source.of(await derive(secret, ["answer", what, query.part(slot), person]));
       const answer = mechanism.randomize(query.evaluate(record, slot), query.domain, query.public(slot), source);
       const id = hex(await derive(secret, ["report", fingerprint])).slice(0, 32);
       const { run, digest, question: number } = asked;
-      const message = { report_id: id, run, digest, question: number, assignment: question.digest, answer };
+      const message = { answer, assignment: question.digest, digest, question: number, report_id: id, run };
       const [epsilon, delta] = mechanism.guarantee;
       const body = hex(packOne(answer, mechanism.answerKind(query.domain)));
       const spent = { epsilon, delta, question: fingerprint, report: await this.me.sign("report", message), body };
@@ -305,7 +299,7 @@ export class Agent {
     if (from?.referee !== rules.referee || !isDigest(from.secret) || !whole)
       fail("bad-data", "this file is no state of an agent of this page");
     if (this.answers.length > 0) fail("bad-data", "this browser has answered already: its own state stays");
-    for (const name of ["answers", "receipts", "log"]) await store.write(name, from[name]);
+    for (const name of DOCUMENTS) await store.write(name, from[name]);
     await store.write("state", { referee: from.referee, secret: from.secret });
     await this.load();
   }

@@ -4,9 +4,10 @@
  * @typedef {import("./messages.js").Signed} Signed
  * @typedef {(address: string, init: RequestInit) => Promise<Response>} Fetch
  * @typedef {{status: number, headers: Headers, body: Uint8Array<ArrayBuffer>}} Reply
+ * @typedef {Record<string, string>} Texts
  */
 
-import { concat, decode, encode, signedOf, utf8 } from "./messages.js";
+import { concat, decode, signedOf, utf8 } from "./messages.js";
 import { Refusal, fail, isObject } from "./values.js";
 
 export const PROTOCOL = 3; // the version that this agent speaks
@@ -20,16 +21,17 @@ export const ANSWER = 16 << 20; // bytes of the longest answer: a question, with
 const LONGEST_PAUSE = 600; // seconds that a referee may let an agent wait before its next poll
 const ALONE = /** @type {const} */ ({ redirect: "error", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer" });
 
+/** Call back after so many seconds, or at the signal; what is returned lets go of both: a signal may live for long. */
+function after(/** @type {number} */ seconds, /** @type {AbortSignal | undefined} */ signal, /** @type {() => void} */ call) {
+  const timer = setTimeout(call, 1000 * seconds);
+  signal?.addEventListener("abort", call);
+  return () => (clearTimeout(timer), signal?.removeEventListener("abort", call));
+}
+
 /** Wait so many seconds, or until the signal is given. @param {number} seconds @param {AbortSignal} [signal] */
 export const pause = (seconds, signal) =>
   new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end); // which may live as long as the agent
-      resolve(undefined);
-    };
-    const timer = setTimeout(end, 1000 * seconds);
-    signal?.addEventListener("abort", end);
+    const free = after(seconds, signal, () => resolve(free()));
   });
 
 /** The header that shows an invitation or a code; Refusal `unauthorized`: none can hold it, and no error may quote it. */
@@ -51,11 +53,8 @@ export async function contentOf({ body }) {
   return concat(...parts);
 }
 
-/** A signed message as it travels. @param {Signed} signed */
-function raw({ kind, message, key, signature }) {
-  const end = utf8(`,"key":"${key}","signature":"${signature}"}`);
-  return concat(utf8(`{"kind":${JSON.stringify(kind)},"message":`), encode(message), end);
-}
+/** A signed message as it travels: a referee is fastest with its fields in this order. @param {Signed} signed */
+const raw = ({ kind, message, key, signature }) => utf8(JSON.stringify({ kind, message, key, signature }));
 
 export class Client {
   /** @type {AbortSignal | undefined} */ signal;
@@ -73,8 +72,7 @@ export class Client {
 
   /**
    * Send a request, again and again while the service does not answer, or says 503.
-   * @param {string} method @param {string} path @param {Uint8Array<ArrayBuffer>} [body]
-   * @param {Record<string, string>} [more] headers
+   * @param {string} method @param {string} path @param {Uint8Array<ArrayBuffer>} [body] @param {Texts} [more] headers
    */
   async request(method, path, body, more) {
     const end = Date.now() + 1000 * this.patience;
@@ -92,10 +90,8 @@ export class Client {
   /** @param {string} path @param {RequestInit} request @returns {Promise<Reply | string>} or why there is none */
   async attempt(path, request) {
     const limit = new AbortController(); // AbortSignal.any is not in Safari 17.0
-    const stop = () => limit.abort();
-    const timer = setTimeout(stop, 1000 * ATTEMPT);
-    this.signal?.addEventListener("abort", stop);
-    if (this.signal?.aborted) stop();
+    const free = after(ATTEMPT, this.signal, () => limit.abort());
+    if (this.signal?.aborted) limit.abort();
     try {
       const response = await this.fetch(this.address + path, { ...request, signal: limit.signal });
       const { status, headers } = response;
@@ -104,15 +100,14 @@ export class Client {
       if (error instanceof Refusal) throw error;
       return error instanceof Error ? error.message : "it does not answer";
     } finally {
-      clearTimeout(timer);
-      this.signal?.removeEventListener("abort", stop);
+      free();
     }
   }
 
   checked(/** @type {Reply} */ reply) {
     const stated = reply.headers.get(HEADER)?.slice(0, 60);
     if (stated !== undefined && !stated.startsWith(`${PROTOCOL} tandem/`))
-      fail("version-skew", `${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`); // prettier-ignore
+      fail("version-skew", `${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`);
     if (reply.status >= 200 && reply.status < 300) return reply;
     const { type, title, detail = title } = jsonOf(reply) ?? {};
     if (!String(type).startsWith(URN))
@@ -122,18 +117,16 @@ export class Client {
     fail(later ? "busy" : PASSING.includes(problem) ? "refused" : problem, String(detail).slice(0, 2000));
   }
 
-  /** @type {(method: string, path: string, signed?: Signed, headers?: Record<string, string>) => Promise<any>} */
+  /** @type {(method: string, path: string, signed?: Signed, headers?: Texts) => Promise<any>} */
   document = async (method, path, signed, headers) => {
     const found = jsonOf(await this.request(method, path, signed && raw(signed), headers));
-    if (!isObject(found)) fail("peer-misbehaved", `${this.address} answers ${path} with no JSON object`);
-    return found;
+    return isObject(found) ? found : fail("peer-misbehaved", `${this.address} answers ${path} with no JSON object`);
   };
 
   /** A document that is signed. @param {Parameters<Client["document"]>} asked @returns {Promise<Signed>} */
   signed = async (...asked) => this.signedBy(await this.document(...asked));
 
-  /** @param {unknown} found */
-  signedBy(found) {
+  signedBy(/** @type {unknown} */ found) {
     try {
       return signedOf(found);
     } catch {
@@ -143,9 +136,9 @@ export class Client {
 }
 
 /** @param {Pick<Reply, "body">} reply @returns {any} undefined of what is no acceptable JSON */
-export function jsonOf(reply) {
+export function jsonOf({ body }) {
   try {
-    return decode(reply.body);
+    return decode(body);
   } catch {
     return undefined;
   }

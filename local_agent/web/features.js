@@ -1,12 +1,11 @@
 /** Queries about features themselves (common/local/queries). */
 
 import { clip, range, sorted, sum } from "./elementary.js";
-import { column, featureSet, flag, list, object, real, refuse, whole } from "./values.js";
+import { column, featureSet, flag, list, object, positive, real, refuse, whole } from "./values.js";
 import { general } from "./words.js";
 
 /** @typedef {{weight: number, features: number[], label: boolean}} Term */
 
-const positive = real(0, Infinity, true);
 const factor = real(-1e6, 1e6);
 const term = object({ weight: [factor, 1], features: [list(column, 0, 8), []], label: [flag, false] });
 
@@ -62,7 +61,7 @@ export const kinds = {
     },
   },
   moment: {
-    fields: { dimension: whole(1, 1 << 16), bound: positive, norm: positive },
+    fields: { dimension: whole(1, 1 << 16), bound: positive(), norm: positive() },
     make: ({ dimension: d, bound, norm }) => {
       const part = (/** @type {number} */ slot) => slot % (2 * d + 2);
       return {

@@ -11,7 +11,7 @@
 
 import { clip, known, pack, range, sorted, sum } from "./elementary.js";
 import { FOREIGN, ORDINARY } from "./questions.js";
-import { GREATEST, Kinded, MAX_WEIGHTS, ascending, featureSet, isObject, list, maybe, oneOf, parse, place, real, refuse, weight, whole, word } from "./values.js"; // prettier-ignore
+import { GREATEST, Kinded, MAX_WEIGHTS, ascending, featureSet, isObject, list, maybe, oneOf, parse, place, positive, real, refuse, weight, whole, word } from "./values.js"; // prettier-ignore
 
 const MAX_NODES = 1 << 18;
 const LEAF = -1;
@@ -156,7 +156,7 @@ export const kinds = {
     nests: true,
     fields: {
       hypothesis: plainHypothesis,
-      slope: real(0, 1e6, true),
+      slope: positive(1e6),
       intercepts: list(weight, 1),
       groups: [groupsForm, []],
     },
@@ -176,7 +176,7 @@ export const kinds = {
       intercept: weight,
       response: whole(1, (1 << 17) - 1),
       center: maybe(real(0, 1)),
-      spread: maybe(real(0, 1, true)),
+      spread: maybe(positive(1)),
     },
     make: ({ weights, intercept, response }) => {
       if (response < weights.length) refuse("Regressor", "the response is among the features");

@@ -1,23 +1,19 @@
 /**
  * An agent's own rules, fixed before any message arrives: nothing in a message can raise what they allow.
  *
- * @typedef {import("./messages.js").Signed} Signed
- * @typedef {import("./types/agent.d.ts").Rules} Rules
+ * @import { Signed } from "./messages.js"
+ * @import { Mechanism, Query } from "./questions.js"
+ * @import { Rules } from "./types/agent.d.ts"
+ * @import { Names } from "./words.js"
  * @typedef {[number, number]} Cost epsilon and delta
- *
- * @typedef {object} Question one that passed every check: safe to evaluate on the record
- * @property {any} assignment
- * @property {import("./questions.js").Query} query
- * @property {import("./questions.js").Mechanism} mechanism
- * @property {string} digest of the assignment as it was signed
- * @property {string} fingerprint of the signed message
- * @property {import("./words.js").Names} names what the run's scenario calls the columns
- * @property {boolean} ownNames whether they were compared with those that the record was made for
- * @property {string} purpose the run's title
+ * @typedef {{assignment: any, slot: number, query: Query, mechanism: Mechanism, digest: string, fingerprint: string,
+ *   names: Names, ownNames: boolean, purpose: string}} Question one that passed every check: safe to evaluate on the
+ *   record; digest and fingerprint are those of the assignment; names are those of the run's scenario, ownNames says
+ *   whether the record's were compared with them, and purpose is the run's title
  */
 
 import { PROTOCOL } from "./client.js";
-import { digest, sha256hex, verify } from "./messages.js";
+import { digest, sha256hex, slotOf, verify } from "./messages.js";
 import { KINDS, ORDINARY, hypothesisKinds, load, parseMechanism, parseQuery } from "./questions.js";
 import { anyObject, digestForm, fail, flag, isObject, list, numberForm, object, read, runForm, text, whole } from "./values.js"; // prettier-ignore
 import { namesIn, sameNames } from "./words.js";
@@ -45,15 +41,15 @@ export const kindOf = (assignment) => (Object.hasOwn(FORMS, assignment.kind) ? a
 const permit = (/** @type {boolean} */ holds, /** @type {string} */ detail) => holds || fail("policy", detail);
 
 /**
- * Check a question in full, before the record is touched; Refusal `forged`, `version-skew`, `configuration-mismatch`,
- * `bad-message` or `policy`.
+ * Check a question in full: the record is not touched, and nothing is spent. Refusal `forged`, `version-skew`,
+ * `configuration-mismatch`, `bad-message` or `policy`.
  * @param {Rules} rules @param {Signed} assignment @param {Signed} configuration
  * @param {number} dimension features of this agent's record (public)
  * @param {any} names what these features are, where the record says it; null: it does not
- * @param {Cost} left of the lifetime budget
+ * @param {Cost} left of the lifetime budget @param {(fingerprint: string) => unknown} known whether it was answered
  * @returns {Promise<Question>}
  */
-export async function check(rules, assignment, configuration, dimension, names, left) {
+export async function check(rules, assignment, configuration, dimension, names, left, known = () => false) {
   const { referee, epsilon, delta = 0, queries = KINDS, mechanisms, hypotheses = ORDINARY } = rules;
   const published = await sha256hex(await verify(configuration, "configuration", referee));
   const { version, run, scenario } = configuration.message;
@@ -80,12 +76,11 @@ export async function check(rules, assignment, configuration, dimension, names, 
   checkCost(rules, mechanism.guarantee, [epsilon, delta]);
   const real = mechanism.forRealPeople || !Number.isFinite(epsilon);
   permit(real, `mechanism '${mechanism.kind}' protects simulated people only`);
-  return {
-    ...{ assignment: asked, query, mechanism, names: stated, ownNames: names !== null },
-    digest: await sha256hex(payload),
-    fingerprint: await digest(assignment),
-    purpose: typeof scenario.title === "string" ? scenario.title : "",
-  };
+  const fingerprint = await digest(assignment);
+  if (!known(fingerprint)) checkCost(rules, mechanism.guarantee, left);
+  const purpose = typeof scenario.title === "string" ? scenario.title : "";
+  const about = { names: stated, ownNames: names !== null, purpose };
+  return { assignment: asked, slot: slotOf(asked), query, mechanism, digest: await sha256hex(payload), fingerprint, ...about };
 }
 
 /** Refuse an answer that costs more than is left. @param {Rules} rules @param {Cost} cost @param {Cost} left */

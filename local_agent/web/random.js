@@ -1,7 +1,7 @@
 /**
  * Words of 64 random bits. Those of an answer are a function of a durable secret and of what is asked, so that the same
- * question gets the same noise: a key is derived by HMAC-SHA256, and stretched by ChaCha20 (RFC 8439, with a nonce of
- * zeros). Those of a question are public (SplitMix64, common/numerics/counter.py).
+ * question gets the same noise: a key is derived by HMAC-SHA256, and stretched by AES-256 in counter mode. Those of a
+ * question are public (SplitMix64, common/numerics/counter.py).
  */
 
 import { encode } from "./messages.js";
@@ -14,25 +14,22 @@ export async function hmac(/** @type {Uint8Array<ArrayBuffer>} */ key, /** @type
 /** Derive 32 bytes from a secret. @param {Uint8Array<ArrayBuffer>} secret @param {unknown[]} parts what they are for */
 export const derive = (secret, parts) => hmac(secret, encode(parts));
 
+/** Words for one answer, which needs less than a hundred of them: more are drawn again with a chance of 2^-48. */
 export class Source {
-  block = new Uint32Array(16);
-  used = 16;
+  used = 0;
 
-  constructor(/** @type {Uint8Array} 32 bytes */ key) {
-    const words = Array.from({ length: 8 }, (_, at) => new DataView(key.buffer, key.byteOffset).getUint32(4 * at, true));
-    this.state = Uint32Array.of(0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, ...words, 0, 0, 0, 0);
+  constructor(/** @type {BigUint64Array} */ words) {
+    this.words = words;
+  }
+
+  static async of(/** @type {Uint8Array<ArrayBuffer>} */ key) {
+    const made = await crypto.subtle.importKey("raw", key, "AES-CTR", false, ["encrypt"]);
+    const how = { name: "AES-CTR", counter: new Uint8Array(16), length: 64 };
+    return new Source(new BigUint64Array(await crypto.subtle.encrypt(how, made, new Uint8Array(8 << 10))));
   }
 
   /** Return 64 uniform bits. */
-  word() {
-    if (this.used === 16) {
-      this.block = chacha(this.state);
-      this.used = 0;
-      if (++this.state[12] === 0) throw new RangeError("a source ends after 256 GiB");
-    }
-    this.used += 2;
-    return (BigInt(this.block[this.used - 1]) << 32n) | BigInt(this.block[this.used - 2]);
-  }
+  word = () => this.words[this.used++];
 
   /** Return a uniform integer from 0 to n - 1, exactly: a word that would favour some is drawn again. */
   below(/** @type {bigint} */ n) {
@@ -41,23 +38,6 @@ export class Source {
       if (word < (1n << 64n) - ((1n << 64n) % n)) return word % n;
     }
   }
-}
-
-const QUARTERS = ["048c", "159d", "26ae", "37bf", "05af", "16bc", "278d", "349e"];
-
-/** Return a block of ChaCha20 (RFC 8439, section 2.3). @param {Uint32Array} state */
-function chacha(state) {
-  const x = Uint32Array.from(state);
-  for (let round = 0; round < 10; round++)
-    for (const quarter of QUARTERS) {
-      const [a, b, c, d] = Array.from(quarter, (digit) => parseInt(digit, 16));
-      for (const [to, from, other, bits] of [[a, b, d, 16], [c, d, b, 12], [a, b, d, 8], [c, d, b, 7]]) { // prettier-ignore
-        x[to] += x[from];
-        const mixed = x[other] ^ x[to];
-        x[other] = (mixed << bits) | (mixed >>> (32 - bits));
-      }
-    }
-  return x.map((word, at) => word + state[at]);
 }
 
 const GOLDEN = 0x9e3779b97f4a7c15n;

@@ -2,10 +2,10 @@
 
 import { clip, distance, exp, known, logistic, sum } from "./elementary.js";
 import { MAX_CLASSES, classScores, halfSpace, ownClass, parseHypothesis, plainHypothesis } from "./hypotheses.js";
-import { GREATEST, list, maybe, real, refuse, weight, whole } from "./values.js";
+import { GREATEST, list, maybe, positive, real, refuse, weight, whole } from "./values.js";
 import { general } from "./words.js";
 
-const spread = maybe(real(0, GREATEST, true));
+const spread = maybe(positive(GREATEST));
 /** @param {number[]} chances @param {number[]} numbers */
 const mean = (chances, numbers) => sum(chances.map((chance, at) => chance * numbers[at]));
 
@@ -47,7 +47,7 @@ export const kinds = {
     },
   },
   gradient: {
-    fields: { hypothesis: halfSpace, bound: real(0, Infinity, true) },
+    fields: { hypothesis: halfSpace, bound: positive() },
     make: ({ hypothesis, bound }) => {
       const last = hypothesis.minFeatures;
       const part = (/** @type {number} */ slot) => slot % (last + 1);

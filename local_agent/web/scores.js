@@ -3,12 +3,12 @@
 import { distance, known, logistic } from "./elementary.js";
 import { groupCount, groupOf, groupsForm, plainHypothesis, product } from "./hypotheses.js";
 import { parity, publicWord } from "./random.js";
-import { GREATEST, ascending, list, maybe, read, real, refuse, weight, word } from "./values.js";
+import { GREATEST, ascending, list, maybe, positive, read, refuse, weight, word } from "./values.js";
 
 /** @typedef {{hypothesis: import("./hypotheses.js").Hypothesis, cuts: number[], groups: number[]}} Cells */
 const cells = {
   hypothesis: plainHypothesis,
-  cuts: list(real(-GREATEST, GREATEST), 1, 255),
+  cuts: list(weight, 1, 255),
   groups: /** @type {import("./values.js").Field} */ ([groupsForm, []]),
 };
 
@@ -34,7 +34,7 @@ export const kinds = {
       slope: weight,
       intercept: weight,
       center: [weight, 0],
-      spread: maybe(real(0, GREATEST, true)),
+      spread: maybe(positive(GREATEST)),
       direction: maybe(list(weight, 1, 1 << 20)),
     },
     make: (f) => {

@@ -54,11 +54,9 @@ export const oneOf = (...choices) => form((value) => choices.includes(value), `o
 /** A whole number that is a double. @param {number} low @param {number} high */
 export const whole = (low, high) =>
   form((value) => Number.isInteger(value) && low <= value && value <= high, `a whole number from ${low} to ${high}`);
-/** A number; `above`: above the lowest. @param {number} [low] @param {number} [high] @param {boolean} [above] */
-export const real = (low = -Infinity, high = Infinity, above = false) => {
-  const within = (/** @type {any} */ value) => (above ? low < value : low <= value) && value <= high;
-  return form((value) => Number.isFinite(value) && within(value), `a number from ${low} to ${high}`);
-};
+export const real = (low = -Infinity, high = Infinity) =>
+  form((value) => Number.isFinite(value) && low <= value && value <= high, `a number from ${low} to ${high}`);
+export const positive = (high = Infinity) => real(Number.MIN_VALUE, high);
 export const countForm = whole(0, 2 ** 53 - 1);
 export const numberForm = whole(0, 2 ** 31 - 1); // of a question in its run
 export const GREATEST = 1e30;
@@ -94,15 +92,10 @@ export const maybe = (form) => [optional(form), null, "omitted"];
 /** A value with these fields and no others. @type {(fields: Fields) => Form} */
 export const object = (fields) => (value, where) => read(fields, value, where);
 
-/**
- * Read fields from their JSON form: none is unknown, and all that are required are given.
- * @param {Fields} fields @param {any} wire @param {string} where for the refusal
- * @param {string} [tag] a key that was read before @returns {any}
- */
-export function read(fields, wire, where, tag) {
+/** Read fields: none is unknown, all that are required are given. @type {(fields: Fields, wire: any, where: string) => any} */
+export function read(fields, wire, where) {
   if (!isObject(wire)) refuse(where, "not an object");
-  for (const key of Object.keys(wire))
-    if (key !== tag && !Object.hasOwn(fields, key)) refuse(`${where}.${key}`, "unknown key");
+  for (const key of Object.keys(wire)) if (!Object.hasOwn(fields, key)) refuse(`${where}.${key}`, "unknown key");
   /** @type {{[name: string]: any}} */
   const found = {};
   for (const [name, field] of Object.entries(fields)) {
@@ -153,6 +146,7 @@ export function parse(Made, registry, wire, where = registry.noun) {
   const kind = isObject(wire) && Object.hasOwn(wire, tag) ? wire[tag] : undefined;
   if (!names.includes(kind)) refuse(noun, `no ${noun} has this ${tag}`);
   if (!Object.hasOwn(kinds, kind)) fail("policy", `${noun} kind '${kind}' is not accepted: take the page of this run`);
-  const fields = read(kinds[kind].fields, wire, where, tag);
+  const { [tag]: _, ...given } = wire;
+  const fields = read(kinds[kind].fields, given, where);
   return Object.assign(new Made(registry, kind, fields), kinds[kind].make(fields));
 }

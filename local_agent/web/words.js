@@ -4,7 +4,6 @@
  */
 
 import { exp, expBelow } from "./elementary.js";
-import { slotOf } from "./messages.js";
 import { flag, isObject, list, object, optional, read, real, refuse, text, write } from "./values.js";
 
 const LISTED = 6; // columns, or conditions, that one sentence names
@@ -178,11 +177,11 @@ function inWords([epsilon, delta]) {
 /**
  * Return a question in plain words, for the person whom it is about: titles and texts.
  * @param {import("./policy.js").Question} question @param {string} address the referee's
- * @param {import("./policy.js").Rules} policy @param {number} left of the lifetime epsilon
+ * @param {import("./types/agent.d.ts").Rules} policy @param {number} left of the lifetime epsilon
  * @returns {{[title: string]: string}}
  */
 export function described(question, address, policy, left) {
-  const { assignment: asked, mechanism, query, names, purpose } = question;
+  const { assignment: asked, slot, mechanism, query, names, purpose } = question;
   const [epsilon, whole] = [mechanism.guarantee[0], policy.epsilon];
   const after = Number.isFinite(epsilon) ? Math.max(0, left - epsilon) : 0;
   const spent = left < whole ? stated(whole - left) : "nothing";
@@ -195,7 +194,7 @@ export function described(question, address, policy, left) {
       `the referee at ${address}, in run '${asked.run}', question ${asked.question}; its key is ${policy.referee}, ` +
       "and this agent listens to no other",
     Purpose: `${quoted(purpose, PURPOSE)}, in the words of the referee`,
-    "What is asked": `${query.asks(names, slotOf(asked))}. ${origin}`,
+    "What is asked": `${query.asks(names, slot)}. ${origin}`,
     "What could leave": `${mechanism.leaves(query.domain)} Nothing else about your record leaves.`,
     "What it costs": inWords(mechanism.guarantee),
     "Lifetime budget":

@@ -7,10 +7,10 @@ const load = (name) => import(new URL(`${name}.js`, web).href);
 const { obtain } = await load("credential");
 const { MemoryStore } = await load("folder");
 const messages = await load("messages");
-const { base64, hex, sha256hex, slotOf, unbase64, unhex, decode, digest, encode } = messages;
+const { base64, hex, sha256hex, unbase64, unhex, decode, digest, encode } = messages;
 const { identityOf, keyOfJson, signedOf, verify } = messages;
 const hypotheses = await load("hypotheses");
-const { check, checkCost } = await load("policy");
+const { check } = await load("policy");
 const { load: loadKinds, ORDINARY, parseMechanism, parseQuery } = await load("questions");
 const { publicWord } = await load("random");
 const { recordOf } = await load("record");
@@ -78,8 +78,7 @@ const files = {
         const left = each.left.map(unlimited);
         const [asked, agreed] = [each.assignment, configurations[each.configuration]].map(signedOf);
         const question = await check(rules, asked, agreed, each.dimension, each.names, left);
-        checkCost(rules, question.mechanism.guarantee, left);
-        const slot = slotOf(question.assignment);
+        const { slot } = question;
         const shown = described(question, address, rules, left[0]);
         for (const title of Object.keys(told)) delete shown[title];
         return {
