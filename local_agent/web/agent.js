@@ -35,7 +35,7 @@ export class Agent {
   secret = new Uint8Array(32);
   /** @type {Person | undefined} */ record;
   /** @type {Answer[]} */ answers = [];
-  /** @type {Record<string, import("./receipts.js").Held>} */ receipts = {};
+  /** @type {Record<string, import("./receipts.js").Held>} by the report's signature */ receipts = {};
   /** @type {Record<string, unknown>[]} */ log = [];
 
   constructor(/** @type {Options} */ options) {
@@ -95,6 +95,11 @@ export class Agent {
   /** The newest answer, until the referee has acknowledged it to this process, or refused it for good. */
   get unacknowledged() {
     return this.answers[this.settled] && this.answers[this.answers.length - 1];
+  }
+
+  /** The receipt of the newest answer; undefined: it has not arrived, or was not taken. */
+  get receipt() {
+    return this.receipts[this.answers.at(-1)?.report.signature ?? ""]?.receipt;
   }
 
   get finished() {
@@ -219,11 +224,8 @@ export class Agent {
       if (error instanceof Refusal && ![...PASSING, "relay-untrusted"].includes(error.problem)) this.settle();
       throw error;
     }
-    let name = `${run}-${question}`;
-    const { signature } = this.receipts[name]?.report ?? report; // of a run of the same name, or of another history
-    if (signature !== report.signature) name = `${name}-${report.signature.slice(0, 32)}`;
-    const sent = this.receipts[name]?.sent ?? Date.now() / 1000;
-    this.receipts[name] = { receipt, report, leaf: await leafOf(report, unhex(body)), sent };
+    const sent = this.receipts[report.signature]?.sent ?? Date.now() / 1000;
+    this.receipts[report.signature] = { receipt, report, leaf: await leafOf(report, unhex(body)), sent };
     await this.options.store.write("receipts", this.receipts);
     this.settle();
     await this.note("answered", { run, question, sent: report.message.answer, epsilon, lifetime_left: this.left[0] });

@@ -33,7 +33,7 @@ export const kinds = {
           const about = [first + (slot % count), ...more].map((each) => names.above(each));
           return `whether ${about.join(" or ")}: the value is 1 if so, else 0`;
         },
-        value: (x, _, slot) => Number(more.length ? x.some((each) => each > 0) : x[slot % count] > 0),
+        value: ({ features: x }, slot) => Number(more.length ? x.some((each) => each > 0) : x[slot % count] > 0),
       };
     },
   },
@@ -52,7 +52,7 @@ export const kinds = {
           const parts = [names.among(columns), ...label].join(", and ");
           return `a number from 0 to 1, a sum of ${terms.length} products of ${parts}`;
         },
-        value: (x, label) =>
+        value: ({ features: x, label }) =>
           terms.reduce((value, term) => {
             const found = term.features.reduce((found, each) => found * x[columns.indexOf(each)], term.weight);
             return value + (term.label ? found * label : found);
@@ -76,7 +76,7 @@ export const kinds = {
           const what = moment < d ? one : moment < 2 * d ? product : squares;
           return `${what}, as a number from 0 to 1`;
         },
-        value: (x, label, slot) => {
+        value: ({ features: x, label }, slot) => {
           const moment = part(slot);
           if (moment === 2 * d) return (label + 1) / 2;
           if (moment > 2 * d) return sum(Array.from(x.subarray(0, d), (each) => each * each)) / (norm * norm);

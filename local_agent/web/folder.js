@@ -1,10 +1,11 @@
-/** An agent's state for Node: in a folder, one JSON file a document, for its owner alone; or in memory, for tests. */
+/**
+ * An agent's state for Node: in a folder, one JSON file a document, for its owner alone; or in memory, for tests.
+ * @import { Store } from "./types/agent.d.ts"
+ */
 
 import { link, mkdir, open, readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Refusal, fail } from "./values.js";
-
-/** @typedef {import("./types/agent.d.ts").Store} Store */
 
 /** @type {Set<string>} folders that this process works in */
 const held = new Set();
@@ -27,7 +28,7 @@ export class FolderStore {
       while (!(await this.taken(own))); // another process was faster
       held.add(this.folder);
     } catch (error) {
-      throw error instanceof Refusal ? error : this.cannotWrite(error);
+      this.cannotWrite(error);
     } finally {
       await rm(own, { force: true }).catch(() => {});
     }
@@ -78,7 +79,7 @@ export class FolderStore {
       await folder.sync();
       await folder.close();
     } catch (error) {
-      throw this.cannotWrite(error);
+      this.cannotWrite(error);
     }
   }
 
@@ -90,8 +91,9 @@ export class FolderStore {
     if (held.delete(this.folder)) writeFile(this.held, "0").catch(() => {}); // the last lock stays, and is nobody's
   }
 
-  cannotWrite(/** @type {any} */ { code }) {
-    return new Refusal("cannot-write", `nothing can be stored in ${this.folder} (${code}): nothing was sent`);
+  cannotWrite(/** @type {any} */ error) {
+    if (error instanceof Refusal) throw error;
+    fail("cannot-write", `nothing can be stored in ${this.folder} (${error.code}): nothing was sent`);
   }
 }
 

@@ -40,7 +40,7 @@ export const kinds = {
           const what = chosen.length || label.length ? `${odd}. The value is 1 if so, else 0` : "nothing about you, the value is 0 for everybody"; // prettier-ignore
           return present === null ? what : `${what}, but 1/2 unless ${names.above(present)}`;
         },
-        value: (x, label, slot) => {
+        value: ({ features: x, label }, slot) => {
           const signed = sign === "label" ? label > 0 : sign !== null && x[bits] > 0;
           const value = parity(pack(x.subarray(0, bits)) & row(slot)) ^ Number(signed);
           return present === null || x[x.length - 1] > 0 ? value : 0.5;
@@ -63,7 +63,7 @@ export const kinds = {
           const which = `as one of ${grouped(1n << BigInt(lengthOf(slot)))} combinations`;
           return `which of these are true of you, ${which}: ${names.conditions(range(lengthOf(slot), first))}`;
         },
-        value: (x, _, slot) => pack(x) >> BigInt(bits - lengthOf(slot)),
+        value: ({ features }, slot) => pack(features) >> BigInt(bits - lengthOf(slot)),
       };
     },
   },
@@ -80,7 +80,7 @@ export const kinds = {
           const which = `which of ${grouped(items.length)} listed combinations is yours, or none of them`;
           return `${which}, of: ${names.conditions(range(bits, first))}`;
         },
-        value: (x) => BigInt([...items, pack(x)].indexOf(pack(x))),
+        value: ({ features }) => BigInt([...items, pack(features)].indexOf(pack(features))),
       };
     },
   },
@@ -94,7 +94,7 @@ export const kinds = {
         asks: (names) =>
           `whether a binary number of ${bits} digits is below ${grouped(below)}: its digits are 1 where these are true ` +
           `of you, else 0: ${names.conditions(range(bits, first))}. The value is 1 if so, else 0`,
-        value: (x) => Number(pack(x) < below),
+        value: ({ features }) => Number(pack(features) < below),
       };
     },
   },

@@ -34,13 +34,12 @@ export const kinds = {
           return `how far ${hypothesis.rule(names)} is from right about you: a number from 0 to 1 (${loss} loss${most})`;
         },
         // min(L, B)/B of a record's loss L and its bound B
-        value: (features, own) => {
-          const record = { features, label: own };
+        value: (record) => {
           const label = hypothesis.label(record);
           if (loss === "zero-one") return hypothesis.mistake(record) * (label > 0 ? miss : alarm);
-          const apart = hypothesis.value(features) - hypothesis.response(record);
+          const apart = hypothesis.value(record.features) - hypothesis.response(record);
           if (loss === "squared") return (apart * apart) / bound;
-          const margin = label * hypothesis.margin(features);
+          const margin = label * hypothesis.margin(record.features);
           return (loss === "logistic" ? softplus(-margin) : loss === "hinge" ? 1 - margin : -margin) / bound;
         },
       };
@@ -53,7 +52,7 @@ export const kinds = {
       asks: (names) =>
         "which of two rules is wrong about you: the value is 1 if only the first is, 0 if only the second is, else 1/2. " +
         `The first is ${hypothesis.rule(names)}; the second is ${rival.rule(names)}`,
-      value: (features, label) => (1 + hypothesis.mistake({ features, label }) - rival.mistake({ features, label })) / 2,
+      value: (record) => (1 + hypothesis.mistake(record) - rival.mistake(record)) / 2,
     }),
   },
 };

@@ -4,7 +4,7 @@
  * before the first question that may be of its kinds; a page has those alone that its rules accept (local_agent/page.py
  * reads the tables).
  *
- * @import { Features, Record } from "./values.js"
+ * @import { Record } from "./values.js"
  * @import { Names } from "./words.js"
  * @typedef {"bit" | "real" | number} AnswerKind a bit, a double, or one of so many symbols
  * @typedef {{word: () => bigint, below: (n: bigint) => bigint}} Words uniform 64-bit words, and numbers below n
@@ -64,7 +64,7 @@ export class Query extends Kinded {
   part = () => 0;
   /** @type {(names: Names, slot: number) => string} what is asked, in plain words: a clause */
   asks = () => "";
-  /** @type {(x: Features, label: number, slot: number) => number | bigint} */ value = () => 0;
+  /** @type {(record: Record, slot: number) => number | bigint} of its columns alone */ value = () => 0;
 
   /** The slot's public word, for the mechanisms that need one. */
   public = (/** @type {number} */ slot) => publicWord(this.fields.public ?? 0n, slot);
@@ -72,9 +72,9 @@ export class Query extends Kinded {
   /** Return what it says of a person; what cannot be computed is 0. @param {Record} record @param {number} slot */
   evaluate({ features, label }, slot) {
     const read = this.columns?.map((column) => features[column]) ?? features;
-    const x = features instanceof Uint8Array ? Uint8Array.from(read) : Float32Array.from(read);
+    const own = features instanceof Uint8Array ? Uint8Array.from(read) : Float32Array.from(read);
     try {
-      const value = this.value(x, label, slot);
+      const value = this.value({ features: own, label }, slot);
       if (this.domain === null) return clip(known(Number(value)), 0, 1);
       return BigInt(value) < this.domain ? BigInt(value) : this.domain - 1n;
     } catch {

@@ -2,13 +2,13 @@
  * What a referee has signed and cannot deny: that it has a report, and that the report is in the transcript of its run.
  * The transcript is a Merkle tree (RFC 9162), and so are the reports on a question.
  *
- * @typedef {import("./messages.js").Signed} Signed
+ * @import { Signed } from "./messages.js"
+ * @import { Witness } from "./witness.js"
  * @typedef {{receipt: Signed, report: Signed, leaf: string, sent: number}} Held a receipt, its report, what stands for
  *   the report under its question's root (hex), and when it was sent by this device's clock (seconds since 1970)
  * @typedef {{kept: any, questions: number[]}} Seen the newest checkpoint of a run that was shown, and the questions
  *   on which a report was proven
  * @typedef {import("./types/agent.d.ts").Finding & {shown?: Seen}} Finding
- * @typedef {{newest: (held: Held, referee: string) => Promise<any>}} Witness tells the newest checkpoint of a report's run
  */
 
 import { concat, digest as digestOf, hex, sha, sha256hex, signedOf, statementOf, unhex, verifyBytes } from "./messages.js"; // prettier-ignore
@@ -96,21 +96,16 @@ export async function goesOn(older, first, newer, count, path) {
   return last === 0 && hex(old) === older && hex(now) === newer;
 }
 
-/** Return what a stored checkpoint says; Refusal `forged`, `bad-message`. @param {any} stored @param {string} referee */
-export const checkpointOf = async (stored, referee) =>
-  statementOf(FORMS.checkpoint, kept(stored, "kept").checkpoint, "checkpoint", referee);
-
-/** Return who has signed that they have seen a checkpoint. @param {any} stored @returns {Promise<string[]>} */
-export async function witnessesOf(stored) {
+/** Return what a stored checkpoint says, and who has signed that they have seen it; Refusal `forged`, `bad-message`. */
+export async function checkpointOf(/** @type {any} */ stored, /** @type {string} */ referee) {
   const { checkpoint, witnessed } = kept(stored, "kept");
+  const found = await statementOf(FORMS.checkpoint, checkpoint, "checkpoint", referee);
   const digest = await digestOf(checkpoint.message);
-  const found = [];
   for (const signed of witnessed) {
     const seen = await statementOf(FORMS.witnessed, signed, "witnessed");
     if (seen.checkpoint !== digest) forged("a witness has signed another checkpoint");
-    found.push(signed.key);
   }
-  return found;
+  return { ...found, digest, witnesses: witnessed.map((/** @type {Signed} */ { key }) => key) };
 }
 
 /** Check that a proof leads from the report as it was sent to the referee's checkpoint; return that. */
@@ -158,10 +153,8 @@ export async function checkReport(held, client, identity, referee, seen, witness
   const late = Math.abs(Date.now() / 1000 - held.sent) > WITHIN;
   /** @param {Finding["status"]} status @param {string} why @param {Seen} [shown] @param {string[]} [witnesses] */
   const finding = (status, why, shown, witnesses = []) => ({ run, question, status, why, shown, witnesses });
-  const known = [before?.kept, newest].filter(Boolean);
-  const digests = await Promise.all(known.map((kept) => digestOf(kept.checkpoint.message)));
-  if (digests[0] === digests[1]) known.pop(); // the same one, or none
-  const older = await Promise.all(known.map((kept) => checkpointOf(kept, referee)));
+  const older = await Promise.all([before?.kept, newest].filter(Boolean).map((kept) => checkpointOf(kept, referee)));
+  if (older[0]?.digest === older[1]?.digest) older.pop(); // the same one, or none
   const proofs = [];
   try {
     for (const since of older.length ? older.map(({ entries }) => entries) : [undefined]) {
@@ -179,17 +172,14 @@ export async function checkReport(held, client, identity, referee, seen, witness
     return finding(!late && detail.includes("ask again") ? "not shown yet" : "left out", detail);
   }
   const newer = [];
-  let by;
   try {
-    for (const proof of proofs) {
-      newer.push(await checkProof(held, proof, referee));
-      by ??= await witnessesOf(proof.kept);
-    }
+    for (const proof of proofs) newer.push(await checkProof(held, proof, referee));
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return finding("left out", error.detail);
   }
   const [first, last] = [proofs[0], proofs[proofs.length - 1]];
+  const [{ witnesses: by }] = newer;
   const shown = { kept: first.kept, questions: [...new Set([...(before?.questions ?? []), question])] };
   const other = before && (await breaks(older[0], newer[0], first.consistency, "were shown before"));
   if (other) return finding("another history", other, shown, by);

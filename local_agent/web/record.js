@@ -5,8 +5,8 @@
  * as they are listed, and `texts`, where they are others, the canonical ones that mean them. A feature of texts has one
  * 0/1 number for each list of them. Errors name columns, never what a field holds.
  *
- * @typedef {{column: string, low: number, high: number, fill: number, values?: undefined}} NumberFeature
- * @typedef {{column: string, values: string[][], texts?: string[][]}} TextFeature
+ * @typedef {{kind: "number", column: string, low: number, high: number, fill: number, values?: undefined}} NumberFeature
+ * @typedef {{kind: "category" | "missing", column: string, values: string[][], texts?: string[][]}} TextFeature
  * @typedef {{column: string, positive: string[], negative: string[], above: number | null, texts?: string[][]}} Label
  * @typedef {{features: (NumberFeature | TextFeature)[], label: Label, missing: string[], norm: number | null,
  *   where: Record<string, {values: string[], texts?: string[]}>, decimal: string, marks: string | null}} Schema

@@ -30,7 +30,7 @@ export const kinds = {
             "is one of them: a number from 0 to 1"
           );
         },
-        value: (x) => {
+        value: ({ features: x }) => {
           const held = ownClass(hypothesis.fields, x);
           if (held < 0) return 0.5;
           const scores = classScores(hypotheses, x).map((score) => clip(known(score, -GREATEST), -GREATEST, GREATEST));
@@ -58,7 +58,7 @@ export const kinds = {
           const change = `how ${hypothesis.rule(names)} should change ${what} to fit you better`;
           return `${change}: a number from 0 to 1, computed from all of these`;
         },
-        value: (x, label, slot) => {
+        value: ({ features: x, label }, slot) => {
           const slope = -label * logistic(-label * hypothesis.margin(x));
           return (clip((slope * (part(slot) === last ? -1 : x[part(slot)])) / bound, -1, 1) + 1) / 2;
         },
@@ -76,9 +76,9 @@ export const kinds = {
           const far = `how far ${hypothesis.target(names)} is for you above or below the prediction of `;
           return `${far}${hypothesis.rule(names)}${most}${weighed}: a number from 0 to 1`;
         },
-        value: (features, label) => {
-          const value = hypothesis.value(features);
-          const apart = clip((hypothesis.response({ features, label }) - value) / reach, -1, 1);
+        value: (record) => {
+          const value = hypothesis.value(record.features);
+          const apart = clip((hypothesis.response(record) - value) / reach, -1, 1);
           return 0.5 * (1 + apart * distance(value, f));
         },
       };

@@ -3,18 +3,14 @@
 import { distance, known, logistic } from "./elementary.js";
 import { groupCount, groupOf, groupsForm, plainHypothesis, product } from "./hypotheses.js";
 import { parity, publicWord } from "./random.js";
-import { GREATEST, ascending, list, maybe, positive, read, refuse, weight, word } from "./values.js";
+import { GREATEST, ascending, list, maybe, object, positive, refuse, weight, word } from "./values.js";
 
 /** @typedef {{hypothesis: import("./hypotheses.js").Hypothesis, cuts: number[], groups: number[]}} Cells */
-const cells = {
-  hypothesis: plainHypothesis,
-  cuts: list(weight, 1, 255),
-  groups: /** @type {import("./values.js").Field} */ ([groupsForm, []]),
-};
+const fields = object({ hypothesis: plainHypothesis, cuts: list(weight, 1, 255), groups: [groupsForm, []] });
 
 /** A public partition of records: bins of a model's score, in every group. @type {import("./values.js").Form} */
 const cellsForm = (wire, where) => {
-  const found = read(cells, wire, where);
+  const found = fields(wire, where);
   const repeated = new Set(found.groups).size < found.groups.length;
   const fits = ascending(found.cuts) && !repeated && itemCount(found) <= 1 << 12;
   return fits ? found : refuse(where, "cuts ascend, groups differ, and there are at most 4096 items");
@@ -47,10 +43,10 @@ export const kinds = {
           const parts = `${hypothesis.rule(names)} gives is from ${hypothesis.target(names)}`;
           return `how far the probability that ${parts} for you${weighed}: a number from 0 to 1`;
         },
-        value: (features, label) => {
-          const score = finite(hypothesis.score(features));
-          const apart = Number(hypothesis.label({ features, label }) > 0) - logistic(slope * score + intercept);
-          return 0.5 * (1 + apart * distance(direction === null ? score : finite(product(direction, features)), f));
+        value: (record) => {
+          const score = finite(hypothesis.score(record.features));
+          const apart = Number(hypothesis.label(record) > 0) - logistic(slope * score + intercept);
+          return 0.5 * (1 + apart * distance(direction === null ? score : finite(product(direction, record.features)), f));
         },
       };
     },
@@ -70,10 +66,10 @@ export const kinds = {
           const made = `one binary digit that is made of ${parts.join(", ")}, and ${hypothesis.target(names)}`;
           return `${made}: the value is 0 or 1`;
         },
-        value: (features, own, slot) => {
-          const score = known(hypothesis.score(features), -Infinity);
-          const cell = cuts.filter((cut) => cut < score).length + (cuts.length + 1) * groupOf(features, groups);
-          return parity(BigInt(2 * cell + Number(hypothesis.label({ features, label: own }) > 0)) & row(slot));
+        value: (record, slot) => {
+          const score = known(hypothesis.score(record.features), -Infinity);
+          const cell = cuts.filter((cut) => cut < score).length + (cuts.length + 1) * groupOf(record.features, groups);
+          return parity(BigInt(2 * cell + Number(hypothesis.label(record) > 0)) & row(slot));
         },
       };
     },

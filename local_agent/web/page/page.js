@@ -11,8 +11,11 @@ import { BrowserStore } from "../store.js";
 import { Refusal, fail, isObject } from "../values.js";
 import { namesOfTable } from "../words.js";
 
-/** @import { State } from "../types/agent.d.ts" */
-/** @typedef {Node | string} Part */
+/**
+ * @import { Schema } from "../record.js"
+ * @import { State } from "../types/agent.d.ts"
+ * @typedef {Node | string} Part
+ */
 
 const link = new URLSearchParams(location.hash.slice(1)); // of referee invite
 addEventListener("hashchange", () => location.reload()); // another link was opened here
@@ -21,10 +24,12 @@ const byId = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.
 // Columns and values have any names: none may be found in what an object has by itself.
 const bare = (/** @type {string} */ _, /** @type {any} */ value) => (isObject(value) ? Object.setPrototypeOf(value, null) : value);
 const known = JSON.parse(byId("settings").textContent ?? "", bare);
-const { texts, schema, referee } = known;
+const { texts, referee } = known;
+const schema = /** @type {Schema} */ (known.schema);
 const stage = element("section", {});
 const OTHER = "\0"; // no text that is listed
 const UNTRUE = ["bad-message", "configuration-mismatch"];
+const JSON_FILE = { type: "file", accept: ".json,application/json" };
 const ENGLISH = { lang: "en" }; // what the agent says, in whatever language the page is
 const SLOWEST = 1; // seconds between two polls, at least
 
@@ -82,11 +87,8 @@ const stop = (/** @type {unknown} */ error) => show(texts.stop, troubleOf(error)
 
 // What a person enters -----------------------------------------------------------------------------------------------
 
-/**
- * @param {string} id @param {string} label @param {string} note @param {Record<string, any>} given
- * @param {string} tag @param {Node[]} options
- */
-function asked(id, label, note, given, tag = "input", ...options) {
+/** @type {(id: string, given: object, label?: string, note?: string, tag?: string, ...options: Node[]) => any} */
+function asked(id, given, label = texts[id], note = texts[`${id}_note`], tag = "input", ...options) {
   const input = element(tag, { id, autocomplete: "off", ...given }, ...options);
   input.setAttribute("aria-describedby", `${id}-note`);
   const quiet = element("span", { className: "quiet", id: `${id}-note` }, note);
@@ -94,30 +96,28 @@ function asked(id, label, note, given, tag = "input", ...options) {
 }
 
 function fieldOf(/** @type {string} */ column, /** @type {number} */ at) {
-  const own = schema.features.filter((/** @type {any} */ each) => each.column === column);
-  const number = own.find((/** @type {any} */ each) => each.kind === "number");
-  const isLabel = schema.label.column === column;
+  const { label: target, where } = schema;
+  const own = schema.features.filter((each) => each.column === column);
+  const number = own.find((each) => each.kind === "number");
+  const isLabel = target.column === column;
   const { label = column, note = "", values: words } = texts.columns[column] ?? {};
-  /** @type {string[][]} lists of texts that mean the same */
-  const groups = [
-    ...(schema.where[column]?.values ?? []).map((/** @type {string} */ value) => [value]),
-    ...(isLabel && schema.label.above === null ? [schema.label.positive, schema.label.negative] : []),
-    ...own.filter((/** @type {any} */ each) => each.kind === "category").flatMap((/** @type {any} */ each) => each.values),
-  ];
+  // Lists of texts that mean the same.
+  const filters = (where[column]?.values ?? []).map((value) => [value]);
+  const labels = isLabel && target.above === null ? [target.positive, target.negative] : [];
+  const groups = [...filters, ...labels, ...own.flatMap((each) => (each.kind === "category" ? each.values : []))];
   const options = groups.filter((group, at) => groups.findIndex((other) => other[0] === group[0]) === at);
   const id = `field-${at}`;
   if (number || !options.length) {
     const type = options.length ? "text" : "number";
-    const hint = number ? filled(texts.number, number) : filled(texts.number_label, schema.label);
-    const notes = [note, hint].filter(Boolean).join(" ");
-    const { input, node } = asked(id, label, notes, { type, step: "any", required: isLabel });
+    const hint = number ? filled(texts.number, number) : filled(texts.number_label, target);
+    const { input, node } = asked(id, { type, step: "any", required: isLabel }, label, `${note} ${hint}`.trim());
     return { column, node, read: () => (input.value === "" ? null : type === "number" ? input.valueAsNumber : input.value) };
   }
   const shown = options.map((group) => [group.map((text) => words?.[text] ?? text).join(" / "), group[0]]);
-  const choices = isLabel || schema.where[column] ? shown : [...shown, [texts.unknown, null], [texts.other, OTHER]];
-  const all = [[texts.choose, ""], ...choices.map(([text], index) => [text, String(index)])];
-  const nodes = all.map(([text, value]) => element("option", { value }, text));
-  const { input, node } = asked(id, label, note, { required: true }, "select", ...nodes);
+  const choices = isLabel || where[column] ? shown : [...shown, [texts.unknown, null], [texts.other, OTHER]];
+  const nodes = choices.map(([text], index) => element("option", { value: String(index) }, text));
+  const none = element("option", { value: "" }, texts.choose);
+  const { input, node } = asked(id, { required: true }, label, note, "select", none, ...nodes);
   return { column, node, read: () => choices[input.value][1] };
 }
 
@@ -128,13 +128,12 @@ async function ask() {
   const fields = [...columns].map(fieldOf);
   const about = element("legend", { className: "unseen" }, texts.about_you);
   const entered = element("fieldset", {}, about, ...fields.map(({ node }) => node));
-  const file = asked("file", texts.file, texts.file_note, { type: "file", accept: ".json,application/json" });
+  const file = asked("file", JSON_FILE);
   file.input.onchange = () => (entered.disabled = file.input.files.length > 0);
   const secret = { type: "password", required: true };
-  const invitation = asked("invitation", texts.invitation, texts.invitation_note, secret);
-  const code = issuer && asked("code", texts.code, texts.code_note, secret);
-  const bounds = { type: "number", step: "any", min: "0.000001", required: true, value: rules.epsilon };
-  const budget = asked("budget", texts.budget, texts.budget_note, bounds);
+  const invitation = asked("invitation", secret);
+  const code = issuer && asked("code", secret);
+  const budget = asked("budget", { type: "number", step: "any", min: "0.000001", required: true, value: rules.epsilon });
   const wrong = element("div", { role: "alert" });
 
   const onsubmit = async (/** @type {Event} */ event) => {
@@ -230,7 +229,7 @@ async function halt() {
 
 /** @param {State} state the last one */
 function after(state) {
-  const late = state.state === "failed" && agent.answers.length > 0 && !agent.unacknowledged && !receipt();
+  const late = state.state === "failed" && agent.answers.length > 0 && !agent.unacknowledged && !agent.receipt;
   if (late || state.state === "answered" || state.state === "finished") answered(state);
   else if (state.state === "declined") ended(texts.declined, notice(texts.declined_words, ""));
   else if (state.state === "refused") ended(texts.refused, trouble(state));
@@ -242,17 +241,11 @@ const ended = (heading, said) => show(heading, said, block("buttons", ...further
 
 const further = () => (agent.left[0] > 0 ? [button(texts.next, ask)] : []);
 
-/** The receipt of the newest answer; undefined: it has not arrived, or was not taken. */
-const receipt = () => {
-  const { run, question } = agent.answers[agent.answers.length - 1].report.message;
-  return agent.receipts[`${run}-${question}`]?.receipt;
-};
-
 /** Show what left this device, what it cost, and the receipt or why there is none. @param {{detail?: string}} state */
 function answered({ detail = "" } = {}) {
   const { epsilon, report } = agent.answers[agent.answers.length - 1];
   const { run, question, answer } = report.message;
-  const signed = receipt();
+  const signed = agent.receipt;
   const checked = element("div", { role: "status" });
   const left = agent.left[0];
   const parts = {
@@ -294,7 +287,7 @@ function keeping() {
   const opened = details(texts.log, log);
   opened.ontoggle = () =>
     log.replaceChildren(...agent.log.map(({ time, event, ...facts }) => element("li", {}, `${time} ${event}. ${inWords(facts)}`)));
-  const file = asked("state", texts.load, "", { type: "file", accept: ".json,application/json" });
+  const file = asked("state", JSON_FILE, texts.load, "");
   file.input.onchange = async () => {
     try {
       await halt();
@@ -329,7 +322,7 @@ async function erase() {
 /** Show what there is: an answer that was given, or the form. */
 async function begin() {
   if (agent.answers.length === 0) return ask();
-  if (!receipt()) return goOn(); // the same answer again
+  if (!agent.receipt) return goOn(); // the same answer again
   agent.settle();
   answered();
 }

@@ -311,12 +311,15 @@ const rules = { referee, epsilon: 1 };
 const store = new MemoryStore();
 const agent = await Agent.open({ rules, store, address: "http://x", consent: () => true, dimension: 1 });
 agent.client.report = async () => receipt;
-const { run, question } = report.message;
-const earlier = { report: { ...report, signature: "0".repeat(128) }, sent: 1 };
-agent.receipts[`${run}-${question}`] = earlier;
-for (let times = 0; times < 2; times++) await agent.handIn({ report, body: "00", epsilon: 1 });
+const signature = "0".repeat(128);
+const earlier = { receipt, report: { ...report, signature }, sent: 1 };
+agent.receipts[signature] = earlier;
+agent.answers.push({ report, body: "00", epsilon: 1 });
+const before = agent.receipt ?? null;
+for (let times = 0; times < 2; times++) await agent.handIn(agent.answers[0]);
 const [first, second, ...more] = Object.values(await store.read("receipts"));
-console.log(JSON.stringify([[first, second.report, second.sent > 1, more], [earlier, report, true, []]]));
+const found = [before, agent.receipt, first, second.report, second.sent > 1, more];
+console.log(JSON.stringify([found, [null, receipt, earlier, report, true, []]]));
 """
 
 
