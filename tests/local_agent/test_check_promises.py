@@ -14,18 +14,11 @@ from typer.testing import CliRunner
 from common.core.errors import BadData, NotFound, PatternViolation, TandemError
 from common.crypto.identity import Identity, Signed
 from common.log.merkle import Tree
-from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, receipt_for, signed_checkpoint
+from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
 from common.log.transcript import SignedEntry, append
 from local_agent.cli import app
 from local_agent.person.checking import (
-    INCLUDED,
-    LEFT_OUT,
-    OPEN,
-    OTHER,
-    HeldReceipt,
-    ReportCheck,
     SeenCheckpoint,
-    check,
     held_receipts,
     leaf_of,
     seen_checkpoint,
@@ -37,6 +30,7 @@ from referee.service.witness import witness_app
 from tests.referee.audit.signing import entries_of
 from tests.referee.audit.test_history import SECRET, Watched
 from tests.support import Bench, served
+from tests.vectors import read
 
 STILL_OPEN = PatternViolation("question 1 of run 'run' still takes answers: ask again once it is closed")
 LATER = NotFound("the answers to question 1 of run 'run' are behind no checkpoint yet: ask again later")
@@ -55,7 +49,6 @@ class Lying:
     body: str = ""
     own: bytes = b""
     problem: TandemError | None = None
-    consistency: tuple[str, ...] | None = None
     asked: int = 0
 
     def proof(self, signed: Signed) -> Proof:
@@ -75,7 +68,7 @@ class Lying:
             path=reports.path(index),
             kept=StoredCheckpoint(checkpoint=signed_checkpoint(self.signer, "run", self.digest, self.entries, 9)),
             entry_path=tree.path(entry.index),
-            consistency=goes_on if self.consistency is None else self.consistency,
+            consistency=goes_on,
         )
 
 
@@ -256,74 +249,8 @@ def test_one_report_that_is_left_out_decides_whatever_the_others_are(stage: Stag
         assert lines[0]["status"] == "included"
 
 
-DIGEST = "ab" * 32
-REFEREE, PERSON = Identity.create(), Identity.create()
-
-
-def held() -> HeldReceipt:
-    report = PERSON.sign("report", {"run": "run", "digest": DIGEST, "question": 1, "answer": 1.0})
-    receipt = Signed.model_validate_json(receipt_for(REFEREE, "run", 1, report.signature, 7))
-    return HeldReceipt(Path("receipt.json"), receipt, report, leaf_of(report, b"\x80\x80").hex())
-
-
-HELD = held()
-LEAF = bytes.fromhex(HELD.leaf)
-
-
-def history(*kinds: str) -> list[SignedEntry]:
-    """Return a transcript: the person's answer is under the entry of the first answers."""
-    entries: list[SignedEntry] = []
-    for number, kind in enumerate(("configuration", "terms", "question", "answers", *kinds)):
-        body: dict[str, Any] = {"number": number, "says": kind}
-        if kind == "answers":
-            body = {"question": 1, "root": Tree([LEAF]).root}
-        entries.append(append(entries[-1] if entries else None, kind, body, REFEREE))
-    return entries
-
-
-def shows(entries: list[SignedEntry], problem: TandemError | None = None, path: tuple[str, ...] | None = None) -> Lying:
-    """Return a referee that shows a transcript as far as it goes; ``path`` replaces its proof's path."""
-    return Lying(REFEREE, DIGEST, entries, [LEAF], "8080", LEAF, problem, path)
-
-
-def asked(referee: Lying, before: SeenCheckpoint | None = None) -> ReportCheck:
-    return check(HELD, PERSON, referee, REFEREE.public, before=before)
-
-
-@pytest.fixture
-def before() -> SeenCheckpoint:
-    found = asked(shows(history("operation", "question")))
-    assert found.status == INCLUDED
-    assert found.shown is not None
-    return found.shown
-
-
-def test_a_history_that_goes_on_is_included_again_and_another_one_is_found(before):
-    """Both hold the agent's report, under a valid path: only the first checkpoint tells them apart."""
-    longer = history("operation", "question", "answers", "result")
-    found = asked(shows(longer), before)
-    assert found.shown is not None
-    assert (found.status, found.shown.kept.verified().entries) == (INCLUDED, 8)
-    again = asked(shows(longer), found.shown)
-    assert (again.status, again.shown) == (INCLUDED, found.shown)
-    fork = history("operation", "result", "result")
-    forks = history("operation", "result"), fork, history("result", "question", "answers", "result")
-    for other, why in (*((each, "do not begin with those") for each in forks), (history("operation"), "only 5 now")):
-        assert asked(shows(other)).status == INCLUDED
-        found = asked(shows(other), before)
-        assert (found.status, why in found.why) == (OTHER, True)
-    # It may send any path: that of its own history, of the true one, one that is too long, or none.
-    own, honest = entries_tree(fork), entries_tree(longer)
-    paths = [(), own.consistency(6), honest.consistency(6), (*own.consistency(6), "00" * 32), ("nothing",), own.path(5)]
-    assert {asked(shows(fork, path=path), before).status for path in paths} == {OTHER}
-    assert asked(shows(longer, path=honest.consistency(6)), before).status == INCLUDED
-    for problem, first in ((STILL_OPEN, OPEN), (LATER, OPEN), (DENIED, LEFT_OUT)):  # what was proven is proven again
-        assert asked(shows([], problem)).status == first
-        found = asked(shows([], problem), before)
-        assert (found.status, "has proven this report before" in found.why) == (OTHER, True)
-
-
-def test_what_was_shown_stays_in_the_state_directory(tmp_path, before):
+def test_what_was_shown_stays_in_the_state_directory(tmp_path):
+    before = SeenCheckpoint(StoredCheckpoint.parse(read("proofs")["proof"]["kept"]), frozenset({1}))
     path = store_seen(tmp_path, "run", before)
     assert store_seen(tmp_path, "run", SeenCheckpoint(before.kept, frozenset({3})), other=True) != path
     assert (seen_checkpoint(tmp_path, "run"), path.stat().st_mode & 0o777) == (before, 0o600)

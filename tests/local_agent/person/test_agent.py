@@ -130,15 +130,10 @@ def test_a_crash_before_it_is_on_disk_sends_nothing_and_spends_nothing(tmp_path,
             agent.answer(*question(question=1 + answered))
 
 
-def test_an_assignment_names_exactly_this_person(agent):
-    for people, slots in ((), ()), ((1,), (0,)), ((0, 0), (0, 1)), ((0, 1), (0, 1)), ((0,), (0, 1)), ((0,), ()):
-        for step in (agent.examine, agent.answer):  # a person is not asked what cannot be answered
-            with pytest.raises(BadMessage, match="one person"):
-                step(*question(people=people, slots=slots))
-    asked, its = question()
-    for text in ("%%%", "AAA", "AAAAAAA=", "AAAAAA", "AAAA\nAA==", "AAAAAB==", "AAAA" * 3 + "AA=="):
-        with pytest.raises(TandemError):
-            agent.answer(REFEREE.sign("assignment", {**asked.message, "people": text}), its)
+def test_a_person_is_not_asked_what_cannot_be_answered(agent):
+    for step in (agent.examine, agent.answer):  # the vectors have the other forms of people and slots
+        with pytest.raises(BadMessage, match="one person"):
+            step(*question(people=(0, 1), slots=(0, 1)))
     assert not agent.answered
 
 
