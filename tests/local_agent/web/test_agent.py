@@ -28,6 +28,7 @@ from tests.deploy.test_scenarios_of_individuals import SMALL
 from tests.local_agent.web.node import in_node
 from tests.local_agent.web.test_scenarios import NodeCrowd, people_of
 from tests.support import TOKEN, operated, served
+from tests.vectors import read
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js here")]
 ROOT = Path(__file__).parents[3]
@@ -220,207 +221,172 @@ def test_of_processes_that_start_together_after_a_crash_one_holds_the_folder(tmp
         assert sorted(said) == ["bad-input", "bad-input", "held"]
 
 
-def vectors(name: str) -> Any:
-    return json.loads((ROOT / "tests" / "vectors" / f"{name}.json").read_text())
+# Single steps of an agent in the memory ------------------------------------------------------------------------------
 
-
-CREDENTIALS = """
-import { obtain } from "WEB/credential.js";
+AGENT = """
+import { Agent } from "WEB/agent.js";
 import { MemoryStore } from "WEB/folder.js";
-const { agent, id, nonce, inverse, request, issuer } = given;
-const store = new MemoryStore();
-const asked = { issuer: id, agent, nonce, blinded: request.slice(6), inverse: inverse.padStart(512, "0") };
-await store.write("asked", asked);
-const fetch = async (_, { method }) => new Response(method === "GET" ? JSON.stringify(issuer) : new Uint8Array());
-const party = { address: "https://issuer.example", code: "code", key: issuer };
-const empty = await obtain(store, agent, party, { fetch }).catch((error) => error.problem);
-await store.write("credential", { issuer: id });
-await obtain(store, agent, party, { fetch });
-console.log(JSON.stringify([empty, await store.read("asked")]));
+import { Refusal } from "WEB/values.js";
+const { referee = "0".repeat(64), receipt, report, leaf, proof } = given ?? {};
+const usual = { address: "http://x", dimension: 1, rules: { referee, epsilon: 1 }, consent: () => true };
+const made = (more) => Agent.open({ ...usual, store: new MemoryStore(), ...more });
+const said = (found) => console.log(JSON.stringify(found));
 """
+
+
+def in_agent(script: str, given: str | None = None) -> Any:
+    """Return what a script says that has agents, and a file of the vectors."""
+    return in_node(AGENT + script, given and read(given))
 
 
 def test_an_issuer_that_says_nothing_is_refused_and_after_a_crash_what_was_asked_is_forgotten() -> None:
     """With what it was blinded by, an issuer could tell whose a credential is."""
-    assert in_node(CREDENTIALS, vectors("credentials")) == ["forged", None]
-
-
-EARLIER = """
-import { Agent } from "WEB/agent.js";
-import { MemoryStore } from "WEB/folder.js";
-const { cases, configurations } = given;
-const [{ rules, dimension, names, assignment, configuration }] = cases;
-const options = { rules, dimension, names, store: new MemoryStore(), address: "http://x", consent: () => true };
-const agent = await Agent.open(options);
-const another = ({ message }, at) => at !== configuration && message.run === "run";
-agent.configurations.set("run", configurations.find(another));
-agent.client.configuration = async () => configurations[configuration];
-agent.client.poll = async () => null;
-agent.client.decline = async () => null;
-console.log(JSON.stringify([(await agent.takeUp(assignment)).state, (await agent.takeUp(assignment)).state]));
-"""
+    script = """
+        import { obtain } from "WEB/credential.js";
+        const { agent, id, nonce, inverse, request, issuer } = given;
+        const store = new MemoryStore();
+        const asked = { issuer: id, agent, nonce, blinded: request.slice(6), inverse: inverse.padStart(512, "0") };
+        await store.write("asked", asked);
+        const fetch = async (_, { method }) => new Response(method === "GET" ? JSON.stringify(issuer) : "");
+        const party = { address: "https://issuer.example", code: "code", key: issuer };
+        const empty = await obtain(store, agent, party, { fetch }).catch((error) => error.problem);
+        await store.write("credential", { issuer: id });
+        await obtain(store, agent, party, { fetch });
+        said([empty, await store.read("asked")]);
+    """
+    assert in_agent(script, "credentials") == ["forged", None]
 
 
 def test_a_configuration_of_an_earlier_run_of_the_same_name_is_asked_for_anew() -> None:
-    assert in_node(EARLIER, vectors("assignments")) == ["closed", "closed"]
-
-
-SEEN = """
-import { Agent } from "WEB/agent.js";
-import { MemoryStore } from "WEB/folder.js";
-const { referee, receipt, report, leaf, proof } = given;
-const store = new MemoryStore();
-const rules = { referee, epsilon: 1 };
-const agent = await Agent.open({ rules, store, address: "http://x", consent: () => true, dimension: 1 });
-agent.client.proof = async () => proof;
-const { run, question } = report.message;
-agent.receipts[run] = { receipt, report, leaf, sent: Date.now() / 1000 };
-const kept = structuredClone(proof.kept);
-kept.checkpoint.message.run = run.toUpperCase();
-await store.write(`seen-${run}`, { kept, questions: [question] });
-const [found] = await agent.check().catch((error) => [error]);
-const stored = await store.read(`seen-${run}`);
-console.log(JSON.stringify([found.status ?? found.detail, stored.kept.checkpoint.message.run === run]));
-"""
-
-
-PUT_BACK = """
-import { Agent } from "WEB/agent.js";
-import { MemoryStore } from "WEB/folder.js";
-import { Refusal } from "WEB/values.js";
-const rules = { referee: "0".repeat(64), epsilon: 1 };
-const agent = await Agent.open({ rules, store: new MemoryStore(), address: "http://x", dimension: 1 });
-agent.enrolled = true;
-let known = false;
-agent.enrol = async () => (known = true);
-agent.poll = async () => { if (!known) throw new Refusal("not-found", "not enrolled here"); };
-const { state } = await agent.step();
-console.log(JSON.stringify([state, known]));
-"""
-
-
-def test_it_enrols_again_where_the_referee_was_put_back_to_before_that() -> None:
-    assert in_node(PUT_BACK) == ["waiting", True]
-
-
-EARLIER_RECEIPT = """
-import { Agent } from "WEB/agent.js";
-import { MemoryStore } from "WEB/folder.js";
-const { referee, receipt, report } = given;
-const rules = { referee, epsilon: 1 };
-const store = new MemoryStore();
-const agent = await Agent.open({ rules, store, address: "http://x", consent: () => true, dimension: 1 });
-agent.client.report = async () => receipt;
-const signature = "0".repeat(128);
-const earlier = { receipt, report: { ...report, signature }, sent: 1 };
-agent.receipts[signature] = earlier;
-agent.answers.push({ report, body: "00", epsilon: 1 });
-const before = agent.receipt ?? null;
-for (let times = 0; times < 2; times++) await agent.handIn(agent.answers[0]);
-const [first, second, ...more] = Object.values(await store.read("receipts"));
-const found = [before, agent.receipt, first, second.report, second.sent > 1, more];
-console.log(JSON.stringify([found, [null, receipt, earlier, report, true, []]]));
-"""
-
-
-def test_a_run_of_the_same_name_takes_no_receipts_place() -> None:
-    kept, wanted = in_node(EARLIER_RECEIPT, vectors("proofs"))
-    assert kept == wanted
+    script = """
+        const { cases, configurations } = given;
+        const [{ rules, dimension, names, assignment, configuration }] = cases;
+        const agent = await made({ rules, dimension, names });
+        const another = ({ message }, at) => at !== configuration && message.run === "run";
+        agent.configurations.set("run", configurations.find(another));
+        agent.client.configuration = async () => configurations[configuration];
+        agent.client.poll = agent.client.decline = async () => null;
+        said([(await agent.takeUp(assignment)).state, (await agent.takeUp(assignment)).state]);
+    """
+    assert in_agent(script, "assignments") == ["closed", "closed"]
 
 
 def test_what_was_shown_of_another_run_is_not_taken_for_this_one_where_both_have_one_file() -> None:
-    assert in_node(SEEN, vectors("proofs")) == ["included", True]
+    script = """
+        const agent = await made();
+        const { store } = agent.options;
+        agent.client.proof = async () => proof;
+        const { run, question } = report.message;
+        agent.receipts[report.signature] = { receipt, report, leaf, sent: Date.now() / 1000 };
+        const kept = structuredClone(proof.kept);
+        kept.checkpoint.message.run = run.toUpperCase();
+        await store.write(`seen-${run}`, { kept, questions: [question] });
+        const [found] = await agent.check().catch((error) => [error]);
+        const stored = await store.read(`seen-${run}`);
+        said([found.status ?? found.detail, stored.kept.checkpoint.message.run === run]);
+    """
+    assert in_agent(script, "proofs") == ["included", True]
 
 
-PAUSES = """
-import { getEventListeners } from "node:events";
-import { pause } from "WEB/client.js";
-const over = new AbortController();
-for (let times = 0; times < 20; times++) await pause(0.001, over.signal);
-const left = getEventListeners(over.signal, "abort").length;
-setTimeout(() => over.abort(), 20);
-await pause(60, over.signal);
-console.log(JSON.stringify([left, getEventListeners(over.signal, "abort").length]));
-"""
+def test_it_enrols_again_where_the_referee_was_put_back_to_before_that() -> None:
+    script = """
+        const agent = await made();
+        agent.enrolled = true;
+        let known = false;
+        agent.enrol = async () => (known = true);
+        agent.poll = async () => { if (!known) throw new Refusal("not-found", "not enrolled here"); };
+        said([(await agent.step()).state, known]);
+    """
+    assert in_agent(script) == ["waiting", True]
+
+
+def test_a_run_of_the_same_name_takes_no_receipts_place() -> None:
+    script = """
+        const agent = await made();
+        agent.client.report = async () => receipt;
+        const signature = "0".repeat(128);
+        const earlier = { receipt, report: { ...report, signature }, sent: 1 };
+        agent.receipts[signature] = earlier;
+        agent.answers.push({ report, body: "00", epsilon: 1 });
+        const before = agent.receipt ?? null;
+        for (let times = 0; times < 2; times++) await agent.handIn(agent.answers[0]);
+        const [first, second, ...more] = Object.values(await agent.options.store.read("receipts"));
+        const found = [before, agent.receipt, first, second.report, second.sent > 1, more];
+        said([found, [null, receipt, earlier, report, true, []]]);
+    """
+    kept, wanted = in_agent(script, "proofs")
+    assert kept == wanted
 
 
 def test_who_waits_for_days_leaves_nothing_on_the_signal_that_ends_it() -> None:
-    assert in_node(PAUSES) == [0, 0]
-
-
-IMPORTED = """
-import { Agent } from "WEB/agent.js";
-import { MemoryStore } from "WEB/folder.js";
-const rules = { referee: "0".repeat(64), epsilon: 1 };
-const agent = await Agent.open({ rules, dimension: 1, store: new MemoryStore(), address: "http://x" });
-const whole = await agent.export();
-const found = [];
-for (const name of [null, "referee", "secret", "answers", "receipts", "log"])
-  found.push(await agent.import({ ...whole, [name]: undefined }).then(() => "taken", (error) => error.problem));
-console.log(JSON.stringify(found));
-"""
+    script = """
+        import { getEventListeners } from "node:events";
+        import { pause } from "WEB/client.js";
+        const over = new AbortController();
+        for (let times = 0; times < 20; times++) await pause(0.001, over.signal);
+        const left = getEventListeners(over.signal, "abort").length;
+        setTimeout(() => over.abort(), 20);
+        await pause(60, over.signal);
+        said([left, getEventListeners(over.signal, "abort").length]);
+    """
+    assert in_agent(script) == [0, 0]
 
 
 def test_a_state_that_lacks_something_is_not_taken() -> None:
-    assert in_node(IMPORTED) == ["taken", *["bad-data"] * 5]
-
-
-SENDING = """
-import { Agent } from "WEB/agent.js";
-import { MemoryStore } from "WEB/folder.js";
-const { referee, receipt, report } = given.proofs;
-const problem = (name) => ({ type: `urn:tandem:problem:${name}`, title: name });
-async function after(status, body, relay, headers) {
-  const store = new MemoryStore();
-  await store.write("answers", [{ epsilon: 1, delta: 0, question: "", report, body: "8080" }]);
-  const fetch = async () => new Response(typeof body === "string" ? body : JSON.stringify(body), { status, headers });
-  const rules = { referee, epsilon: 1 };
-  const options = { rules, store, address: "http://x", dimension: 1, patience: 0, relay, fetch };
-  const agent = await Agent.open(options);
-  const state = await agent.step();
-  return [state.problem ?? state.state, agent.unacknowledged !== undefined];
-}
-const relay = "https://relay.example";
-console.log(JSON.stringify([
-  await after(200, receipt),
-  await after(409, problem("pattern")),
-  await after(410, problem("later")),
-  await after(409, problem("busy")),
-  await after(200, receipt, undefined, { "tandem-protocol": "3 others/1" }),
-  await after(500, problem("internal")),
-  await after(503, problem("superseded")),
-  await after(200, "<html>"),
-  await after(200, { status: "ok" }),
-  await after(503, "", relay),
-  await after(422, problem("ohttp-key"), relay),
-  await after(200, "{}", relay),
-]));
-"""
+    script = """
+        const agent = await made();
+        const whole = await agent.export();
+        const found = [];
+        for (const name of [null, "referee", "secret", "answers", "receipts", "log"])
+          found.push(await agent.import({ ...whole, [name]: undefined }).then(() => "taken", (error) => error.problem));
+        said(found);
+    """
+    assert in_agent(script) == ["taken", *["bad-data"] * 5]
 
 
 def test_what_is_no_answer_of_the_referee_settles_no_report() -> None:
     """A faulty referee, or what stands before it, may not have read it: it is sent again, and is not called refused."""
+    script = """
+        const problem = (name) => ({ type: `urn:tandem:problem:${name}`, title: name });
+        async function after(status, body, relay, headers) {
+          const store = new MemoryStore();
+          await store.write("answers", [{ epsilon: 1, delta: 0, question: "", report, body: "8080" }]);
+          const text = typeof body === "string" ? body : JSON.stringify(body);
+          const fetch = async () => new Response(text, { status, headers });
+          const agent = await made({ store, patience: 0, relay, fetch });
+          const state = await agent.step();
+          return [state.problem ?? state.state, agent.unacknowledged !== undefined];
+        }
+        const relay = "https://relay.example";
+        said([
+          await after(200, receipt),
+          await after(409, problem("pattern")),
+          await after(410, problem("later")),
+          await after(409, problem("busy")),
+          await after(200, receipt, undefined, { "tandem-protocol": "3 others/1" }),
+          await after(500, problem("internal")),
+          await after(503, problem("superseded")),
+          await after(200, "<html>"),
+          await after(200, { status: "ok" }),
+          await after(503, "", relay),
+          await after(422, problem("ohttp-key"), relay),
+          await after(200, "{}", relay),
+        ]);
+    """
     away = ["busy", True], ["busy", True], ["peer-misbehaved", True], ["peer-misbehaved", True]
     relayed = ["peer-unavailable", True], ["relay-untrusted", True], ["relay-untrusted", True]
-    found = in_node(SENDING, {"proofs": vectors("proofs")})
     settled = ["pattern", False], ["later", False], ["refused", False], ["version-skew", False]
-    assert found == [["answered", False], *settled, *away, *relayed]
-
-
-SECRET = """
-import { Agent } from "WEB/agent.js";
-import { MemoryStore } from "WEB/folder.js";
-const rules = { referee: "0".repeat(64), epsilon: 1 };
-const found = [];
-for (const token of ["sesame\\nopen", "sesame \u2014 open"]) {
-  const options = { rules, token, dimension: 1, store: new MemoryStore(), address: "http://127.0.0.1:9", patience: 0 };
-  const agent = await Agent.open(options);
-  const { state, problem } = await agent.step();
-  found.push([state, problem, JSON.stringify(agent.export()).includes("sesame")]);
-}
-console.log(JSON.stringify(found));
-"""
+    assert in_agent(script, "proofs") == [["answered", False], *settled, *away, *relayed]
 
 
 def test_an_invitation_that_no_header_holds_is_refused_and_stays_out_of_errors_and_the_log() -> None:
-    assert in_node(SECRET) == [["failed", "unauthorized", False]] * 2
+    script = """
+        const found = [];
+        for (const token of ["sesame\\nopen", "sesame \u2014 open"]) {
+          const agent = await made({ token, address: "http://127.0.0.1:9", patience: 0 });
+          const { state, problem } = await agent.step();
+          found.push([state, problem, JSON.stringify(agent.export()).includes("sesame")]);
+        }
+        said(found);
+    """
+    assert in_agent(script) == [["failed", "unauthorized", False]] * 2
