@@ -96,7 +96,7 @@ def answer_command(
     if not 0.0 < consent.epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {consent.epsilon}")
     queries = chosen_queries(kinds.accept or (), kinds.refuse or ())
-    person, names = read_record(record), read_names(record)
+    person, names = read_record(record)
     state = shared.own_state(state)
     # What has been agreed to and answered may be sent again.
     check_terminal(consent.yes or (state / ANSWERED).exists())
@@ -265,10 +265,14 @@ def _read_fields(path: Path) -> dict[str, Any]:
         raise BadData(f'{path} must hold the person\'s fields by column, {{"age": 39, ...}}') from None
 
 
-def read_record(path: Path) -> Records:
-    """Read one person's record; BadData says why the file is none, never what it holds."""
+def read_record(path: Path) -> tuple[Records, Names | None]:
+    """Read one person's record, and what its numbers are, where "local-agent record" has written that.
+
+    BadData says why the file is none, never what it holds.
+    """
     import numpy as np
 
+    from common.local.naming import Names
     from common.local.records import Records
 
     try:
@@ -277,7 +281,7 @@ def read_record(path: Path) -> Records:
             raise ValueError("another label")
         with np.errstate(over="ignore"):
             features = np.array([tree["features"]], dtype=np.float32)
-        return Records(features, np.array([tree["label"]], dtype=np.int8)).check()
+        record = Records(features, np.array([tree["label"]], dtype=np.int8)).check()
     except (OSError, UnicodeDecodeError):
         raise BadData(f"{path} cannot be read as a JSON record") from None
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
@@ -285,16 +289,9 @@ def read_record(path: Path) -> Records:
             f'{path} must hold {{"features": [numbers], "label": 1 or -1}}: "local-agent record SCENARIO {path.name}" '
             "makes that of fields by the names of columns"
         ) from None
-
-
-def read_names(path: Path) -> Names | None:
-    """Read what the numbers of a record are, as "local-agent record" has written it; None where nothing is said."""
-    from common.local.naming import Names
-
     try:
-        tree = json.loads(path.read_bytes())
-        return Names.parse(tree["names"]) if "names" in tree else None
-    except (OSError, ValueError, TypeError, RecursionError, BadMessage):
+        return record, Names.parse(tree["names"]) if "names" in tree else None
+    except (ValueError, TypeError, RecursionError, BadMessage):
         raise BadData(f'{path}: "names" cannot be read: make the record again with "local-agent record"') from None
 
 

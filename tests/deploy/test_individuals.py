@@ -19,7 +19,7 @@ from common.scenario import loading
 from common.scenario.plan import resolve
 from curator.startup import open_curator
 from local_agent.cli import app as agent_command
-from local_agent.cli import read_names, read_record
+from local_agent.cli import read_record
 from local_agent.client import RefereeClient
 from local_agent.host import Host
 from local_agent.person.agent import Agent
@@ -91,7 +91,8 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
             made = CliRunner().invoke(agent_command, ["record", str(path), str(fields), "--output", str(me)])
             assert made.exit_code == 0, made.output
             policy = PersonalPolicy(key, 2.0, queries=chosen_queries((), ("residual",) if i < REFUSING else ()))
-            agent = Agent(read_record(me), policy, state, read_names(me))
+            record, names = read_record(me)
+            agent = Agent(record, policy, state, names)
             consent = Consent(address, policy, ActivityLog(state), shown[i].append, lambda: True)
             client = stack.enter_context(closing(RefereeClient(address, patience=600)))
             host = stack.enter_context(closing(Host(agent, client, key, consent=consent)))
@@ -134,15 +135,15 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
 def test_what_a_record_says_of_its_columns_is_read_or_refused(tmp_path):
     path = tmp_path / "me.json"
     path.write_text(json.dumps(PERSON))
-    assert read_names(path) is None
+    assert read_record(path)[1] is None
     names = Names.of_table({**TABLE})
     path.write_text(json.dumps({**PERSON, "names": names.wire()}))
-    assert read_names(path) == names
+    assert read_record(path)[1] == names
     wrong: Any
     for wrong in (None, 7, [], {"features": 7}, {"columns": []}):
         path.write_text(json.dumps({**PERSON, "names": wrong}))
         with pytest.raises(BadData, match="make the record again"):
-            read_names(path)
+            read_record(path)
     path.write_text(json.dumps({"visits": 3, "plan": "pro", "insured": "yes"}))
     with pytest.raises(BadData, match=r'local-agent record SCENARIO me\.json" makes that of fields'):
         read_record(path)

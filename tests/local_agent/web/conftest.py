@@ -3,8 +3,10 @@ from typing import Any
 
 import pytest
 
-from tests.local_agent.web.people import Person
+from deploy.people import serving
+from tests.local_agent.web.people import Person, page_of
 from tests.local_agent.web.world import BROWSERS, PHONE, World, people
+from tests.support import TOKEN
 from tests.tandem.ui.asking import browser_of
 
 
@@ -12,6 +14,15 @@ from tests.tandem.ui.asking import browser_of
 def world(tmp_path) -> Iterator[World]:
     with people(tmp_path) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> Iterator[str]:
+    """The link to a page whose referee is away."""
+    folder = tmp_path_factory.mktemp("alone")
+    assert page_of(folder, "https://referee.example")[0] == 0
+    with serving(folder / "page") as address:
+        yield f"{address}/#invitation={TOKEN}"
 
 
 @pytest.fixture(scope="module")

@@ -158,7 +158,7 @@ def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_
     with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench, served(bench.app()) as address:
         key = bench.referee.identity.public
         # The same person enrols first, in the time before the run begins.
-        agent = Agent(read_record(record), PersonalPolicy(key, 100.0), me)
+        agent = Agent(read_record(record)[0], PersonalPolicy(key, 100.0), me)
         Host(agent, bench.referee, key).enrol(TOKEN)
         agent.close()
         options = ["--referee", address, "--referee-key", key, "--state", str(me), "--max-delay", "0"]

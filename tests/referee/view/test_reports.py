@@ -456,7 +456,7 @@ def test_a_record_is_printed_and_its_flaws_are_named(tmp_path):
     assert record["label"] == 1
     assert len(record["features"]) == 5
     said("record", EXAMPLE, fields, "--output", tmp_path / "me.json", command=agent_command)
-    taken = read_record(tmp_path / "me.json")
+    taken, _ = read_record(tmp_path / "me.json")
     assert (taken.features[0].tolist(), int(taken.labels[0])) == (record["features"], 1)
     for content, why in (
         ("{", "cannot be read as JSON"),
