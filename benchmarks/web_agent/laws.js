@@ -3,8 +3,8 @@
 import { createInterface } from "node:readline";
 
 const web = new URL("../../local_agent/web/", import.meta.url);
-const { load, parseMechanism } = await import(new URL("questions.js", web).href);
-const { Source, derive } = await import(new URL("random.js", web).href);
+const { load, parseMechanism, Source } = await import(new URL("questions.js", web).href);
+const { derive } = await import(new URL("messages.js", web).href);
 await load();
 
 const AT_ONCE = 10; // answers from one source

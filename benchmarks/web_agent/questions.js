@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 
 const web = new URL("../../local_agent/web/", import.meta.url);
 const { hypothesisKinds, load, ORDINARY, parseMechanism, parseQuery } = await import(new URL("questions.js", web).href);
-const { publicWord } = await import(new URL("random.js", web).href);
+const { publicWord } = await import(new URL("elementary.js", web).href);
 const { described, Names, namesIn } = await import(new URL("words.js", web).href);
 const { Refusal } = await import(new URL("values.js", web).href);
 const { encode } = await import(new URL("messages.js", web).href);

@@ -14,10 +14,9 @@
  */
 
 import { PASSING, RefereeClient, pause } from "./client.js";
-import { concat, createKey, digest as digestOf, hex, identityOf, keyOfJson, sha256hex, statementOf, unhex, verify } from "./messages.js"; // prettier-ignore
+import { concat, createKey, derive, digest as digestOf, hex, identityOf, keyOfJson, sha256hex, statementOf, unhex, verify } from "./messages.js"; // prettier-ignore
 import { check, checkCost, kindOf, leftOf } from "./policy.js";
-import { KINDS } from "./questions.js";
-import { Source, derive } from "./random.js";
+import { KINDS, Source } from "./questions.js";
 import { checkReceipt, checkReport, leafOf, packOne } from "./receipts.js";
 import { Refusal, countForm, digestForm, fail, isDigest, isObject, runForm } from "./values.js";
 import { described } from "./words.js";
@@ -28,7 +27,7 @@ const SECONDS = 1 / 16; // that an answer takes at least
 const SECONDS_A_CHARACTER = 1e-5; // of the question: to parse it, and to evaluate it
 
 export class Agent {
-  /** @type {Map<string, Signed>} */ configurations = new Map();
+  /** @type {Signed | undefined} */ configuration; // the newest: a referee that names run after run fills no memory
   me = /** @type {Identity} */ (/** @type {unknown} */ (undefined)); // until it is open
   enrolled = false;
   settled = 0; // answers that this process has sent for good: acknowledged, or refused
@@ -148,11 +147,11 @@ export class Agent {
     const { rules, names = null } = this.options;
     await verify(assignment, kindOf(assignment), rules.referee); // before anything of it is used
     const run = runForm(assignment.message.run, "run");
-    const kept = this.configurations.get(run); // or that of an earlier run of this name
-    const same = kept && (await digestOf(kept.message)) === assignment.message.digest;
-    const configuration = same ? kept : await this.client.configuration(run);
+    let { configuration } = this;
+    if (!configuration || (await digestOf(configuration.message)) !== assignment.message.digest)
+      configuration = await this.client.configuration(run);
     await verify(configuration, "configuration", rules.referee); // what was changed on its way is not kept
-    this.configurations.set(run, configuration);
+    this.configuration = configuration;
     let answer;
     try {
       const question = await check(rules, assignment, configuration, this.dimension, names, this.left, this.known);

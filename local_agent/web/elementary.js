@@ -1,6 +1,7 @@
 /**
- * Exponential and logarithm by additions, multiplications and divisions alone: engines' Math.exp and Math.log differ in
- * the last bits. The formulas are those of fdlibm, as in common/numerics/elementary.py, and so are all bits.
+ * Arithmetic with the same bits everywhere. Exponential and logarithm are made of additions, multiplications and
+ * divisions alone, by the formulas of fdlibm, as in common/numerics/elementary.py: engines' Math.exp and Math.log differ
+ * in the last bits. The public words of a question are those of SplitMix64 (common/numerics/counter.py).
  */
 
 const HIGH = 6.93147180369123816490e-1; // ln 2 = HIGH + LOW
@@ -88,4 +89,25 @@ export function expBelow(x) {
   }
   for (let halving = 0n; halving < HALVINGS; halving++) total = (total * total) >> 256n;
   return [total, one];
+}
+
+const GOLDEN = 0x9e3779b97f4a7c15n;
+
+function mixed(/** @type {bigint} */ word) {
+  word = BigInt.asUintN(64, (word ^ (word >> 30n)) * 0xbf58476d1ce4e5b9n);
+  word = BigInt.asUintN(64, (word ^ (word >> 27n)) * 0x94d049bb133111ebn);
+  return word ^ (word >> 31n);
+}
+
+/** Return a word of a public sequence. @param {bigint} begin @param {bigint} place */
+export const wordAt = (begin, place) => mixed(BigInt.asUintN(64, begin + (place + 1n) * GOLDEN));
+
+/** Return a slot's public word, from a question's public randomness. @param {bigint} seed @param {number} slot */
+export const publicWord = (seed, slot) =>
+  wordAt(mixed(mixed(mixed(seed)) ^ mixed(BigInt.asUintN(64, BigInt(slot) * GOLDEN + 1n))), 0n);
+
+/** Return 1 for an odd number of ones, else 0. @param {bigint} word */
+export function parity(word) {
+  for (const half of [32n, 16n, 8n, 4n, 2n, 1n]) word ^= word >> half;
+  return Number(word & 1n);
 }

@@ -1,7 +1,6 @@
 /** Queries about the whole number that some features are the bits of, the item. Features above 0 are ones. */
 
-import { pack, range } from "./elementary.js";
-import { parity, publicWord } from "./random.js";
+import { pack, parity, publicWord, range } from "./elementary.js";
 import { column, list, optional, refuse, whole, word } from "./values.js";
 import { grouped } from "./words.js";
 

@@ -47,6 +47,14 @@ export function concat(...parts) {
 export const sha = async (bytes, bits = 256) => new Uint8Array(await crypto.subtle.digest(`SHA-${bits}`, bytes));
 export const sha256hex = async (/** @type {Uint8Array<ArrayBuffer>} */ bytes) => hex(await sha(bytes));
 
+export async function hmac(/** @type {Uint8Array<ArrayBuffer>} */ key, /** @type {Uint8Array<ArrayBuffer>} */ data) {
+  const made = await crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", made, data));
+}
+
+/** Derive 32 bytes from a secret. @param {Uint8Array<ArrayBuffer>} secret @param {unknown[]} parts what they are for */
+export const derive = (secret, parts) => hmac(secret, encode(parts));
+
 // JSON: numbers are doubles ------------------------------------------------------------------------------------------
 
 const DEEPEST = 32; // levels of nesting

@@ -1,8 +1,7 @@
 /** Frequency oracles: mechanisms of items (common/local/mechanisms/frequency.py). */
 
-import { expBelow } from "./elementary.js";
+import { expBelow, parity, wordAt } from "./elementary.js";
 import { MIN_EPSILON, chance, epsilonForm, truthOf, unfit } from "./questions.js";
-import { parity, wordAt } from "./random.js";
 import { real } from "./values.js";
 import { general } from "./words.js";
 

@@ -13,8 +13,7 @@
  * @typedef {{[name: string]: {fields: import("./values.js").Fields, make: (f: any) => Partial<Mechanism>}}} MechanismKinds
  */
 
-import { clip, expBelow, known } from "./elementary.js";
-import { publicWord } from "./random.js";
+import { clip, expBelow, known, publicWord } from "./elementary.js";
 import { Kinded, fail, isObject, parse, real } from "./values.js";
 
 /** @param {string} noun @param {string} tag @param {{[module: string]: string[]}} modules @returns {Registry} */
@@ -105,6 +104,35 @@ export const chance = (threshold) => Number(threshold) / Number(GRID);
 /** @type {(name: string) => never} */
 export const unfit = (name) =>
   fail("policy", `mechanism '${name}' cannot randomize what is asked, or not for real people`);
+
+/**
+ * Words of 64 random bits for one answer, by AES-256 in counter mode. The key is a function of a durable secret and of
+ * what is asked, so that the same question gets the same noise. An answer needs less than a hundred of them.
+ */
+export class Source {
+  used = 0;
+
+  constructor(/** @type {BigUint64Array} */ words) {
+    this.words = words;
+  }
+
+  static async of(/** @type {Uint8Array<ArrayBuffer>} */ key) {
+    const made = await crypto.subtle.importKey("raw", key, "AES-CTR", false, ["encrypt"]);
+    const how = { name: "AES-CTR", counter: new Uint8Array(16), length: 64 };
+    return new Source(new BigUint64Array(await crypto.subtle.encrypt(how, made, new Uint8Array(8 << 10))));
+  }
+
+  /** Return 64 uniform bits. */
+  word = () => this.words[this.used++];
+
+  /** Return a uniform integer from 0 to n - 1, exactly: a word that would favour some is drawn again. */
+  below(/** @type {bigint} */ n) {
+    for (;;) {
+      const word = this.word();
+      if (word < (1n << 64n) - ((1n << 64n) % n)) return word % n;
+    }
+  }
+}
 
 /** How one agent answers: a randomized function of what a query says about its record. */
 export class Mechanism extends Kinded {

@@ -4,8 +4,7 @@
  */
 
 import { contentOf } from "./client.js";
-import { concat, decode, drawKeys, hex, signedOf, unhex, utf8, verify } from "./messages.js";
-import { hmac } from "./random.js";
+import { concat, decode, drawKeys, hex, hmac, signedOf, unhex, utf8, verify } from "./messages.js";
 import { Refusal, demand, fail } from "./values.js";
 
 const AWAY = [408, 429, 502, 503, 504]; // what a relay answers while it, or what is behind it, is away

@@ -1,8 +1,7 @@
 /** Queries about a model's score: its cells, and how far the probability that it gives is from right (common/local). */
 
-import { distance, known, logistic } from "./elementary.js";
+import { distance, known, logistic, parity, publicWord } from "./elementary.js";
 import { groupCount, groupOf, groupsForm, plainHypothesis, product } from "./hypotheses.js";
-import { parity, publicWord } from "./random.js";
 import { GREATEST, ascending, list, maybe, object, positive, refuse, weight, word } from "./values.js";
 
 /** @typedef {{hypothesis: import("./hypotheses.js").Hypothesis, cuts: number[], groups: number[]}} Cells */

@@ -263,7 +263,7 @@ def test_a_configuration_of_an_earlier_run_of_the_same_name_is_asked_for_anew() 
         const [{ rules, dimension, names, assignment, configuration }] = cases;
         const agent = await made({ rules, dimension, names });
         const another = ({ message }, at) => at !== configuration && message.run === "run";
-        agent.configurations.set("run", configurations.find(another));
+        agent.configuration = configurations.find(another);
         agent.client.configuration = async () => configurations[configuration];
         agent.client.poll = agent.client.decline = async () => null;
         said([(await agent.takeUp(assignment)).state, (await agent.takeUp(assignment)).state]);

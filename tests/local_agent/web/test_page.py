@@ -22,6 +22,9 @@ from local_agent.cli import app
 from local_agent.page import MANIFEST, WEB, plain_module, public_schema
 from tests.local_agent.web.node import in_node
 from tests.local_agent.web.people import KEY, page_of, scenario_file
+from tests.tiers import for_each
+
+REFEREE, WITNESS = "https://referee.example", "https://witness.example:8010"
 
 
 def run(*words: object) -> tuple[int, str]:
@@ -29,7 +32,7 @@ def run(*words: object) -> tuple[int, str]:
     return found.exit_code, " ".join(found.output.split())
 
 
-def written(folder: Path, *more: str, referee: str = "https://referee.example") -> Path:
+def written(folder: Path, *more: str, referee: str = REFEREE) -> Path:
     """Write a page; return its folder."""
     status, output = page_of(folder, referee, *more)
     assert status == 0, output
@@ -73,8 +76,8 @@ def test_every_page_is_small_and_has_the_kinds_alone_that_its_scenario_asks(tmp_
     found = {}
     for scenario in (*shipped(), "examples/own_data/scenario.yaml", "examples/people/scenario.yaml"):
         folder = tmp_path / "pages" / Path(scenario).parent.name / Path(scenario).name
-        where = ["--referee", "https://referee.example", "--referee-key", KEY, "--key", tmp_path / "k"]
-        status, output = run("page", scenario, "--output", folder, *where)
+        where = ["--output", folder, "--referee", REFEREE, "--referee-key", KEY, "--key", tmp_path / "k"]
+        status, output = run("page", scenario, *where)
         if status:
             assert "the people of this scenario are simulated" in output, (scenario, output)
             continue
@@ -171,19 +174,21 @@ def test_a_file_that_is_gone_and_what_is_no_page_are_refused(page, tmp_path):
 
 
 def test_what_makes_no_page_is_refused_and_leaves_none(tmp_path):
-    where = ["--referee", "https://referee.example", "--referee-key", KEY, "--key", tmp_path / "k"]
     own = scenario_file(tmp_path)
     (tmp_path / "texts.json").write_text('{"anser": "Ja"}')
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
+    page = ["--output", tmp_path / "page", "--referee"]
     for words, said in (
-        (["ball", "--output", tmp_path / "page"], "the people of this scenario are simulated"),
-        ([own, "--output", tmp_path / "page", "--texts", tmp_path / "texts.json"], "'anser' is no text of the page"),
-        ([own, "--output", tmp_path / "full"], "is there already"),
-        ([own, "--output", tmp_path / "page", "--epsilon", "0"], "--epsilon must be positive and finite"),
-        ([own, "--output", tmp_path / "page", "--refuse", "no-such-kind"], "no question is of kind"),
+        (["ball", *page, REFEREE], "the people of this scenario are simulated"),
+        ([own, *page, REFEREE, "--texts", tmp_path / "texts.json"], "'anser' is no text of the page"),
+        ([own, "--output", tmp_path / "full", "--referee", REFEREE], "is there already"),
+        ([own, *page, REFEREE, "--epsilon", "0"], "--epsilon must be positive and finite"),
+        ([own, *page, REFEREE, "--refuse", "no-such-kind"], "no question is of kind"),
+        ([own, *page, REFEREE, "--witness", WITNESS, "--relay", "https://relay.example"], "give one of the two"),
+        ([own, *page, "http://[::1]:8000"], "a page cannot ask http://[::1]:8000"),
     ):
-        status, output = run("page", *words, *where)
+        status, output = run("page", *words, "--referee-key", KEY, "--key", tmp_path / "k")
         assert (status != 0, said in output) == (True, True), output
         assert not (tmp_path / "page").exists()
 
@@ -197,34 +202,23 @@ def test_texts_of_some_problems_leave_the_others_as_they_are(tmp_path):
     assert "this browser has no state" in texts["invitation-used"]
 
 
-def test_a_page_asks_the_witness_that_it_names_and_none_past_a_relay(tmp_path):
-    witness = ("--witness", "https://witness.example:8010/")
-    page = written(tmp_path, *witness)
+@for_each(
+    ("more", "referee", "dialled", "module"),
+    [
+        (("--witness", f"{WITNESS}/"), REFEREE, f"{REFEREE} {WITNESS}", "witness.js"),
+        (("--relay", "https://relay.example"), REFEREE, "https://relay.example", "relay.js"),
+        # A policy that is not in ASCII lets a browser dial nobody.
+        ((), "https://Bücher:8000/a", "https://xn--bcher-kva:8000", "agent.js"),
+    ],
+)
+def test_a_page_dials_those_alone_that_it_names(tmp_path, more, referee, dialled, module):
+    page = written(tmp_path, *more, referee=referee)
     frame = (page / "index.html").read_text()
-    assert "connect-src https://referee.example https://witness.example:8010;" in frame
+    assert f"connect-src {dialled};" in frame
     assert "who_issuer" not in frame
-    assert (page / "witness.js").exists()
-    assert json.loads((page / MANIFEST).read_text())["message"]["witness"] == "https://witness.example:8010"
-    shutil.rmtree(page)
-    status, output = page_of(tmp_path, "https://referee.example", *witness, "--relay", "https://relay.example")
-    assert (status != 0, "give one of the two" in output) == (True, True), output
-    assert not (tmp_path / "page").exists()
-
-
-def test_a_page_names_a_referee_of_any_alphabet_as_browsers_do(tmp_path):
-    """A policy that is not in ASCII lets a browser dial nobody, nor does one with a number of IPv6."""
-    page = written(tmp_path, referee="https://Bücher:8000/a")
-    frame = (page / "index.html").read_text()
-    assert "connect-src https://xn--bcher-kva:8000;" in frame
-    shutil.rmtree(page)
-    status, output = page_of(tmp_path, "http://[::1]:8000")
-    assert (status != 0, "a page cannot ask http://[::1]:8000" in output) == (True, True), output
-
-
-def test_a_page_through_a_relay_dials_the_relay_alone(tmp_path):
-    page = written(tmp_path, "--relay", "https://relay.example")
-    assert "connect-src https://relay.example;" in (page / "index.html").read_text()
-    assert (page / "relay.js").exists()
+    assert (page / module).exists()
+    named = json.loads((page / MANIFEST).read_text())["message"]["witness"]
+    assert named == (WITNESS if "--witness" in more else None)
 
 
 def test_a_server_that_is_busy_has_room_for_all_that_a_browser_asks_at_once(tmp_path, monkeypatch):
