@@ -27,27 +27,33 @@ from tests.vouched import an_issuer, codes
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra dev)")
 pytestmark = pytest.mark.slow
-LOOKS = (PHONE, {"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"})
+DESKTOP = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"}
 FILE = {"name": "me.json", "mimeType": "application/json"}
 FIELDS = {"age": 41, "travels": "bicycle", "sport": "yes"}
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_from_the_form_to_a_counted_answer_and_nothing_else_leaves(world, person, look):
-    me = person(**look)
+def check_all_looks(page):
+    for look in (DESKTOP, PHONE):
+        page.set_viewport_size(look["viewport"])
+        page.emulate_media(color_scheme=look["color_scheme"])
+        check_looks(page)
+
+
+def test_from_the_form_to_a_counted_answer_and_nothing_else_leaves(world, person):
+    me = person()
     page = me.page
     me.wait("About you")
     assert page.url == f"{world.page}/"
     assert page.evaluate("history.length") <= 2
-    check_looks(page)
+    check_all_looks(page)
     me.press(GO_ON)
     assert page.evaluate("document.activeElement.id") == "field-1"  # the first that has to be chosen
     me.enter()
     me.wait("Waiting for your question")
-    check_looks(page)
+    check_all_looks(page)
     world.start()
     me.wait("Your question")
-    check_looks(page)
+    check_all_looks(page)
     assert page.evaluate("document.activeElement.textContent") == "Your question"
     assert page.evaluate("document.querySelector('dl').lang") == "en"  # in whatever language the page is
     for words in (
@@ -61,7 +67,7 @@ def test_from_the_form_to_a_counted_answer_and_nothing_else_leaves(world, person
     finished = world.end()
     me.check_counted()
     me.show_log()
-    check_looks(page)
+    check_all_looks(page)
     for words in (
         "The randomized answer",
         "Of your lifetime budget, epsilon 1, 0 is left.",
