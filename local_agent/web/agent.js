@@ -88,7 +88,7 @@ export class Agent {
   get left() {
     const { epsilon, delta = 0 } = this.options.rules;
     const paid = this.answers;
-    return [leftOf(epsilon, paid.map((each) => each.epsilon)), leftOf(delta, paid.map((each) => each.delta))]; // prettier-ignore
+    return [leftOf(epsilon, paid.map((each) => each.epsilon)), leftOf(delta, paid.map((each) => each.delta))];
   }
 
   /** The newest answer, until the referee has acknowledged it to this process, or refused it for good. */

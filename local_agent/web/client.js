@@ -21,8 +21,9 @@ export const ANSWER = 16 << 20; // bytes of the longest answer: a question, with
 const LONGEST_PAUSE = 600; // seconds that a referee may let an agent wait before its next poll
 const ALONE = /** @type {const} */ ({ redirect: "error", credentials: "omit", cache: "no-store", referrerPolicy: "no-referrer" });
 
-/** Call back after so many seconds, or at the signal; what is returned lets go of both: a signal may live for long. */
-function after(/** @type {number} */ seconds, /** @type {AbortSignal | undefined} */ signal, /** @type {() => void} */ call) {
+// Call back after so many seconds, or at the signal; what is returned lets go of both: a signal may live for long.
+/** @param {number} seconds @param {AbortSignal | undefined} signal @param {() => void} call */
+function after(seconds, signal, call) {
   const timer = setTimeout(call, 1000 * seconds);
   signal?.addEventListener("abort", call);
   return () => (clearTimeout(timer), signal?.removeEventListener("abort", call));

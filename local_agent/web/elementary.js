@@ -1,7 +1,7 @@
 /**
  * Arithmetic with the same bits everywhere. Exponential and logarithm are made of additions, multiplications and
- * divisions alone, by the formulas of fdlibm, as in common/numerics/elementary.py: engines' Math.exp and Math.log differ
- * in the last bits. The public words of a question are those of SplitMix64 (common/numerics/counter.py).
+ * divisions alone, by the formulas of fdlibm (common/numerics/elementary.py): engines' Math.exp and Math.log differ in
+ * the last bits. The public words of a question are those of SplitMix64 (common/numerics/counter.py).
  */
 
 const HIGH = 6.93147180369123816490e-1; // ln 2 = HIGH + LOW

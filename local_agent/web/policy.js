@@ -79,8 +79,8 @@ export async function check(rules, assignment, configuration, dimension, names, 
   const fingerprint = await digest(assignment);
   if (!known(fingerprint)) checkCost(rules, mechanism.guarantee, left);
   const purpose = typeof scenario.title === "string" ? scenario.title : "";
-  const about = { names: stated, ownNames: names !== null, purpose };
-  return { assignment: asked, slot: slotOf(asked), query, mechanism, digest: await sha256hex(payload), fingerprint, ...about };
+  const about = { names: stated, ownNames: names !== null, purpose, fingerprint };
+  return { assignment: asked, slot: slotOf(asked), query, mechanism, digest: await sha256hex(payload), ...about };
 }
 
 /** Refuse an answer that costs more than is left. @param {Rules} rules @param {Cost} cost @param {Cost} left */

@@ -45,7 +45,8 @@ export const kinds = {
         value: (record) => {
           const score = finite(hypothesis.score(record.features));
           const apart = Number(hypothesis.label(record) > 0) - logistic(slope * score + intercept);
-          return 0.5 * (1 + apart * distance(direction === null ? score : finite(product(direction, record.features)), f));
+          const along = direction === null ? score : finite(product(direction, record.features));
+          return 0.5 * (1 + apart * distance(along, f));
         },
       };
     },

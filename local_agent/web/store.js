@@ -23,7 +23,7 @@ export class BrowserStore {
           resolve(lock !== null);
           return lock && new Promise((end) => (this.release = () => end(undefined)));
         };
-        navigator.locks.request(this.name, { ifAvailable: true }, held).catch(reject); // where the browser keeps nothing
+        navigator.locks.request(this.name, { ifAvailable: true }, held).catch(reject); // where nothing is kept
       });
       if (!alone) fail("bad-input", "another tab has this page open: answer there, or close it and load this one again");
       await this.connect();
@@ -41,7 +41,8 @@ export class BrowserStore {
   }
 
   read = (/** @type {string} */ name) => this.with("readonly", (state) => state.get(name));
-  write = (/** @type {string} */ name, /** @type {any} */ value) => this.with("readwrite", (state) => state.put(value, name));
+  /** @param {string} name @param {any} value */
+  write = (name, value) => this.with("readwrite", (state) => state.put(value, name));
   erase = () => this.with("readwrite", (state) => state.clear());
 
   /**
@@ -49,8 +50,9 @@ export class BrowserStore {
    * @type {(mode: IDBTransactionMode, work: (state: IDBObjectStore) => IDBRequest, again?: boolean) => Promise<any>}
    */
   async with(mode, work, again) {
+    const database = /** @type {IDBDatabase} */ (this.database);
     try {
-      const transaction = /** @type {IDBDatabase} */ (this.database).transaction("state", mode, { durability: "strict" });
+      const transaction = database.transaction("state", mode, { durability: "strict" });
       const request = work(transaction.objectStore("state"));
       await done(transaction);
       return request.result;

@@ -92,8 +92,8 @@ export const maybe = (form) => [optional(form), null, "omitted"];
 /** A value with these fields and no others. @type {(fields: Fields) => Form} */
 export const object = (fields) => (value, where) => read(fields, value, where);
 
-/** Read fields: none is unknown, all that are required are given. @type {(fields: Fields, wire: any, where: string) => any} */
-export function read(fields, wire, where) {
+/** Read fields: none is unknown, and all that are required are given. @param {Fields} fields @returns {any} */
+export function read(fields, /** @type {any} */ wire, /** @type {string} */ where) {
   if (!isObject(wire)) refuse(where, "not an object");
   for (const key of Object.keys(wire)) if (!Object.hasOwn(fields, key)) refuse(`${where}.${key}`, "unknown key");
   /** @type {{[name: string]: any}} */

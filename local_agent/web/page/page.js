@@ -133,7 +133,8 @@ async function ask() {
   const secret = { type: "password", required: true };
   const invitation = asked("invitation", secret);
   const code = issuer && asked("code", secret);
-  const budget = asked("budget", { type: "number", step: "any", min: "0.000001", required: true, value: rules.epsilon });
+  const bounds = { type: "number", step: "any", min: "0.000001", required: true };
+  const budget = asked("budget", { ...bounds, value: rules.epsilon });
   const wrong = element("div", { role: "alert" });
 
   const onsubmit = async (/** @type {Event} */ event) => {
