@@ -15,9 +15,10 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+import typer
+from typer.testing import CliRunner, Result
 
-from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, Forged, PolicyRefused, TandemError
+from common.core.errors import BadData, BadInput, BadMessage, Forged, PolicyRefused, TandemError
 from common.core.version import HEADER, stated
 from common.crypto.identity import Identity, Signed, verify
 from common.local.hypotheses.hypothesis import Linear
@@ -35,8 +36,7 @@ from local_agent.person import checking
 from local_agent.person import consent as consents
 from local_agent.person.agent import Agent
 from local_agent.person.checking import held_receipts, leaf_of, store_receipt
-from local_agent.person.consent import NAME, ActivityLog, Consent, entries
-from local_agent.policy import PersonalPolicy
+from local_agent.person.consent import NAME, ActivityLog, entries
 from tests.local_agent.test_policy import LOSS, PERSON, POLICY, REFEREE, configuration, individual, question
 from tests.support import ONE_QUESTION, TOKEN, Bench, seal, served, tiny
 from tests.tiers import for_each
@@ -334,76 +334,17 @@ def test_a_referee_that_names_run_after_run_fills_no_memory(agent):
 RUNNER = CliRunner()
 
 
-class Watched:
-    """The question that an individual meets in a run, and what was said about it."""
-
-    def __init__(self, tmp_path, *, agrees: bool, meanwhile=lambda bench: None) -> None:
-        self.shown: list[str] = []
-        self.folder, self.error = tmp_path / "me", ""
-        with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
-            self.key = bench.referee.identity.public
-            policy, journal = PersonalPolicy(self.key, 3.0), ActivityLog(self.folder)
-
-            def agree() -> bool:
-                self.spent_while_asked = host.people_asked
-                meanwhile(bench)
-                return agrees
-
-            consent = Consent("http://referee", policy, journal, self.shown.append, agree)
-            with individual(bench, self.folder, 3.0, consent=consent) as host:
-
-                def answer() -> None:
-                    try:
-                        self.busy = host.step()
-                    except ConsentWithheld as error:
-                        self.error = str(error)
-                    self.answered = host.people_asked
-
-                bench.meanwhile(answer)
-                self.result = bench.run()
-
-    @property
-    def log(self) -> list[str]:
-        return [entry["event"] for entry in entries(self.folder)]
-
-
-def test_all_that_a_person_must_know_is_shown_before_anything_is_spent(tmp_path):
-    seen = Watched(tmp_path, agrees=True)
-    text = " ".join(seen.shown[0].split())
-    mechanism = tiny(*ONE_QUESTION).agents.mechanism
-    assert isinstance(mechanism, Warner)
-    epsilon, truth = mechanism.epsilon, mechanism.truth
-    for part in (
-        "http://referee", seen.key, "run 'run'", "The scenario of the run names no columns.",
-        f'"{tiny(*ONE_QUESTION).title}", in the words of the referee',
-        "whether a rule that predicts the label of your record from numbers 1 to 8 of your record is wrong about you",
-        f"If the value is 1, the bit is 1 with probability {truth:.6g} and 0 with probability {1 - truth:.6g}",
-        f"({epsilon:g}, 0)-differential privacy",
-        f"guesses right with probability {truth:.3f}"[:-1],
-        "epsilon 3; nothing of it is spent so far",
-        f"This answer spends {epsilon:g}; {3 - epsilon:g} would be left",
-    ):  # fmt: skip
-        assert part in text
-    assert (seen.spent_while_asked, seen.answered) == (0, 1)
-    assert max(map(len, seen.shown[0].splitlines())) <= 100
-    assert seen.log == ["asked", "agreed"]
-    assert seen.result["lost"] == {"silent": 0, "declined": {}}
-
-
-def test_who_says_no_spends_nothing_and_the_referee_learns_it_at_once(tmp_path):
-    seen = Watched(tmp_path, agrees=False)
-    assert "nothing is spent" in seen.error
-    assert not seen.answered
-    assert seen.log == ["asked", "declined"]
-    assert seen.result["lost"] == {"silent": 0, "declined": {"consent-withheld": 1}}
-
-
 def test_a_question_that_closes_while_somebody_decides_costs_nothing(tmp_path, caplog):
-    def close(bench: Bench) -> None:
-        bench.referee.poll = lambda signed: None  # type: ignore[method-assign]
+    busy = []
+    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
 
-    seen = Watched(tmp_path, agrees=True, meanwhile=close)
-    assert (seen.busy, seen.answered) == (False, 0)
+        def close(question: object, left: float) -> None:
+            bench.referee.poll = lambda signed: None  # type: ignore[method-assign]
+
+        with individual(bench, tmp_path / "me", 3.0, consent=close) as host:
+            bench.meanwhile(lambda: busy.append(host.step()))
+            bench.run()
+            assert (busy, host.people_asked) == ([False], 0)
     assert "closed while you decided" in caplog.text
 
 
@@ -434,6 +375,43 @@ def test_without_a_terminal_and_without_yes_nothing_is_sent(tmp_path):
     assert not (tmp_path / "me").exists()
 
 
+def asked(tmp_path, *more: str, typed: str | None = None) -> tuple[Result, dict[str, Any], str]:
+    """Let a person answer by the command in a run; return what it printed, the run's result, and the referee's key."""
+    ended = []
+    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
+        with individual(bench, tmp_path / "me", 3.0):
+            pass  # the same person enrols first, in the time before the run begins
+        with served(bench.app()) as address:
+            bench.meanwhile(lambda: ended.append(answer(tmp_path, address, *more, typed=typed)))
+            result = bench.run()
+            return ended[0], result, bench.referee.identity.public
+
+
+def test_all_that_a_person_must_know_is_shown_before_anything_is_spent(tmp_path, monkeypatch):
+    monkeypatch.setattr(consents, "has_terminal", lambda: True)
+    spent: list[bool] = []
+    monkeypatch.setattr(typer, "confirm", lambda text: not spent.append((tmp_path / "me" / "answered.json").exists()))
+    ended, result, key = asked(tmp_path)
+    text = " ".join(ended.stdout.split())
+    mechanism = tiny(*ONE_QUESTION).agents.mechanism
+    assert isinstance(mechanism, Warner)
+    epsilon, truth = mechanism.epsilon, mechanism.truth
+    for part in (
+        "the referee at http://127.0.0.1", key, "run 'run'", "The scenario of the run names no columns.",
+        f'"{tiny(*ONE_QUESTION).title}", in the words of the referee',
+        "whether a rule that predicts the label of your record from numbers 1 to 8 of your record is wrong about you",
+        f"If the value is 1, the bit is 1 with probability {truth:.6g} and 0 with probability {1 - truth:.6g}",
+        f"({epsilon:g}, 0)-differential privacy",
+        f"guesses right with probability {truth:.3f}"[:-1],
+        "epsilon 3; nothing of it is spent so far",
+        f"This answer spends {epsilon:g}; {3 - epsilon:g} would be left",
+    ):  # fmt: skip
+        assert part in text
+    assert max(map(len, ended.stdout.splitlines()[1:-1])) <= 100
+    assert (spent, (tmp_path / "me" / "answered.json").exists()) == ([False], True)
+    assert result["lost"] == {"silent": 0, "declined": {}}
+
+
 @for_each(("typed", "more", "code", "events"), [
     ("y\n", (), 0, ["enrolled", "asked", "agreed", "answered"]),
     ("n\n", (), 1, ["enrolled", "asked", "declined"]),
@@ -442,16 +420,12 @@ def test_without_a_terminal_and_without_yes_nothing_is_sent(tmp_path):
 ])  # fmt: skip
 def test_the_command_asks_answers_and_logs(tmp_path, monkeypatch, typed, more, code, events):
     monkeypatch.setattr(consents, "has_terminal", lambda: typed is not None)
-    ended = []
-    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
-        with individual(bench, tmp_path / "me", 3.0):
-            pass  # the same person enrols first, in the time before the run begins
-        with served(bench.app()) as address:
-            bench.meanwhile(lambda: ended.append(answer(tmp_path, address, *more, typed=typed)))
-            bench.run()
-    assert ended[0].exit_code == code, ended[0].output
-    assert "What it costs" in ended[0].stdout
-    assert ("Answer this question? [y/N]" in ended[0].stdout) == (typed is not None)
+    ended, result, _ = asked(tmp_path, *more, typed=typed)
+    assert ended.exit_code == code, ended.output
+    assert "What it costs" in ended.stdout
+    assert ("Answer this question? [y/N]" in ended.stdout) == (typed is not None)
+    assert ("nothing is spent" in ended.stderr, (tmp_path / "me" / "answered.json").exists()) == (code == 1, code == 0)
+    assert result["lost"] == {"silent": 0, "declined": {"consent-withheld": 1} if code else {}}
     assert (tmp_path / "me" / NAME).stat().st_mode & 0o777 == 0o600
     logged = list(entries(tmp_path / "me"))
     assert [entry["event"] for entry in logged] == events
