@@ -153,6 +153,8 @@ export async function checkReport(held, client, identity, referee, seen, witness
   const late = Math.abs(Date.now() / 1000 - held.sent) > WITHIN;
   /** @param {Finding["status"]} status @param {string} why @param {Seen} [shown] @param {string[]} [witnesses] */
   const finding = (status, why, shown, witnesses = []) => ({ run, question, status, why, shown, witnesses });
+  if (held.report.key !== identity.key) // of a state that came as a file: a referee shows it to that key alone
+    return finding("not shown yet", "another device has signed this report: check it where it was answered");
   const older = await Promise.all([before?.kept, newest].filter(Boolean).map((kept) => checkpointOf(kept, referee)));
   if (older[0]?.digest === older[1]?.digest) older.pop(); // the same one, or none
   const proofs = [];

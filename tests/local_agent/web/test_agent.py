@@ -276,6 +276,7 @@ def test_what_was_shown_of_another_run_is_not_taken_for_this_one_where_both_have
         const agent = await made();
         const { store } = agent.options;
         agent.client.proof = async () => proof;
+        agent.me.key = report.key;
         const { run, question } = report.message;
         agent.receipts[report.signature] = { receipt, report, leaf, sent: Date.now() / 1000 };
         const kept = structuredClone(proof.kept);
@@ -286,6 +287,22 @@ def test_what_was_shown_of_another_run_is_not_taken_for_this_one_where_both_have
         said([found.status ?? found.detail, stored.kept.checkpoint.message.run === run]);
     """
     assert in_agent(script, "proofs") == ["included", True]
+
+
+def test_no_referee_is_accused_by_a_state_that_another_device_has_made() -> None:
+    """It proves to who has signed a report that it is counted, and the file of a state has no key."""
+    script = """
+        const agent = await made();
+        agent.client.proof = async () => { throw new Refusal("not-found", "no report of this participant is stored"); };
+        agent.receipts[report.signature] = { receipt, report, leaf, sent: Date.now() / 1000 };
+        const statuses = [];
+        for (const key of [agent.me.key, report.key]) {
+          agent.me.key = key;
+          statuses.push((await agent.check())[0].status);
+        }
+        said(statuses);
+    """
+    assert in_agent(script, "proofs") == ["not shown yet", "left out"]
 
 
 def test_it_enrols_again_where_the_referee_was_put_back_to_before_that() -> None:
