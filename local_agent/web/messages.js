@@ -28,14 +28,6 @@ export function unbase64(/** @type {unknown} */ text) {
   return Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
 }
 
-/** Return the slot of the one person, number 0, whom an assignment to an individual names. @param {any} assignment */
-export function slotOf(assignment) {
-  const [people, slots] = [assignment.people, assignment.slots].map(unbase64);
-  const one = people.length === 4 && slots.length === 4 && people.every((byte) => byte === 0);
-  demand(one, "an assignment to an individual agent names its one person, 0, and one slot");
-  return new DataView(slots.buffer).getUint32(0, true);
-}
-
 /** @param {...Uint8Array} parts */
 export function concat(...parts) {
   const joined = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));

@@ -13,12 +13,13 @@
  */
 
 import { PROTOCOL } from "./client.js";
-import { digest, sha256hex, slotOf, verify } from "./messages.js";
+import { digest, sha256hex, unbase64, verify } from "./messages.js";
 import { KINDS, ORDINARY, hypothesisKinds, load, parseMechanism, parseQuery } from "./questions.js";
-import { anyObject, digestForm, fail, flag, isObject, list, numberForm, object, read, runForm, text, whole } from "./values.js"; // prettier-ignore
+import { anyObject, demand, digestForm, fail, flag, isObject, list, numberForm, object, read, runForm, text, whole } from "./values.js"; // prettier-ignore
 import { namesIn, sameNames } from "./words.js";
 
 const MOST_AGENTS = 2 ** 32;
+const ZERO = "AAAAAA=="; // as an uint32 in base64
 const PLACES = { first: whole(0, MOST_AGENTS), agents: whole(1, MOST_AGENTS), used: whole(0, MOST_AGENTS) };
 const CONFIGURATION = /** @type {import("./values.js").Fields} */ ({
   version: whole(PROTOCOL, PROTOCOL),
@@ -81,6 +82,14 @@ export async function check(rules, assignment, configuration, dimension, names, 
   const purpose = typeof scenario.title === "string" ? scenario.title : "";
   const about = { names: stated, ownNames: names !== null, purpose, fingerprint };
   return { assignment: asked, slot: slotOf(asked), query, mechanism, digest: await sha256hex(payload), ...about };
+}
+
+/** Return the slot of the one person, number 0, whom an assignment to an individual names. @param {any} assignment */
+function slotOf({ people, slots }) {
+  const slot = unbase64(slots);
+  const one = people === ZERO && slot.length === 4;
+  demand(one, "an assignment to an individual agent names its one person, 0, and one slot");
+  return new DataView(slot.buffer).getUint32(0, true);
 }
 
 /** Refuse an answer that costs more than is left. @param {Rules} rules @param {Cost} cost @param {Cost} left */
