@@ -160,7 +160,10 @@ def read_texts(path: Path | None) -> dict[str, Any]:
     for name, text in given.items():
         if name not in texts or not isinstance(text, type(texts[name])):
             raise BadData(f"{path}: {name!r} is no text of the page; there are: {', '.join(sorted(texts))}")
-    return texts | given | {"problems": texts["problems"] | given.get("problems", {})}
+    problems = texts["problems"] | given.get("problems", {})
+    if not all(isinstance(text, str) for text in problems.values()):
+        raise BadData(f"{path}: each of the problems must have a text")
+    return texts | given | {"problems": problems}
 
 
 def write_page(folder: Path, known: Mapping[str, Any], identity: Identity) -> Signed:
