@@ -312,7 +312,10 @@ class RowFile:
             return digest.hexdigest()
 
         try:
-            os.posix_fallocate(descriptor, 0, self.size)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, self.size)
+            else:  # macOS: a disk that fills up is noticed as it is written
+                os.ftruncate(descriptor, self.size)
             block, what = self.layout.block, "people written"
             checksums = list(each_block(written, self.count, block, threads, what, on_progress))
             os.fsync(descriptor)

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from common.core.machine import python_module
+from tests.support import TINY
 
 pytestmark = pytest.mark.slow
 
-SPARSE = ["run", "sparse", "--seed", "1", "--set", "baselines=[]", "--deployment", "processes", "--json"]
+SMALL = [part for override in (*TINY, "baselines=[]") for part in ("--set", override)]
+RUN = ["run", "ball", "--seed", "1", *SMALL, "--deployment", "processes", "--json", "--output", "run"]
 
 FIT = """
 import warnings
@@ -94,8 +96,8 @@ def referee(folder: Path, *arguments: str, env: dict[str, str] | None = None) ->
 
 def test_runs_fits_and_forks_without_what_only_linux_has(tmp_path: Path) -> None:
     bare = customised(tmp_path / "bare", BARE)
-    found = json.loads(referee(tmp_path, *SPARSE, "--output", "run", env=bare))
-    assert found["status"] == "done"
+    found = json.loads(referee(tmp_path, *RUN, "--set", "curator.storage.place=disk", env=bare))
+    assert found["status"] == "exhausted"
     assert "verified" in referee(tmp_path, "audit", "run", "--json", env=bare)
     code = f"""import multiprocessing
 {FIT}first = fit(0)
@@ -109,7 +111,7 @@ def test_modules_of_the_working_directory_are_not_executed(tmp_path: Path) -> No
     """Of our names, of the standard library's and of libraries'; neither by the parties nor by a referee's page."""
     for name in ("common", "curator", "deploy", "random", "yaml", "token", "numpy", "site", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text("open('executed', 'w').close()\nraise SystemExit(1)\n", "utf-8")
-    assert json.loads(referee(tmp_path, *SPARSE, "--output", "run"))["status"] == "done"
+    assert json.loads(referee(tmp_path, *RUN))["status"] == "exhausted"
     assert not (tmp_path / "executed").exists()
 
 
