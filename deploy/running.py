@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,22 +70,22 @@ def carry_out(
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if folder.exists() and not (folder / "claim.json").exists() and _holds_more(folder):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
-    deployed = _opened(deployment, folder / "state", token, charging)
-    deployed.check(chosen)  # what is refused here has claimed nothing, and may be corrected and run in the same folder
-    if not (folder / "claim.json").exists():
-        if not is_address(deployment):
-            check_people(chosen)  # tables and people that are refused leave no folder that could be taken up
-            check_lifetimes(chosen, charging)
-        if agree is not None:
-            agree(chosen)
-    facts = _claimed(folder, chosen, seed)
-    began = time.monotonic()
-    with _shielded(watching(chosen, facts["seed"], folder)) as on_progress:
-        finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
-        # The answer is kept before anything is compared with it: an interrupt from here on costs the comparison only.
-        finished.write(folder, chosen, truth=None, run=str(folder))
-        result = complete(finished.result, asked, facts["seed"], folder, on_progress, charging)
-        result["all_runs"] = finished.all_runs
+    with _opened(deployment, folder / "state", token, charging) as deployed:
+        deployed.check(chosen)  # what it refuses has claimed nothing, and may be corrected and run in the same folder
+        if not (folder / "claim.json").exists():
+            if not is_address(deployment):
+                check_people(chosen)  # tables and people that are refused leave no folder that could be taken up
+                check_lifetimes(chosen, charging)
+            if agree is not None:
+                agree(chosen)
+        facts = _claimed(folder, chosen, seed)
+        began = time.monotonic()
+        with _shielded(watching(chosen, facts["seed"], folder)) as on_progress:
+            finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
+            # The answer is kept before anything is compared with it: an interrupt now costs the comparison only.
+            finished.write(folder, chosen, truth=None, run=str(folder))
+            result = complete(finished.result, asked, facts["seed"], folder, on_progress, charging)
+            result["all_runs"] = finished.all_runs
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     result["verdict"] = _verdict(chosen, result)
     write_result(folder, result)
@@ -162,17 +162,20 @@ def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[s
     return claim(folder, facts)
 
 
-def _opened(name: str, state: Path, token: str, charging: Charging) -> Embedded | Processes | Remote:
+@contextmanager
+def _opened(name: str, state: Path, token: str, charging: Charging) -> Iterator[Embedded | Processes | Remote]:
     if name == "embedded":
-        return Embedded(state, charging)
-    if name == "processes":
+        yield Embedded(state, charging)
+    elif name == "processes":
         from deploy.processes import Processes
 
-        return Processes(state, charging=charging)
-    if is_address(name):
+        yield Processes(state, charging=charging)
+    elif is_address(name):
         from deploy.remote import Remote
 
         if not token:
             raise BadInput("a URL needs the operator token: set TANDEM_OPERATOR_TOKEN or give --token")
-        return Remote(name, token)
-    raise BadScenario(f"--deployment must be embedded, processes or a URL, found {name!r}")
+        with closing(Remote(name, token)) as remote:
+            yield remote
+    else:
+        raise BadScenario(f"--deployment must be embedded, processes or a URL, found {name!r}")

@@ -5,16 +5,14 @@ TLS is that of the commands themselves: a run over it, witness and all, and what
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typer import Typer
+from typer.testing import CliRunner, Result
 
 from common.core.errors import Forged
 from common.crypto.identity import Identity, Signed
@@ -169,14 +167,9 @@ TRUSTING = ("--trust-first-contact",)  # what is tried here is TLS
 NONE = (tls.CA, tls.CERT, tls.KEY, tls.CLIENT_CA, tls.CLIENT_CERT, tls.CLIENT_KEY)
 
 
-def environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in NONE}
-    return {**kept, **TOKENS, "XDG_STATE_HOME": str(folder)}
-
-
-def call(folder: Path, *words: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", *words]
-    return subprocess.run(command, env=environment(folder), capture_output=True, text=True, timeout=seconds)
+def call(folder: Path, command: Typer, *words: str) -> Result:
+    """Give a command in this process, which keeps nothing of what its options say of TLS."""
+    return RUNNER.invoke(command, list(words), env={**dict.fromkeys(NONE), **TOKENS, "XDG_STATE_HOME": str(folder)})
 
 
 @pytest.fixture(scope="module")
@@ -210,18 +203,18 @@ def test_a_run_over_tls_with_a_witness_ends_as_it_would_without(ours, scenario, 
         hosting = ["host", scenario, "--seed", "1", "--referee", referee, *believing]
         start("local_agent.cli", *hosting, says="hosts")
         run = ["run", scenario, "--seed", "1", "--deployment", referee, "--json", "--output", str(tmp_path / "run")]
-        done = call(tmp_path, "referee.cli", *run, *believing)
-        assert done.returncode == 0, done.stderr
+        done = call(tmp_path, referee_command, *run, *believing)
+        assert done.exit_code == 0, done.stderr
         over_tls = json.loads(done.stdout)
-        listed = call(tmp_path, "referee.cli", "runs", "--url", referee, "--json", *believing)
+        listed = call(tmp_path, referee_command, "runs", "--url", referee, "--json", *believing)
         assert [line["status"] for line in json.loads(listed.stdout)] == [over_tls["status"]]
         audited = call(
-            tmp_path, "referee.cli", "audit", str(tmp_path / "run"), "--witness", witness, "--json", *believing
+            tmp_path, referee_command, "audit", str(tmp_path / "run"), "--witness", witness, "--json", *believing
         )
-        assert audited.returncode == 0, audited.stderr
-        refused = call(tmp_path, "referee.cli", "runs", "--url", referee)
+        assert audited.exit_code == 0, audited.stderr
+        refused = call(tmp_path, referee_command, "runs", "--url", referee)
         complains(refused, f"Peer not trusted: the referee at {referee} shows a certificate of an author")
-    plain = call(tmp_path, "referee.cli", *run[:4], "--json", "--ephemeral", "--output", str(tmp_path / "plain"))
+    plain = call(tmp_path, referee_command, *run[:4], "--json", "--ephemeral", "--output", str(tmp_path / "plain"))
     in_the_clear = json.loads(plain.stdout)
     same = ("status", "iterations", "answer", "estimate", "privacy")
     assert {name: over_tls[name] for name in same} == {name: in_the_clear[name] for name in same}
@@ -245,24 +238,24 @@ def test_what_is_amiss_between_a_curator_and_who_speaks_to_it_is_said_in_a_line(
         ):
             words = ["serve", "--port", "0", "--curator", f"https://127.0.0.1:{port}"]
             words += ["--tls-ca", str(believed / "referee" / "ca.pem"), *([] if client is None else [option, client])]
-            complains(call(tmp_path, "referee.cli", *words), *wanted)
-        done = call(tmp_path, "local_agent.cli", "host", scenario, "--referee", f"http://127.0.0.1:{port}")
+            complains(call(tmp_path, referee_command, *words), *wanted)
+        done = call(tmp_path, agent_command, "host", scenario, "--referee", f"http://127.0.0.1:{port}")
         complains(done, "this service speaks TLS", "https://", "--tls-ca")
 
 
-def complains(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+def complains(done: Result, *words: str) -> None:
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1), done.stderr
     assert all(word in done.stderr for word in words), done.stderr
 
 
 def test_a_service_whose_certificate_has_ended_or_is_missing_does_not_start(scenario, tmp_path):
     ended = circle(tmp_path / "ended", now=PAST)
-    for party, words in (
-        ("curator", ["curator.cli", "serve", scenario, "--port", "0"]),
-        ("referee", ["referee.cli", "serve", "--port", "0"]),
-        ("witness", ["referee.cli", "witness", "--port", "0", "--state", "w"]),
+    for party, command, words in (
+        ("curator", curator_command, ["serve", scenario, "--port", "0"]),
+        ("referee", referee_command, ["serve", "--port", "0"]),
+        ("witness", referee_command, ["witness", "--port", "0", "--state", "w"]),
     ):
         remedy = "make another (referee certificates DIR)"
-        complains(call(tmp_path, *words, *server(ended, party)), f"the certificate of this {party} (", remedy)
-    done = call(tmp_path, "curator.cli", "serve", scenario, "--port", "0", "--tls-client-ca", "x.pem")
+        complains(call(tmp_path, command, *words, *server(ended, party)), f"the certificate of this {party} (", remedy)
+    done = call(tmp_path, curator_command, "serve", scenario, "--port", "0", "--tls-client-ca", "x.pem")
     complains(done, "--tls-client-ca is for a curator that speaks TLS: name its certificate with --tls-cert")
