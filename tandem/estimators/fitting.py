@@ -21,8 +21,6 @@ import polars
 from sklearn.base import BaseEstimator
 
 from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
-from common.data.columns import canonical_texts
-from common.data.loading import numbers_and_wrong
 from common.data.schema import Schema
 from common.data.tables import Number
 from common.lifetime.charging import Charging, GivenPeople, Side
@@ -35,7 +33,7 @@ from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from deploy.checking import acceptable_of
 from deploy.deployment import Embedded, RunOutput
-from tandem.estimators.frames import RESPONSE
+from tandem.estimators.frames import RESPONSE, share_beyond
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
@@ -119,12 +117,7 @@ def warn_of_clipping(
     found = []
     for side, frame in sides.items():
         for column, (low, high) in bounds.items():
-            values = frame[column]
-            if values.dtype.is_numeric():
-                numbers = values.to_numpy()
-            else:
-                numbers, _ = numbers_and_wrong(canonical_texts(values, column).fill_null(""), schema.layout)
-            share = np.count_nonzero((numbers < low) | (numbers > high)) / max(1, len(numbers))
+            share = share_beyond(frame[column], low, high, schema.layout)
             if share >= MOST:
                 what = "y" if column == RESPONSE else repr(column)
                 stated = f"{share:.1%} of the {side}'s values of {what} are beyond {low:g} .. {high:g}"

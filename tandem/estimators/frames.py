@@ -314,13 +314,20 @@ def clipped_shares(public: polars.DataFrame, source: TableSource) -> dict[str, f
     """
     found = {}
     for feature in source.features:
-        if not isinstance(feature, Number):
-            continue
-        values = public[feature.column].cast(polars.Float64, strict=False).to_numpy()
-        share = float(np.mean((values < feature.low) | (values > feature.high)))
-        if share > 0.0:
-            found["response" if feature.column == RESPONSE else feature.column] = share
+        if isinstance(feature, Number):
+            share = share_beyond(public[feature.column], feature.low, feature.high, source.layout)
+            if share > 0.0:
+                found["response" if feature.column == RESPONSE else feature.column] = share
     return found
+
+
+def share_beyond(values: polars.Series, low: float, high: float, layout: Layout) -> float:
+    """Return the share of a column's values that are beyond their bounds; one that is missing is not."""
+    if values.dtype.is_numeric():
+        numbers = values.to_numpy()
+    else:
+        numbers, _ = numbers_and_wrong(values.fill_null(""), layout)
+    return float(np.mean((numbers < low) | (numbers > high)))
 
 
 def response_cost(responses: AnyArray, low: float, high: float) -> float:

@@ -30,7 +30,15 @@ from tandem.estimators import (
     fitting,
 )
 from tandem.estimators.fitting import MOST, FewForTeachersWarning, learner_settings, suffice, warn_of_clipping
-from tandem.estimators.frames import numeric_schema, public_pairs, public_schema, response_cost, widened
+from tandem.estimators.frames import (
+    clipped_shares,
+    described,
+    numeric_schema,
+    public_pairs,
+    public_schema,
+    response_cost,
+    widened,
+)
 from tests.deploy.test_accepting import write_table
 from tests.tandem.estimators.people import QUICK, SCHEMA, Plain, check_refused, customers, made, square
 from tests.tiers import for_each, thinned
@@ -432,6 +440,9 @@ def test_the_share_is_said_from_the_stated_one_on() -> None:
     people = polars.DataFrame({"age": ["70", "80", None, "5"]})
     with pytest.warns(PrivateClippingWarning, match=r"50.0% of the curator's values of 'age' are beyond 0 .. 10"):
         warn_of_clipping({"curator": people}, schema)
+    layout = {"layout": {"missing": ["", "-99"]}}
+    described_people = described(public_schema({**schema.wire(), **layout}), "people.parquet")
+    assert clipped_shares(polars.DataFrame({"age": ["70", "-99", "", "5"]}), described_people) == {"age": 0.25}
 
 
 @pytest.mark.slow
