@@ -52,20 +52,7 @@ if TYPE_CHECKING:
     )
     from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Protocol, Script
 
-__all__ = ["Access", "Answers", "AnyArray", "AnyHypothesis", "AskAgents", "AskCurator", "BadScenario"]
-__all__ += ["DEMANDS", "BitMechanism", "Bits", "CallSizes", "Calls", "ClippedSteps", "ClippedSum", "Constant"]
-__all__ += ["DISTRIBUTIONS", "Demands", "Distribution", "Estimate", "EstimatePlan", "Event", "Finding", "Floats"]
-__all__ += ["GRID", "HANDLERS", "HYPOTHESES", "FrequencyOracle", "FrequencyQuery", "Gaussian", "Hypothesis"]
-__all__ += ["LEARNERS", "Indices", "Labels", "Learn", "Learner", "LearnerSettings", "LevelTestPlan", "Linear"]
-__all__ += ["MECHANISMS", "LossQuery", "Mechanism", "MostFrequent", "Names", "Natural", "NoEvent", "NoisyCount"]
-__all__ += ["OPERATIONS", "NoisyHistogram", "NonPrivate", "OpenSettings", "Operation", "OperationHandler"]
-__all__ += ["PROTOCOLS", "Outcome", "Pattern", "PeerMisbehaved", "PlainHypothesis", "PlanRequest", "PlanTask"]
-__all__ += ["QUERIES", "PlannedValue", "PolicyRefused", "ProblemPlan", "ProblemProtocol", "Progress", "Protocol"]
-__all__ += ["SETTINGS", "SIDES", "Query", "RandomSource", "Records", "Release", "Result", "Reweigh", "Scenario"]
-__all__ += ["Script", "Singles", "Standing", "SubsampledRelease", "SubsampledSteps", "Together", "Whole", "Words"]
-__all__ += ["agents", "ask", "ask_together", "bounded", "curator", "down", "estimate_mean", "fill_normals"]
-__all__ += ["fill_words", "fixed", "follow", "many", "maybe", "parse", "sequence", "some", "stream", "test_mean"]
-__all__ += ["ExactQuantile", "MostCommon", "OfChunks", "StableRelease", "together", "up", "within"]
+__all__ = list(modules_of(__file__))
 
 
 def __getattr__(name: str) -> Any:
