@@ -18,7 +18,6 @@ from common.core.errors import VersionSkew
 from common.core.version import HEADER, PROTOCOL, stated
 from common.net import edge, messages
 from common.net.client import Client
-from common.scenario.scenario import ResolvedScenario
 from curator.app import curator_app
 from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent
@@ -32,11 +31,6 @@ from tests.deploy.test_processes import until
 from tests.support import TINY, TOKEN, Bench, leave_folder, served
 
 AGENTS = 240
-FEW = 40
-
-
-def scenario(agents: int) -> ResolvedScenario:
-    return Options(individuals=agents, seconds=300.0).scenario()
 
 
 @pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.thorough), "postgresql"])
@@ -52,71 +46,55 @@ def stored(finished: RunOutput) -> list[str]:
 
 
 @pytest.mark.slow
-def test_killed_processes_lose_no_acknowledged_report_and_count_none_twice(tmp_path, database):
+def test_stopped_and_killed_processes_lose_no_acknowledged_report_and_count_none_twice(tmp_path, database):
+    """SIGSTOP while a question is open; another drives; SIGCONT before it ends: the first one's writes are refused.
+
+    Then the other one is killed, so that the first one drives again, and a process that takes reports.
+    """
     agents = [LightAgent.fresh() for _ in range(AGENTS)]
-    with fleet(tmp_path, database, scenario(AGENTS), TOKEN) as parties:
+    with fleet(tmp_path, database, Options(AGENTS, seconds=300.0).scenario(), TOKEN) as parties:
         urls = [parties.urls["ingest-1"], parties.urls["ingest-2"]]
-        senders = [Sender(urls if n % 2 else urls[::-1], agents[n::8], TOKEN) for n in range(8)]
+        first, *rest = senders = [Sender(urls if n % 2 else urls[::-1], agents[n::8], TOKEN) for n in range(8)]
+        for sender in senders:
+            sender.enrol()
         remote = Remote(parties.urls["ingest-2"], TOKEN)
         remote.create(parties.chosen, 1, "run")  # given to a process that does not drive
-        for sender in senders:
+        first.thread.start()
+        first.thread.join(300)
+        assert len(first.acknowledged) == AGENTS // 8
+        driver = parties.parties["driver"]
+        stopped = driver.process.pid
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            parties.until(lambda: parties.fence() == 2)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        # It holds token 1 in memory, and has a run under way whose question is open.
+        parties.until(lambda: "another process has taken the lease" in driver.logged())
+        for sender in rest:
             sender.thread.start()
 
         def acknowledged(share: float) -> bool:
             return sum(len(sender.acknowledged) for sender in senders) >= share * AGENTS
 
-        parties.until(lambda: acknowledged(0.1))
-        parties.kill("driver", for_good=True)
-        parties.until(lambda: acknowledged(0.4))
+        parties.until(lambda: acknowledged(0.2))
+        parties.kill("standby", for_good=True)
+        parties.until(lambda: acknowledged(0.5))
         parties.kill("ingest-1")
-        parties.until(lambda: parties.fence() == 2)
-        for sender in senders:
+        parties.until(lambda: parties.fence() == 3)
+        for sender in rest:
             sender.thread.join(300)
         finished = remote.follow("run", lambda text, numbers: None)
         remote.close()
+        assert driver.process.pid == stopped  # it goes on, and takes requests
+        assert httpx.get(parties.urls["driver"] + "/v1/referee", trust_env=False, timeout=60).status_code == 200
     assert [problem for sender in senders for problem in sender.refused] == []
     said = sorted(report for sender in senders for report in sender.acknowledged)
     assert stored(finished) == said
-    assert len(said) == AGENTS
-    assert finished.result["agents"]["answered"] == AGENTS
-    assert audit(leave_folder(tmp_path / "run", parties.chosen, 1, finished)).answers == AGENTS
-
-
-@pytest.mark.slow
-def test_a_driver_that_was_stopped_beyond_its_lease_and_goes_on_writes_nothing(tmp_path, database):
-    """SIGSTOP while a question is open; another drives; SIGCONT before it ends: the first one's writes are refused."""
-    agents = [LightAgent.fresh() for _ in range(FEW)]
-    with fleet(tmp_path, database, scenario(FEW), TOKEN) as parties:
-        urls = [parties.urls["ingest-1"], parties.urls["ingest-2"]]
-        first, rest = Sender(urls, agents[: FEW // 2], TOKEN), Sender(urls[::-1], agents[FEW // 2 :], TOKEN)
-        everybody = Sender(urls, agents, TOKEN)
-        everybody.enrol()
-        remote = Remote(parties.urls["ingest-2"], TOKEN)
-        remote.create(parties.chosen, 1, "run")
-        first.thread.start()
-        first.thread.join(300)
-        assert len(first.acknowledged) == FEW // 2
-        stopped = parties.parties["driver"].process.pid
-        os.kill(stopped, signal.SIGSTOP)
-        try:
-            parties.until(lambda: parties.fence() >= 2)
-        finally:
-            os.kill(stopped, signal.SIGCONT)
-        # It holds token 1 in memory, and has a run under way whose question is open.
-        parties.until(lambda: "another process has taken the lease" in parties.parties["driver"].logged())
-        rest.thread.start()
-        rest.thread.join(300)
-        finished = remote.follow("run", lambda text, numbers: None)
-        remote.close()
-        assert "another process has taken the lease" in parties.parties["driver"].logged()
-        assert parties.parties["driver"].process.pid == stopped  # it goes on, and takes requests
-        assert httpx.get(parties.urls["driver"] + "/v1/referee", trust_env=False, timeout=60).status_code == 200
-        assert parties.fence() >= 2
+    assert len(said) == finished.result["agents"]["answered"] == AGENTS
     kinds = [json.loads(line)["kind"] for line in finished.transcript.splitlines()]
     assert kinds == ["configuration", "terms", "operation", "question", "answers", "result"]
-    assert finished.result["agents"]["answered"] == FEW
-    assert stored(finished) == sorted(first.acknowledged + rest.acknowledged)
-    assert audit(leave_folder(tmp_path / "run", parties.chosen, 1, finished)).answers == FEW
+    assert audit(leave_folder(tmp_path / "run", parties.chosen, 1, finished)).answers == AGENTS
 
 
 def children(process: int) -> set[int]:
