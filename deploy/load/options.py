@@ -41,10 +41,6 @@ class Options:
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
             raise BadInput(f"the schedule must be {', '.join(SCHEDULES)}, found {self.schedule!r}")
-        if self.individuals < 1:
-            raise BadInput("a load test needs at least one individual")
-        if not 0.0 <= self.silent < 1.0:
-            raise BadInput(f"the silent share must be in [0, 1), found {self.silent}")
         if (self.schedule == "poisson") != (self.rate > 0.0):
             raise BadInput("a rate is for the schedule poisson, and that needs one")
 
