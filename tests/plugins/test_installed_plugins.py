@@ -60,32 +60,39 @@ def python(installed: dict[str, str], folder: Path, *arguments: str, status: int
     return ended.stderr if status else ended.stdout
 
 
-def referee(installed: dict[str, str], folder: Path, *arguments: str, status: int = 0) -> str:
-    """Give a command as a user does."""
-    return python(installed, folder, "-m", "referee.cli", *arguments, status=status)
+COMMANDS = """
+import json
+from pathlib import Path
+from typer.testing import CliRunner
+from referee.cli import app
+from tandem_example_plugins.compare import EXAMPLE
+
+Path("bands.yaml").write_text(json.dumps(EXAMPLE))  # JSON is YAML, too
+for words in ("list", "plan bands.yaml --json", "run bands.yaml --seed 1 --output run --json", "audit run --json"):
+    ended = CliRunner().invoke(app, words.split())
+    assert ended.exit_code == 0, ended.output
+    print(json.dumps(ended.stdout))
+"""
+"""Commands of one user, one after the other."""
 
 
 @pytest.mark.slow
 def test_they_are_listed_planned_run_and_audited(installed: dict[str, str], tmp_path: Path) -> None:
-    listed = referee(installed, tmp_path, "list")
+    listed, *found = map(json.loads, python(installed, tmp_path, "-c", COMMANDS).splitlines())
     for noun, name in ADDED.items():
         assert re.search(rf"^{noun}: .*\b{name}\b", listed, re.MULTILINE), noun
-    code = "import json, tandem_example_plugins.compare as c; print(json.dumps(c.EXAMPLE))"  # JSON is YAML, too
-    (tmp_path / "bands.yaml").write_text(python(installed, tmp_path, "-c", code))
-    planned = json.loads(referee(installed, tmp_path, "plan", "bands.yaml", "--json"))
+    planned, result, audited = map(json.loads, found)
     assert planned["tight"]["n"]["value"] == 2000
     assert not [violation for violation in planned["violations"] if violation.startswith("privacy")]
-    result = json.loads(referee(installed, tmp_path, "run", "bands.yaml", "--seed", "1", "--output", "run", "--json"))
     assert result["status"] == "done"
     assert result["answer"]["kind"] == "example-interval"
     assert result["truth"]["loss_on_target"] < 0.05
     assert result["estimate"]["low"] <= result["truth"]["loss_on_target"] <= result["estimate"]["high"]
-    audited = json.loads(referee(installed, tmp_path, "audit", "run", "--json"))
     assert audited["verified"]
     assert (audited["operations"], audited["answers"]) == (2, 6000)
     # Who audits needs the same plug-ins: without them the scenario is refused, naming what is missing.
     bare = {**installed, "PYTHONPATH": str(ROOT)}
-    refused = referee(bare, tmp_path, "plan", "bands.yaml", status=2)
+    refused = python(bare, tmp_path, "-m", "referee.cli", "plan", "bands.yaml", status=2)
     assert "no distribution has the name 'example-band'" in refused
 
 
