@@ -62,10 +62,13 @@ def begins(asked: Scenario, folder: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_every_mechanism_is_refused_by_all_or_by_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.thorough)])
+def test_every_mechanism_is_refused_by_all_or_by_none(half: int, tmp_path: Path) -> None:
     """Charged and then refused, before: items and reals where a protocol asks for a value, or for a bit."""
     began = asked_in_vain = 0
-    for number, (protocol, mechanism) in enumerate(product(PROTOCOLS.shipped(), MECHANISMS.names())):
+    cases = list(product(PROTOCOLS.shipped(), MECHANISMS.names()))
+    random.Random(1).shuffle(cases)
+    for number, (protocol, mechanism) in enumerate(cases[half::2]):
         wire = MECHANISMS[mechanism].example()[0].wire()
         try:
             asked = loading.altered(PROTOCOLS[protocol].example()[0], [f"agents.mechanism={json.dumps(wire)}"])
@@ -84,7 +87,7 @@ def test_every_mechanism_is_refused_by_all_or_by_none(tmp_path: Path) -> None:
             status, reason = ran(asked, tmp_path / f"{number}-all-the-same")
             assert (status, reason) == ("not begun", why), (protocol, mechanism)
             asked_in_vain += 1
-    assert began >= 30
+    assert began >= 15
     assert asked_in_vain >= 3
 
 

@@ -23,8 +23,9 @@ from deploy.processes import PartyProcess, Processes
 from deploy.remote import Remote
 from referee.audit.audit import audit
 from tests.support import Halted, leave_folder, tiny
+from tests.tiers import for_each
 
-SLOW = ("curator.learner.steps=3000000", "curator.n=20000", "curator.epsilon=300", "agents.deadline=60")
+SLOW = ("curator.learner.steps=2000000", "curator.n=20000", "curator.epsilon=300", "agents.deadline=60")
 """Each learn takes about a second: there is time to kill somebody in the middle of it."""
 
 
@@ -148,8 +149,8 @@ CALLS = {
 """Half a second or more of adapting, and of teachers voting."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["domain-adaptation", pytest.param("model-agnostic", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@for_each("name", CALLS)
 def test_a_call_on_the_sample_itself_that_is_killed_is_repeated_alike(tmp_path, name):
     chosen = checked(load(name, CALLS[name]))
     state = tmp_path / "state"

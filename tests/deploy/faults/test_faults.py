@@ -246,7 +246,6 @@ def test_an_older_copy_that_is_closed_releases_nothing_more_and_the_run_says_so(
 
 FEW = (("full", "curator"), ("read-only", "host"), ("clock -1d", "referee"))
 """Of all that ``python -m benchmarks.faults`` tries."""
-PERSONS = (("full", "person"), ("killed", "relay"))
 SOME = ("full", "read-only", "descriptors", "clock -1d", "killed", "killed")
 
 
@@ -273,7 +272,7 @@ def test_a_run_waits_for_the_machine_and_ends_as_it_would_have(machine):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "struck"),
-    [pytest.param(*strike, marks=[] if strike in PERSONS else pytest.mark.thorough) for strike in STRIKES],
+    [pytest.param(*strike, marks=[] if strike == ("full", "person") else pytest.mark.thorough) for strike in STRIKES],
 )
 def test_one_persons_agent_goes_on_once_the_fault_is_gone_and_answers_once(machine, kind, struck):
     found = person(machine, kind, struck)
