@@ -24,7 +24,7 @@ warnings.simplefilter("ignore")
 chance = np.random.default_rng(7)
 X = chance.uniform(-1, 1, (600, 2)); y = X[:, 0] > 0
 def fit(seed):
-    return tandem.TransferClassifier(epsilon=2, random_state=seed).fit(X, y).predict(X).tolist()
+    return tandem.TransferClassifier(2, protocol="learn-and-test", random_state=seed).fit(X, y).predict(X).tolist()
 """
 
 BARE = """
@@ -90,28 +90,29 @@ def run(
     return (done.stderr if status else done.stdout).strip().splitlines()
 
 
-def referee(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
-    return "\n".join(run([*python_module("referee.cli"), *arguments], folder, env))
-
-
 def test_runs_fits_and_forks_without_what_only_linux_has(tmp_path: Path) -> None:
     bare = customised(tmp_path / "bare", BARE)
-    found = json.loads(referee(tmp_path, *RUN, "--set", "curator.storage.place=disk", env=bare))
-    assert found["status"] == "exhausted"
-    assert "verified" in referee(tmp_path, "audit", "run", "--json", env=bare)
-    code = f"""import multiprocessing
-{FIT}first = fit(0)
-with multiprocessing.get_context("fork").Pool(1) as pool: print(pool.map(fit, [0]) == [first])
+    code = f"""import json, multiprocessing
+from typer.testing import CliRunner
+from referee.cli import app
+{FIT}
+for words in ({[*RUN, "--set", "curator.storage.place=disk"]}, ["audit", "run", "--json"]):
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    print(json.dumps(json.loads(done.stdout)))
+first = fit(0)
+with multiprocessing.get_context("fork").Pool(1) as pool: print(json.dumps(pool.map(fit, [0]) == [first]))
 """
-    (tmp_path / "fit.py").write_text(code, "utf-8")
-    assert run([sys.executable, "fit.py"], tmp_path, bare) == ["True"]
+    (tmp_path / "bare.py").write_text(code, "utf-8")
+    found, audited, alike = map(json.loads, run([sys.executable, "bare.py"], tmp_path, bare))
+    assert (found["status"], audited["verified"], alike) == ("exhausted", True, True)
 
 
 def test_modules_of_the_working_directory_are_not_executed(tmp_path: Path) -> None:
     """Of our names, of the standard library's and of libraries'; neither by the parties nor by a referee's page."""
     for name in ("common", "curator", "deploy", "random", "yaml", "token", "numpy", "site", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text("open('executed', 'w').close()\nraise SystemExit(1)\n", "utf-8")
-    assert json.loads(referee(tmp_path, *RUN))["status"] == "exhausted"
+    assert json.loads("\n".join(run([*python_module("referee.cli"), *RUN], tmp_path)))["status"] == "exhausted"
     assert not (tmp_path / "executed").exists()
 
 
