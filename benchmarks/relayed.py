@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from benchmarks.enrolled import first_question
+from common.core.machine import cpu_seconds
 from common.crypto.identity import Signed
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
 from common.net.oblivious.encapsulation import (
@@ -148,14 +148,14 @@ async def _requests(target: LoadTarget, relay: str, relay_pid: int, chosen: Any,
 
             if way != "direct":
                 sealing.prepare(agents, ask)
-            before = _cpu(relay_pid)
+            before = cpu_seconds(relay_pid)
             done = await phase(name, loads[way], agents, sent, answered)
             document = done.document()
             if done.rejected:
                 raise SystemExit(f"requests were refused: {dict(done.rejected)}")
             found[way][name] = {
                 "referee_us": document["cpu_us_referee"],
-                "relay_us": round((_cpu(relay_pid) - before) / count * 1e6, 1) if way == "relay" else 0.0,
+                "relay_us": round((cpu_seconds(relay_pid) - before) / count * 1e6, 1) if way == "relay" else 0.0,
             }
 
     await each("enrol")
@@ -169,12 +169,6 @@ async def _requests(target: LoadTarget, relay: str, relay_pid: int, chosen: Any,
     with operating(target.url, target.operator) as at_referee:
         await asyncio.to_thread(at_referee.ask_to_cancel, "relayed")
     return {"individuals": count, "request_bytes": REQUEST_BYTES, "ways": found}
-
-
-def _cpu(pid: int) -> float:
-    """Return the processor seconds that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def table(found: dict[str, Any]) -> str:

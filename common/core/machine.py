@@ -157,15 +157,21 @@ def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) ->
     os._exit(1)
 
 
+def cpu_seconds(process: int) -> float:
+    """Return the processor seconds that a process has taken, all threads; OSError or IndexError if it has ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _beyond(process: int, memory: int, seconds: float) -> str:
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        taken = cpu_seconds(process)
     except (OSError, IndexError):
         return ""
     if pages * os.sysconf("SC_PAGE_SIZE") > memory:
         return f"took more than {memory >> 20} MiB of memory"
-    if (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") > _BUSY * seconds:
+    if taken > _BUSY * seconds:
         return f"took more than {seconds:g} s"
     return ""
 

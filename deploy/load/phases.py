@@ -12,12 +12,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from common.core.errors import BadInput, RunFailed
+from common.core.machine import cpu_seconds
 from deploy.load.client import Answer, Connection, LightAgent, request
 from referee.collection.roster import usual_pause
 from referee.service.agents_edge import HOLD
@@ -188,14 +190,10 @@ class _Phase:
 
 def cpu_of(pid: int | None) -> float | None:
     """Return the seconds of CPU that a process of this machine has used, all threads; None if that is not known."""
-    if pid is None:
-        return None
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return (int(fields[11]) + int(fields[12])) / 100.0
+    if pid is not None:
+        with suppress(OSError, IndexError):
+            return cpu_seconds(pid)
+    return None
 
 
 def _reason(answer: Answer) -> str:
