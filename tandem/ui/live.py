@@ -150,7 +150,7 @@ class WatchedRun:
     scenario: ResolvedScenario | None = None
     promised: dict[str, PrivacyGuarantee] = field(default_factory=dict)
     away: str = ""
-    asked_at: float = -1.0
+    asked_at: float = -math.inf
 
     @property
     def ended(self) -> bool:
@@ -203,7 +203,7 @@ class RefereeWatch:
         self._lock = threading.Lock()
         self._runs: dict[str, WatchedRun] = {}
         self._lines: list[dict[str, Any]] = []
-        self._listed_at, self._away = -1.0, ""
+        self._listed_at, self._away = -math.inf, ""
 
     @property
     def url(self) -> str:
@@ -212,7 +212,7 @@ class RefereeWatch:
     def runs(self) -> tuple[list[dict[str, Any]], str]:
         """Return all runs, those that go on first and each kind newest first; and why the referee is away, if it is."""
         with self._lock:
-            if self._listed_at < 0 or self.now() - self._listed_at >= FRESH:
+            if self.now() - self._listed_at >= FRESH:
                 try:
                     self._lines, self._away = self._there.runs(), ""
                 except TandemError as error:
@@ -225,7 +225,7 @@ class RefereeWatch:
         """Return a run as it stands now, or as it last stood if the referee is away; ``NotFound`` if it knows none."""
         with self._lock:
             known = self._runs.get(run) or WatchedRun(run)
-            if not known.ended and (known.asked_at < 0 or self.now() - known.asked_at >= FRESH):
+            if not known.ended and self.now() - known.asked_at >= FRESH:
                 try:
                     self._ask(known)
                     known.away = ""
@@ -241,7 +241,7 @@ class RefereeWatch:
         self._there.ask_to_cancel(run)
         with self._lock:
             self._runs.pop(run, None)
-            self._listed_at = -1.0
+            self._listed_at = -math.inf
 
     def _ask(self, known: WatchedRun) -> None:
         if known.scenario is None:

@@ -129,7 +129,8 @@ def planned(wanted: WantedPlan) -> Planned:
         document = plans(chosen)
     except TandemError as error:
         return _refused(error.detail)
-    warnings = document["advice"]["warnings"] if document["advice"] else []
+    advice = document["advice"] or {"warnings": [], "sentences": []}
+    warnings = advice["warnings"]
     if refused:
         light: tuple[Tone, str, Any] = ("bad", "A run of it is refused", [refused.detail, *warnings])
     elif warnings:
@@ -145,7 +146,7 @@ def planned(wanted: WantedPlan) -> Planned:
         light[1],
         tuple(plain(reason) for reason in light[2]),
         tuple((words, *_both(rows[name])) for name, words in people.items() if name in rows),
-        _sentences(document),
+        tuple(plain(sentence) for sentence in dict.fromkeys([document["forecast"], *advice["sentences"]]) if sentence),
         tuple((MEANINGS.get(name, name), *_both(row), row["tight_source"]) for name, row in rows.items()),
         tuple(f"{PROMISED[who]}: {PrivacyGuarantee.parse(found)}" for who, found in document["privacy"].items()),
     )
@@ -153,12 +154,6 @@ def planned(wanted: WantedPlan) -> Planned:
 
 def _refused(why: str) -> Planned:
     return Planned("bad", "This cannot be planned", (plain(why),))
-
-
-def _sentences(document: Mapping[str, Any]) -> tuple[str, ...]:
-    known = [document["forecast"]] if document["forecast"] else []
-    known += (document["advice"] or {"sentences": ()})["sentences"]
-    return tuple(plain(sentence) for sentence in dict.fromkeys(known))
 
 
 class Planner:
