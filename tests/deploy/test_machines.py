@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from common.core.machine import python_module
-from tests.support import TINY
+from tests.deploy.test_display_errors import SETS
 
 pytestmark = pytest.mark.slow
 
-SMALL = [part for override in (*TINY, "baselines=[]") for part in ("--set", override)]
-RUN = ["run", "ball", "--seed", "1", *SMALL, "--deployment", "processes", "--json", "--output", "run"]
+RUN = ["run", "ball", "--seed", "1", *SETS, "--deployment", "processes", "--json", "--output", "run"]
 
 FIT = """
 import warnings

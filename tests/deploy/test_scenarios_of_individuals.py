@@ -108,9 +108,9 @@ VARIANTS = {
     "adaptation-few-labels", "adult", "adult-biased", "ball-few-agents", "ball-lasso", "ball-nonprivate",
     "ball-paper-nonprivate", "ball-paper-size", "blender", "blender-pairs", "convex-hinge", "convex-squared",
     "discrepancy", "domain-adaptation", "domain-adaptation-network", "domain-adaptation-nonconvex", "flights",
-    "halfspace", "model-agnostic-classes", "model-agnostic-stream", "model-agnostic-transfer", "parity-and-threshold",
-    "parity-xor-threshold", "parity-xor-threshold-rounds", "reverse-adaptation", "select-then-estimate", "sparse",
-    "transfer-classes", "two-laws",
+    "halfspace", "model-agnostic-classes", "model-agnostic-stream", "model-agnostic-transfer", "parity",
+    "parity-and-threshold", "parity-xor-threshold", "parity-xor-threshold-rounds", "public-source",
+    "reverse-adaptation", "select-then-estimate", "sparse", "transfer-classes", "two-laws",
 }  # fmt: skip
 """Of protocols, learners and kinds of people that CI runs otherwise, too, or whose questions agents in Node answer
 there; one has 1,870 agents."""

@@ -28,25 +28,32 @@ from referee.view.pages import view_of
 from tandem.cli import app
 from tandem.estimators.guarantee import Guarantee, Spending
 from tandem.runs import DrawnEstimate, Promises, Run
-from tests.support import leave_folder, tiny
+from tests.support import TINY, leave_folder, tiny
 from tests.tiers import for_each
 
 ROOT = Path(__file__).parents[2]
-TINY = (
-    "curator.n=1200", "curator.kappa=0.2", "curator.eta=0.2", "curator.rounds=2", "curator.epsilon=60",
-    "curator.learner.steps=200", "agents.count=3000", "agents.mechanism.epsilon=2", "agents.batch=400", "baselines=[]",
-)  # fmt: skip
 
 
 @pytest.mark.slow
-def test_a_run_is_that_of_the_command_and_can_be_audited(tmp_path):
+def test_a_run_is_that_of_the_command_and_can_be_audited_and_one_without_an_answer_raises(tmp_path):
+    """The curator's budget belongs to the first run: a second one of the same people is refused."""
     told: list[str] = []
-    found = tandem.run("ball", *TINY, seed=3, output=tmp_path / "run", on_progress=lambda text, _: told.append(text))
+    ways = {"seed": 3, "output": tmp_path / "run"}
+    found = tandem.run("ball", *TINY, "baselines=[]", **ways, on_progress=lambda text, _: told.append(text))
     assert json.loads((tmp_path / "run" / "result.json").read_text())["answer"] == found.hypothesis.wire()
     assert found.estimate["low"] <= found.estimate["value"] <= found.estimate["high"]
     assert found.privacy["curator"]["epsilon"] == 60
     assert told
     assert tandem.audit(found.folder).status == found.status
+    claim, state = json.loads((found.folder / "claim.json").read_text()), found.folder / "state"
+    (found.folder / "claim.json").write_text(json.dumps({**claim, "run": "another"}))
+    key = (state / "referee" / "identity.key").read_bytes()
+    for party in ("referee", "agents"):
+        shutil.rmtree(state / party)
+    (state / "referee").mkdir()
+    (state / "referee" / "identity.key").write_bytes(key)
+    with pytest.raises(RunFailed, match=r"the run was (refused|failed): "):
+        tandem.run("ball", *TINY, "baselines=[]", **ways)
 
 
 def test_a_plan_is_that_of_the_command_and_what_is_refused_leaves_no_folder(tmp_path):
@@ -56,21 +63,6 @@ def test_a_plan_is_that_of_the_command_and_what_is_refused_leaves_no_folder(tmp_
     with pytest.raises(BadScenario, match="unknown"):
         tandem.run("ball", "alhpa=0.1", output=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_a_run_without_an_answer_raises(tmp_path):
-    """The curator's budget belongs to the first run: a second one of the same people is refused."""
-    folder = tandem.run("ball", *TINY, seed=3, output=tmp_path / "run").folder
-    claim = json.loads((folder / "claim.json").read_text())
-    (folder / "claim.json").write_text(json.dumps({**claim, "run": "another"}))
-    key = (folder / "state" / "referee" / "identity.key").read_bytes()
-    for party in ("referee", "agents"):
-        shutil.rmtree(folder / "state" / party)
-    (folder / "state" / "referee").mkdir()
-    (folder / "state" / "referee" / "identity.key").write_bytes(key)
-    with pytest.raises(RunFailed, match=r"the run was (refused|failed): "):
-        tandem.run("ball", *TINY, seed=3, output=folder)
 
 
 def test_a_run_that_its_operator_has_cancelled_raises_as_well(tmp_path, monkeypatch):

@@ -246,7 +246,7 @@ def test_an_older_copy_that_is_closed_releases_nothing_more_and_the_run_says_so(
 
 FEW = (("full", "curator"), ("read-only", "host"), ("clock -1d", "referee"))
 """Of all that ``python -m benchmarks.faults`` tries."""
-SOME = ("full", "read-only", "descriptors", "clock -1d", "killed", "killed")
+SOME = ("full", "read-only", "descriptors", "clock -1d", "killed")
 
 
 @pytest.fixture

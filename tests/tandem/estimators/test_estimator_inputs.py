@@ -32,7 +32,8 @@ def plain():
 
 
 def quick(**changes):
-    return made(TransferClassifier, **{"rounds": 1, "learner": QUICK, "random_state": 0} | changes)
+    learner = QUICK | {"noise": 50.0}  # enough for all people here, so that no fit waits for a plan of it
+    return made(TransferClassifier, **{"rounds": 1, "learner": learner, "random_state": 0} | changes)
 
 
 def in_pandas(frame):

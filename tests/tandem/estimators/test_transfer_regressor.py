@@ -68,18 +68,12 @@ def test_reports_have_its_error_and_the_root_in_the_response_s_unit(fitted):
     ("change", "words"),
     [
         ({"response_bounds": (3, 3)}, "response_bounds must have low < high"),
-        ({"epsilon": "1", "agent_epsilon": None}, "epsilon must be.*agent_epsilon must be"),
         ({"farthest": 0.0}, "farthest must be in"),
         ({"learner": {"name": "discriminant", "norm": 2.0, "mu": "plan"}}, "take a learner of that loss"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_spent(change, words):
     check_refused(made(TransferRegressor, random_state=0, **change), words, *people(2000, 0.0, 1))
-
-
-def test_weights_of_people_are_refused_with_the_reason():
-    X, y = people(20, 0.0, 1)
-    check_refused(made(TransferRegressor), "fit takes no sample_weight: noise is calibrated", X, y, sample_weight=y)
 
 
 def test_bounds_of_the_response_that_were_forgotten_are_told_before_anything_is_spent():
