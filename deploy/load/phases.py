@@ -167,7 +167,8 @@ class _Phase:
                 # The same request again changes nothing if the first one has come.
                 measured.rejected["connection lost"] += 1
                 await asyncio.sleep(random.uniform(0.5, 1.5))
-                connection = await self.connect()
+                with suppress(ConnectionError):  # nobody listens yet: what is closed is tried, and lost, once more
+                    connection = await self.connect()
                 continue
             measured.latencies.append(time.perf_counter() - start)
             if answer.status != 503:

@@ -105,6 +105,14 @@ async def test_who_is_told_to_come_again_or_loses_the_connection_does_come_again
     answers = [b"HTTP/1.1 503 x\r\nretry-after: 1\r\ncontent-length: 17\r\n\r\n" + b'{"type":"x:busy"}', b""]
     answers.append(b"HTTP/1.1 204 x\r\n\r\n")
     asked: list[bytes] = []
+    connect, refusals = Connection.to, iter([False, True, False])
+
+    async def refused_once(*given: Any, **ways: Any) -> Connection:
+        if next(refusals):
+            raise ConnectionRefusedError("it is started again")
+        return await connect(*given, **ways)
+
+    monkeypatch.setattr(Connection, "to", refused_once)
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(answers[0])
@@ -117,7 +125,7 @@ async def test_who_is_told_to_come_again_or_loses_the_connection_does_come_again
         ask = lambda agent: request("GET", "/", "x")  # noqa: E731
         found = await phases.phase("x", load, agents, ask, lambda agent, answer: None)
     assert len(asked) == 3
-    assert (found.taken, dict(found.rejected)) == (1, {"busy": 1, "connection lost": 1})
+    assert (found.taken, dict(found.rejected)) == (1, {"busy": 1, "connection lost": 2})
 
 
 @for_each(("hosted", "hosts", "expected"), [(0, 2, []), (10, 6, [2, 2, 2, 2, 1, 1]), (3, 2, [2, 1]), (2, 5, [1, 1])])
