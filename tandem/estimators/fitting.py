@@ -140,8 +140,13 @@ POINTS_A_WEIGHT = 4  # labelled points that a student has at least for each weig
 _TRIAL = 200  # records of nobody on which a student is tried
 
 
+def named(learner: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a learner that was given by its name alone, or by a mapping."""
+    return {"name": learner} if isinstance(learner, str) else plain(dict(learner))
+
+
 def learner_settings(
-    learner: str | Mapping[str, Any], people: int, public: int, rounds: int, diameter: float = DIAMETER
+    given: dict[str, Any], people: int, public: int, rounds: int, diameter: float = DIAMETER
 ) -> dict[str, Any]:
     """Return a learner's settings; what is not given follows from its name and from public numbers alone.
 
@@ -149,10 +154,8 @@ def learner_settings(
     person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and half-spaces whose weights, with
     the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all ``public`` points by the noisy
     votes of as many logistic regressions as the noise wants: taught by everybody in a single round, by a tenth as many
-    draws in each of several rounds. (How many points are labelled, :func:`suffice` says.) ``learner`` is a name, or a
-    mapping with ``name`` and settings, in which scikit-learn's classifiers may stand as they are.
+    draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
     """
-    given = {"name": learner} if isinstance(learner, str) else {key: plain(value) for key, value in learner.items()}
     if given.get("name") in ("full-batch", "discriminant"):
         return {"mu": "plan", **given}
     if given.get("name") == "sgd":
@@ -171,9 +174,8 @@ class FewForTeachersWarning(UserWarning):
     """Teachers have fewer records than a half-space has weights: their votes say little."""
 
 
-def leaves_votes_open(learner: str | Mapping[str, Any]) -> bool:
+def leaves_votes_open(given: Mapping[str, Any]) -> bool:
     """Tell whether it is model-agnostic, and neither teachers, nor their draws, nor questions are given."""
-    given = {"name": learner} if isinstance(learner, str) else learner
     return given.get("name") == "model-agnostic" and not {"queries", "chunks", "draws", "aggregation"} & set(given)
 
 

@@ -162,7 +162,7 @@ class TransferRegressor(BoundedRegressor):
         return self
 
     def _settled_tree(self, sides: Sides, bound: float) -> tuple[dict[str, Any], Advice]:
-        given = {"name": self.learner} if isinstance(self.learner, str) else fitting.plain(dict(self.learner))
+        given = fitting.named(self.learner)
         width = self._schema.dimension + 1
         if given.get("name") == "least-squares":
             given = {**usual_regression(len(self._schema.features)), **given}

@@ -205,9 +205,8 @@ class TransferClassifier(HybridClassifier):
         people, given, ball = len(sides.curator), self._given_numbers(len(sides.population)), fitting.DIAMETER
         if self.protocol != fitting.REWEIGH:
             ball = diameter(people, self._number("epsilon"), self._delta(people), self._schema.dimension)
-        named = self.learner
-        if named is None:
-            named = "sgd" if self.protocol == fitting.REWEIGH else usual_learner(len(sides.population))
+        usual = "sgd" if self.protocol == fitting.REWEIGH else usual_learner(len(sides.population))
+        named = fitting.named(usual if self.learner is None else self.learner)
         first = fitting.learner_settings(named, people, public, 1, ball)
         if first.get("name") == "model-agnostic" and first.get("protects", "records") == "records" and not public:
             raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")

@@ -29,7 +29,7 @@ from tandem.estimators import (
     TransferRegressor,
     fitting,
 )
-from tandem.estimators.fitting import MOST, FewForTeachersWarning, learner_settings, suffice, warn_of_clipping
+from tandem.estimators.fitting import MOST, FewForTeachersWarning, learner_settings, named, suffice, warn_of_clipping
 from tandem.estimators.frames import (
     clipped_shares,
     described,
@@ -112,7 +112,6 @@ def test_who_cannot_help_is_named_before_anything_is_spent(monkeypatch):
         ({"protocol": "magic"}, "protocol must be fit, subsample-test-reweigh, portfolio, learn-and-test"),
         ({"mode": "realizable"}, "mode='realizable' is for protocol='subsample-test-reweigh'"),
         ({"protocol": "learn-and-test", "rounds": 2}, "the curator learns once"),
-        ({"alpha": 0.7}, "alpha"),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes, said):
@@ -188,7 +187,7 @@ def test_a_fit_that_protects_labels_only_says_so_and_takes_real_people_only_if_t
 
 
 def test_several_rounds_learn_from_draws_that_suffice_by_labelling_fewer_points():
-    assert [learner_settings("model-agnostic", 5000, 100, rounds)["draws"] for rounds in (1, 3)] == [None, 500]
+    assert [learner_settings(named("model-agnostic"), 5000, 100, rounds)["draws"] for rounds in (1, 3)] == [None, 500]
     # Three rounds of 10,000 people and 500 points: 692 teachers of 1.4 draws each.
     for given, points in (
         ((500, 31, 1000, 3), 28),
