@@ -35,7 +35,6 @@ HELD_TO = {
 SUITES = [
     "tests/common/data/distributions/test_distributions.py::TestEveryDistribution",
     "tests/common/local/hypotheses/test_hypotheses.py::TestContract",
-    "tests/common/local/mechanisms/test_frequency_contract.py",
     "tests/common/local/mechanisms/test_mechanism_contract.py",
     "tests/common/local/queries/test_queries.py::TestEveryQuery",
     "tests/curator/learners/test_learner_contract.py::TestContract",
