@@ -338,9 +338,10 @@ def test_in_a_notebook(tmp_path: Path) -> None:
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_data"
 SMALL = (
-    "curator.n=4000", "curator.rounds=1", "curator.learner.steps=20000", "agents.count=6000", "agents.batch=1000",
-    "baselines=[]",
+    "curator.n=4000", "curator.rounds=1", "curator.learner.steps=20000", "curator.learner.noise=1.2",
+    "agents.count=6000", "agents.batch=1000", "baselines=[]",
 )  # fmt: skip
+"""The noise is about what would be planned, which takes seconds."""
 
 
 def by_onnx(model, data, folder):
