@@ -230,8 +230,6 @@ load_some = cast(Callable[[Any, Any, Any], Any], Late(partial(_made, "load_some"
 """The same of the first ``count`` (1..8) only, with zeros behind; no memory beyond them is touched."""
 store = cast(Callable[[Any, Any, Any], None], Late(partial(_made, "store")))
 """Within compiled loops: write a vector to items ``place``, ..., ``place + 7`` of a C-contiguous array of its type."""
-store_some = cast(Callable[[Any, Any, Any, Any], None], Late(partial(_made, "store_some")))
-"""``store_some(array, place, count, vector)``: the same, only the first ``count``."""
 total = cast(Callable[[Any], Any], Late(partial(_made, "total")))
 """Within compiled loops: the sum of a vector's numbers: lanes 0 + 4, 1 + 5, ..., then halves of these, and so on."""
 singles = cast(Callable[[Any], Any], Late(partial(_made, "singles")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -118,11 +118,11 @@ def _chosen(comparison: str) -> Callable[..., Any]:
     return lambda builder, a, b: builder.select(builder.fcmp_ordered(comparison, a, b), a, b)
 
 
-fma = cast(Callable[[Any, Any, Any], Any], _elementwise(3, _called("fma")))
-nearest = cast(Callable[[Any], Any], _elementwise(1, _called("rint")))
-magnitude = cast(Callable[[Any], Any], _elementwise(1, _called("fabs")))
-least = cast(Callable[[Any, Any], Any], _elementwise(2, _chosen("<")))
-greatest = cast(Callable[[Any, Any], Any], _elementwise(2, _chosen(">")))
+fma = _elementwise(3, _called("fma"))
+nearest = _elementwise(1, _called("rint"))
+magnitude = _elementwise(1, _called("fabs"))
+least = _elementwise(2, _chosen("<"))
+greatest = _elementwise(2, _chosen(">"))
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
@@ -178,26 +178,9 @@ def _store(context: Any, array: Any, place: Any, vector: Any) -> Any:
     return types.void(array, place, vector), generate
 
 
-def _store_some(context: Any, array: Any, place: Any, count: Any, vector: Any) -> Any:
-    if not (_is_flat(array, place) and vector == Lanes(array.dtype)):
-        return None
-
-    def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
-        values, begin, many, numbers = arguments
-        for lane in range(WIDTH):
-            with builder.if_then(builder.icmp_signed(">", many, many.type(lane))):
-                at = builder.add(begin, begin.type(lane))
-                number = builder.extract_element(numbers, ir.IntType(32)(lane))
-                builder.store(number, _place(context, builder, array, values, at))
-        return context.get_dummy_value()
-
-    return types.void(array, place, count, vector), generate
-
-
-load = cast(Callable[[Any, Any], Any], intrinsic(_load))
-load_some = cast(Callable[[Any, Any, Any], Any], intrinsic(_load_some))
-store = cast(Callable[[Any, Any, Any], None], intrinsic(_store))
-store_some = cast(Callable[[Any, Any, Any, Any], None], intrinsic(_store_some))
+load: Any = intrinsic(_load)
+load_some: Any = intrinsic(_load_some)
+store: Any = intrinsic(_store)
 
 
 def _prefetched(level: int) -> Any:
@@ -257,7 +240,7 @@ def _total(context: Any, vector: Any) -> Any:
     return vector.item(vector), generate
 
 
-total = cast(Callable[[Any], Any], intrinsic(_total))
+total: Any = intrinsic(_total)
 
 
 def _convert(context: Any, builder: Any, value: Any, given: Any, item: Any) -> Any:
@@ -298,9 +281,9 @@ def _converted(item: Any) -> Any:
     return intrinsic(declare)
 
 
-singles = cast(Callable[[Any], Any], _converted(types.float32))
-doubles = cast(Callable[[Any], Any], _converted(types.float64))
-alike = cast(Callable[[Any, Any], Any], intrinsic(_alike))
+singles = _converted(types.float32)
+doubles = _converted(types.float64)
+alike: Any = intrinsic(_alike)
 
 
 @njit
