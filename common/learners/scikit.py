@@ -1,4 +1,4 @@
-"""Classifiers of scikit-learn: settings, with the arguments that are allowed; only the curator imports the library."""
+"""Settings of classifiers of scikit-learn, with the arguments that are allowed, and of a network in PyTorch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,39 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from common.core.errors import BadMessage
+from common.core.errors import BadMessage, BadScenario
 from common.core.values import Value
 from common.learners.base import SETTINGS, LearnerSettings
-from common.learners.foreign import TorchNetworkSettings
 from common.privacy.events import Event, NonPrivate
+
+MAX_WEIGHTS = 1 << 24  # of one network: with gradients and Adam's moments 256 MiB while it is trained
+
+
+class TorchNetworkSettings(Value):
+    """One hidden layer of ReLU, trained by Adam on the cross-entropy, in batches of 256 records.
+
+    Attributes:
+        hidden: Units, 1 to 4096.
+        epochs: How often each record is seen, 1 to 10,000.
+        rate: Adam's learning rate, in (0, 1].
+    """
+
+    NAME: ClassVar[str] = "TorchNetwork"
+
+    hidden: int = Field(default=16, ge=1, le=4096)
+    epochs: int = Field(default=100, ge=1, le=10_000)
+    rate: float = Field(default=0.01, gt=0, le=1)
+
+    def weights(self, dimension: int, classes: int) -> int:
+        return self.hidden * (dimension + 1) + classes * (self.hidden + 1)
+
+    def check(self, dimension: int, classes: int) -> None:
+        """Refuse one that is too large to be tried, or trained: raise BadScenario."""
+        found = self.weights(dimension, classes)
+        if found > MAX_WEIGHTS:
+            raise BadScenario(
+                f"{self.NAME}: {found:,} weights are more than the {MAX_WEIGHTS:,} of a teacher: lower hidden"
+            )
 
 
 def _read(value: Any) -> Any:
@@ -45,7 +73,7 @@ class Classifier(Value):
             ``estimators``). ``random_state`` comes from the curator's source wherever it is not given. What a
             classifier may be given is in :data:`common.learners.scikit.ALLOWED`. ``own:NAME`` is a class of the
             curator's operator (:mod:`curator.learners.foreign`), for teachers alone; others know its name only. So is
-            ``TorchNetwork``, with the parameters of :class:`common.learners.foreign.TorchNetworkSettings`.
+            ``TorchNetwork``, with the parameters of :class:`TorchNetworkSettings`.
     """
 
     classifier: str = Field(max_length=64)

@@ -26,7 +26,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadInput
-from common.learners.foreign import TorchNetworkSettings
+from common.learners.scikit import TorchNetworkSettings
 
 VARIABLE = "TANDEM_CLASSIFIERS"
 _NAMED: dict[str, type[Any]] = {}
