@@ -49,28 +49,15 @@ def reduced_log(f: Any, exponent: Any) -> Any:
     return exponent * HIGH - ((half - (s * (half + r) + exponent * LOW)) - f)
 
 
-def _cosine(x: Any) -> Any:
-    """Return cos x, for x in [-pi/4, pi/4]."""
-    z = x * x
-    r = -1.13596475577881948265e-11
-    r = 2.08757232129817482790e-09 + z * r
-    r = -2.75573143513906633035e-07 + z * r
-    r = 2.48015872894767294178e-05 + z * r
-    r = -1.38888888888741095749e-03 + z * r
-    r = 4.16666666666666019037e-02 + z * r
-    return 1.0 - (0.5 * z - z * (z * r))
-
-
-def _sine(x: Any) -> Any:
-    """Return sin x, for x in [-pi/4, pi/4]."""
-    z = x * x
-    r = 1.58969099521155010221e-10
-    r = -2.50507602534068634195e-08 + z * r
-    r = 2.75573137070700676789e-06 + z * r
-    r = -1.98412698298579493134e-04 + z * r
-    r = 8.33333333332248946124e-03 + z * r
-    r = -1.66666666666666324348e-01 + z * r
-    return x + x * (z * r)
+# Of cos x and sin x for x in [-pi/4, pi/4], in powers of x^2, the highest first.
+_COSINE = (
+    -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
+    -1.38888888888741095749e-03, 4.16666666666666019037e-02,
+)  # fmt: skip
+_SINE = (
+    1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04,
+    8.33333333332248946124e-03, -1.66666666666666324348e-01,
+)  # fmt: skip
 
 
 def exp(x: Floats) -> Floats:
@@ -131,7 +118,8 @@ def turned(turn: AnyArray) -> tuple[Floats, Floats]:
     """Return cos(2 pi t) and sin(2 pi t) of a number of turns t in [-1, 1], elementwise."""
     quarter = np.rint(4.0 * turn)
     x = (turn - 0.25 * quarter) * (2.0 * np.pi)
-    cosine, sine = _cosine(x), _sine(x)
+    z = x * x
+    cosine, sine = 1.0 - (0.5 * z - z * (z * np.polyval(_COSINE, z))), x + x * (z * np.polyval(_SINE, z))
     place = quarter.astype(np.int64) & 3
     swapped = (place & 1) == 1
     first, second = np.where(swapped, sine, cosine), np.where(swapped, cosine, sine)
