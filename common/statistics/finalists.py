@@ -102,10 +102,6 @@ class Difference:
         """Return how far the upper bound is from the estimate."""
         return self.high(miss) - self.value
 
-    def bounds(self, miss: float) -> tuple[float, float]:
-        """Return both, each of which fails with probability ``miss`` at most."""
-        return self.low(miss), self.high(miss)
-
 
 @dataclass(frozen=True)
 class ToConstant:
@@ -196,10 +192,6 @@ class ToBestConstant:
 
     def _share(self, miss: float) -> float:
         return miss / 2.0 if self.chosen else miss
-
-    def bounds(self, miss: float) -> tuple[float, float]:
-        """Return both, each of which fails with probability ``miss`` at most."""
-        return self.low(miss), self.high(miss)
 
     def times_settling(self, miss: float) -> float | None:
         """Return how many times as many agents would show h to be better, if the estimate is right; None: no number."""

@@ -194,7 +194,8 @@ def _beside(
 def _compared(
     plan: PortfolioPlan, rival: str, found: Difference | ToBestConstant, ends: tuple[float, float], agents: int | None
 ) -> Comparison:
-    likely, probable = (found.bounds(1.0 - sure) for sure in (finalists.LIKELY, finalists.PROBABLE))
+    misses = (1.0 - finalists.LIKELY, 1.0 - finalists.PROBABLE)
+    likely, probable = ((found.low(miss), found.high(miss)) for miss in misses)
     return Comparison(rival, found.value, *ends, 1.0 - plan.beta, likely, probable, agents)
 
 

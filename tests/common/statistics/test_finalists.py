@@ -102,7 +102,7 @@ def test_the_best_of_two_constants_need_not_be_known():
         told, judged = generator.binomial(600, chance(0.48)), generator.binomial(2_500, chance(0.45))
         each = [ToConstant(WARNER, Ones(judged, 2_500), Ones(ones, 600)) for ones in (told, 600 - told)]
         found = ToBestConstant(each)
-        low, high = found.bounds(0.1)
+        low, high = found.low(0.1), found.high(0.1)
         assert low <= found.value <= high
         failed += (low > 0.45 - 0.48, high < 0.45 - 0.48)
     assert (failed < 200).all()
@@ -122,7 +122,8 @@ def test_the_best_of_the_constants_beside_the_one_that_was_chosen_need_not_be_kn
         told, judged = generator.binomial(300, [chance(loss) for loss in true]), generator.binomial(2_500, chance(0.6))
         rest = np.arange(3) != told.argmin()
         each = [ToConstant(WARNER, Ones(judged, 2_500), Ones(int(ones), 300)) for ones in told[rest]]
-        low, high = ToBestConstant(each, chosen=True).bounds(0.1)
+        found = ToBestConstant(each, chosen=True)
+        low, high = found.low(0.1), found.high(0.1)
         failed += (low > 0.6 - true[rest].min(), high < 0.6 - true[rest].min())
     assert (failed < 200).all()
     assert ToBestConstant(each, chosen=True).high(0.1) == ToBestConstant(each).high(0.05)
