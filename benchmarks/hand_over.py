@@ -15,8 +15,8 @@ import json
 import statistics
 from typing import Any
 
-from common.learners.base import events_of
-from common.privacy.budget import cost, sampling_schedule, smallest_n
+from common.learners.base import Calls
+from common.privacy.budget import cost, smallest_n
 from common.protocols.base import Progress
 from common.scenario.loading import load
 from common.scenario.plan import resolve
@@ -59,7 +59,7 @@ def promised(scenario: ResolvedScenario, rounds: int, runs: int) -> dict[str, fl
     epsilon, delta = float(policy.epsilon or 0.0), float(policy.delta or 0.0)
 
     def events(people: int) -> list[Any]:
-        return runs * list(events_of(policy.settings, sampling_schedule(people, kappa, eta, rounds)) or [])
+        return runs * list(Calls(people, kappa, eta, rounds).events(policy.settings) or [])
 
     return {
         "calls": float(runs * rounds),

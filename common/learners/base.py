@@ -311,17 +311,6 @@ AnyOpenLearner = Annotated[OpenSettings, BeforeValidator(_accepted), _AS_WRITTEN
 AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]  # the same of settled settings
 
 
-def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | None:
-    """Return the events of one call a round; None if the learner guarantees nothing.
-
-    ``schedule`` has one sampling bound s_t >= TV(mu, mu') a round.
-    """
-    rounds: Counter[Event] = Counter()
-    for tv_bound, times in Counter(schedule).items():
-        rounds[learner.event(tv_bound)] += times
-    return None if any(isinstance(event, NonPrivate) for event in rounds) else list(rounds.items())
-
-
 @dataclass(frozen=True)
 class Calls:
     """A run's calls of its learner, one a round; see :class:`PlanTask`, ``n`` is the size of the curator's sample."""
@@ -334,14 +323,17 @@ class Calls:
 
     @property
     def schedule(self) -> Sequence[float]:
-        """One sampling bound a round."""
+        """One sampling bound s_t >= TV(mu, mu') a round."""
         if self.kappa is None:
             return (1.0,) * self.rounds
         return sampling_schedule(self.n, self.kappa, self.eta, self.rounds, self.before)
 
     def events(self, learner: LearnerSettings) -> Events | None:
         """Return what all calls release; None if the learner guarantees nothing."""
-        return events_of(learner, self.schedule)
+        rounds: Counter[Event] = Counter()
+        for tv_bound, times in Counter(self.schedule).items():
+            rounds[learner.event(tv_bound)] += times
+        return None if any(isinstance(event, NonPrivate) for event in rounds) else list(rounds.items())
 
     def spent(self, learner: LearnerSettings, delta: float) -> float:
         """Return the epsilon that all calls cost at ``delta``, infinite if the learner guarantees nothing."""

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.audits.subjects import NoisyMean, registered
 from common.core.errors import BadScenario, BudgetExceeded
-from common.learners.base import events_of, parse_settings
+from common.learners.base import Calls, parse_settings
 from common.local.hypotheses.hypothesis import Linear
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
@@ -163,8 +163,8 @@ def test_what_a_candidate_refuses_is_refused(method, given):
 def test_planning_prices_it_by_its_event():
     mu = mu_for_selection(2.0, 1e-6, geometric(5.0, 15))
     learner = parse_settings({**SETTINGS, "mu": mu})
-    assert events_of(learner, [0.1, 0.1]) == [(parse_learner(learner).event(1.0), 2)]
-    assert 1.999 < cost(events_of(learner, [1.0]), 1e-6) <= 2.0
+    assert Calls(10, None, 1.0, 2).events(learner) == [(parse_learner(learner).event(1.0), 2)]
+    assert 1.999 < cost(Calls(10, None, 1.0, 1).events(learner), 1e-6) <= 2.0
 
 
 ADAPTATION = (
