@@ -73,7 +73,7 @@ def planned_by(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Ev
         private = scenario.curator.epsilon is not None
         rounds: Sequence[Event] = policy.rounds * [Release(epsilon=scenario.curator.share) if private else NonPrivate()]
     else:
-        before = scenario.reweighs_before
+        before = len(scenario.handed_over)
         rounds = planned_events(policy.learner, policy.n, policy.kappa, policy.eta, policy.rounds, before)
     return [*rounds, *scenario.planned_margins]
 

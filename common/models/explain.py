@@ -13,7 +13,7 @@ from common.data.tables import Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Network, Regressor
 from common.local.hypotheses.rules import LEAF, Conjunction, Constant, Parity, Stump, Trees
-from common.models.model import Model, feature_at, feature_names, target_of
+from common.models.model import Model, feature_names, target_of
 
 MAX_LINES = 60  # lines of trees that are shown; the JSON document has all
 
@@ -126,7 +126,7 @@ def _lines(hypothesis: Hypothesis, model: Model) -> list[str]:
             return [f"{positive} where {when} hold, else {negative}:", *asked]
         case Trees():
             return _trees(hypothesis, model, negative, positive)
-    seen = list(dict.fromkeys(feature_at(model, number)[0].column for number in hypothesis.inputs))
+    seen = list(dict.fromkeys(model.table.places[number][0].column for number in hypothesis.inputs))
     return [f"A model of kind {hypothesis.kind!r}, which looks at {', '.join(seen) or 'no column'}."]
 
 
@@ -185,7 +185,7 @@ def _trees(hypothesis: Trees, model: Model, negative: str, positive: str) -> lis
 
 def question(model: Model, number: int, threshold: float) -> str:
     """Return what x_j > threshold asks of a column's own value, of rows that are not shortened."""
-    feature, place = feature_at(model, number)
+    feature, place = model.table.places[number]
     if isinstance(feature, Number):
         return f"{feature.column} > {feature.low + threshold * (feature.high - feature.low):.6g}"
     if threshold >= 1.0 or threshold < 0.0:

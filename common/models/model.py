@@ -138,7 +138,7 @@ class Model(Value):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that a row must have, in the order of the features."""
-        return tuple(dict.fromkeys(feature_at(self, number)[0].column for number in sorted(self.inputs)))
+        return tuple(dict.fromkeys(self.table.places[number][0].column for number in sorted(self.inputs)))
 
 
 def label_classes(label: Label | None) -> tuple[str, str]:
@@ -318,7 +318,7 @@ def target_of(model: Model) -> Target:
     """Return what a model predicts."""
     match model.hypothesis:
         case Relabelled(column=column):
-            feature, place = feature_at(model, column)
+            feature, place = model.table.places[column]
             if isinstance(feature, Number):
                 middle = feature.low + 0.5 * (feature.high - feature.low)
                 return Target(feature.column, (f"at most {middle:g}", f"above {middle:g}"))
@@ -326,13 +326,13 @@ def target_of(model: Model) -> Target:
             others = [name for name in names if name != names[place]]
             return Target(feature.column, (others[0] if len(others) == 1 else f"not {names[place]}", names[place]))
         case Argmax(first=first, hypotheses=hypotheses):
-            places = [feature_at(model, first + number) for number in range(len(hypotheses))]
+            places = model.table.places[first : first + len(hypotheses)]
             feature = places[0][0]
             if isinstance(feature, Number) or any(other is not feature for other, _ in places):
                 return Target("class", feature_names(model)[first:][: len(places)])
             return Target(feature.column, tuple(feature.groups[place][0] for _, place in places))
         case Regressor(response=response):
-            feature, _ = feature_at(model, response)
+            feature, _ = model.table.places[response]
             bounds = (feature.low, feature.high) if isinstance(feature, Number) else (0.0, 1.0)
             return Target(feature.column, (), *bounds)
     label = model.table.label
@@ -352,11 +352,6 @@ def predictions(model: Model, features: Singles, costs: Costs | None = None) -> 
     if isinstance(found, Argmax):
         return np.asarray(outcome.names)[found.classes(features)]
     return np.asarray(outcome.names)[(found.predict(features) > 0).astype(np.int64)]
-
-
-def feature_at(model: Model, number: int) -> tuple[Feature, int]:
-    """Return what a feature is made from, and its place among the features that are."""
-    return model.table.places[number]
 
 
 def class_names(features: Sequence[Feature], first: int) -> list[str]:

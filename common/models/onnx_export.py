@@ -17,7 +17,7 @@ import numpy as np
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.data.loading import numbers_of, rows_of
-from common.data.tables import Category, Feature, Missing, Number, longest
+from common.data.tables import Category, Missing, Number, longest
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Network, Regressor
 from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, OPSETS, TEXT, GraphBuilder, Onnx, ensemble, read_graph
@@ -97,8 +97,12 @@ class RowsWriter(GraphBuilder):
         for feature in model.table.features:
             if needed.isdisjoint(range(first, first + feature.width)):
                 blocks.append(feature.width)
+            elif isinstance(feature, Number):
+                blocks.append(self._number(feature))
+            elif isinstance(feature, Missing):
+                blocks.append(self._missing(model, feature))
             else:
-                blocks.append(self._block(model, feature))
+                blocks.append(self._category(model, feature))
             first += feature.width
         rows, zero = self("Shape", next(iter(self.inputs)), start=0, end=1), self.numpy.from_array(np.zeros(1))
         for place, width in enumerate(blocks):
@@ -109,11 +113,6 @@ class RowsWriter(GraphBuilder):
         if model.table.norm is not None:
             matrix = self._shortened(matrix, model.table.dimension, model.table.norm)
         return self("Cast", matrix, to=FLOAT)
-
-    def _block(self, model: Model, feature: Feature) -> str:
-        if isinstance(feature, Number):
-            return self._number(feature)
-        return self._missing(model, feature) if isinstance(feature, Missing) else self._category(model, feature)
 
     def _input(self, column: str, kind: int) -> str:
         name = column

@@ -104,7 +104,7 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
     if kappa is not None and not kappa * n > MIN_SUPPORT:
         return [f"privacy: kappa n must be above {MIN_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
     counts = [(event, 1) for event in scenario.planned_margins]
-    calls = Calls(n, kappa, curator.eta, rounds, scenario.reweighs_before)
+    calls = Calls(n, kappa, curator.eta, rounds, len(scenario.handed_over))
     if counts and calls.affordable(curator.settings, curator.epsilon, curator.delta, beside=counts):
         return []
     requested = calls.spent(curator.settings, curator.delta)

@@ -153,7 +153,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         kappa=None if kappa is None else kappa.value,
         eta=eta.value,
         sample=int(sample.value),
-        before=scenario.reweighs_before,
+        before=len(scenario.handed_over),
         beside=[(event, 1) for event in scenario.planned_margins],
     )
     learner, n = asked.plan(task)

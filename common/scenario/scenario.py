@@ -122,11 +122,6 @@ class Scenario(Value):
         return (Release(epsilon=down(self.margins_epsilon)),) if self.margins_epsilon else ()
 
     @property
-    def reweighs_before(self) -> int:
-        """How often weights are changed before the first model is learned."""
-        return len(self.handed_over)
-
-    @property
     def halts(self) -> bool:
         """Whether a run that tests levels may halt before its last round: not an agnostic one without alpha_H."""
         return self.mode == "realizable" or self.accuracy.best is not None

@@ -169,7 +169,7 @@ _Forest = tuple[Indices, Indices, Indices, Floats, Indices, Indices]
 
 
 @HYPOTHESES.register("trees")
-class Trees(Hypothesis):
+class Trees(_OfInputs):
     """h(x) = +1 if base + (sum over trees of the value of x's leaf) > 0 else -1.
 
     Node i of the flat arrays sends x to ``left[i]`` if x_j <= ``threshold[i]``, j = ``feature[i]``, else to
@@ -256,11 +256,7 @@ class Trees(Hypothesis):
             np.where(right == LEAF, nodes, right),
         )
 
-    @property
-    def min_features(self) -> int:
-        return max(self.feature) + 1
-
-    @property
+    @cached_property
     def inputs(self) -> tuple[int, ...]:
         return tuple(sorted(set(self.feature) - {LEAF}))
 

@@ -73,7 +73,9 @@ def profile(order: int, tv_bound: float, ratio: float) -> float:
     from scipy.special import log_ndtr  # here, since it takes long to load, and is rarely needed
 
     nodes, log_mass = _cells(order, ratio)
-    log_r = _log_mixture(ratio * (nodes[1:] - nodes[0]), tv_bound)
+    log_ratio = ratio * (nodes[1:] - nodes[0])
+    near = np.log1p(tv_bound * np.expm1(np.minimum(log_ratio, 30.0)))
+    log_r = np.where(log_ratio < 30.0, near, log_ratio + np.log(tv_bound + (1.0 - tv_bound) * np.exp(-log_ratio)))
     log_f = np.concatenate([[-np.inf], log_divergence(order, log_r)])
     cells = log_mass + np.logaddexp(log_f[:-1], log_f[1:]) - math.log(2.0)
     shift, last = order * ratio, float(nodes[-1])
@@ -141,12 +143,6 @@ def _offset(order: int, delta: float) -> float:
     shrink, price = math.log1p(-1.0 / order), -(math.log(delta) + math.log(order)) / (order - 1)
     spread = abs(shrink) + (abs(math.log(delta)) + math.log(order)) / (order - 1)
     return shrink + price + 8.0 * UNIT * spread
-
-
-def _log_mixture(log_ratio: Floats, tv_bound: float) -> Floats:
-    near = np.log1p(tv_bound * np.expm1(np.minimum(log_ratio, 30.0)))
-    far = log_ratio + np.log(tv_bound + (1.0 - tv_bound) * np.exp(-log_ratio))
-    return np.where(log_ratio < 30.0, near, far)
 
 
 def log_sum(log_values: Floats) -> float:

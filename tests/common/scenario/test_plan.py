@@ -264,7 +264,7 @@ def light(*changes: str) -> Scenario:
 )
 def test_the_models_and_the_counts_together_fit_the_budget(changes):
     chosen = resolve(load("portfolio", changes))
-    section, before = chosen.curator, chosen.reweighs_before
+    section, before = chosen.curator, len(chosen.handed_over)
     events: Any = planned_events(
         parse_learner(section.learner), section.n, section.kappa, section.eta, section.rounds, before
     )
