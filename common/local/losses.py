@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, PlainHypothesis
 from common.local.records import Groups, Records, group_of, number_of
-from common.numerics.elementary import softplus
+from common.numerics.elementary import log, softplus
 
 Loss = Literal["zero-one", "hinge", "perceptron", "logistic", "squared"]
 """The losses, with l the label and m the hypothesis's margin.
@@ -78,9 +77,10 @@ class Costs(Value):
         """The logarithm of the odds of +1 above which +1 is the cheaper prediction.
 
         With p the chance of +1, predicting +1 costs (1 - p) false_alarm and predicting -1 costs p miss on average. So
-        +1 costs less where p/(1 - p) > false_alarm/miss, and no rule that sees p alone costs less (Elkan 2001).
+        +1 costs less where p/(1 - p) > false_alarm/miss, and no rule that sees p alone costs less (Elkan 2001). Later
+        questions have it in them, so it is the same on every machine.
         """
-        return log(self.false_alarm / self.miss)
+        return float(log(np.asarray(self.false_alarm / self.miss)))
 
 
 PARTS = 1024

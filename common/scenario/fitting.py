@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from common.core.values import PLAN, Value
 from common.data.tables import Category, Feature, Label, Layout, Number
 from common.local.losses import Costs
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
+from common.numerics.elementary import log
 from common.protocols.base import demands_of
 from common.protocols.portfolio import MANY, TEACHINGS, Portfolio, Roles
 from common.scenario import forecasting
@@ -92,7 +95,8 @@ def private_excess(sizes: Sizes) -> float:
 def _excess(n: int, epsilon: float, delta: float | None, dimension: int, reach: float) -> float:
     width = dimension + 1.0
     if delta:
-        width = min(width, math.sqrt(width * math.log(1.0 / delta)))
+        # The same on every machine: the price of noise is in what a portfolio asks.
+        width = min(width, math.sqrt(width * float(log(np.asarray(1.0 / delta)))))
     return reach * width / (n * epsilon)
 
 

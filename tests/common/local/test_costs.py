@@ -56,6 +56,12 @@ def test_a_cost_is_a_number_and_no_boolean():
         tiny("agents.costs={miss: 2, false_alarm: true}")
 
 
+@for_each(("costs", "odds"), [((1.0, 3.0), "0x1.193ea7aad030ap+0"), ((100.0, 1.0), "-0x1.26bb1bbb55516p+2")])
+def test_the_odds_of_costs_are_the_same_on_every_machine(costs, odds):
+    """C libraries end these logarithms in another bit, and questions that an audit asks again have them in them."""
+    assert Costs(miss=costs[0], false_alarm=costs[1]).odds.hex() == odds
+
+
 @for_each("costs", COSTS)
 def test_no_other_cut_of_the_true_odds_costs_less(costs):
     """The people's log odds are 4 x - 2: with 200,000 of them no cut beside the one for the costs is cheaper."""
