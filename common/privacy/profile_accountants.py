@@ -13,9 +13,8 @@ from common.core.errors import BadInput
 from common.numerics.bisection import between
 from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, released, total_of
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
-from common.privacy.release_accountants import RenyiAccountant
+from common.privacy.release_accountants import RenyiAccountant, cost_of
 from common.privacy.rounding import MAX_EPSILON, up
-from common.privacy.theorems.composition import subsampled
 from common.privacy.theorems.games import Game, GameValue, Move, cover, knots, move, triple_profiles
 from common.privacy.theorems.gaussian_dp import epsilon_of, mu_allowed
 from common.privacy.theorems.loss_grids import Composed, compose_profiles, reach
@@ -29,10 +28,8 @@ def profile_of(event: Event) -> Profile:
         return step_profile(event.tv_bound, event.ratio)
     if isinstance(event, Gaussian):
         return gaussian_profile(event.mu)
-    if isinstance(event, Release):
-        return release_profile(event.epsilon, event.delta)
-    if isinstance(event, SubsampledRelease):
-        return release_profile(*subsampled(event.draws, event.tv_bound, event.epsilon, event.delta))
+    if isinstance(event, SubsampledRelease | Release):
+        return release_profile(*cost_of(event))
     raise BadInput(f"an event of kind {event.kind} has no privacy profile")
 
 

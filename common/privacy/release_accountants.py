@@ -172,11 +172,9 @@ def _divergence(event: Event, order: int) -> Fraction | None:
     rho, count = 0.0, 1
     if isinstance(event, SubsampledSteps):
         rho, count = step_rdp(order, event.tv_bound, event.ratio), event.count
-    elif isinstance(event, SubsampledRelease):
-        star, _ = subsampled(event.draws, event.tv_bound, event.epsilon, event.delta)
+    elif isinstance(event, SubsampledRelease | Release):
+        star, _ = cost_of(event)
         rho = pure_rdp(order, star) if math.isfinite(star) else math.inf
-    elif isinstance(event, Release):
-        rho = pure_rdp(order, event.epsilon)
     elif isinstance(event, Gaussian):
         rho, count = up(0.5 * order * event.mu * event.mu), event.count
     elif isinstance(event, PrivateSelection):
