@@ -9,8 +9,7 @@ from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan, Value
-from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
-from common.learners.model_agnostic import ClassColumns
+from common.learners.base import SETTINGS, ClassColumns, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.local.hypotheses.hypothesis import MAX_HIDDEN, MAX_WEIGHTS
 from common.privacy.events import Event, Gaussian, NonPrivate, delta_left, error_paid, payable
 from common.privacy.rounding import MAX_EPSILON, down, up
@@ -314,10 +313,6 @@ class OpenNetworkAdap(NetworkFields, OpenAdaptation):
 
     name: Literal["network-adap"] = "network-adap"
     classes: ClassColumns | None = None
-
-    @property
-    def class_columns(self) -> tuple[int, int]:
-        return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
 
     @property
     def outputs(self) -> int:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, PlainSerializer, PrivateAttr
+from pydantic import BeforeValidator, Field, PlainSerializer, PrivateAttr
 
 from common.core.errors import BadMessage, BadScenario
 from common.core.registry import TypeRegistry
 from common.core.values import PLAN, Value, left_open, may_be_open
 from common.data.population import PopulationSpec
+from common.local.hypotheses.composed import MAX_CLASSES
 from common.local.hypotheses.hypothesis import Hypothesis, ordinary_kinds
 from common.privacy.accountants import Plan as Events
 from common.privacy.budget import cost, fits, sampling_schedule, smallest_n
@@ -106,6 +107,13 @@ class PlanTask(PlanRequest):
         return follow(self.given_n, lambda: self.sample, formula, source)
 
 
+class ClassColumns(Value):
+    """C = ``count`` classes, from 2 to 64, that stand as one-hot columns among the features from ``first`` on."""
+
+    first: int = Field(ge=1, lt=1 << 16)
+    count: int = Field(ge=2, le=MAX_CLASSES)
+
+
 class OpenSettings(Value):
     """A learner's settings as a scenario gives them: those whose type says so may be left at ``plan``.
 
@@ -142,8 +150,9 @@ class OpenSettings(Value):
 
     @property
     def class_columns(self) -> tuple[int, int]:
-        """The features that take the place of the label: the first of them, and how many; none by default."""
-        return 0, 0
+        """The features that take the place of the label, its ``classes``: the first of them, and how many."""
+        classes: ClassColumns | None = getattr(self, "classes", None)
+        return (0, 0) if classes is None else (classes.first, classes.count)
 
     @property
     def surrogate_loss(self) -> str | None:

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan
-from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanRequest, PlanTask
-from common.learners.model_agnostic import ClassColumns
+from common.learners.base import SETTINGS, Calls, ClassColumns, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.numerics.bisection import largest
@@ -324,10 +323,6 @@ class OpenDiscriminant(OpenPreconditioned):
     name: Literal["discriminant"] = "discriminant"
     ridge: float = Field(default=1.5, gt=0, le=1e6)
     classes: ClassColumns | None = Field(default=None, exclude_if=lambda classes: classes is None)
-
-    @property
-    def class_columns(self) -> tuple[int, int]:
-        return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
 
 
 @SETTINGS.register("discriminant")

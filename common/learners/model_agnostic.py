@@ -11,9 +11,8 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from common.core.errors import BadInput, BadScenario
 from common.core.values import PLAN, FromPlan, Value, anything_open, explain, left_open
-from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
+from common.learners.base import SETTINGS, ClassColumns, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.learners.scikit import Classifier
-from common.local.hypotheses.composed import MAX_CLASSES
 from common.numerics.bisection import largest, least
 from common.privacy.accountants import grouped
 from common.privacy.budget import cost
@@ -205,13 +204,6 @@ Queries = Annotated[int, Field(ge=1, le=1 << 20)]
 TOUCHED: dict[Identity, int] = {"slot": 1, "content": 2}  # chunks that change when a record is replaced in its slot
 
 
-class ClassColumns(Value):
-    """C = ``count`` classes, from 2 to 64, that stand as one-hot columns among the features from ``first`` on."""
-
-    first: int = Field(ge=1, lt=1 << 16)
-    count: int = Field(ge=2, le=MAX_CLASSES)
-
-
 class OpenModelAgnostic(OpenSettings):
     """Settings of A_priv (:class:`curator.learners.model_agnostic.ModelAgnostic`).
 
@@ -261,10 +253,6 @@ class OpenModelAgnostic(OpenSettings):
     @property
     def features_are_public(self) -> bool:
         return self.public_features
-
-    @property
-    def class_columns(self) -> tuple[int, int]:
-        return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
 
     @property
     def touched(self) -> int:

@@ -170,7 +170,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     if demands.portfolio:
         _check_portfolio(scenario, calls)
         answers, agents, settings["gap"] = _judging(scenario)
-        clear = answers
+        clear = None
     else:
         answers, clear = _answers(scenario, paper, calls)
         agents = follow(
@@ -189,7 +189,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         learner=learner.as_written,
         settings=settings,
         answers=answers,
-        answers_clear=clear,
+        answers_clear=clear or answers,
         agents=agents,
     )
 
@@ -338,7 +338,8 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
     return follow(given, rule, "4 g", source)
 
 
-def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue]:
+def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue | None]:
+    """Return the answers a round: at most, and about how many if the loss on T is 1/2 (None: as many)."""
     once = not demands_of(scenario.protocol).reweighs
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee
@@ -347,16 +348,13 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
         error, text = (alpha, "alpha") if once else (alpha / 2.0, "alpha/2")
         if not paper:
             answers = forecasting.answers_within(mechanism, error, beta)
-            figure = fixed(answers, f"half the interval of one look is {text} at most, at a loss of 1/2", _EXACT)
-            return figure, figure
+            return fixed(answers, f"half the interval of one look is {text} at most, at a loss of 1/2", _EXACT), None
         rate = evidence.best_rate(mechanism, error)
         gain = rate * error - mechanism.log_mgf(rate)
-        figure = fixed(math.ceil(math.log(2.0 / beta) / gain), f"ln(2T/beta)/psi*({text})", "Chernoff; no test")
-        return figure, figure
+        return fixed(math.ceil(math.log(2.0 / beta) / gain), f"ln(2T/beta)/psi*({text})", "Chernoff; no test"), None
     if paper and delta and math.isfinite(epsilon):
         n0 = formulas.paper_answers(alpha, scenario.beta, rounds, epsilon, delta)
-        figure = fixed(n0, "4 ln(2/delta) ln(8T/beta)/(eps alpha)^2", PAPER + "Algorithm 2")
-        return figure, figure
+        return fixed(n0, "4 ln(2/delta) ln(8T/beta)/(eps alpha)^2", PAPER + "Algorithm 2"), None
     low, high = scenario.levels
     if demands_of(scenario.protocol).pairs:
         low, high, beta = (1.0 + low) / 2.0, (1.0 + high) / 2.0, beta / RIVALS
@@ -365,9 +363,7 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
         clear = RIVALS * evidence.typical(mechanism, low, high, beta, CLEAR_LOSS)
         return fixed(most, text, DISCREPANCY), fixed(clear, "about, if no loss differs", DISCREPANCY)
     if scenario.agents.test == "fixed":
-        size = evidence.fixed_size(mechanism, low, high, beta)
-        figure = fixed(size, "ln(T/beta)/kl(m, q_low)", "Chernoff")
-        return figure, figure
+        return fixed(evidence.fixed_size(mechanism, low, high, beta), "ln(T/beta)/kl(m, q_low)", "Chernoff"), None
     source = CORRECTIONS + "sequential test"
     return (
         fixed(evidence.worst_case(mechanism, low, high, beta), "(ln(T/beta) + ln(1/w_m))/kl(m, q_low)", source),

@@ -11,8 +11,8 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadScenario
+from common.learners.base import ClassColumns
 from common.learners.half_spaces import DiscriminantSettings, FullBatchSettings, SgdSettings
-from common.learners.model_agnostic import ClassColumns
 from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
 from common.local.records import Records

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from common.core.arrays import AnyArray, Bits, Indices
 from common.core.errors import BadScenario
 from common.core.values import Value, explain
-from common.learners.model_agnostic import TOUCHED, ClassColumns, GnMax, Identity, SparseVector, Stability
+from common.learners.base import ClassColumns
+from common.learners.model_agnostic import TOUCHED, GnMax, Identity, SparseVector, Stability
 from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, plain_kinds
 from common.local.records import Records
