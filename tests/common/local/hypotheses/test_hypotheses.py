@@ -17,7 +17,7 @@ from common.core.errors import BadMessage, BadScenario
 from common.local import losses
 from common.local.hypotheses.composed import Relabelled, Task, column_classes
 from common.local.hypotheses.hypothesis import HYPOTHESES, Linear, Regressor, parse_hypothesis
-from common.local.hypotheses.rules import MAX_DEPTH, Parity
+from common.local.hypotheses.rules import MAX_DEPTH
 from common.local.losses import evaluate
 from common.local.records import Records
 from common.numerics.kernels import interpreted
@@ -174,13 +174,6 @@ def test_shipped_ones_predict_by_their_definitions(kind, dtype):
     features = wide.astype(dtype)
     labels = parse_hypothesis(EXAMPLES[kind]).predict(features)
     assert labels.tolist() == [one_by_one(EXAMPLES[kind], row.tolist()) for row in features]
-
-
-def test_a_parity_is_that_of_its_features_at_every_width():
-    for width in (1, 7, 64, 65, 200):
-        features = np.random.default_rng(width).integers(0, 2, (300, width)).astype(np.uint8)
-        predicted = Parity(features=tuple(range(0, width, 3))).predict(features)
-        np.testing.assert_array_equal(predicted, np.where(features[:, ::3].sum(axis=1) % 2, 1, -1))
 
 
 def trees(roots, feature, left, right, threshold=None):
