@@ -338,7 +338,7 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
     def holds(n: int, *, quick: bool = False) -> bool:
         return fits(plan(n), epsilon, delta, quick=quick)
 
-    first = math.floor(MIN_SUPPORT / kappa) + 1
+    first = least_people(kappa)
     try:
         return lesser(holds, least(partial(holds, quick=True), first, MOST), first, PRECISION)
     except LookupError:

@@ -233,6 +233,8 @@ def test_neighbouring_samples_never_differ_by_more_than_the_schedule(seed, kappa
 
 def test_the_search_says_when_nothing_fits_and_knows_what_the_projection_needs() -> None:
     assert smallest_n(50.0, 1e-2, 0.05, lambda n: []) == 201
+    for kappa in (0.9090909090909092, 0.18867924528301888):  # times the next whole number above 10/kappa it is just 10
+        assert smallest_n(50.0, 1e-2, kappa, flat(kappa, 2, 1)) == math.floor(10.0 / kappa) + 2
     with pytest.raises(BudgetExceeded):
         smallest_n(0.5, 1e-5, 0.1, lambda n: [(Release(epsilon=5.0), 1)])
 
