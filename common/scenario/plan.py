@@ -54,6 +54,14 @@ class Plan(Value):
     answers_clear: PlannedValue
     agents: PlannedValue
 
+    @property
+    def numbers(self) -> dict[str, PlannedValue]:
+        """All of them by name, in the order of the fields, with the settings that are planned."""
+        found: dict[str, PlannedValue] = {}
+        for name, value in self:
+            found |= {name: value} if isinstance(value, PlannedValue) else self.settings if name == "settings" else {}
+        return found
+
 
 class PlanRow(Value):
     """One line of the comparison: a name, both values, and where they come from."""
@@ -108,32 +116,17 @@ def resolve(scenario: Scenario, found: Plan | None = None) -> ResolvedScenario:
     )
 
 
-def rows(paper: Plan, tight: Plan) -> tuple[PlanRow, ...]:
-    """Put both plans beside each other, one row a number, in the order of the fields."""
-    return _beside(_numbers(paper), _numbers(tight))
+def rows(paper: dict[str, PlannedValue], tight: dict[str, PlannedValue]) -> tuple[PlanRow, ...]:
+    """Put the numbers of both plans beside each other, one row a number, in their order."""
 
-
-def rows_of(scenario: Scenario, problem: Problem) -> tuple[PlanRow, ...]:
-    """Put both plans of a problem beside each other."""
-    return _beside(planned_values(scenario, problem, True), planned_values(scenario, problem, False))
-
-
-def _beside(ones: dict[str, PlannedValue], others: dict[str, PlannedValue]) -> tuple[PlanRow, ...]:
     def shown(figure: PlannedValue | None) -> tuple[float | None, str]:
         return (None, "") if figure is None else (figure.value, f"{figure.formula} ({figure.source})")
 
-    pairs = [(name, *shown(ones.get(name)), *shown(others.get(name))) for name in ones | others]
+    pairs = [(name, *shown(paper.get(name)), *shown(tight.get(name))) for name in paper | tight]
     return tuple(
-        PlanRow(name=name, paper=paper, tight=tight, paper_source=paper_source, tight_source=tight_source)
-        for name, paper, paper_source, tight, tight_source in pairs
+        PlanRow(name=name, paper=one, tight=other, paper_source=paper_source, tight_source=tight_source)
+        for name, one, paper_source, other, tight_source in pairs
     )
-
-
-def _numbers(plan: Plan) -> dict[str, PlannedValue]:
-    found: dict[str, PlannedValue] = {}
-    for name, value in plan:
-        found |= {name: value} if isinstance(value, PlannedValue) else plan.settings if name == "settings" else {}
-    return found
 
 
 def _plan(scenario: Scenario, paper: bool) -> Plan:

@@ -22,7 +22,7 @@ from common.privacy.rounding import stated
 from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
 from common.scenario.forecasting import forecast, forecast_of
-from common.scenario.plan import Plan, plan, planned_values, resolve, rows, rows_of
+from common.scenario.plan import Plan, plan, planned_values, resolve, rows
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import shown_by
@@ -204,14 +204,13 @@ def plans(scenario: Scenario) -> dict[str, Any]:
     expected: str | None = None
     own: Plan | None = None
     if scenario.problem is not None:
-        both_plans = (planned_values(scenario, scenario.problem, printed) for printed in (True, False))
-        paper, tight = ({name: value.wire() for name, value in values.items()} for values in both_plans)
-        beside = rows_of(scenario, scenario.problem)
+        numbers = [planned_values(scenario, scenario.problem, printed) for printed in (True, False)]
+        paper, tight = ({name: value.wire() for name, value in values.items()} for values in numbers)
     else:
         both = plan(scenario, "paper"), plan(scenario, "tight")
         own = both[0] if scenario.bounds == "paper" else both[1]
         paper, tight = both[0].wire(), both[1].wire()
-        beside = rows(*both)
+        numbers = [found.numbers for found in both]
         fits = advice(scenario, int(both[1].n.value), int(both[1].agents.value))
         expected = forecast(scenario, int(both[1].agents.value))
         if fits is not None and expected is not None and expected not in fits.sentences:
@@ -222,7 +221,7 @@ def plans(scenario: Scenario) -> dict[str, Any]:
         "scenario": scenario.name,
         "paper": paper,
         "tight": tight,
-        "rows": [row.wire() for row in beside],
+        "rows": [row.wire() for row in rows(*numbers)],
         "violations": violations(scenario, own),
         "forecast": expected,
         "advice": None if fits is None else fits.wire(),

@@ -75,7 +75,7 @@ def test_known_answers() -> None:
     assert (paper.rounds.value, paper.eta.value) == (141_570, 0.01)
     assert tight.eta.value == pytest.approx(0.12)
     assert tight.kappa.value == pytest.approx(0.0574177, rel=1e-4)
-    found = {row.name: row for row in rows(paper, tight)}
+    found = {row.name: row for row in rows(paper.numbers, tight.numbers)}
     names = ["rounds", "kappa", "eta", "sample", "n", "steps", "noise", "alone", "answers", "answers_clear", "agents"]
     assert list(found) == names
     assert found["rounds"].tight == 265
