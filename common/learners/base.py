@@ -15,7 +15,6 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PrivateAttr
 from common.core.errors import BadMessage, BadScenario
 from common.core.registry import TypeRegistry
 from common.core.values import PLAN, Value, left_open, may_be_open
-from common.data.population import PopulationSpec
 from common.local.hypotheses.composed import MAX_CLASSES
 from common.local.hypotheses.hypothesis import Hypothesis, ordinary_kinds
 from common.privacy.accountants import Plan as Events
@@ -36,7 +35,7 @@ class PlanRequest:
     Attributes:
         paper: Whether to compute as the paper does.
         alpha, beta, accuracy: Of the run; and the loss on mu, at most, that every call is to reach.
-        source: The curator's people.
+        dimension: d, of the curator's people.
         chi_squared, supremum: X = chi^2(T||S) + 1 and, where it is known, D_inf.
         vc_dimension, hypotheses: Size of the class, where the scenario says it.
         epsilon, delta: The curator's whole budget; None for none.
@@ -49,7 +48,7 @@ class PlanRequest:
     alpha: float
     beta: float
     accuracy: float
-    source: PopulationSpec
+    dimension: int
     chi_squared: float
     supremum: float | None
     vc_dimension: int | None
@@ -60,10 +59,6 @@ class PlanRequest:
     given_n: int | Literal["plan"]
     given_rounds: int | Literal["plan"]
     agnostic: bool
-
-    @property
-    def dimension(self) -> int:
-        return self.source.dimension
 
     def delta_budget(self, what: str) -> tuple[float, float]:
         """Return the curator's epsilon and its positive delta, to plan ``what``; BadScenario if one is missing."""

@@ -225,7 +225,7 @@ def _request(scenario: Scenario, paper: bool) -> PlanRequest:
         alpha=scenario.alpha,
         beta=scenario.beta,
         accuracy=scenario.accuracy.learner * scenario.alpha * (scenario.agents.bound if convex else 1.0),
-        source=scenario.source,
+        dimension=scenario.source.dimension,
         chi_squared=divergence.chi_squared,
         supremum=divergence.supremum,
         vc_dimension=scenario.vc_dimension,
