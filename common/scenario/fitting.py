@@ -80,19 +80,15 @@ class Advice(Value):
     warnings: tuple[str, ...]
 
 
-def private_excess(sizes: Sizes) -> float:
+def private_excess(n: int, epsilon: float | None, delta: float | None, dimension: int, reach: float = 1.0) -> float:
     """Return the order of the excess risk of a private model: L D/2 min(d', sqrt(d' ln(1/delta)))/(n epsilon).
 
-    Here d' = d + 1 counts the intercept. It is reached for convex Lipschitz losses up to logarithms of n, and no
-    private learner does better by more than the logarithm of 1/delta (Bassily, Smith and Thakurta 2014, Theorems 2.4,
-    3.2 and 5.3); constants are left out. 0 where nothing is private.
+    Here d' = d + 1 counts the intercept, and ``reach`` is L D/2. It is reached for convex Lipschitz losses up to
+    logarithms of n, and no private learner does better by more than the logarithm of 1/delta (Bassily, Smith and
+    Thakurta 2014, Theorems 2.4, 3.2 and 5.3); constants are left out. 0 where nothing is private.
     """
-    if sizes.epsilon is None:
+    if epsilon is None:
         return 0.0
-    return _excess(sizes.n, sizes.epsilon, sizes.delta, sizes.dimension, sizes.reach)
-
-
-def _excess(n: int, epsilon: float, delta: float | None, dimension: int, reach: float) -> float:
     width = dimension + 1.0
     if delta:
         # The same on every machine: the price of noise is in what a portfolio asks.
@@ -108,7 +104,7 @@ def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
     """
     if not (n > 0 and 0.0 < epsilon < math.inf and 0.0 <= delta < 1.0):
         return NARROW  # refused where the scenario is read
-    return min(WIDE, max(NARROW, QUIET / _excess(n, epsilon, delta, dimension, 0.5)))
+    return min(WIDE, max(NARROW, QUIET / private_excess(n, epsilon, delta, dimension, 0.5)))
 
 
 def usual_learner(agents: int) -> dict[str, Any]:
@@ -146,7 +142,8 @@ def steps(people: int) -> int:
 
 def advise(sizes: Sizes) -> Advice:
     """Return what fits: a portfolio, where those who judge are likely to tell a difference of ``JUDGES``."""
-    mechanism, noise, roles = sizes.mechanism, private_excess(sizes), Roles.of(sizes.agents, Portfolio())
+    mechanism, roles = sizes.mechanism, Roles.of(sizes.agents, Portfolio())
+    noise = private_excess(sizes.n, sizes.epsilon, sizes.delta, sizes.dimension, sizes.reach)
     warnings: tuple[str, ...] = (_no_model(sizes, noise),) if noise >= IGNORANT else ()
     if not isinstance(mechanism, BitMechanism):
         warnings = (_no_bits(mechanism), *warnings)

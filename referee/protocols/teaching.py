@@ -22,7 +22,7 @@ from common.numerics.elementary import exp, log, ordered_sum
 from common.operations.operation import Directions, Margins
 from common.protocols.base import Progress
 from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles
-from common.scenario.fitting import QUIET, Sizes, private_excess
+from common.scenario.fitting import QUIET, private_excess
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import calibration
 from common.statistics.calibration import QUARTER, Belief, CellShares, Prior, Reported, Within
@@ -66,19 +66,18 @@ class PortfolioPlan:
                 "model, and each of two finalists has a judge"
             )
         margins, curator = scenario.planned_margins, scenario.curator
-        public = (curator.n, count, scenario.source.dimension, curator.epsilon, curator.delta)
         return cls(
             alpha=scenario.alpha,
             beta=scenario.beta,
             loss=scenario.agents.loss,
             bound=scenario.agents.bound,
             costs=scenario.agents.costs,
-            mechanism=(mechanism := scenario.agents.bit_mechanism),
+            mechanism=scenario.agents.bit_mechanism,
             settings=settings,
             roles=roles,
-            n=scenario.curator.n,
+            n=curator.n,
             margins=margins[0].epsilon if margins else 0.0,
-            noise=private_excess(Sizes(*public, mechanism, scenario.beta)),
+            noise=private_excess(curator.n, curator.epsilon, curator.delta, scenario.source.dimension),
         )
 
     @property

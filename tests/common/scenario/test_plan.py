@@ -373,17 +373,18 @@ def test_who_can_only_guess_and_whose_model_is_noise_is_told_so():
 
 def test_the_order_of_what_noise_costs_is_that_of_the_source():
     """Linear in 1/(n epsilon) and in the reach, d where no delta is spent, sqrt(d ln(1/delta)) where that is less."""
-    pure, approximate = fitting.private_excess(sizes(delta=0.0)), fitting.private_excess(sizes(dimension=999))
+    pure, approximate = fitting.private_excess(20_000, 1.0, 0.0, 8), fitting.private_excess(20_000, 1.0, 1e-6, 999)
     assert pure == pytest.approx(9.0 / 20_000)
     assert approximate == pytest.approx(math.sqrt(1_000 * math.log(1e6)) / 20_000)
-    assert fitting.private_excess(sizes(40_000, reach=2.0)) == pytest.approx(fitting.private_excess(sizes()))
-    assert fitting.private_excess(sizes(dimension=8)) <= pure
+    usual, twice = fitting.private_excess(20_000, 1.0, 1e-6, 8), fitting.private_excess(40_000, 1.0, 1e-6, 8, 2.0)
+    assert twice == pytest.approx(usual)
+    assert usual <= pure
 
 
 def test_the_ball_is_as_wide_as_noise_allows():
     wide, middle, narrow = (fitting.diameter(n, 1.0, 1e-6, 24) for n in (20_000, 4_000, 100))
     assert (wide, narrow) == (60.0, 2.0)
-    assert fitting.private_excess(sizes(4_000, dimension=24, reach=middle / 2.0)) == pytest.approx(0.05)
+    assert fitting.private_excess(4_000, 1.0, 1e-6, 24, middle / 2.0) == pytest.approx(0.05)
     assert fitting.diameter(4_000, 2.0, 1e-6, 24) == pytest.approx(2.0 * middle)
     for wrong in ((4_000, -1.0, 1e-6), (4_000, 0.0, 1e-6), (4_000, 1.0, -0.1), (0, 1.0, 1e-6)):
         assert fitting.diameter(*wrong, 24) == 2.0  # refused later, where the scenario is read
