@@ -104,7 +104,7 @@ def test_appendix_d() -> None:
 @for_each(
     "changes",
     [
-        pytest.param({}, marks=SLOW),
+        pytest.param({}, marks=THOROUGH),
         pytest.param({"curator__learner": {**SGD, "steps": "plan"}}, marks=SLOW),
         pytest.param({"curator__n": 3_000_000, "curator__rounds": 20}, marks=THOROUGH),
         pytest.param(
@@ -112,7 +112,7 @@ def test_appendix_d() -> None:
         ),
         {"curator__epsilon": None, "curator__delta": None, "curator__kappa": None},
         pytest.param({"mode": "agnostic", "curator__rounds": 12}, marks=SLOW),
-        pytest.param({"agents__test": "fixed", "agents__mechanism": {"name": "none"}}, marks=SLOW),
+        pytest.param({"agents__test": "fixed", "agents__mechanism": {"name": "none"}}, marks=THOROUGH),
         pytest.param({"divergence__supremum": 2.04, "vc_dimension": None}, marks=SLOW),
         {"divergence__moments": [{"order": 4, "bound": 3.36}]},
     ],
