@@ -31,7 +31,6 @@ MAX_SCORES = 512.0
 """Lambda r: far beyond what a probability can be told from 0 by; larger ones would cost the discrepancy its digits."""
 MIN_CLIP = 2.0**-20  # least clip of residuals: below it nothing of a response in [-1, 1] would be left
 ResidualClip = Annotated[float, Field(ge=MIN_CLIP, le=1e6)] | Literal["public"] | None
-_CALIBRATION: Calibration = "tight"
 
 
 class AlgorithmFields(Value):
@@ -98,6 +97,11 @@ class AlgorithmFields(Value):
             raise ValueError("discrepancy_share and bound_share must leave a part of mu^2 to the iterations")
         return self
 
+    def check_mu(self, mu: float) -> None:
+        """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for."""
+        if math.sqrt(self.iterations) > MAX_NOISE * mu:
+            raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
+
 
 class ConvexFields(AlgorithmFields):
     """Settings of CnvxAdap.
@@ -130,21 +134,6 @@ class NonconvexFields(AlgorithmFields):
         return self
 
 
-class AlgorithmSettings(AlgorithmFields):
-    """Settings of both algorithms, settled.
-
-    Attributes:
-        calibration: ``tight``, or ``paper``: both parts of a step get the same share, as the printed noise has it.
-    """
-
-    calibration: Calibration = _CALIBRATION
-
-    def check_mu(self, mu: float) -> None:
-        """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for."""
-        if math.sqrt(self.iterations) > MAX_NOISE * mu:
-            raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
-
-
 def split(settings: AlgorithmFields, mu: float) -> tuple[float, float]:
     """Return the mu of the discrepancy and of all iterations, whose squares sum to at most mu^2.
 
@@ -165,6 +154,7 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
     Both are seen as x' = (x - center, 1) of the first ``features`` features x.
 
     Attributes:
+        calibration: ``tight``, or ``paper``: both parts of a step get the same share, as the printed noise has it.
         features: d: the first so many features are looked at.
         center: Public, subtracted from every feature.
         intercept: Whether x' ends with a constant 1.
@@ -176,7 +166,7 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
 
     reweighs: ClassVar[bool] = False
 
-    calibration: Calibration | FromPlan = _CALIBRATION
+    calibration: Calibration | FromPlan = "tight"
     features: int = Field(ge=1, le=MAX_WEIGHTS)
     center: float = Field(default=0.5, ge=-1e6, le=1e6)
     intercept: bool = True
@@ -203,10 +193,10 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
         return self.settled(SETTINGS[self.name], mu=mu, calibration="paper" if task.paper else "tight")
 
 
-class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
+class AdaptationSettings(OpenAdaptation, LearnerSettings):
     """Settled settings of a learner of domain adaptation."""
 
-    calibration: Calibration = _CALIBRATION
+    calibration: Calibration = "tight"
     mu: Mu | None = None
 
     @model_validator(mode="after")
@@ -260,7 +250,7 @@ class OpenCnvxAdap(OpenResponse, ConvexFields):
 class CnvxAdapSettings(OpenCnvxAdap, AdaptationSettings):
     """Settled settings of adaptation for linear regression."""
 
-    calibration: Calibration = _CALIBRATION
+    calibration: Calibration = "tight"
     mu: Mu | None = None
 
 
@@ -278,7 +268,7 @@ class OpenNcnvxAdap(OpenAdaptation, NonconvexFields):
 class NcnvxAdapSettings(OpenNcnvxAdap, AdaptationSettings):
     """Settled settings of adaptation by the logistic loss."""
 
-    calibration: Calibration = _CALIBRATION
+    calibration: Calibration = "tight"
     mu: Mu | None = None
 
 
@@ -345,7 +335,7 @@ class OpenNetworkAdap(NetworkFields, OpenAdaptation):
 class NetworkAdapSettings(OpenNetworkAdap, AdaptationSettings):
     """Settled settings of adaptation of a softmax or a network."""
 
-    calibration: Calibration = _CALIBRATION
+    calibration: Calibration = "tight"
     mu: Mu | None = None
 
 
@@ -393,7 +383,7 @@ class OpenMatching(MatchingFields, OpenResponse):
 class MatchingSettings(OpenMatching, AdaptationSettings):
     """Settled settings of matching a public source to the target."""
 
-    calibration: Calibration = _CALIBRATION
+    calibration: Calibration = "tight"
     mu: Mu | None = None
 
 

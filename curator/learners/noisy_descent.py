@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Singles
-from common.learners.adaptation import MAX_SHARE, MIN_SHARE, AlgorithmSettings
+from common.learners.adaptation import MAX_SHARE, MIN_SHARE, AlgorithmFields, Calibration
 from common.numerics.kernels import WIDTH, bits_of, fma, load, load_some, njit, njit_inlined, singles, total
 from common.numerics.loops import exp, log
 from common.numerics.randomness import RandomSource
@@ -126,11 +126,13 @@ class Rows(NamedTuple):
     scales: Floats
 
 
-class DescentSettings(AlgorithmSettings):
+class DescentSettings(AlgorithmFields):
     """Settings of both algorithms, and what follows from them."""
 
     loss: ClassVar[Loss]
     convex: ClassVar[bool]
+
+    calibration: Calibration = "tight"
 
     @property
     def bounds(self) -> Bounds:
