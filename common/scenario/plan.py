@@ -100,10 +100,10 @@ def resolve(scenario: Scenario, found: Plan | None = None) -> ResolvedScenario:
 
     ``found`` is what :func:`plan` returns for the scenario, where that is known: it takes long.
     """
-    if scenario.problem is not None:
-        return resolve_problem(scenario, scenario.problem)
     if not scenario.anything_open:
         return settled(scenario)
+    if scenario.problem is not None:
+        return _resolve_problem(scenario, scenario.problem)
     found = found or plan(scenario)
     return filled(
         scenario,
@@ -370,13 +370,11 @@ def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[st
         return problem.plan(scenario.plan_inputs, paper)
 
 
-def resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
-    """Return the scenario with every ``plan`` replaced by its number; a setting that cannot be planned is refused.
+def _resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
+    """Fill in the numbers of a problem's plan; a setting that cannot be planned is refused.
 
     A side that is left out is one agent, or the planned sample: it stands by.
     """
-    if not scenario.anything_open:
-        return settled(scenario)
     curator = scenario.curator
     learner = None if curator.learner is None else curator.learner.as_written
     wanted = [key for key, value in (learner or {}).items() if value == PLAN]

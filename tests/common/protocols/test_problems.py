@@ -19,7 +19,7 @@ from common.protocols.base import PROBLEMS
 from common.protocols.frequencies import Blender, HypothesisTesting
 from common.protocols.patterns import END, NOTHING, Pattern, agents, curator, many, maybe, sequence, some
 from common.scenario.loading import load, shipped
-from common.scenario.plan import planned_values, resolve_problem
+from common.scenario.plan import planned_values, resolve
 from common.scenario.scenario import Scenario, parse
 from deploy.checking import checked
 from tests.support import ABOUT, ALONE, small
@@ -111,7 +111,7 @@ def test_it_takes_more_people(sides, less, more, factor):
 def test_a_resolved_scenario_stays_as_it_is_and_each_number_says_formula_and_source(name, alone):
     scenario = small(name, alone=alone)
     assert checked(scenario) == scenario
-    assert resolve_problem(scenario, scenario.problem) is scenario
+    assert resolve(scenario) is scenario
     assert "plan" not in json.dumps(scenario.curator.wire())
     for paper in (False, True):
         for key, figure in planned_values(scenario, scenario.problem, paper).items():
