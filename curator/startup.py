@@ -29,7 +29,7 @@ from curator.ledger import OPEN
 from curator.operations import HANDLERS, Standing
 from curator.sample.base import LocalSample, Sample
 from curator.sample.reweighing import Reweighing
-from curator.sample.source import OnProgress, RecordLayout, Source, Work, in_blocks
+from curator.sample.source import OnProgress, Source
 
 if TYPE_CHECKING:
     from common.data.examining import Notes
@@ -130,7 +130,7 @@ def check_policy(
     read = public is not None or scenario.public is None or scenario.public.table is None
     if public is None and read:
         public = public_sample(scenario, 0)
-    layout, section = layout_of(scenario), scenario.curator
+    layout, section = _source(scenario, Path(), 0).planned_layout(), scenario.curator
     policy = CuratorPolicy.agreed(scenario, layout.dtype, layout.dimension, public, public_is_read=read)
     open_budget(section.epsilon, section.delta, planned_by(scenario, policy))
     standing = Standing(
@@ -155,18 +155,14 @@ def check_policy(
 
 def check_room(scenario: ResolvedScenario, folder: Path) -> None:
     """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit (BadScenario)."""
-    policy, public = scenario.curator, 0
-    if policy.learner is None:
-        check_sample(scenario, folder, in_blocks)
-        return
-    if scenario.public is not None:
+    people, public = scenario.curator.n, 0
+    learner = None if scenario.curator.learner is None else parse_learner(scenario.curator.learner)
+    if learner is not None and scenario.public is not None:
         public = scenario.public.count or len(public_sample(scenario, 0) or ())  # of a table all: they are counted
-    learner = parse_learner(policy.learner)
-    check_sample(scenario, folder, lambda d, itemsize: learner.room(CallSizes(policy.n, public, d, itemsize)))
 
+    def work(dimension: int, itemsize: int) -> int:
+        return 0 if learner is None else learner.room(CallSizes(people, public, dimension, itemsize))
 
-def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_blocks) -> None:
-    """Refuse the sample of a resolved scenario if it does not fit, before any work; see :meth:`Source.check`."""
     _source(scenario, folder, 0).check(work)
 
 
@@ -208,11 +204,6 @@ def open_sample(
             sample = open_cluster(source, population, on_progress)
         sample.opened.push(opened.pop_all())
     return sample
-
-
-def layout_of(scenario: ResolvedScenario) -> RecordLayout:
-    """Return how the sample of a resolved scenario will be laid out; no table is read."""
-    return _source(scenario, Path(), 0).planned_layout()
 
 
 def _source(

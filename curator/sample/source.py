@@ -37,13 +37,6 @@ OnProgress = Callable[[str], None]  # called with each line of progress
 Done = TypeVar("Done")
 Encoded = Callable[[int, int], list[AnyArray]]  # returns the columns of the records first, ..., last - 1
 PAUSE = 5.0  # seconds between two lines of progress
-Work = Callable[[int, int], int]
-"""How many bytes the work on a sample takes beside it, by its number of features and the bytes of one."""
-
-
-def in_blocks(dimension: int, itemsize: int) -> int:
-    """Return 0, for work that holds a few blocks of records at a time."""
-    return 0
 
 
 @dataclass(frozen=True)
@@ -97,12 +90,15 @@ class Source:
             file.write(encoded, threads, on_progress)
         return layout.rows(file.columns())
 
-    def check(self, work: Work) -> None:
+    def check(self, work: Callable[[int, int], int]) -> None:
         """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
 
         In memory there are the rows, if that is their place, one count of mistakes a record, a table as it is read and
         once more in its random order, and what the work on the sample takes. On disk there are the rows, if that is
         their place, and the counts twice: a new file of them is written before the old one goes.
+
+        Args:
+            work: Returns how many bytes that work takes, by the number of features and the bytes of one.
         """
         storage, n = self.scenario.curator.storage, self.size
         simulated = self.scenario.source.distribution is not None

@@ -30,7 +30,7 @@ from curator.sample.reweighing import Reweighing
 from curator.sample.rows import FixedRows, Grid, SingleRows
 from curator.sample.shard import AcceptanceTable
 from curator.sample.source import RecordLayout, each_block
-from curator.startup import check_sample, open_sample
+from curator.startup import check_room, open_sample
 from tests.curator.given import cumulative_losses, losses_of, no_space, split
 from tests.support import tiny
 from tests.tiers import for_each
@@ -253,10 +253,10 @@ def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, sto
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(machine, "available_disk", lambda folder: 1 << 60)
     monkeypatch.setattr(machine, "available_memory", lambda: enough)
-    check_sample(chosen, tmp_path)
+    check_room(chosen, tmp_path)
     monkeypatch.setattr(machine, "available_memory", lambda: enough - 1)
     with pytest.raises(BadScenario, match=remedy):
-        check_sample(chosen, tmp_path)
+        check_room(chosen, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -264,7 +264,7 @@ def test_no_remedy_is_told_that_would_be_refused(tmp_path, monkeypatch):
     """Parities have features of 0 and 1, which are no fixed-point numbers."""
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
     with pytest.raises(BadScenario, match=r"4,446 people of 65 bytes needs .*place: disk\), or take fewer people"):
-        check_sample(resolve(load("parity")), tmp_path)
+        check_room(resolve(load("parity")), tmp_path)
 
 
 def test_a_table_needs_room_as_it_is_read_and_in_its_random_order(tmp_path, monkeypatch):
@@ -274,10 +274,10 @@ def test_a_table_needs_room_as_it_is_read_and_in_its_random_order(tmp_path, monk
     chosen = scenario().model_copy(update={"source": table})
     enough = 3001 * (5 + 2 * 5 + 1) + machine.SPARE
     monkeypatch.setattr(machine, "available_memory", lambda: enough)
-    source.Source(chosen, 3, tmp_path, tmp_path).check(source.in_blocks)
+    source.Source(chosen, 3, tmp_path, tmp_path).check(lambda *_: 0)
     monkeypatch.setattr(machine, "available_memory", lambda: enough - 1)
     with pytest.raises(BadScenario, match="a sample of 3,001 people of 5 bytes needs"):
-        source.Source(chosen, 3, tmp_path, tmp_path).check(source.in_blocks)
+        source.Source(chosen, 3, tmp_path, tmp_path).check(lambda *_: 0)
 
 
 def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):
@@ -285,12 +285,12 @@ def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):
     needed = 3001 * 16 + 2 * 3001 + machine.SPARE
     monkeypatch.setattr(machine, "available_disk", lambda folder: needed - 1)
     with pytest.raises(BadScenario, match=r"needs .* of disk at .*rows, .* are available: take fewer people"):
-        check_sample(chosen, tmp_path)
+        check_room(chosen, tmp_path)
     monkeypatch.setattr(machine, "available_disk", lambda folder: needed)
-    check_sample(chosen, tmp_path)
+    check_room(chosen, tmp_path)
     contents(chosen, tmp_path)
     monkeypatch.setattr(machine, "available_disk", lambda folder: 2 * 3001 + machine.SPARE)
-    check_sample(chosen, tmp_path)  # the rows are there already
+    check_room(chosen, tmp_path)  # the rows are there already
 
 
 def test_workers_without_ray_are_refused_in_a_line(monkeypatch):
