@@ -434,10 +434,8 @@ class Tail:
 cached_tail = cache(Tail)
 
 
-def _points(count: int, source: RandomSource) -> Iterator[int]:
-    size = FIXED_BITS // 8
-    drawn = source.words(count * size // 8).astype("<u8").tobytes()
-    return (int.from_bytes(drawn[begin : begin + size], "little") for begin in range(0, len(drawn), size))
+def _points(count: int, source: RandomSource) -> list[int]:
+    return [random_bits(FIXED_BITS, source) for _ in range(count)]
 
 
 def _fixed(chance: Fraction) -> int:

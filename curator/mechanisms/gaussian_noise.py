@@ -34,6 +34,7 @@ from common.numerics.chacha import BLOCK_WORDS, KEY_WORDS, fill
 from common.numerics.kernels import njit, njit_inlined, prefetch
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
+from curator.mechanisms.selection import EXPONENT_BITS, exponential
 
 GRID_BITS = 11
 GRID = 1 << GRID_BITS  # cells per standard deviation
@@ -117,7 +118,7 @@ def magnitudes() -> list[int]:
     by the generating function of Hermite's polynomials; odd terms cancel. Terms beyond j = 18 are below 2^-250. The
     density goes from cell to cell by the factor e^{-h^2 (m + 1/2)}; at 0 it is what makes the sum 1.
     """
-    ratio = _exponential(2 * GRID_BITS + 1)
+    ratio = exponential(2.0 ** -(2 * GRID_BITS + 1)) >> EXPONENT_BITS - _PRECISION
     square = ratio * ratio >> _PRECISION
     density, found = 1 << _PRECISION, []
     coefficients, denominator = _polynomial()
@@ -131,16 +132,6 @@ def magnitudes() -> list[int]:
         ratio = ratio * square >> _PRECISION
     total = sum(found)
     return [(mass << _PRECISION) // total for mass in found]
-
-
-def _exponential(bits: int) -> int:
-    """Return e^{-2^-bits} in multiples of 2^-288."""
-    total, term, k = 0, 1 << _PRECISION, 0
-    while term:
-        total += term if k % 2 == 0 else -term
-        k += 1
-        term = (term >> bits) // k
-    return total
 
 
 def _polynomial() -> tuple[list[int], int]:

@@ -44,7 +44,7 @@ def place_of(point: int, weights: Sequence[int]) -> int:
 
 _SHARE_BITS = 64  # no level has less than 2^-64 of the best's weight
 _WEIGHT_BITS = 192
-_FIXED_BITS = 320
+EXPONENT_BITS = 320  # of what :func:`exponential` returns
 _SPARE_BITS = 128
 _COUNT_BITS = 64
 
@@ -88,18 +88,18 @@ def _weights(epsilon: float, most: int) -> tuple[int, ...]:
     """Return 2^192 max(e^{-epsilon' j/2}, 2^-64), rounded, for all j up to the first of 2^-64, or up to ``most``."""
     exponent = down(epsilon) / 2.0
     last = min(most, math.ceil(_SHARE_BITS * math.log(2.0) / exponent))
-    ratio, weight, weights = _exponential(exponent), 1 << _FIXED_BITS, []
+    ratio, weight, weights = exponential(exponent), 1 << EXPONENT_BITS, []
     for _ in range(last + 1):
-        weights.append(max(weight >> _FIXED_BITS - _WEIGHT_BITS, 1 << _WEIGHT_BITS - _SHARE_BITS))
-        weight = weight * ratio >> _FIXED_BITS
+        weights.append(max(weight >> EXPONENT_BITS - _WEIGHT_BITS, 1 << _WEIGHT_BITS - _SHARE_BITS))
+        weight = weight * ratio >> EXPONENT_BITS
     return tuple(weights)
 
 
-def _exponential(exponent: float) -> int:
+def exponential(exponent: float) -> int:
     """Return e^-x in multiples of 2^-320, to some 2^-300, for an exponent x >= 0: by Taylor's series of x/2^h."""
     above, below = exponent.as_integer_ratio()
     halvings = max(0, math.frexp(exponent)[1] + 8)
-    fixed = _FIXED_BITS + halvings + 16
+    fixed = EXPONENT_BITS + halvings + 16
     argument = (above << fixed) // (below << halvings)
     total = term = 1 << fixed
     k = 0
@@ -109,7 +109,7 @@ def _exponential(exponent: float) -> int:
         total += -term if k % 2 else term
     for _ in range(halvings):
         total = total * total >> fixed
-    return total >> fixed - _FIXED_BITS
+    return total >> fixed - EXPONENT_BITS
 
 
 @central
