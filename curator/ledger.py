@@ -366,16 +366,12 @@ def check_copy(copy: Path) -> None:
     """Refuse (BadData) what is no copy's files and nothing else: none runs code, is a link, or is too large."""
     if not files.present(copy, LEDGER) or not files.present(copy, KEY):
         return  # nothing to be put back, as :func:`restore` says
-    for name in BESIDE:
+    for name in (*BESIDE, *SEALED[1:]):
         if name == KEY or files.present(copy, name):
             files.read(Path(name), files.KEY, copy)
-    if files.present(copy, CONTRIBUTIONS):
-        for name in SEALED[1:]:
-            if files.present(copy, name):
-                files.read(Path(name), files.KEY, copy)
-        if files.present(copy, SEALED[0]):
-            with opened_copy(copy, SEALED[0], files.CONTRIBUTIONS, _CONTRIBUTED):
-                pass
+    if files.present(copy, SEALED[0]):
+        with opened_copy(copy, SEALED[0], files.CONTRIBUTIONS, _CONTRIBUTED):
+            pass
     values = 0
     with opened_copy(copy, LEDGER, files.LEDGER, _LEDGER) as connection:
         for (body,) in connection.execute("SELECT CAST(body AS BLOB) FROM entries"):

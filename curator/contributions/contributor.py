@@ -105,7 +105,9 @@ class Contributor:
             if not agree(offer, texts):
                 raise ConsentWithheld("not confirmed: nothing was sent")
             # First on disk, then away, and once: each sealing is another, and the curator takes one.
-            sealed = self._newly_sealed(offer, plaintext)
+            message = messages.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
+            signed = self._identity.sign(message.KIND, message.wire())
+            sealed = canonical.encode({"signed": signed.wire(), "record": self._tag(plaintext)})
             write_once(self._folder / SENT, lambda: sealed)
         signed, tag = self._sent()
         if (signed.message["offer"], tag) != (offer.fingerprint(), self._tag(plaintext)):
@@ -114,11 +116,6 @@ class Contributor:
                 f"(--withdraw), not exchanged. To contribute to another run give a fresh --state"
             )
         return signed
-
-    def _newly_sealed(self, offer: Offer, plaintext: bytes) -> bytes:
-        message = messages.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
-        signed = self._identity.sign(message.KIND, message.wire())
-        return canonical.encode({"signed": signed.wire(), "record": self._tag(plaintext)})
 
     def _sent(self) -> tuple[Signed, str]:
         path = self._folder / SENT
