@@ -47,7 +47,8 @@ from common.privacy.theorems.votes import (
     stability_margin,
     stability_share,
 )
-from curator.learners.teachers import distances, release_if_stable, release_until_cutoff, winners
+from curator.learners.teachers import release_if_stable, release_until_cutoff
+from curator.mechanisms.stability import distances, winners
 from curator.mechanisms.sums import noisy_winners
 
 V, EPSILON, DELTA, BETA = 10, 1.0, 1e-6, 0.05

@@ -22,17 +22,9 @@ from curator.learners import streams, teachers
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.learners.streams import StreamOfAnswers
-from curator.learners.teachers import (
-    LabelClasses,
-    aggregate,
-    chunk_of,
-    count_votes,
-    distances,
-    release_until_cutoff,
-    votes,
-    winners,
-)
+from curator.learners.teachers import LabelClasses, aggregate, chunk_of, count_votes, release_until_cutoff, votes
 from curator.mechanisms.counts import geometric_noise
+from curator.mechanisms.stability import distances, winners
 from curator.sample.base import LocalSample
 from deploy.auditing import Case
 

@@ -15,6 +15,7 @@ from common.privacy.theorems.votes import Thresholds
 from curator.learners import teachers as voting
 from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.counts import geometric_noise
+from curator.mechanisms.stability import distances, winners
 
 
 @central
@@ -77,7 +78,7 @@ class StreamOfAnswers:
             for number, teacher in enumerate(self._teachers):
                 cast[number] = voting.vote(teacher, point[None, :])
         counts = voting.count_votes(cast, self._kinds.number)
-        return self.judge(int(voting.winners(counts)[0]), int(voting.distances(counts, self._touched)[0]), lineage)
+        return self.judge(int(winners(counts)[0]), int(distances(counts, self._touched)[0]), lineage)
 
     def judge(self, value: int, stable: int, lineage: str) -> int:
         """Return a winner at such a distance to instability, or a bottom; after the last one, that it is unanswered."""

@@ -26,6 +26,7 @@ from common.privacy.theorems.votes import Thresholds, enough_bottoms, stability_
 from curator.learners.scikit import Trainable, build
 from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.counts import geometric_noise
+from curator.mechanisms.stability import distances, winners
 from curator.mechanisms.sums import noisy_winners
 
 
@@ -129,28 +130,6 @@ def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
 def count_votes(votes: AnyArray, classes: int) -> Indices:
     """Return how many of k teachers vote for each class, shape (m, classes), int64, for votes of shape (k, m)."""
     return np.stack([np.count_nonzero(votes == label, axis=0) for label in range(classes)], axis=1)
-
-
-def winners(counts: Indices) -> Indices:
-    """Return the class with most votes, shape (m,), the lowest of several."""
-    return np.asarray(counts.argmax(axis=1), dtype=np.int64)
-
-
-def distances(counts: Indices, touched: int = 1) -> Indices:
-    """Return the distance to instability of each winner, shape (m,), int64, in records.
-
-    ::
-
-        dist = floor(max(0, ceil((c1 - c2)/2) - 1) / touched)
-
-    with c1 and c2 the greatest and the second greatest count, any number of classes. A teacher that changes its vote
-    moves c1 - c2 by at most 2, so dist has sensitivity 1 for one record, which changes at most ``touched`` teachers;
-    and with dist >= 1 no record changes the winner, whatever ties are broken by: dist is the number of records that can
-    be replaced without changing it. The printed c1 - c2 - 1 (Algorithm 2) has sensitivity 2.
-    """
-    top = np.sort(counts, axis=1)[:, -2:]
-    changes = np.maximum(0, (top[:, 1] - top[:, 0] + 1) // 2 - 1)
-    return np.asarray(changes // touched, dtype=np.int64)
 
 
 _NEVER = Linear(weights=(0.0,), threshold=GREATEST)

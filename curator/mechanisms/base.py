@@ -28,7 +28,24 @@ A = TypeVar("A")
 HOME = __name__.partition(".")[0]
 
 
-class CentralMechanism(ABC, Generic[T, A]):
+class ValueOfPerson(ABC, Generic[T]):
+    """What one person's value is, of what a function of another package makes of one record."""
+
+    def person(self, value: Any) -> T:
+        """Return the value, of length 1.
+
+        Raises:
+            ValueError: If what was made is none, or no such function is taken.
+        """
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+
+    @property
+    def neutral(self) -> T:
+        """The value of a person of whom nothing usable was made."""
+        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+
+
+class CentralMechanism(ValueOfPerson[T], Generic[T, A]):
     """A mechanism, with public parameters, that maps private values of people to what may be released.
 
     Learners and operations name one and never see what it is given; :class:`~curator.mechanisms.access.Access` applies
@@ -44,18 +61,6 @@ class CentralMechanism(ABC, Generic[T, A]):
     @abstractmethod
     def apply(self, values: Iterator[T], source: RandomSource) -> A:
         """Return what may be released of values that come in blocks; all noise, and nothing else, is the source's."""
-
-    def person(self, value: Any) -> T:
-        """Return one person's value, of length 1, of what a function of another package made of one record.
-
-        Raises:
-            ValueError: If it is none, or the mechanism takes no such function.
-        """
-        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
-
-    @property
-    def neutral(self) -> T:
-        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
     def together(self, people: list[T]) -> T:
         """Return the values of several people, one after the other; at least one."""

@@ -9,7 +9,7 @@ record is replaced, and where it is at least 1 no neighbour has another value: a
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.theorems.votes import stability_level
-from curator.mechanisms.base import HOME, CentralMechanism, central
+from curator.mechanisms.base import HOME, CentralMechanism, ValueOfPerson, central
 from curator.mechanisms.counts import geometric_noise
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def a_stab(value: A, distance: float, epsilon: float, delta: float, source: Rand
     return value if math.floor(min(distance, FARTHEST)) + noise > stability_level(epsilon, delta) else None
 
 
-class StableFunction(ABC, Generic[T, A]):
+class StableFunction(ValueOfPerson[T], Generic[T, A]):
     """A function of everybody's values with its distance to instability, both in one go; part of the curator.
 
     The contract suite tries every data set of a few people, and every neighbour of each.
@@ -76,29 +76,34 @@ class StableFunction(ABC, Generic[T, A]):
     def of(self, values: list[T]) -> tuple[A, int]:
         """Return f and dist_f of values that come in blocks, at least one."""
 
-    def person(self, value: Any) -> T:
-        """Return one person's value, of what a function of another package made: ValueError if it is none."""
-        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
-    @property
-    def neutral(self) -> T:
-        """The value of a person of whom nothing usable was made."""
-        raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
+def winners(counts: Indices) -> Indices:
+    """Return the place of the largest count of each row, shape (m,), the first of several."""
+    return np.asarray(counts.argmax(axis=1), dtype=np.int64)
 
 
-def plurality(counts: list[int]) -> tuple[int, int]:
-    """Return the place of the largest count, the first of several, and its distance to instability.
+def distances(counts: Indices, touched: int = 1) -> Indices:
+    """Return the distance to instability of each winner, shape (m,), int64, in records; counts are not negative.
 
     ::
 
-        dist = max(0, ceil((c1 - c2)/2) - 1),   c1 the largest count, c2 the second largest
+        dist = floor(max(0, ceil((c1 - c2)/2) - 1) / touched)
 
-    A record that is replaced lowers one count by 1 and raises another: c1 - c2 changes by at most 2, and the first
-    place stays the largest, whatever ties are broken by, while 2 k < c1 - c2.
+    with c1 and c2 the greatest and the second greatest count of a row, any number of them. A vote that changes lowers
+    one count by 1 and raises another, which moves c1 - c2 by at most 2, so dist has sensitivity 1 for one record, which
+    changes at most ``touched`` votes; and with dist >= 1 no record changes the winner, whatever ties are broken by:
+    dist is the number of records that can be replaced without changing it. The printed c1 - c2 - 1 (Algorithm 2) has
+    sensitivity 2.
     """
-    best = max(range(len(counts)), key=lambda place: (counts[place], -place))
-    second = max((count for place, count in enumerate(counts) if place != best), default=0)
-    return best, max(0, (counts[best] - second + 1) // 2 - 1)
+    top = np.sort(np.pad(counts, ((0, 0), (1, 0))), axis=1)[:, -2:]
+    changes = np.maximum(0, (top[:, 1] - top[:, 0] + 1) // 2 - 1)
+    return np.asarray(changes // touched, dtype=np.int64)
+
+
+def plurality(counts: list[int]) -> tuple[int, int]:
+    """Return the place of the largest count, and its distance to instability."""
+    row = np.array([counts], dtype=np.int64)
+    return int(winners(row)[0]), int(distances(row)[0])
 
 
 class _OfNumbers(StableFunction[Indices, int]):

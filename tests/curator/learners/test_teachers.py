@@ -16,6 +16,7 @@ from common.privacy.theorems.votes import Thresholds, calibrated, enough_bottoms
 from curator.learners import teachers as voting
 from curator.learners.scikit import Trainable
 from curator.learners.teachers import BOTTOM, UNANSWERED, ColumnClasses, LabelClasses
+from curator.mechanisms.stability import distances, winners
 from tests.tiers import for_each
 
 TREE = Trainable(classifier="DecisionTreeClassifier")
@@ -116,11 +117,11 @@ def neighbours(counts: tuple[int, ...], touched: int) -> set[tuple[int, ...]]:
 
 
 def distance(counts: tuple[int, ...], touched: int = 1) -> int:
-    return int(voting.distances(np.array([counts]), touched)[0])
+    return int(distances(np.array([counts]), touched)[0])
 
 
 def winner(counts: tuple[int, ...]) -> int:
-    return int(voting.winners(np.array([counts]))[0])
+    return int(winners(np.array([counts]))[0])
 
 
 @for_each(("teachers", "classes", "touched"), [(9, 2, 1), (9, 2, 2), (7, 3, 1), (6, 3, 2), (5, 4, 1)])
@@ -209,7 +210,7 @@ def test_a_record_of_any_class_or_none_changes_its_own_teachers_votes_and_distan
     np.testing.assert_array_equal(np.delete(one, 7, axis=0), np.delete(two, 7, axis=0))
     one, two = voting.count_votes(one, 3), voting.count_votes(two, 3)
     assert np.linalg.norm(one - two, axis=1).max() <= np.sqrt(2.0)
-    assert np.abs(voting.distances(one) - voting.distances(two)).max() <= 1
+    assert np.abs(distances(one) - distances(two)).max() <= 1
 
 
 def test_a_record_of_no_class_teaches_nobody():
