@@ -23,7 +23,7 @@ from common.privacy.events import (
     SubsampledRelease,
     SubsampledSteps,
 )
-from curator.mechanisms.base import CENTRAL, CentralMechanism, NoValue, items_by_person, own, person_by_person
+from curator.mechanisms.base import CENTRAL, CentralMechanism, ItemOfPerson, NoValue, own, person_by_person
 from curator.mechanisms.counts import NoisyShares
 from curator.mechanisms.gradient_steps import ClippedSteps
 from curator.mechanisms.selection import choose
@@ -211,7 +211,7 @@ class Access:
         self._meter.everybody()
         self._meter.mechanism(mechanism.price)
         with self._guarded():
-            made = of if own(of) else items_by_person(of, self.dimension, self.dtype)
+            made = of if own(of) else person_by_person(of, ItemOfPerson(), self.dimension, self.dtype)
             values = ((made(records), weights) for records, weights in self._sampler.weighted())
             return mechanism.apply(values, self._fresh()), mechanism.whole
 

@@ -44,6 +44,10 @@ class ValueOfPerson(ABC, Generic[T]):
         """The value of a person of whom nothing usable was made."""
         raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
+    def together(self, people: list[T]) -> T:
+        """Return the values of several people, one after the other; at least one."""
+        return np.concatenate(people)  # type: ignore[arg-type, return-value]
+
 
 class CentralMechanism(ValueOfPerson[T], Generic[T, A]):
     """A mechanism, with public parameters, that maps private values of people to what may be released.
@@ -61,10 +65,6 @@ class CentralMechanism(ValueOfPerson[T], Generic[T, A]):
     @abstractmethod
     def apply(self, values: Iterator[T], source: RandomSource) -> A:
         """Return what may be released of values that come in blocks; all noise, and nothing else, is the source's."""
-
-    def together(self, people: list[T]) -> T:
-        """Return the values of several people, one after the other; at least one."""
-        return np.concatenate(people)  # type: ignore[arg-type, return-value]
 
 
 class PureCentral(CentralMechanism[T, A]):
@@ -112,56 +112,45 @@ class NoValue(ValueError):
 
 
 def person_by_person(
-    of: Callable[[Records], Any], mechanism: CentralMechanism[T, Any], dimension: int, dtype: np.dtype[Any]
+    of: Callable[[Records], Any], kind: ValueOfPerson[T], dimension: int, dtype: np.dtype[Any]
 ) -> Callable[[Records], T]:
-    """Return what gives the mechanism a block's values, each made of one record alone.
+    """Return what gives a block's values of this kind, each made of one record alone.
 
     What the function raises in its trial, on a record of this dimension and type, is passed on.
 
     Raises:
         NoValue: If it makes no person's value of a record of zeros.
     """
-    _try(of, mechanism.person, type(mechanism).__name__, dimension, dtype)
-
-    def values(records: Records) -> T:
-        return mechanism.together(list(_each(of, mechanism.person, mechanism.neutral, records)))
-
-    return values
-
-
-def items_by_person(
-    of: Callable[[Records], Indices], dimension: int, dtype: np.dtype[Any]
-) -> Callable[[Records], Indices]:
-    """Return what gives an item for each record of a block, as :func:`person_by_person`; -1 where there is none."""
-    _try(of, _item, "shares", dimension, dtype)
-    return lambda records: np.array(list(_each(of, _item, -1, records)), dtype=np.int64)
-
-
-def _try(
-    of: Callable[[Records], Any], person: Callable[[Any], Any], what: str, dimension: int, dtype: np.dtype[Any]
-) -> None:
     made = of(Records(np.zeros((1, dimension), dtype=dtype), np.ones(1, dtype=np.int8)))
     try:
-        person(made)
+        kind.person(made)
     except Exception as error:  # noqa: BLE001 - whatever its author did
         raise NoValue(
-            f"a function that makes no value for {what} of one record, tried on a record of zeros "
+            f"a function that makes no value for {type(kind).__name__} of one record, tried on a record of zeros "
             f"({type(error).__name__}: {error}): return one value for the record that it is given"
         ) from None
+    return lambda records: kind.together(list(_each(of, kind, records)))
 
 
-def _each(of: Callable[[Records], Any], person: Callable[[Any], Any], neutral: Any, records: Records) -> Iterator[Any]:
+def _each(of: Callable[[Records], Any], kind: ValueOfPerson[T], records: Records) -> Iterator[T]:
     for place in range(len(records)):
         with np.errstate(all="ignore"):
             try:
-                yield person(of(records.take(np.array([place]))))
+                yield kind.person(of(records.take(np.array([place]))))
             except Exception:  # noqa: BLE001 - that it failed may depend on the record: the person counts as nothing
-                yield neutral
+                yield kind.neutral
 
 
-def _item(value: Any) -> int:
-    found = np.asarray(value)
-    if found.shape not in ((), (1,)):
-        raise ValueError(f"one item is wanted, found shape {found.shape}")
-    number = float(found.reshape(()))
-    return int(number) if 0.0 <= number < 2.0**53 and number == int(number) else -1
+class ItemOfPerson(ValueOfPerson[Indices]):
+    """A whole number; -1 where there is none."""
+
+    def person(self, value: Any) -> Indices:
+        found = np.asarray(value)
+        if found.shape not in ((), (1,)):
+            raise ValueError(f"one item is wanted, found shape {found.shape}")
+        number = float(found.reshape(()))
+        return np.array([int(number) if 0.0 <= number < 2.0**53 and number == int(number) else -1])
+
+    @property
+    def neutral(self) -> Indices:
+        return np.array([-1])

@@ -26,7 +26,7 @@ from common.privacy.events import (
 )
 from curator.learners.base import LEARNERS
 from curator.mechanisms.access import PUBLIC_STREAMS, Access, Meter, Overdrawn, as_it_is
-from curator.mechanisms.base import CENTRAL, central, items_by_person, own, person_by_person
+from curator.mechanisms.base import CENTRAL, ItemOfPerson, central, own, person_by_person
 from curator.mechanisms.counts import NoisyCount, NoisyHistogram
 from curator.mechanisms.selection import MostFrequent
 from curator.mechanisms.sums import ClassMoments, ClippedSum, LossSum
@@ -309,7 +309,7 @@ def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
         cell, number = made(cells, lambda r, c=wild: (np.array([c if r.features[0, 0] else 0]), np.array([9])))
         assert (cell == -1).all()
         assert (np.abs(number) <= 1).all()
-    items = items_by_person(lambda r: np.array([3, 3]) if r.features[0, 0] > 0.4 else np.array([2]), 2, kind)(known)
+    items = made(ItemOfPerson(), lambda r: np.array([3, 3]) if r.features[0, 0] > 0.4 else np.array([2]))
     assert set(items.tolist()) == {-1, 2}
 
 
