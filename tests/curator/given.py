@@ -182,7 +182,7 @@ def ledger(bench: Bench) -> list[tuple[Any, ...]]:
     ]
 
 
-def request(bench: Bench, operation_id: str, operation: Any, **changes: Any) -> Signed:
+def request(bench: Bench, operation_id: str, operation: Any, /, **changes: Any) -> Signed:
     digest = messages.Configuration.parse(bench.referee.configuration("run").message).fingerprint()
     seen = bench.head().wire()
     wire = {"run": "run", "digest": digest, "operation_id": operation_id, "operation": operation, "seen": seen}

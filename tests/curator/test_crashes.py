@@ -150,16 +150,24 @@ def test_what_failed_in_memory_leaves_no_trace(bench, monkeypatch, tmp_path):
 LEDGER = "ledger.sqlite"
 
 
-@pytest.fixture
-def spent(tmp_path) -> tuple[Path, Path]:
-    """A curator's directory after two releases, and a copy of it after the first."""
-    with begun(tmp_path / "bench") as bench:
+@pytest.fixture(scope="module")
+def released_twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directories of parties whose curator has released twice, and a copy of its own after the first; to be copied."""
+    folder = tmp_path_factory.mktemp("spent")
+    with begun(folder / "bench") as bench:
         bench.perform(0, LEARN)
         bench.curator.close()
-        shutil.copytree(bench.folder / "curator", tmp_path / "older")
+        shutil.copytree(bench.folder / "curator", folder / "older")
         bench.curator = reopened(bench.folder / "curator")
         bench.perform(1, SCRIPT[2])
-    return tmp_path / "bench" / "curator", tmp_path / "older"
+    return folder
+
+
+@pytest.fixture
+def spent(tmp_path: Path, released_twice: Path) -> Path:
+    """A copy of them: the curator's directory."""
+    shutil.copytree(released_twice, tmp_path / "parties")
+    return tmp_path / "parties" / "bench" / "curator"
 
 
 WITHOUT_BODIES = (
@@ -184,11 +192,10 @@ ATTACKS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_a_ledger_that_was_touched_is_not_started_on(spent, name):
-    folder, _ = spent
-    reopened(folder).close()
-    ATTACKS[name](folder)
+    reopened(spent).close()
+    ATTACKS[name](spent)
     with pytest.raises(TandemError, match=r"curator restore|cannot be opened"):
-        reopened(folder)
+        reopened(spent)
 
 
 def test_the_main_file_alone_is_the_whole_ledger(bench):
@@ -205,12 +212,11 @@ def test_the_main_file_alone_is_the_whole_ledger(bench):
     assert kinds == ["genesis", "open", "charge", "result"]
 
 
-def test_a_whole_directory_put_back_is_noticed_by_the_referee(spent, tmp_path):
+def test_a_whole_directory_put_back_is_noticed_by_the_referee(spent):
     """Head and ledger together are older than what the referee has seen: its request says so, nothing is charged."""
-    folder, older = spent
-    shutil.rmtree(folder)
-    shutil.copytree(older, folder)
-    with Bench(tmp_path / "bench") as bench:
+    shutil.rmtree(spent)
+    shutil.copytree(spent.parents[1] / "older", spent)
+    with Bench(spent.parent) as bench:
         opened = messages.Terms.parse(bench.curator.open_run(bench.referee.configuration("run")).message).ledger.head
         known = {c.operation_id: c for c in bench.curator._ledger}
         assert set(known) == {"0"}

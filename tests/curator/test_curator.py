@@ -20,6 +20,7 @@ from curator.startup import open_curator
 from tests.common.core.test_values import Clock
 from tests.curator.given import LEARN, begun, ledger, no_space, perform_all, request, reweigh, sample
 from tests.support import Bench, tiny
+from tests.tiers import for_each
 
 
 @pytest.fixture
@@ -51,11 +52,11 @@ BAD_REQUESTS: dict[str, tuple[type[errors.TandemError], dict[str, Any], dict[str
 }
 
 
-@pytest.mark.parametrize("name", sorted(BAD_REQUESTS))
+@for_each("name", sorted(BAD_REQUESTS))
 def test_a_bad_request_is_refused_and_nothing_is_charged(bench, name):
     error, operation, changes = BAD_REQUESTS[name]
     with pytest.raises(error):
-        bench.curator.perform(request(bench, changes.pop("operation_id", "0"), operation, **changes))
+        bench.curator.perform(request(bench, "0", operation, **changes))
     assert ledger(bench) == []
 
 
