@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from tests.tiers import for_each
 SLOW = pytest.mark.slow
 CONSUMER = Identity.create()
 SIZES = (
-    "curator.n=6000", "curator.learner.queries=20", "curator.learner.stream=12", "curator.learner.chunks=500",
+    "curator.n=2400", "curator.learner.queries=20", "curator.learner.stream=12", "curator.learner.chunks=200",
     "curator.learner.aggregation={name: sparse-vector, epsilon: plan, delta: plan, cutoff: 3}", "curator.epsilon=4",
     "agents.count=40", "agents.batch=40", "baselines=[]", "agents.deadline=5",
 )  # fmt: skip
@@ -48,6 +48,7 @@ MIDDLE = [[0.575, 0.461, 0.37, 0.355 + 0.001 * step] for step in range(4)]
 """Between two kinds: the teachers do not agree."""
 
 
+@cache
 def scenario(*more: str) -> ResolvedScenario:
     return checked(loading.load("model-agnostic-stream", [*SIZES, *more]))
 
