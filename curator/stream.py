@@ -13,8 +13,7 @@ from common.net.messages import PointAnswer, PointQuestion
 from common.operations.operation import Labelled
 from curator.engine import Engine, constant_failure, extended, silence
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.learners.streams import StreamOfAnswers
-from curator.learners.teachers import BOTTOM
+from curator.learners.teachers import BOTTOM, StreamOfAnswers
 from curator.ledger import ChargedOperation, Ledger
 
 

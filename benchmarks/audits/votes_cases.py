@@ -18,11 +18,18 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.votes import Thresholds, calibrated
-from curator.learners import streams, teachers
+from curator.learners import teachers
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.learners.streams import StreamOfAnswers
-from curator.learners.teachers import LabelClasses, aggregate, chunk_of, count_votes, release_until_cutoff, votes
+from curator.learners.teachers import (
+    LabelClasses,
+    StreamOfAnswers,
+    aggregate,
+    chunk_of,
+    count_votes,
+    release_until_cutoff,
+    votes,
+)
 from curator.mechanisms.counts import geometric_noise
 from curator.mechanisms.stability import distances, winners
 from curator.sample.base import LocalSample
@@ -259,7 +266,7 @@ def streamed(law: Thresholds, forgets: bool = False, alike: bool = False) -> Sub
                 return np.repeat(levels[run, int(lineage[0]) + 1 if lineage else 0], count)
 
             steps: list[tuple[str, bool]] = []
-            with patch.object(streams, "geometric_noise", noise):
+            with patch.object(teachers, "geometric_noise", noise):
                 for place in range(most):
                     stream = StreamOfAnswers([], LabelClasses(), 1, law, 0, Derived())
                     for lineage, bottom in steps:

@@ -367,7 +367,7 @@ _LEAST_STEPS, _MOST_STEPS = 10, 200
 
 
 class OpenLeastSquares(OpenPreconditioned):
-    """Settings of least squares (:class:`curator.learners.least_squares.LeastSquares`).
+    """Settings of least squares (:class:`curator.learners.half_spaces.LeastSquares`).
 
     Attributes:
         predicts: ``response``: the last feature, in [0, 1], from those before it. ``label``: the label, as 0 or 1, from

@@ -18,8 +18,14 @@ from common.privacy.theorems.votes import Thresholds
 from curator.learners import foreign
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.scikit import Trainable
-from curator.learners.streams import StreamOfAnswers, TeacherStream
-from curator.learners.teachers import MAX_SET_ASIDE, ColumnClasses, LabelClasses, TeacherAnswers
+from curator.learners.teachers import (
+    MAX_SET_ASIDE,
+    ColumnClasses,
+    LabelClasses,
+    StreamOfAnswers,
+    TeacherAnswers,
+    TeacherStream,
+)
 from curator.mechanisms.access import Access, Stream
 from curator.sample.base import Sample
 

@@ -1,4 +1,4 @@
-"""Teachers on disjoint chunks of the records, their votes on public points, and the answers made of them."""
+"""Teachers on disjoint chunks of the records, their votes on public points, and answers: in a sequence, or a stream."""
 
 from __future__ import annotations
 
@@ -359,3 +359,80 @@ def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon
     wrong = int(np.count_nonzero(votes != classes))
     noisy = wrong // unit + int(geometric_noise(1, epsilon, source)[0])
     return float(np.clip((noisy + 1) * unit / (teachers * people), 0.0, 1.0))
+
+
+@central
+@dataclass(frozen=True, eq=False)
+class TeacherStream(CentralMechanism[Records, "StreamOfAnswers"]):
+    """The same teachers, which stay, for questions that come later, one at a time: an interactive mechanism.
+
+    Together with the answers that the sequence has begun with it is one sparse vector, whose law does not depend on how
+    many stable answers there are, nor on when questions are chosen; so it costs what the sequence costs.
+
+    Attributes:
+        opening: The mechanism that has answered the first questions, from the same source.
+        law: The sparse vector's.
+        bottoms: How many of the first answers were bottoms.
+    """
+
+    opening: TeacherAnswers
+    law: Thresholds
+    bottoms: int
+
+    @property
+    def price(self) -> Event:
+        return self.opening.price
+
+    def apply(self, values: Iterator[Records], source: RandomSource) -> StreamOfAnswers:
+        opening, records = self.opening, self.opening.taught(Records.joined(list(values)))[0]
+        kinds, chunk = opening.classes, chunk_of(records, opening.chunks, opening.by)
+        taught = (kinds.inputs(records.features), chunk, opening.chunks, source.derive("votes"), kinds.of(records))
+        with unchecked():
+            teachers = list(trained(opening.teacher, *taught))
+        return StreamOfAnswers(teachers, kinds, opening.touched, self.law, self.bottoms, source.derive("said"))
+
+
+class StreamOfAnswers:
+    """What is left of a sequence of questions: teachers, a threshold, and how many bottoms there may still be.
+
+    The noise of a question, and that of a threshold which follows a bottom, are functions of the secret source and of a
+    ``lineage``, a digest of the question and of all before it: no noise is drawn for two questions, nor twice for one,
+    also if an old ledger should be put back.
+    """
+
+    def __init__(
+        self,
+        teachers: list[Teacher],
+        kinds: LabelClasses | ColumnClasses,
+        touched: int,
+        law: Thresholds,
+        bottoms: int,
+        source: RandomSource,
+    ) -> None:
+        self._teachers, self._kinds, self._touched, self._law, self._source = teachers, kinds, touched, law, source
+        self._bottoms = bottoms
+        first = geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
+        self._threshold = int(first[bottoms]) if bottoms < law.cutoff else 0
+
+    def answer(self, point: AnyArray, lineage: str) -> int:
+        """Return the class of a point, shape (d,), as :meth:`judge` does; changes nothing."""
+        cast = np.empty((len(self._teachers), 1), dtype=np.uint8)
+        with unchecked():
+            for number, teacher in enumerate(self._teachers):
+                cast[number] = vote(teacher, point[None, :])
+        counts = count_votes(cast, self._kinds.number)
+        return self.judge(int(winners(counts)[0]), int(distances(counts, self._touched)[0]), lineage)
+
+    def judge(self, value: int, stable: int, lineage: str) -> int:
+        """Return a winner at such a distance to instability, or a bottom; after the last one, that it is unanswered."""
+        if self._bottoms >= self._law.cutoff:
+            return UNANSWERED
+        noise = int(geometric_noise(1, self._law.of_query, self._source.derive("question", lineage))[0])
+        return value if stable + noise > self._law.level + self._threshold else BOTTOM
+
+    def advance(self, lineage: str, *, bottom: bool) -> None:
+        """Go on behind a question whose answer is stored: after a bottom the threshold's noise is drawn anew."""
+        if bottom:
+            self._bottoms += 1
+            fresh = geometric_noise(1, self._law.of_threshold, self._source.derive("threshold", lineage))
+            self._threshold = int(fresh[0])

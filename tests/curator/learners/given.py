@@ -1,18 +1,36 @@
-"""Two domains of a few people each, for the tests of adaptation."""
+"""What a learner gives of people; two domains of a few people each, for the tests of adaptation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from common.core.arrays import Indices
 from common.learners.adaptation import Private
+from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from curator.learners.base import learn_from, parse_learner
 from curator.learners.domains import Domains, DomainSide
-from curator.sample.base import LocalSample
+from curator.sample.base import LocalSample, Sample
 from curator.sample.reweighing import Reweighing, Sampler
+
+
+def drawn(people: Records | Sample) -> Sampler:
+    """Return draws of people who all weigh the same."""
+    return Reweighing(len(people), None, 1.0).sampler(people)
+
+
+def learned(
+    learner: Any, people: Records | Sample | Sampler, seed: int = 1, previous: Hypothesis | None = None,
+    public: Records | None = None,
+) -> Any:  # fmt: skip
+    """Return what a learner, or the one of these settings, gives of draws, or of draws of such people."""
+    known = parse_learner(learner) if isinstance(learner, dict) else learner
+    draws = people if isinstance(people, Sampler) else drawn(people)
+    return learn_from(known, draws, RandomSource.seeded(seed), previous, public)
 
 
 def side(size: int, shift: float, seed: int, dimension: int = 4, labels: bool = False) -> DomainSide:

@@ -21,13 +21,13 @@ from common.privacy.budget import cost
 from common.scenario.loading import load
 from common.scenario.plan import resolve
 from curator.learners.base import CallSizes, Learner, learn_from, parse_learner
-from curator.learners.half_spaces import Discriminant, FullBatch
-from curator.learners.least_squares import LeastSquares
+from curator.learners.half_spaces import Discriminant, FullBatch, LeastSquares
 from curator.learners.preconditioning import Preconditioner, precondition
 from curator.mechanisms import gaussian_noise, sums
 from curator.mechanisms.access import Access
 from curator.sample.base import LocalSample
-from curator.sample.reweighing import Reweighing, Sampler
+from curator.sample.reweighing import Reweighing
+from tests.curator.learners.given import drawn, learned
 from tests.tiers import for_each
 
 MIDDLE = np.array([0.7, 0.6, 0.5, 0.5, 0.9])
@@ -41,10 +41,6 @@ def people(n: int, seed: int = 1) -> Records:
     noise = rng.normal(size=(n, 5))
     labels = np.where(noise[:, 0] - noise[:, 1] + 0.5 * rng.normal(size=n) > 0.3, 1, -1).astype(np.int8)
     return Records((MIDDLE + SPREAD * noise).astype(np.float32), labels)
-
-
-def drawn(records: Records) -> Sampler:
-    return Reweighing(len(records), None, 1.0).sampler(records)
 
 
 def looked(records: Records, **settings: float | None) -> Preconditioner:
@@ -92,7 +88,7 @@ def test_any_records_give_a_radius_and_a_model(features: Floats, mu: float, norm
     assert 0.0 < seen.radius < np.inf
     assert (seen.scale > 0.0).all()
     for learner in (Discriminant(mu=mu, norm=norm), FullBatch(mu=mu, norm=norm)):
-        found: Any = learn_from(learner, drawn(records), RandomSource.seeded(2))
+        found: Any = learned(learner, records, 2)
         assert np.isfinite([*found.weights, found.threshold]).all()
     found = regression(records, mu=mu, norm=norm)
     assert np.isfinite([*found.weights, found.intercept, found.center, found.spread]).all()
@@ -106,7 +102,7 @@ def test_people_who_lie_close_together_far_from_zero_are_told_apart() -> None:
     for seed in range(6):
         for place, share in enumerate((0.0, 0.15)):
             learner = Discriminant(mu=0.25, norm=2.0, precondition=share)
-            found = learn_from(learner, drawn(people(1500, seed)), RandomSource.seeded(seed))
+            found = learned(learner, people(1500, seed), seed)
             ranked[place] += roc_auc_score(others.labels, found.margins(others.features)) / 6
     assert ranked[1] > 0.9
     assert ranked[0] < ranked[1] - 0.15
@@ -119,14 +115,14 @@ def test_weights_of_a_referee_change_nothing_that_it_learns(kind: type[Learner])
     sample, heavy = LocalSample.of(records), Reweighing(400, 0.25, 5.0)
     heavy.update(sample, HypothesisLoss(Linear(weights=(1.0,), threshold=0.7)))
     found = learn_from(learner, heavy.sampler(sample), RandomSource.seeded(3))
-    assert found == learn_from(learner, drawn(records), RandomSource.seeded(3))
+    assert found == learned(learner, records, 3)
 
 
 def test_steps_on_everybody_are_those_of_gradient_descent() -> None:
     """Beside next to no noise, in plain NumPy: a start at the log odds, clipped gradients, the last half's average."""
     records = people(300)
     learner = FullBatch(mu=100.0, norm=2.0, steps=9)
-    found: Any = learn_from(learner, drawn(records), RandomSource.seeded(1))
+    found = learned(learner, records)
     seen = precondition(Access(learner.event(1.0), drawn(records), RandomSource.seeded(1)), learner)
     rows = seen.of(records).features.astype(np.float64)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), seen.radius)
@@ -163,7 +159,7 @@ def test_wide_data_is_learned_from_as_the_table_gives_it() -> None:
     learners: list[Learner] = [FullBatch(mu=0.24), Discriminant(mu=0.24, norm=math.sqrt(200.0), precondition=0.0)]
     for seed in range(3):
         for place, learner in enumerate(learners):
-            found = learn_from(learner, drawn(wide(4000, seed)), RandomSource.seeded(seed))
+            found = learned(learner, wide(4000, seed), seed)
             mistakes[place] += found.mistakes(others).mean() / 3
     assert mistakes[0] < 0.35
     assert mistakes[1] > 0.43
@@ -178,8 +174,7 @@ def responding(n: int, seed: int = 1) -> Records:
 
 
 def regression(records: Records, seed: int = 1, **settings: Any) -> Any:
-    learner = LeastSquares(**{"norm": 2.3, "mu": 100.0, **settings})
-    return learn_from(learner, drawn(records), RandomSource.seeded(seed))
+    return learned(LeastSquares(**{"norm": 2.3, "mu": 100.0, **settings}), records, seed)
 
 
 @for_each(("precondition", "off"), [(0.0, 0.02), (0.15, 0.1)])

@@ -11,9 +11,8 @@ import pytest
 
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.votes import Thresholds
-from curator.learners import streams
-from curator.learners.streams import StreamOfAnswers
-from curator.learners.teachers import BOTTOM, UNANSWERED, LabelClasses, release_until_cutoff
+from curator.learners import teachers
+from curator.learners.teachers import BOTTOM, UNANSWERED, LabelClasses, StreamOfAnswers, release_until_cutoff
 from curator.mechanisms.counts import geometric_noise
 from tests.curator.operations.given import assert_law
 from tests.tiers import for_each
@@ -53,7 +52,7 @@ def test_with_the_noise_of_a_sequence_the_stream_gives_its_answers(seed: int, mo
         noise[epsilon] = iter(drawn)
         return drawn
 
-    monkeypatch.setattr("curator.learners.teachers.geometric_noise", recorded)
+    monkeypatch.setattr(teachers, "geometric_noise", recorded)
     law = LAW._replace(cutoff=5)
     batch = release_until_cutoff(np.arange(30) % 2, stable, law, RandomSource.seeded(seed))
 
@@ -62,7 +61,7 @@ def test_with_the_noise_of_a_sequence_the_stream_gives_its_answers(seed: int, mo
             return np.array([next(noise[epsilon])] * count)
         return np.array([next(noise[epsilon], 0)])
 
-    monkeypatch.setattr(streams, "geometric_noise", again)
+    monkeypatch.setattr(teachers, "geometric_noise", again)
     found = asked(stable.tolist(), RandomSource.seeded(seed), law=law)
     assert found == batch.tolist()
     assert (found.count(BOTTOM) == 5) == (UNANSWERED in found) or found[-1] == BOTTOM
