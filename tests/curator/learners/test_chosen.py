@@ -11,16 +11,15 @@ from common.core.errors import BadScenario, BudgetExceeded
 from common.learners.base import Calls, parse_settings
 from common.local.hypotheses.hypothesis import Linear
 from common.local.records import Records
-from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
 from common.privacy.theorems.selection import geometric, mu_for_selection
 from common.scenario.loading import load
-from curator.learners.base import learn_from, parse_learner
-from curator.sample.reweighing import Reweighing
+from curator.learners.base import parse_learner
 from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.simulation import conduct
+from tests.curator.learners.given import learned
 from tests.tiers import for_each
 
 LAW = {"name": "negative-binomial", "gamma": 0.2, "most": 15}
@@ -42,8 +41,7 @@ def people(n=3000, seed=1):
 
 
 def learn(records, seed=1, public=None, **changes):
-    sampler = Reweighing(len(records), None, 1.0).sampler(records)
-    return learn_from(parse_learner({**SETTINGS, **changes}), sampler, RandomSource.seeded(seed), None, public)
+    return learned({**SETTINGS, **changes}, records, seed, public=public)
 
 
 def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():

@@ -22,7 +22,7 @@ from curator.learners.adaptation import (
     scaled_steps,
     solve,
 )
-from curator.learners.base import learn_from, parse_learner
+from curator.learners.base import parse_learner
 from curator.learners.discrepancy import (
     TOLERANCE,
     curvatures,
@@ -43,8 +43,7 @@ from curator.learners.domains import (
     logistic_in_ball,
 )
 from curator.learners.noisy_descent import sensitivities
-from curator.sample.reweighing import Reweighing
-from tests.curator.learners.given import domains, replaced
+from tests.curator.learners.given import domains, learned, replaced
 from tests.tiers import for_each, thinned
 
 LOSSES = ("squared", "logistic")
@@ -299,17 +298,12 @@ def records_of(n, seed, shift=0.0):
     return Records(features, np.where(features[:, 4] > 0.5, 1, -1).astype(np.int8))
 
 
-def learned(settings, own, public):
-    sampler = Reweighing(len(own), None, 1.0).sampler(own)
-    return learn_from(parse_learner(settings), sampler, SOURCE, None, public)
-
-
 @for_each("private", ["target", "source"])
 def test_a_regressor_of_the_response_column(private):
     own, public, test = records_of(3000, 1), records_of(2000, 2), records_of(2000, 3)
     if private == "source":
         own, public = public, own
-    found = learned({**REGRESSION, "private": private}, own, public)
+    found = learned({**REGRESSION, "private": private}, own, public=public)
     assert isinstance(found, Regressor)
     assert (found.response, len(found.weights)) == (4, 3)
     assert float(((found.values(test.features) - found.responses(test)) ** 2).mean()) < 0.003
@@ -318,7 +312,7 @@ def test_a_regressor_of_the_response_column(private):
 def test_without_privacy_weights_and_intercept_are_those_of_least_squares():
     own = records_of(3000, 1)
     exact = {"mu": None, "alpha": 0.001, "kappa_1": 100.0, "kappa_2": 0.0, "output": "last"}
-    found = learned({**REGRESSION, **exact}, own, records_of(50, 2))
+    found = learned({**REGRESSION, **exact}, own, public=records_of(50, 2))
     design = np.column_stack([own.features[:, :3], np.ones(len(own))]).astype(np.float64)
     plain = np.linalg.lstsq(design, own.features[:, 4].astype(np.float64))[0]
     assert np.abs(np.array([*found.weights, found.intercept]) - plain).max() < 0.02
@@ -372,7 +366,7 @@ def test_whitening_by_the_public_sample_learns_what_narrow_correlated_features_s
     settings = {**REGRESSION, "iterations": 600, "private": private, "intercept": intercept, "output": "suffix"}
     errors = {}
     for kind in ("none", "public"):
-        found = learned({**settings, "whitening": kind}, own, public)
+        found = learned({**settings, "whitening": kind}, own, public=public)
         errors[kind] = float(((found.values(test.features) - found.responses(test)) ** 2).mean())
     assert errors["public"] < 0.003
     assert errors["none"] > 2.0 * errors["public"]

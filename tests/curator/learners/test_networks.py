@@ -18,14 +18,13 @@ from common.numerics.randomness import RandomSource
 from common.scenario.loading import load
 from curator.learners import networks
 from curator.learners.adaptation import prepare, solve
-from curator.learners.base import learn_from, parse_learner
+from curator.learners.base import parse_learner
 from curator.learners.domains import Domains, DomainSide
 from curator.learners.networks import NetworkBounds, NetworkSettings, Shape
 from curator.learners.noisy_descent import Rows, Steps, public_forces, sensitivities, unit_of
-from curator.sample.base import LocalSample
-from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
 from deploy.checking import checked
+from tests.curator.learners.given import learned as learned_from
 from tests.curator.learners.given import replaced
 from tests.tiers import for_each
 
@@ -169,9 +168,8 @@ RINGS = {"name": "network-adap", "features": 2, "alpha": 0.1, "radius": 40.0, "i
 
 def learned(mu: float | None = 0.5, classes: int | None = 3, **more: Any) -> Any:
     wanted = None if classes is None else {"first": 2, "count": classes}
-    learner = parse_learner({**RINGS, "mu": mu, "classes": wanted, **more})
-    sampler = Reweighing(2000, None, 1.0).sampler(LocalSample.of(people("target", 1, 2000)))
-    return learn_from(learner, sampler, SOURCE, None, people("source", 2, 3000))
+    settings = {**RINGS, "mu": mu, "classes": wanted, **more}
+    return learned_from(settings, people("target", 1, 2000), public=people("source", 2, 3000))
 
 
 def test_a_network_learns_what_no_linear_scores_do_and_more_than_the_public_side_knows():

@@ -22,12 +22,12 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.randomized_response import rates
 from common.scenario.loading import load
 from common.scenario.plan import resolve
-from curator.learners.base import learn_from, parse_learner
+from curator.learners.base import parse_learner
 from curator.learners.rules import BOTTOM, Exponential, vote
 from curator.mechanisms.parities import Equations
 from curator.mechanisms.selection import _Conjunctions, _Stumps, _weights, choose_level
-from curator.sample.reweighing import Reweighing
 from tests.curator.given import Counted
+from tests.curator.learners.given import learned
 from tests.tiers import for_each, thinned
 
 
@@ -123,11 +123,6 @@ def people(rows):
 def answers(chosen, records, seed=1, pieces=()):
     parts = [records.take(rows) for rows in np.split(np.arange(len(records)), pieces)]
     return chosen.mechanism(records.dimension).apply(iter(parts), RandomSource.seeded(seed))
-
-
-def learned(chosen, records, seed):
-    sampler = Reweighing(len(records), 0.5, 0.1).sampler(records)
-    return learn_from(chosen, sampler, RandomSource.seeded(seed))
 
 
 @cache

@@ -10,11 +10,10 @@ from common.learners.scikit import SEVERAL
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
-from common.numerics.randomness import RandomSource
 from curator.export import as_hypothesis
-from curator.learners.base import learn_from, parse_learner
+from curator.learners.base import parse_learner
 from curator.learners.scikit import Scikit, classifiers
-from curator.sample.reweighing import Reweighing
+from tests.curator.learners import given
 from tests.tiers import for_each, thinned
 
 
@@ -26,8 +25,7 @@ def people(n=600, seed=1, transform=lambda features: features):
 
 def learned(name, parameters=None, records=None, draws=300):
     records = people() if records is None else records
-    learner = Scikit(classifier=name, parameters=parameters or {}, draws=draws)
-    return learn_from(learner, Reweighing(len(records), 0.5, 0.1).sampler(records), RandomSource.seeded(1))
+    return given.learned(Scikit(classifier=name, parameters=parameters or {}, draws=draws), records)
 
 
 def test_a_bootstrap_sample_with_one_label_only_is_a_leaf():

@@ -102,7 +102,7 @@ def test_rows_that_no_computation_should_see_are_refused(kind):
 
 
 @pytest.mark.slow
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.sampled_from([1, 2, 9]))  # for each a loop is compiled
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.sampled_from([1, 8]))  # for each a loop is compiled
 @settings(max_examples=60)
 @example(-5e-324, 32767.0, 1)
 def test_every_value_is_rounded_to_the_nearest_of_a_grid_that_reaches_both_ends(low, span, d):
@@ -174,7 +174,7 @@ def test_sums_that_single_precision_cannot_tell_from_the_threshold_are_taken_exa
 
 
 @pytest.mark.slow
-@given(st.integers(0, 1 << 30), st.sampled_from([1, 2, 7, 16, 17, 40]))  # for each up to 16 a loop is compiled
+@given(st.integers(0, 1 << 30), st.sampled_from([1, 8, 17, 40]))  # for each up to 16 a loop is compiled
 @settings(max_examples=40)
 def test_integer_mistakes_are_those_of_exact_arithmetic(seed, d):
     # Oracle: Python's integers, with weights rounded to 2^-30 of the largest.
