@@ -251,13 +251,8 @@ class Curator:
                 with about_run(configuration.run):
                     log.info("the run has the budget")
             elif (holder.run, holder.digest) != (configuration.run, digest):
-                epsilon, delta = self.guarantee.pair
-                raise errors.BudgetExceeded(
-                    f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) belongs to run {holder.run!r}; "
-                    f"a further run needs new people or a new budget",
-                    spent=epsilon,
-                    requested=epsilon,
-                    budget=epsilon,
+                raise self._whole_budget(
+                    f"belongs to run {holder.run!r}; a further run needs new people or a new budget"
                 )
             self.referee = signed.key
             self._journal.publish()
@@ -479,15 +474,16 @@ class Curator:
     def _check_open(self) -> None:
         why = self._journal.closed
         if why is not None:
-            epsilon, delta = self.guarantee.pair
-            cap = epsilon if math.isfinite(epsilon) else "infinite"
-            raise errors.BudgetExceeded(
-                f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) counts as spent: {why}; what was released "
-                f"can still be asked for, anything more needs new people or a new budget",
-                spent=cap,
-                requested=cap,
-                budget=cap,
+            raise self._whole_budget(
+                f"counts as spent: {why}; what was released can still be asked for, anything more needs new people or "
+                f"a new budget"
             )
+
+    def _whole_budget(self, why: str) -> errors.BudgetExceeded:
+        epsilon, delta = self.guarantee.pair
+        cap = epsilon if math.isfinite(epsilon) else "infinite"  # as JSON has no such number
+        words = f"the whole budget (epsilon {epsilon:g}, delta {delta:g}) {why}"
+        return errors.BudgetExceeded(words, spent=cap, requested=cap, budget=cap)
 
     def _rebuilt(self) -> Engine:
         past = ((each.operation_id, each.operation, each.result) for each in self._ledger)

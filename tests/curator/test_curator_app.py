@@ -29,6 +29,8 @@ from tests.curator.mechanisms.greedy import CHEATS
 from tests.support import Bench, served, tiny
 from tests.tiers import thinned
 
+NOTHING_PROMISED = ("curator.epsilon=null", "curator.delta=null")
+
 
 @pytest.fixture
 def address(bench: Bench) -> Iterator[str]:
@@ -236,6 +238,15 @@ def test_the_run_waits_and_ends_as_it_would_have(tmp_path, monkeypatch, undistur
     assert sum("the run waits for the curator" in text for text in said) >= 6
 
 
+def test_a_curator_that_promises_nothing_refuses_a_second_run_in_json(tmp_path):
+    """Its budget is infinite, which is no number of JSON: a referee could not read the refusal."""
+    with begun(tmp_path, tiny(*NOTHING_PROMISED)) as bench, served(curator_app(bench.curator)) as address:
+        agreed = bench.referee.configuration("run").message
+        second = bench.referee.identity.sign("configuration", {**agreed, "run": "second"})
+        with closing(Client(address)) as referee, pytest.raises(errors.BudgetExceeded, match="belongs to run 'run'"):
+            referee.signed("PUT", "/v1/runs/second", second)
+
+
 class Attending:
     """Stands for the people in the ledger over all runs: keeps what it is told."""
 
@@ -273,11 +284,7 @@ def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_p
 
 
 GRAPH = {"kind": "reweigh", "hypothesis": wire(linear([1.0] * 8))}
-BAYES = (
-    "curator.learner={name: scikit, classifier: GaussianNB, draws: 200}",
-    "curator.epsilon=null",
-    "curator.delta=null",
-)
+BAYES = ("curator.learner={name: scikit, classifier: GaussianNB, draws: 200}", *NOTHING_PROMISED)
 
 
 def test_a_curator_with_another_learner_refuses_graphs_unparsed(bench, monkeypatch):
