@@ -161,15 +161,12 @@ def test_a_reweigh_that_there_is_no_memory_for_is_refused_and_changes_nothing(be
     assert len(ledger(bench)) == 2
 
 
-def test_a_repeated_request_gets_the_stored_release_and_is_charged_once(bench):
+def test_a_repeated_request_gets_the_stored_release_and_an_id_is_good_for_one_operation(bench):
     first = bench.perform(0, LEARN)
-    before = ledger(bench)
-    for _ in range(3):
-        assert bench.perform(0, LEARN) == first
-    assert ledger(bench) == before
+    assert bench.perform(0, LEARN) == first
     with pytest.raises(errors.Conflict, match="operation id 0 was used for another operation"):
         bench.perform(0, {"kind": "learn", "round": 2})
-    assert len(before) == 1
+    assert len(ledger(bench)) == 1
 
 
 @pytest.mark.parametrize("operation", [LEARN, reweigh()], ids=["learn", "reweigh"])

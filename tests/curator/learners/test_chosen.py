@@ -170,7 +170,7 @@ ADAPTATION = (
     "target.distribution.d=4", "public.distribution.d=4", "divergence={chi_squared: 1.0}", "alpha=0.05",
     "curator.learner={name: chosen, grid: {alpha: [0.2, 0.5, 0.8]}, mu: plan, loss: squared, cut: 0.05,"
     " law: {name: negative-binomial, gamma: 0.2, most: 15},"
-    " learner: {name: cnvx-adap, features: 4, response: 4, iterations: 200, norm: 1.0, radius: 2.0}}",
+    " learner: {name: cnvx-adap, features: 4, response: 4, iterations: 60, norm: 1.0, radius: 2.0}}",
 )  # fmt: skip
 
 

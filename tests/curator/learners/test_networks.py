@@ -9,21 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core import machine
 from common.core.errors import BadScenario
 from common.data.distributions.clusters import ClassRings
 from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import Linear, Network
 from common.numerics.randomness import RandomSource
-from common.scenario.loading import load
 from curator.learners import networks
 from curator.learners.adaptation import prepare, solve
 from curator.learners.base import parse_learner
 from curator.learners.domains import Domains, DomainSide
 from curator.learners.networks import NetworkBounds, NetworkSettings, Shape
 from curator.learners.noisy_descent import Rows, Steps, public_forces, sensitivities, unit_of
-from curator.startup import open_curator
-from deploy.checking import checked
 from tests.curator.learners.given import learned as learned_from
 from tests.curator.learners.given import replaced
 from tests.tiers import for_each
@@ -208,11 +204,3 @@ def test_with_much_privacy_loss_it_is_the_non_private_version():
 def test_a_network_that_cannot_be_is_refused(more, says):
     with pytest.raises(BadScenario, match=says):
         parse_learner({**RINGS, **more}).check(np.dtype(np.float32), 5)
-
-
-def test_a_network_that_does_not_fit_the_memory_is_refused_before_any_charge(tmp_path, monkeypatch):
-    chosen = checked(load("domain-adaptation-network", ["curator.learner.hidden=1000"]))
-    monkeypatch.setattr(machine, "available_memory", lambda: machine.SPARE + (1 << 28))
-    with pytest.raises(BadScenario, match=r"463 MiB for the learner's work on it, needs .* or ask less of the learner"):
-        open_curator(chosen, tmp_path, 1, None)
-    assert not list(tmp_path.iterdir())
