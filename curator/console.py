@@ -163,7 +163,7 @@ def _about(state: Path) -> tuple[dict[str, Any], str]:
     except FileNotFoundError:
         why = "the curator that worked here is of an earlier version; start it once with this one"
         return {}, f"there is no {OWNERS}: {why}"
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}, f"{OWNERS} cannot be read: it was cut off or edited; the curator writes it anew when it is started"
     if not isinstance(written, dict) or written.get("version") != VERSION:
         return {}, f"{OWNERS} is of another version: look with the version that the curator has"

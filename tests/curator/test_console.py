@@ -179,7 +179,7 @@ def test_without_a_sound_owners_file_the_ledger_is_shown_all_the_same_and_one_th
     lying: dict[str, object] = {"version": 1, "epsilon": None, "times": {}, "weights": {"bins": []}, "people": 3}
     for text, words in (
         (None, "Only the ledger can be shown"),
-        *((text, "Only the ledger can be shown") for text in ("{", "[]", '{"version": 99}')),
+        *((text, "Only the ledger can be shown") for text in ("{", "[]", "[" * 100_000, '{"version": 99}')),
         (json.dumps({"version": 1, "epsilon": 1.0}), "edited"),
         (json.dumps(lying), "cannot be shown"),
     ):
