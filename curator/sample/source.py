@@ -101,14 +101,9 @@ class Source:
             work: Returns how many bytes that work takes, by the number of features and the bytes of one.
         """
         storage, n = self.scenario.curator.storage, self.size
-        simulated = self.scenario.source.distribution is not None
-        if simulated:
-            layout = self.planned_layout()
-            width, beside = layout.width, work(layout.dimension, layout.dtype.itemsize)
-        else:
-            dimension = self.scenario.source.dimension
-            width, beside = (2 if storage.numbers == "fixed" else 4) * dimension + 1, work(dimension, 4)
-        table = 0 if simulated else 2 * n * (4 * self.scenario.source.dimension + 1)
+        layout = self.planned_layout()
+        width, beside = layout.width, work(layout.dimension, layout.dtype.itemsize)
+        table = 0 if self.scenario.source.table is None else 2 * n * (4 * layout.dimension + 1)
         # Counts: one byte up to 255 reweighs, two or four beyond, and the narrower ones beside them while they widen.
         rounds = self.scenario.curator.rounds
         widths = [1, *(wide for wide, most in ((2, 0xFF), (4, 0xFFFF)) if rounds > most)]
@@ -267,7 +262,7 @@ class RowFile:
             facts: dict[str, Any] = json.loads(self._sidecar.read_bytes())
             checksums = facts.pop("checksums")
             whole = self.path.stat().st_size == self.size
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
             return None
         return checksums if whole and facts == self._facts else None
 

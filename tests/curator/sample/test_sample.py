@@ -203,6 +203,7 @@ DAMAGES: dict[str, Callable[[Path, Path], Any]] = {
     "no checksums": lambda _, sidecar: sidecar.unlink(),
     "checksums cut off": lambda _, sidecar: os.truncate(sidecar, 99),
     "a list of nothing": lambda _, sidecar: sidecar.write_text("[]"), "gone": lambda file, _: file.unlink(),
+    "nested too deep": lambda _, sidecar: sidecar.write_text("[" * 100_000),
     "half-written": lambda file, sidecar: (sidecar.unlink(), file.rename(file.with_name(file.name + ".part"))),
 }  # fmt: skip
 
