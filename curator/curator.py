@@ -119,7 +119,6 @@ class Curator:
         scenario: The resolved scenario that this curator has agreed to: its own section is its policy.
         sample: The private sample, n records. Closed with the curator.
         seed: Public seed, for simulated people only.
-        schedule: The clock by which real people's releases are held for :data:`RELEASE_UNIT` times a power of two.
         origin: Where the people come from; by default of no table, and charged nothing.
 
     Raises:
@@ -139,7 +138,6 @@ class Curator:
         public: Records | None = None,
         seed: int | None = None,
         referee: str | None = None,
-        schedule: Schedule | None = None,
         witnesses: Sequence[Witness] = (),
         origin: SampleOrigin = _OF_NO_TABLE,
     ) -> None:
@@ -152,7 +150,7 @@ class Curator:
         self._budget = open_budget(section.epsilon, section.delta, planned)
         self.guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
         self._lock = threading.Lock()
-        self._schedule = schedule or Schedule()
+        self._schedule = Schedule()
         self._unit = RELEASE_UNIT if scenario.people == "real" else None
         self._sample = sample
         self._public = public

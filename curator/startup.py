@@ -12,7 +12,6 @@ from common.core.durable import claim, claim_people, durable_key, hold
 from common.core.errors import BadInput, BadScenario, PolicyRefused
 from common.core.machine import processors
 from common.crypto.identity import check_public
-from common.data.population import RecordSource
 from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.records import Records
@@ -68,7 +67,7 @@ def open_curator(
 
         contributions = collection.Contributions(folder, scenario)
 
-    def identify(people: RecordSource) -> None:
+    def identify() -> None:
         if account is not None:
             account.identify(None if contributions is None else contributions.given)
 
@@ -171,7 +170,7 @@ def open_sample(
     folder: Path,
     seed: int,
     on_progress: OnProgress,
-    identify: Callable[[RecordSource], None] | None = None,
+    identify: Callable[[], None] | None = None,
     counted: Callable[[Notes], None] | None = None,
     contributed: Contributed | None = None,
 ) -> Sample:
@@ -181,7 +180,7 @@ def open_sample(
         folder: The curator's state directory.
         seed: Public seed that decides who the people are. A durable secret of the directory decides the slots of real
             ones.
-        identify: Called with the people, before their records are kept.
+        identify: Called once the people are known, before their records are kept.
         counted, contributed: As for :func:`common.data.population.open_records`.
     """
     secret = durable_key(folder / "order.key") if scenario.people == "real" else None
@@ -190,7 +189,7 @@ def open_sample(
     if contributed is None:  # the ledger says which contributions there were
         claim_people(folder, population.fingerprint())
     if identify is not None:
-        identify(population)
+        identify()
     storage, n = scenario.curator.storage, source.size
     with ExitStack() as opened:
         if storage.place == "disk":
