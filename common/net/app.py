@@ -97,14 +97,12 @@ def create_app(
     description: str,
     *,
     limits: Mapping[str, int | Guarded] | None = None,
-    short: Mapping[tuple[str, str], Handler] | None = None,
     checks: Mapping[str, Check] | None = None,
     threads: Iterable[Supervised] = (),
 ) -> Service:
     """Return an app with what all have in common: problem documents, limits, liveness and readiness.
 
-    ``limits`` and ``short`` are of its :class:`~common.net.edge.Edge`; ``checks`` and ``threads`` tell whether it is
-    ready.
+    ``limits`` are of its :class:`~common.net.edge.Edge`; ``checks`` and ``threads`` tell whether it is ready.
     """
     about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
     app = Service(threads, **about, docs_url=None, redoc_url=None)
@@ -121,8 +119,8 @@ def create_app(
     async def described(call: Call) -> Reply:
         return Reply(200, document())
 
-    app.edge.limits.update({"/v1/health": TINY, "/openapi.json": TINY, **(limits or {})})
-    app.edge.short.update({("GET", "/v1/health"): health, ("GET", "/openapi.json"): described, **(short or {})})
+    app.edge.limits.update({"/openapi.json": TINY, **(limits or {})})
+    app.edge.short["GET", "/openapi.json"] = described
 
     def plain(error: HTTPException) -> Response:
         title = str(error.detail)
@@ -207,8 +205,23 @@ def signed_of(raw: bytes, kind: str) -> Signed:
     return signed
 
 
-def add_handled(app: Service, method: str, path: str, handler: Handler, summary: str, **described: Any) -> None:
-    """Describe a resource that the edge answers with its handler: no request for it reaches the framework."""
+def add_handled(
+    app: Service,
+    method: str,
+    path: str,
+    handler: Handler,
+    summary: str,
+    *,
+    limit: int | Guarded = TINY,
+    **described: Any,
+) -> None:
+    """Add a resource that the edge answers: the framework describes it, and no request for it comes there.
+
+    ``limit`` is the edge's for bodies.
+    """
+    place = path.partition("{")[0]
+    app.edge.limits[place] = limit
+    app.edge.short[method, place] = handler
 
     def answer() -> Response:
         raise AssertionError("the edge answers this resource")

@@ -9,14 +9,13 @@ from typing import Any
 from common.core.errors import BadMessage, TandemError
 from common.net import messages
 from common.net.batching import Grouped
-from common.net.edge import LARGE, TINY, Admitted, Call, Guarded, Handler, Opening, Reply
+from common.net.edge import Admitted, Call, Opening, Reply
 from common.net.messages import AnySigned, field, read
 from referee.collection.judging import Sent, claims
 from referee.collection.roster import HELD, may_hold, random_pause
 from referee.service.referee import Referee
 
 HOLD = 2.0  # seconds for which a poll is held until there is a question
-BATCH = 2 << 20  # bytes of a batch of individual reports
 
 
 class AgentsEdge:
@@ -35,28 +34,6 @@ class AgentsEdge:
     @property
     def groups(self) -> tuple[Grouped[Any], ...]:
         return self._enrol, self._poll, self._report, self._decline, self._room
-
-    @property
-    def handlers(self) -> dict[tuple[str, str], Handler]:
-        return {
-            ("POST", "/v1/enrolments"): self.enrol,
-            ("POST", "/v1/polls"): self.poll,
-            ("POST", "/v1/declines"): self.decline,
-            ("PUT", "/v1/reports/"): self.report,
-            ("PUT", "/v1/packed-reports/"): self.packed,
-        }
-
-    @property
-    def limits(self) -> dict[str, int | Guarded]:
-        return {
-            "/v1/enrolments": TINY,
-            "/v1/polls": TINY,
-            "/v1/declines": TINY,
-            "/v1/reports/": TINY,
-            "/v1/proofs": TINY,
-            "/v1/packed-reports/": Guarded(LARGE, self._packed_may_come, line=TINY),
-            "/v1/report-batches": Guarded(BATCH, self._batch_may_come),
-        }
 
     async def enrol(self, call: Call) -> Reply:
         self._enrol.check_room()
@@ -99,15 +76,11 @@ class AgentsEdge:
         receipt = await asyncio.to_thread(self._referee.report_packed, signed, call.body)
         return Reply(200, receipt.raw())
 
-    async def _packed_may_come(self, opening: Opening) -> Admitted:
+    async def packed_may_come(self, opening: Opening) -> Admitted:
         found = await self._room(_read(opening.line, messages.PackedReport.KIND, opening.tail))
         if isinstance(found, TandemError):
             raise found
         return Admitted(found)
-
-    async def _batch_may_come(self, opening: Opening) -> Admitted:
-        self._referee.registrar.admits(opening.token)
-        return Admitted(BATCH)
 
     async def report(self, call: Call) -> Reply:
         """Take an individual's report; it is on disk when this returns the receipt."""

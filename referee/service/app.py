@@ -38,7 +38,7 @@ from common.net.app import (
     signed_body,
 )
 from common.net.batching import Grouped
-from common.net.edge import Admitted, Guarded, Opening
+from common.net.edge import LARGE, TINY, Admitted, Guarded, Opening
 from common.net.monitoring import Check, Family, MetricSample, by_label, disk, free_bytes, gauge
 from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
@@ -51,6 +51,7 @@ from referee.service.runner import Runner
 
 log = logging.getLogger("tandem.referee")
 MAX_REPORTS = 1000  # individual reports in one batch, at most
+MAX_BATCH = 2 << 20  # bytes of a batch
 MAX_KEPT = 1000  # checkpoints in one answer, at most
 MAX_RUN = 4 << 20  # bytes of a request to run a scenario
 FOR_AGENTS = re.compile(
@@ -155,11 +156,18 @@ def referee_app(
         referee.registrar.authorize("operator", opening.token)
         return Admitted(MAX_RUN)
 
+    async def batch_may_come(opening: Opening) -> Admitted:
+        referee.registrar.admits(opening.token)
+        return Admitted(MAX_BATCH)
+
     app = create_app(
         "Tandem referee",
         "Drives hybrid-model protocols between a curator and many local agents.",
-        limits={**agents.limits, **gateway.limits, "/v1/runs/": Guarded(MAX_RUN, operators_body)},
-        short={**agents.handlers, **gateway.handlers},
+        limits={
+            "/v1/runs/": Guarded(MAX_RUN, operators_body),
+            "/v1/report-batches": Guarded(MAX_BATCH, batch_may_come),
+            "/v1/proofs": TINY,
+        },
         checks=checks(referee, runner),
         threads=[*runner.threads, *beside, *(thread for group in groups for thread in group.threads)],
     )
@@ -214,7 +222,8 @@ def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
     token = {"dependencies": [Depends(bearer_token)]}
     none = {204: {"description": "No; ask again after Retry-After seconds"}}
     words = "A signed 'packed-report' in one line of JSON, then the packed answers"
-    packed = body_of(words, "application/octet-stream")
+    guarded = Guarded(LARGE, agents.packed_may_come, line=TINY)
+    packed: dict[str, Any] = {"openapi_extra": body_of(words, "application/octet-stream"), "limit": guarded}
     enrolled: dict[str, Any] = {**token, "response_model": Signed, "openapi_extra": signed_body("enrolment")}
     polled: dict[str, Any] = {"response_model": Signed, "responses": none, "openapi_extra": signed_body("poll")}
     declined: dict[str, Any] = {"status_code": 204, "openapi_extra": signed_body("decline")}
@@ -224,7 +233,7 @@ def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
     words = "Hand in one randomized answer; the reply is the receipt"
     add("PUT", "/v1/reports/{report_id}", agents.report, words, openapi_extra=signed_body("report"), **receipt)
     words = "Hand in the packed answers of a hosted population; the reply is the receipt"
-    add("PUT", "/v1/packed-reports/{report_id}", agents.packed, words, openapi_extra=packed, **receipt)
+    add("PUT", "/v1/packed-reports/{report_id}", agents.packed, words, **packed, **receipt)
     words = "Answer an encapsulated request of an agent"
     add("POST", GATEWAY, gateway.forwarded, words, openapi_extra=ENCAPSULATED_BODY)
     add("GET", GATEWAY, gateway.keys, "Keys for encapsulated requests (RFC 9458)", response_class=Response)

@@ -20,7 +20,7 @@ from common.core.errors import BadMessage, NotFound, TandemError, UnknownKey
 from common.core.version import HEADER
 from common.crypto.identity import Identity
 from common.net.batching import Grouped
-from common.net.edge import TINY, Call, Edge, Handler, Reply, problem
+from common.net.edge import Call, Edge, Reply, problem
 from common.net.oblivious import encapsulation as ohttp
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
 
@@ -44,18 +44,6 @@ class Gateway:
         self._keys = ohttp.encode_list([self._key.configuration])
         self._signed = ohttp.signed_keys(identity, [self._key.configuration]).raw()
         self.group: Grouped[_OUTER] = Grouped(lambda bodies: list(map(self._opened, bodies)), "oblivious")
-
-    @property
-    def handlers(self) -> dict[tuple[str, str], Handler]:
-        return {
-            ("POST", ohttp.GATEWAY): self.forwarded,
-            ("GET", ohttp.GATEWAY): self.keys,
-            ("GET", ohttp.SIGNED_KEYS): self.signed,
-        }
-
-    @property
-    def limits(self) -> dict[str, int]:
-        return {ohttp.GATEWAY: ohttp.REQUEST_BYTES, ohttp.SIGNED_KEYS: TINY}
 
     def attach(self, edge: Edge) -> None:
         """Hand what is inside to this edge, from now on."""

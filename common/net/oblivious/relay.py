@@ -19,7 +19,7 @@ import httpx
 
 from common.core.errors import BadMessage, Busy, PeerMisbehaved, PeerUnavailable
 from common.net.app import Service, add_handled, body_of, create_app
-from common.net.edge import TINY, Call, Reply
+from common.net.edge import Call, Reply
 from common.net.oblivious import encapsulation as ohttp
 from common.net.tls import base_address, context_for, fault_of
 
@@ -89,8 +89,6 @@ def relay_app(
     app = create_app(
         "Tandem relay",
         "Carries encapsulated requests (RFC 9458) to one referee, which does not see whose they are.",
-        limits={ohttp.RELAY: ohttp.REQUEST_BYTES, ohttp.SIGNED_KEYS: TINY},
-        short={("POST", ohttp.RELAY): relay.carry, ("GET", ohttp.SIGNED_KEYS): relay.keys},
     )
     app.allow_origins(origins, FOR_PAGES)
     app.router.add_event_handler("shutdown", relay.close)

@@ -55,7 +55,8 @@ async def large(call: Call) -> Reply:
 
 def app() -> Service:
     short = {("PUT", f"/{f.__name__}/"): f for f in (echo, nothing, refused, broken, large)}
-    made = create_app("x", "y", limits={path: TINY for _, path in short}, short=short)
+    made = create_app("x", "y", limits={path: TINY for _, path in short})
+    made.edge.short.update(short)
     made.get("/long")(lambda: Response(bytes(LONG)))
     made.get("/medium")(lambda: Response(bytes(MEDIUM)))
     return made
