@@ -177,12 +177,13 @@ def test_a_curator_that_opens_another_share_than_it_was_bound_to_ends_the_run(tm
 # Referee and witness together, against an honest curator -------------------------------------------------------------
 
 
-def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
+def test_a_curator_opens_its_share_to_one_beacon(tmp_path, monkeypatch):
     """Witnesses sign as many words as the referee likes; it knows the share once one has been shown."""
     with drawn(tmp_path / "all", 1) as bench:
         run = carry(bench)
         agreed, kept = configuration_of(run), words_of(run)
-        curator, signer = bench._gate.curator, bench.referee.identity
+        curator: Any = bench._gate.curator
+        signer = bench.referee.identity
         again = RevealRequest(run="run", digest=agreed.fingerprint(), words=kept)
         assert curator.open_share(seal(signer, again)).wire() == entries_of(run)[2].body["share"]
         liar = Near(tmp_path / "all" / "witness0")
@@ -194,6 +195,9 @@ def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
         resign(tmp_path / "all", run, lie((2, "words", other.wire())))
         with pytest.raises(AuditFailed, match="opened for another beacon"):
             audit(run)
+        monkeypatch.setattr(curator.of["run"], "_randomness", RandomSource.seeded(1))
+        with pytest.raises(ConfigurationMismatch, match="has no share of the order"):  # one with a public seed
+            curator.open_share(seal(signer, again))
 
 
 def test_a_curator_opens_nothing_without_words_or_to_strangers_and_shows_a_hash_until_then(tmp_path):
@@ -220,16 +224,6 @@ def test_a_curator_opens_nothing_without_words_or_to_strangers_and_shows_a_hash_
         run = carry(bench)
     assert (audit(run).choosers, len(asked)) == ((ALL,), 1)
     assert Signed.parse(entries_of(run)[2].body["share"]).message["share"] not in json.dumps([t.message for t in shown])
-
-
-def test_a_curator_with_a_public_seed_has_no_share_to_open(tmp_path, monkeypatch):
-    with drawn(tmp_path / "all", count=1) as bench:
-        run = carry(bench)
-        opening = RevealRequest(run="run", digest=configuration_of(run).fingerprint(), words=words_of(run))
-        curator = bench._gate.curator.of["run"]  # type: ignore[attr-defined]
-        monkeypatch.setattr(curator, "_randomness", RandomSource.seeded(1))
-        with pytest.raises(ConfigurationMismatch, match="has no share of the order"):
-            curator.open_share(seal(bench.referee.identity, opening))
 
 
 # Crashes, and runs beside each other ------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from referee.service.referee import Referee
 from referee.store import backup
 from tests.referee.service.test_referee_app import NO_CURATOR
 from tests.support import TOKEN, Bench, audited, seal, served, tiny
-from tests.tiers import for_each
+from tests.tiers import for_each, thinned
 from tests.vouched import answer, enrolment
 
 each_store = pytest.mark.usefixtures("each_store")
@@ -328,7 +328,7 @@ TOKENS = {"TANDEM_ENROLMENT_TOKEN": TOKEN, "TANDEM_OPERATOR_TOKEN": "another-tok
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pause", [0.0, 0.002, 0.005, 0.02])
+@pytest.mark.parametrize("pause", thinned([0.0, 0.002, 0.005, 0.02], 2, rest=pytest.mark.thorough))
 def test_a_referee_that_is_killed_lets_one_key_in_with_a_code(tmp_path, pause):
     """Whenever it is killed: the key that comes first afterwards may be another one, and then is the only one."""
     keys = [Identity.create() for _ in range(2)]

@@ -50,7 +50,7 @@ TOKENS = {"TANDEM_ENROLMENT_TOKEN": "choose-one", "TANDEM_OPERATOR_TOKEN": "choo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 def test_the_page_shows_the_referee_and_ends_with_it(tmp_path, end):
     serve = ["referee.cli", "serve", "--state", str(tmp_path / "referee"), "--port", "0", "--page", str(free_port())]
     party = PartyProcess("referee", serve, tmp_path, TOKENS)
