@@ -77,7 +77,6 @@ def test_the_page_shows_the_referee_and_ends_with_it(tmp_path, end):
         party.stop()
 
 
-@pytest.mark.usefixtures("each_store")
 def test_agents_are_answered_or_refused_by_the_edge(tmp_path):
     somebody, stranger = Identity.create(), Identity.create()
     enrolment = seal(somebody, messages.Enrolment(agents=1)).model_dump_json()
@@ -93,7 +92,6 @@ def test_agents_are_answered_or_refused_by_the_edge(tmp_path):
         assert misplaced.headers["content-type"] == "application/problem+json"
 
 
-@pytest.mark.usefixtures("each_store")
 def test_of_very_many_only_hosts_are_held_and_pauses_share_what_a_referee_takes(tmp_path, monkeypatch):
     assert roster.usual_pause(100_000) == pytest.approx(150.0)
     assert roster.usual_pause(10**9) == 0.75 * roster.LONGEST

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -109,11 +110,17 @@ def hostile(run: Path, place: Path) -> Iterator[tuple[str, Path]]:
     yield "reports: a link to a directory", folder
 
 
+READS = {"audit": (*FILES, "reports"), "report": FILES[:2], "model": FILES[:2]}
+"""What each command reads: of a file that it does not read, an endless one would show if it did."""
+
+
 def attack(run: Path, place: Path) -> None:
-    """Run every command on every hostile folder, and print how each ended."""
+    """Run every command on every folder that is hostile to it, and print how each ended."""
     for name, folder in hostile(run, place):
         page = place / "report.html"
         for words in (["audit", folder], ["report", folder, "--output", page], ["model", folder]):
+            if name.partition(":")[0] not in READS[words[0]] and not name.endswith(": zero"):
+                continue
             began = time.monotonic()
             done = CliRunner().invoke(app, [str(word) for word in words])
             raised = done.exception is not None and not isinstance(done.exception, SystemExit)
@@ -134,14 +141,15 @@ def test_every_command_refuses_a_hostile_folder_in_one_line(undisturbed, tmp_pat
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(rows) == 3 * (1 + sum(len(INSTEAD) + len(HELD[file]) for file in FILES))
-    concerned = {"audit": set(FILES), "report": set(FILES[:2]), "model": set(FILES[:2])}
+    folders, others = (sum(len(INSTEAD) + len(HELD[file]) for file in files) for files in (FILES[:2], FILES[2:]))
+    tried = {"audit": folders + others + 1, "report": folders + 4, "model": folders + 4}
+    assert Counter(words for _, words, *_ in rows) == tried
     for name, words, status, raised, output, _, most in rows:
         assert not raised, (name, words, output)
         assert "Traceback" not in output
         assert most < MEMORY, (name, words, most)
         file = name.partition(":")[0]
-        if file in concerned[words] or (words == "audit" and file == "reports"):
+        if file in READS[words]:
             assert status == 1, (name, words, output)
             assert len(output.splitlines()) == 1, (name, words, output)
             assert len(output) < 2500
@@ -218,7 +226,7 @@ def test_a_directory_of_very_many_names_is_not_listed(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inputs", [150, pytest.param(300, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("inputs", [75, pytest.param(300, marks=pytest.mark.thorough)])
 def test_no_changed_folder_breaks_a_reader(undisturbed, tmp_path, inputs):
     folder = undisturbed[0]
     counts, findings = fuzz_folders(Folders(folder / "run", identity_of(folder), 7, tmp_path / "changed"), inputs)

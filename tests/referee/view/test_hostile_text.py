@@ -30,8 +30,9 @@ from referee.view.wording import run_view
 from tests.common.net.test_hostile_peers import hostile, whole
 from tests.referee.service.test_operating import running
 from tests.support import TOKEN, Bench, tiny
-from tests.tiers import for_each, thinned
+from tests.tiers import for_each
 
+OPTION = "-rf --help"
 TEXTS = (
     "paid back [/month]",
     "b[bold]x[/bold] [red]",
@@ -41,7 +42,7 @@ TEXTS = (
     "quotes ' and \" both",
     "$(touch owned) `touch owned` $HOME ; touch owned & | > owned",
     "<script>alert(1)</script>&amp;",
-    "-rf --help",
+    OPTION,
     "\u202egnirts lanoitceridib",
     "שלום עולם",
     "two  blanks, and a\ttab",
@@ -51,6 +52,10 @@ TEXTS = (
     "a long" + " name" * 20,
 )
 """What a title, a column, a file or a folder may be called."""
+TOGETHER = (
+    "[/month] \x1b[31mred\x1b]0;title\x07 two\nlines ' \" $(touch owned) `touch owned` ; touch owned | > owned "
+    "<script>alert(1)</script> \u202eשם %s {percent} \\033[31m"
+)
 PROGRAM = [sys.executable, "-c", "from referee.cli import main; main()"]
 PEOPLE = (400, 900)
 
@@ -118,7 +123,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("narrow")
-@for_each("text", thinned(TEXTS, 5, rest=pytest.mark.thorough), ids=ascii)
+@for_each("text", [TOGETHER, OPTION, *(pytest.param(text, marks=pytest.mark.thorough) for text in TEXTS)], ids=ascii)
 def test_every_command_shows_hostile_names_as_text_and_its_printed_commands_run(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,7 +305,7 @@ def test_a_curator_s_refusal_is_text_to_the_referee_s_operator(tmp_path, monkeyp
             assert not any(text in page for text in ("\x1b", "\n# head", "<script>alert"))
         assert "# head" in json.loads(ended.stdout)["reason"]
         for words in (["runs", "--url", address], ["audit", str(folder)]):
-            shown(*words)
+            visible(*words)
 
 
 def test_a_document_on_a_terminal_is_visible_characters(monkeypatch, capsys):

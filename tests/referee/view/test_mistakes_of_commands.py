@@ -178,7 +178,7 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, 1 << 30))
 
 
-def started(*typed: str, limit: Callable[[], None] | None = None) -> tuple[int, str]:
+def started(*typed: str, limit: Callable[[], None]) -> tuple[int, str]:
     """Run a command as a process of its own, within limits; return what :func:`words` does."""
     command = [str(Path(sys.executable).parent / "referee"), *typed]
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
@@ -217,7 +217,7 @@ def test_what_the_system_refuses_is_called_so_and_once_it_is_allowed_the_same_co
         if status not in (1, 2) or said not in printed or "Traceback" in printed:
             failed.append(f"{said}: {status} {printed[-400:]}")
         (two_tables / place).chmod(before)
-        if typed[0] != "predict" and (typed, limit) != (into, as_user) and (found := started(*typed))[0] != 0:
+        if typed[0] != "predict" and (typed, limit) != (into, as_user) and (found := words(*typed))[0] != 0:
             failed.append(f"{said}, followed: {found[1][-400:]}")
     assert not failed, "\n".join(failed)
     assert len(PeopleLedger().table()) == 1
