@@ -153,9 +153,9 @@ class LocalGradientDescent(Protocol):
         width = plan.dimension + 1
         # |slope| <= 1: no coordinate of a gradient is greater than the record's, or than the intercept's.
         bound = max(1.0, plan.coordinate)
-        answers = scenario.agents.answers
-        steps = max(1, min(MAX_STEPS, answers * plan.learning // (MIN_PER_COORDINATE * width)))
-        groups = -(-steps // answers)
+        each = scenario.agents.answers
+        steps = max(1, min(MAX_STEPS, each * plan.learning // (MIN_PER_COORDINATE * width)))
+        groups = -(-steps // each)
         iterate, total = np.zeros(width), np.zeros(width)
         # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
         stride = 4.0 / (plan.norm**2 + 1.0)

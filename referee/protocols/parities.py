@@ -90,8 +90,8 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         Pure privacy takes of order b/(alpha epsilon) further people for a threshold of b bits.
         """
         problem = plan.problem
-        learned = yield from ask(_learn_one(problem))
-        return _end_with_both(parity_of(learned, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
+        parity = yield from learn_parity(Task(features=problem.c))
+        return _end_with_both(parity, 1 << (problem.b - 1), "the threshold is a guess")
 
     def agents_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
         problem = plan.problem

@@ -126,9 +126,7 @@ class Referee:
         return None if found is None else Signed.model_validate_json(found)
 
     def decline(self, signed: Signed) -> None:
-        problem = self.collection.decline([signed])[0]
-        if problem is not None:
-            raise problem
+        _or_raise(self.collection.decline([signed])[0])
 
     def accept(self, sent: Sequence[Sent | TandemError]) -> list[bytes | TandemError]:
         """Take reports; return for each the receipt, signed, in JSON, or why it is not acceptable, or is none."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, TypeVar
 
 from fastapi import Path as InPath
 from fastapi import Query, Request, Response
@@ -30,6 +30,7 @@ from common.net.app import BearerToken, Service, create_app, read_signed, signed
 from common.net.monitoring import disk
 from common.net.tokens import same
 
+T = TypeVar("T")
 NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"  # what a head may be called
 HEADS = "heads.d"  # folder of all heads in a witness's state directory: itself no name of a head
 Name = Annotated[str, InPath(pattern=NAME)]
@@ -94,10 +95,7 @@ def _add_heads(app: Service, heads: Path, token: str) -> None:
     async def put(name: Name, request: Request, given: BearerToken) -> Response:
         _check_token(token, given)
         signed = await read_signed(request, Extension.KIND)
-        try:
-            await run_in_threadpool(FileWitness(heads / file_name(name)).keep, signed)
-        except (OSError, BrokenLedger) as error:
-            raise _cannot_write(error) from None
+        await _have_kept(FileWitness(heads / file_name(name)).keep, signed)
         return Response(status_code=204)
 
 
@@ -130,16 +128,16 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
         signed = await read_signed(request, Checkpoint.KIND)
         if (signed.key, signed.message.get("run")) != (referee, run):
             raise BadMessage("the path and the checkpoint name different referees or runs")
-        try:
-            return await run_in_threadpool(runs.keep, signed)
-        except (OSError, BrokenLedger) as error:
-            raise _cannot_write(error) from None
+        return await _have_kept(runs.keep, signed)
 
 
-def _cannot_write(error: OSError | BrokenLedger) -> CannotWrite:
-    if isinstance(error, BrokenLedger):
-        return CannotWrite(error.detail)
-    return CannotWrite(f"the witness cannot write ({error}): make room there; ask again")
+async def _have_kept(keep: Callable[[Signed], T], signed: Signed) -> T:
+    try:
+        return await run_in_threadpool(keep, signed)
+    except BrokenLedger as error:
+        raise CannotWrite(error.detail) from None
+    except OSError as error:
+        raise CannotWrite(f"the witness cannot write ({error}): make room there; ask again") from None
 
 
 class WitnessLog:

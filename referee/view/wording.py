@@ -389,15 +389,13 @@ def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
 
 def _known_mistakes(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
     """Go through the true shares of people whom the answer, and each baseline, labels wrongly, whatever agents told."""
-    if "loss_on_target" in truth and "correct" not in truth:
-        both = truth.get("loss_on_negative") is not None and truth.get("loss_on_positive") is not None
-        for name, key, note in (
-            ("this run's answer", "loss_on_target", "true loss on the population"),
-            *(("people labelled -1", "loss_on_negative", "true loss of the answer on them"),) * both,
-            *(("people labelled +1", "loss_on_positive", "true loss of the answer on them"),) * both,
-        ):
-            if truth.get(key) is not None:
-                yield ChartEntry(name, _number_of(truth[key]), "truth", note=note)
+    if truth.get("loss_on_target") is not None and "correct" not in truth:
+        whole = _number_of(truth["loss_on_target"])
+        yield ChartEntry("this run's answer", whole, "truth", note="true loss on the population")
+        sides = {"-1": truth.get("loss_on_negative"), "+1": truth.get("loss_on_positive")}
+        for label, share in sides.items() if None not in sides.values() else ():
+            note = "true loss of the answer on them"
+            yield ChartEntry(f"people labelled {label}", _number_of(share), "truth", note=note)
     for name, found in truth.get("baselines", {}).items():
         value, note = _number_of(found["loss_on_target"]), plain(found["note"])
         yield ChartEntry(plain(name), value, "baseline", note=note)
