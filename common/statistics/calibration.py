@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -114,16 +115,21 @@ class Within:
         middles: Floats = self.averages(self.scores[None, :])[0]
         return middles
 
+    @cached_property
+    def curves(self) -> list[Floats]:
+        """Chances of +1 at the scores by the grid's curves: of each slope, shape (intercepts, fine bins)."""
+        slopes = map(octave_quarter, _STEPS.tolist())
+        return [logistic(slope * self.scores[None, :] + _WIDE[:, None]) for slope in slopes]
+
     def means(self, slope: float, intercepts: Floats) -> Floats:
         """Return the mean of 1/(1 + e^-(slope * score + intercept)) over each coarse bin, shape (intercepts, bins)."""
         return self.averages(logistic(slope * self.scores[None, :] + intercepts[:, None]))
 
-    def losses(self, slope: float, intercepts: Floats, cut: float, weights: tuple[float, float] = (1.0, 1.0)) -> Floats:
-        """Return the loss of "+1 above a score" in each bin under the logistic curve, shape (intercepts, bins).
+    def losses(self, chance: Floats, cut: float, weights: tuple[float, float] = (1.0, 1.0)) -> Floats:
+        """Return the loss of "+1 above a score" in each bin, shape (rows, bins), by chances of +1, (rows, fine bins).
 
         ``weights`` are what a miss and a false alarm count.
         """
-        chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
         wrong = np.where(self.scores[None, :] > cut, weights[1] * (1.0 - chance), weights[0] * chance)
         return self.averages(wrong)
 
@@ -239,8 +245,8 @@ def of_sample(shares: CellShares, prior: Prior) -> Prior:
     (1 - p)^2), the least-squares line through the origin when both coordinates are noisy.
     """
     found = []
-    for step in _STEPS.tolist():
-        chance = shares.within.means(octave_quarter(step), _WIDE)
+    for curve in shares.within.curves:
+        chance = shares.within.averages(curve)
         other = 1.0 - chance
         off = shares.items[:, 1] * other - shares.items[:, 0] * chance
         found.append(-0.5 * ordered_sum(shares.precision * (off * off) / (chance * chance + other * other)))
@@ -285,8 +291,7 @@ class Belief:
         if reported.slope is not None and reported.intercept is not None:
             asked = logistic(reported.slope * scores + reported.intercept)
         rows = []
-        for step in _STEPS.tolist():
-            chance = _chances(step, scores)
+        for chance in within.curves:
             bins = within.averages(weighed[None, :] * (chance - asked[None, :]))
             rows.append(_likely(reported.mean, reported.variance, masses, bins))
         return Belief(self.logarithm + np.array(rows))
@@ -305,8 +310,8 @@ class Belief:
         weighed by the score do not tell. A bin's share of T's people is as uncertain as in :meth:`given`.
         """
         rows = []
-        for step in _STEPS.tolist():
-            bins = within.losses(octave_quarter(step), _WIDE, cut, missed)
+        for chance in within.curves:
+            bins = within.losses(chance, cut, missed)
             rows.append(_likely(*loss, masses, bins))
         return Belief(self.logarithm + np.array(rows))
 
@@ -331,14 +336,14 @@ class Belief:
         weights, scores = self.chances, within.scores
         people = within.spread(masses)
         mean = np.zeros_like(scores)
-        for step, row in zip(_STEPS.tolist(), weights, strict=True):
-            mean = mean + ordered_sum((row[:, None] * _chances(step, scores)).T)
+        for chance, row in zip(within.curves, weights, strict=True):
+            mean = mean + ordered_sum((row[:, None] * chance).T)
 
         def heights(chances: Floats) -> Floats:
             chance = np.clip(chances, 2.0**-40, 1.0 - 2.0**-40)
             return ordered_sum(people * (mean * log(chance) + (1.0 - mean) * log(1.0 - chance)))
 
-        free = np.array([heights(_chances(step, scores)) for step in _STEPS.tolist()])
+        free = np.array(list(map(heights, within.curves)))
         if through is not None:
             slopes = np.array([octave_quarter(step) for step in _STEPS.tolist()])
             bound = heights(logistic(slopes[:, None] * (scores[None, :] - through[0]) + through[1]))
@@ -364,11 +369,11 @@ class Belief:
         """
         weights = self.chances
         first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
-        for step, row in zip(_STEPS.tolist(), weights, strict=True):
+        for chance, row in zip(within.curves, weights, strict=True):
             if float(row.max()) < 2.0**-40:
                 continue
             for place, cut in enumerate(cuts):
-                bins = within.losses(octave_quarter(step), _WIDE, cut, missed)
+                bins = within.losses(chance, cut, missed)
                 found, shifted = ordered_sum(masses * bins), ordered_sum(masses * bins * bins)
                 first[place] += math.fsum((row * found).tolist())
                 second[place] += math.fsum((row * (found * found + _KEPT * _KEPT * shifted)).tolist())
@@ -387,10 +392,6 @@ def _likely(mean: float, variance: float, masses: Floats, bins: Floats) -> Float
     off = mean - ordered_sum(masses * bins)
     variances = variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)
     return np.asarray(-0.5 * (off * off / variances + log(variances)))
-
-
-def _chances(step: int, scores: Floats) -> Floats:
-    return logistic(octave_quarter(step) * scores[None, :] + _WIDE[:, None])
 
 
 def _highest(heights: Floats) -> tuple[float, float]:

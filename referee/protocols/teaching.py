@@ -146,16 +146,14 @@ class TaughtByFew:
     """What agents told of a model's odds where they are too few for a survey of them: their judges tell more.
 
     Attributes:
-        prior: What was believed before.
-        reports: What those who taught it told.
+        belief: From a prior that is in doubt, and what those who taught it told.
         within, masses: How people lie by its score.
         cut: The score above which the taught model predicts +1.
         rival: The same of its rival.
         weights: What a miss and a false alarm count.
     """
 
-    prior: Prior
-    reports: Sequence[Reported]
+    belief: Belief
     within: Within
     masses: Floats
     cut: float
@@ -168,9 +166,7 @@ class TaughtByFew:
         What they say of losses is public by then: nobody is asked, and nothing is spent. It tells the slope, of which
         those who taught an intercept alone have told nothing.
         """
-        belief = Belief(self.prior.doubted())
-        for reported in self.reports:
-            belief = belief.given(self.within, self.masses, reported)
+        belief = self.belief
         for cut, judges in zip((self.cut, self.rival), answers, strict=True):
             belief = belief.judged(self.within, self.masses, cut, mean_answer(plan.mechanism, judges), self.weights)
         return belief.expected(self.within, self.masses, (self.cut, plan.cut))
@@ -231,8 +227,11 @@ def teach(
     bins = bins_for(plan.roles.surveyed * (2.0 * plan.mechanism.truth - 1.0) ** 2)
     ends = tuple(fine.cuts[end] for end in calibration.coarser(people, bins - 1)) if bins > 2 else ()
     at = (plan.cut - intercept) / slope, alone_at[rival]
-    judged = alone and not plan.roles.surveyed and plan.loss == "zero-one"
-    few = TaughtByFew(prior, reports, within, masses, *at, weights) if judged else None
+    few = None
+    if alone and not plan.roles.surveyed and plan.loss == "zero-one":
+        for place, reported in enumerate(reports if not plan.roles.both else ()):
+            belief = (belief if place else Belief(prior.doubted())).given(within, masses, reported)
+        few = TaughtByFew(belief, within, masses, *at, weights)
     return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends, few)
 
 
