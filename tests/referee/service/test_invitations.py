@@ -6,10 +6,8 @@ import json
 import logging
 import re
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -35,12 +33,6 @@ from tests.vouched import answer, enrolment
 
 each_store = pytest.mark.usefixtures("each_store")
 USED = "another key has enrolled with this invitation code"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    with Bench(tmp_path / "bench") as found:
-        yield found
 
 
 def enrol(bench: Bench, who: Identity, code: str, **message: object) -> Signed:
