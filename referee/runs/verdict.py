@@ -38,7 +38,7 @@ class Verdict:
     Attributes:
         detail: How the run came to its end.
         answer: To :data:`QUESTION`; None where the run's answer is no model, or there is none. What either side has
-            alone are also constants: it is "yes" only if ``constant`` is.
+            alone are also constants: it is "yes" only if ``constant`` is, and "no" of a model that is one.
         constant: To :data:`OF_CONSTANTS`; None where ``answer`` is.
     """
 
@@ -319,6 +319,9 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
     answer = _answer(found)
     first = _errs(names.scenario, it, own["estimate"], _of_whom(names.scenario))
     sentences = [f"Among those who answered: {_low(first)}." if some_silent else f"{first}."]
+    if answer != "no" and is_constant(own["hypothesis"]):
+        same = "The model says the same to everybody"
+        return Verdict(same, detail, "open", "no", (*sentences, f"{same}: {_NO_AGENTS}"), "no")
     sentences.append(_errs(names.scenario, rival, other["estimate"], "") + ".")
     sentences.append(_by_how_much(names, it, found, answer, result["agents"]["enrolled"]))
     if result["answer"] == other["hypothesis"]:
@@ -350,6 +353,9 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
 
 
 _ANSWERS: tuple[Answer, ...] = ("yes", "probably", "cannot be told", "no")
+
+
+_NO_AGENTS = "no agents can show it to be better than that."
 
 
 def _title(answer: Answer, it: str, than: str) -> str:

@@ -204,6 +204,24 @@ def test_a_regression_that_predicts_one_number_is_a_constant():
     assert (found.answer, found.constant) == ("yes", "yes")
 
 
+def test_a_model_that_says_the_same_to_everybody_is_no_better_than_a_constant():
+    """What a curator's model of several classes is where noise alone would decide: its weights are 0."""
+    zero = {"kind": "linear", "weights": [0.0], "threshold": 0.0}
+    named = {"kind": "argmax", "first": 1, "hypotheses": [zero, {**zero, "threshold": -1.0}, zero]}
+    less = {**named, "hypotheses": [{**zero, "threshold": threshold} for threshold in (1.0, -0.5, -0.2)]}
+    taught = ("model, recalibrated", less, estimate(0.71, 0.57, 0.84))
+    for rival in (("constant 2", named, estimate(0.82, 0.65, 0.95)), ("model", named, estimate(0.82, 0.65, 0.95))):
+        for low, high in ((-0.32, 0.05), (-0.3, -0.1)):
+            document = compared(low, high, -0.05, agents=30_000, model=taught, rival=rival, constant=told(low, high))
+            found = verdict(small("portfolio-classes"), document)
+            assert (found.answer, found.constant, found.tone) == ("no", "no", "open")
+            assert found.title == "The model says the same to everybody"
+            assert found.text == (
+                "Saying class 2 to everybody errs on 71% of the population (57% to 84%). The model says the same to "
+                "everybody: no agents can show it to be better than that."
+            )
+
+
 def test_one_model_that_was_tested_says_its_loss_and_that_nothing_was_asked_about_constants():
     errs, sure = "errs on 12% of the population (8% to 16%)", "with 95% confidence"
     less, none = "errs on less than 16% of the population", {"answer": None, "estimate": None}
