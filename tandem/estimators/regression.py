@@ -14,6 +14,7 @@ from sklearn.base import RegressorMixin
 from common.core.errors import BadFit, BadInput
 from common.core.machine import works_after_fork
 from common.data.tables import Number, TableSource
+from common.models.model import Model
 from common.scenario.fitting import FARTHEST, REGRESSION, Advice, accuracy, steps, usual_regression
 from common.statistics.intervals import Estimate
 from tandem.estimators import fitting, frames
@@ -53,6 +54,14 @@ class BoundedRegressor(RegressorMixin, HybridEstimator):  # type: ignore[misc]  
     def _described(self, file: str) -> TableSource:
         low, high = self._range
         return frames.described(self._schema, file, Number(column=frames.RESPONSE, low=low, high=high))
+
+    def to_model(self) -> Model:
+        model = super().to_model()
+        *features, response = model.table.features
+        if "response" not in self._schema.columns:
+            response = response.model_copy(update={"column": "response"})
+        table = model.table.model_copy(update={"features": (*features, response)})
+        return model.model_copy(update={"table": table})
 
     def _unit(self) -> float:
         """Return what a loss of 1 is, in the square of the response's units."""

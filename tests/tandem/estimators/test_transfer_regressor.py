@@ -47,6 +47,7 @@ def test_a_saved_run_is_audited_and_its_model_predicts_in_the_response_s_unit(fi
     X, _ = people(20, 0.0, 4)
     rows = [{f"x{at}": value for at, value in enumerate(row)} for row in X.tolist()]
     np.testing.assert_allclose(tandem.predict(fitted.to_model(), rows), fitted.predict(X), rtol=1e-5)
+    assert tandem.describe(fitted.to_model())[1].startswith("response is this sum, ")
     for asked in (tandem.predict_proba, partial(tandem.predict, costs={"miss": 2.0, "false_alarm": 1.0})):
         with pytest.raises(
             BadInput, match="it predicts a number, and probabilities and costs of mistakes are of labels"
