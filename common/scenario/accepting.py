@@ -13,7 +13,7 @@ from common.core.values import explain
 from common.learners.base import SETTINGS, Calls
 from common.privacy.budget import MIN_SUPPORT
 from common.protocols.base import demands_of, pattern_of
-from common.scenario.plan import Plan, plan, resolve, shortfalls
+from common.scenario.plan import Plan, check_portfolio, plan, resolve, shortfalls
 from common.scenario.scenario import ResolvedScenario, Scenario
 from common.statistics import formulas
 
@@ -35,7 +35,10 @@ def accepted(asked: Scenario) -> ResolvedScenario:
             raise BadScenario(
                 f"{'; '.join(short)}: the guarantee does not hold; take the plan's number or a larger beta"
             )
-        return resolve(asked)
+        chosen = resolve(asked)
+    if demands_of(chosen.protocol).portfolio:
+        check_portfolio(chosen, chosen.curator.rounds)
+    return chosen
 
 
 @contextmanager

@@ -161,7 +161,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     if (alone := _alone(scenario, paper)) is not None:
         settings["alone"] = alone
     if demands.portfolio:
-        _check_portfolio(scenario, calls)
+        check_portfolio(scenario, calls)
         answers, agents, settings["gap"] = _judging(scenario)
         clear = None
     else:
@@ -408,7 +408,8 @@ def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
     ]
 
 
-def _check_portfolio(scenario: Scenario, calls: int) -> None:
+def check_portfolio(scenario: Scenario, calls: int) -> None:
+    """Refuse a portfolio that would learn so often, or count the curator's people with hardly any epsilon."""
     if calls > 1:
         raise BadScenario(
             f"curator.rounds: a portfolio has one model, with the whole budget; found {calls}: set it to 1"

@@ -18,7 +18,7 @@ from common.privacy.events import Release
 from common.protocols.portfolio import Portfolio, Roles
 from common.scenario import fitting
 from common.scenario import scenario as scenarios
-from common.scenario.accepting import violations
+from common.scenario.accepting import accepted, violations
 from common.scenario.forecasting import (
     OFTEN,
     answers_within,
@@ -322,6 +322,16 @@ def test_settings_of_a_portfolio_that_make_no_sense_are_refused_beforehand():
     ):
         with pytest.raises(BadScenario, match=why):
             resolve(load(scenario, changes))
+
+
+def test_settings_of_a_portfolio_that_make_no_sense_are_refused_beforehand_where_nothing_is_left_to_plan():
+    for protocol in ("portfolio", "portfolio-classes", "portfolio-regression"):
+        given = resolve(PROTOCOLS[protocol].example()[0])
+        assert accepted(given) == given
+        with pytest.raises(BadScenario, match="a portfolio has one model"):
+            accepted(altered(given, ["curator.rounds=2"]))
+    with pytest.raises(BadScenario, match=r"has epsilon = 0\.0003"):
+        accepted(altered(resolve(PROTOCOLS["portfolio"].example()[0]), ["curator.epsilon=0.003"]))
 
 
 WARNER = Warner(epsilon=1.0)
