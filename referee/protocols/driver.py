@@ -249,8 +249,8 @@ def needed(scenario: ResolvedScenario) -> int:
     """Return how many answers a run needs to be done.
 
     About a problem: as many as its plan would ask if everybody answered; fewer are refused beforehand. Where one test
-    follows one learner: the plan's, or, where the scenario asks fewer than that, those that its dropout leaves. A
-    sequential test decides on what it has heard, so it needs none beyond.
+    follows one learner: the plan's, or, where the scenario asks fewer than that, or no number would do, those that its
+    dropout leaves. A sequential test decides on what it has heard, so it needs none beyond.
     """
     if scenario.alone == "curator":
         return 0
@@ -260,7 +260,11 @@ def needed(scenario: ResolvedScenario) -> int:
         return math.ceil(scenario.problem.plan(everybody, scenario.bounds == "paper")["agents"].rule or 0.0)
     if demands_of(scenario.protocol).reweighs:
         return 0
-    return min(int(plan(scenario).answers.value), _expected(section.count, scenario))
+    expected = _expected(section.count, scenario)
+    try:
+        return min(int(plan(scenario).answers.value), expected)
+    except BadScenario:  # the answers are paid for by now, and what they show holds
+        return expected
 
 
 def _expected(asked: int, scenario: ResolvedScenario) -> int:

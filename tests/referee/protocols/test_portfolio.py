@@ -441,6 +441,14 @@ def test_half_of_what_the_guarantee_takes_is_not_done(protocol, monkeypatch):
     assert f"{least:,}" in few.reason
 
 
+@for_each("protocol", ["learn-and-test", *PORTFOLIOS])
+def test_an_accuracy_that_no_number_of_agents_gives_throws_no_answers_away(protocol):
+    """No run has so many agents as an alpha of 1e-9 takes: it ends with what its own agents show."""
+    few = conducted(small(protocol, "alpha=1.0e-9"))
+    assert few.status in ("done", "exhausted")
+    assert needed(small(protocol, "alpha=1.0e-9")) == small(protocol).agents.count
+
+
 def test_a_search_that_ends_early_is_done_with_the_answers_that_it_asked_for(monkeypatch):
     """It asks for fewer than were planned; half of these are too few all the same."""
     chosen, asked = small("parity-and-threshold"), share_answers(monkeypatch, 1.0)
