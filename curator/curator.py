@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.core import errors
+from common.core import canonical, errors
 from common.core.durable import hold
 from common.core.machine import Schedule
 from common.core.plain import about_run
@@ -383,7 +383,7 @@ class Curator:
 
     def _once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> ChargedOperation:
         known = self._ledger.find(request.operation_id)
-        if known is not None and known.perform != request:
+        if known is not None and not canonical.same(known.perform.wire(), request.wire()):
             raise errors.Conflict(f"operation id {request.operation_id} was used for another operation")
         if known is not None and known.result is not None:
             return known

@@ -127,6 +127,14 @@ def digest(value: Any) -> str:
     return hashlib.sha256(encode(value)).hexdigest()
 
 
+def same(one: Any, other: Any) -> bool:
+    """Return whether two JSON values have the same canonical bytes.
+
+    As Python compares them a double may differ from itself read back: beyond 2^53 its text may be another integer.
+    """
+    return encode(one) == encode(other)
+
+
 def alike(one: Any, other: Any) -> bool:
     """Return whether two JSON values are equal, numbers that are not both whole up to 1e-9 of them, or of 1.
 

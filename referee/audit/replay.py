@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from common.core import canonical
 from common.core.arrays import Indices
 from common.core.errors import AuditFailed, NotVouched, PeerMisbehaved, TandemError
 from common.core.values import RUN
@@ -134,7 +135,7 @@ class Replay:
         )
         body = entry.body
         asked = Signed.parse(body["request"])
-        if verify(asked, Perform.KIND, self.configuration.referee) != request.wire():
+        if not canonical.same(verify(asked, Perform.KIND, self.configuration.referee), request.wire()):
             raise self.place.failed("the request is not the one that the protocol makes here")
         release = check_release(Signed.parse(body["release"]), request, asked.digest, self.curator)
         self.seen, result = release.ledger.head, release.result
@@ -173,7 +174,7 @@ class Replay:
 
     def _batch(self, entry: AnyEntry, number: int, step: AskAgents) -> AnyBatch:
         body = entry.body
-        if body["query"] != step.query.wire() or body["question"] != number:
+        if not canonical.same([body["query"], body["question"]], [step.query.wire(), number]):
             raise self.place.failed("the question is not the one that the protocol asks here")
         parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in body["parts"])
         if body.get("again") != step.again:

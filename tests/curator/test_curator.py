@@ -244,6 +244,15 @@ def test_real_losses_come_over_the_wire_and_survive_a_restart(bench):
     again.close()
 
 
+def test_a_number_whose_text_is_another_integer_than_its_double_is_asked_for_again_after_a_restart(bench):
+    far = reweigh()
+    far["hypothesis"] = {**far["hypothesis"], "threshold": 177323123784539424.0}
+    before = bench.perform(0, far)
+    bench.curator.close()
+    bench.curator = open_curator(bench.chosen, bench.folder / "curator", 1, None)
+    assert bench.perform(0, far).result == before.result
+
+
 def test_its_state_is_bound_to_policy_and_seed(tmp_path):
     open_curator(tiny(), tmp_path, 1, None).close()
     with pytest.raises(errors.BadInput, match="another seed"):

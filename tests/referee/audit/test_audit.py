@@ -124,6 +124,14 @@ def test_unusual_characters_do_not_break_an_honest_transcript(tmp_path):
         assert audit(bench.leave()).status == "exhausted"
 
 
+def test_a_number_whose_text_is_another_integer_than_its_double_breaks_no_honest_transcript(tmp_path):
+    """RFC 8785 writes the double 43555649771757032 as 43555649771757030: what agents learn by hardly any answers."""
+    chosen = small("local-averages", "agents.mechanism={name: warner, epsilon: 0.001}")
+    found = Embedded(tmp_path / "state").run(chosen, 2, "run", lambda text, numbers: None)
+    assert abs(found.result["answer"]["threshold"]) > canonical.EXACT
+    assert audit(leave_folder(tmp_path / "left", chosen, 2, found)).status == "exhausted"
+
+
 def test_changed_bytes_of_every_reports_file_are_caught(run):
     for path in sorted((run / "reports").iterdir()):
         raw = path.read_bytes()
