@@ -21,7 +21,7 @@ from common.lifetime.ledger import PeopleLedger
 from common.lifetime.recognition import Digester
 from common.numerics.bisection import narrowed
 from common.scenario.accepting import accepted, in_range
-from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, public_sample
+from common.scenario.scenario import ResolvedScenario, Scenario, data_folder, parse_resolved, public_sample
 from curator.learners.base import parse_learner
 from curator.startup import check_policy, check_room
 from referee.protocols.base import check_problem
@@ -89,6 +89,7 @@ def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) 
 
 def check_parties(chosen: ResolvedScenario) -> None:
     """Refuse what a party would refuse of a resolved scenario, as :func:`acceptable` does."""
+    parse_resolved(chosen.wire())  # what was planned may be larger than a run admits
     with in_range():
         check_policy(chosen, check_beginning(chosen))
 

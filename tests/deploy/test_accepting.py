@@ -273,6 +273,11 @@ def test_a_missing_folder_is_reported_before_what_takes_seconds(tmp_path: Path, 
     assert "there is no directory" in found.output
 
 
+def test_a_planned_number_beyond_what_a_run_admits_is_refused() -> None:
+    with pytest.raises(BadScenario, match=r"curator\.n: Input should be less than 4294967296 .*, found 156370923"):
+        acceptable(loading.load("halfspace", ["curator.n=plan"]))
+
+
 def test_no_density_is_asked_for_where_the_sample_is_too_small() -> None:
     """Least n with kappa n > 10, as doubles compare it, over densities that are and are not binary fractions."""
     for kappa in (1.0, 0.5, 0.3, 0.1, 0.7, 1 / 3, 0.09625, 1e-3, 1e-6, *np.random.default_rng(0).uniform(0, 1, 500)):
