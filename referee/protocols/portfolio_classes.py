@@ -83,8 +83,8 @@ class PortfolioClasses(PortfolioProtocol):
                 yield Progress(f"{plan.roles.testers:,} agents reported whether the model errs: {own:.3f} of them", {})
             best = int(others.argmin())
             rival = taught if own <= others[best] else constants[best]
-            odds = yield from _teach(plan, model, odds)
             try:
+                odds = yield from _teach(plan, model, odds)
                 calibrated = moved(model, odds)
                 taught = ("model, recalibrated", calibrated)
             except BadMessage:  # the weights are so large that no multiple of them can be sent

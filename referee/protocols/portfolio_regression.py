@@ -73,11 +73,11 @@ class PortfolioRegression(PortfolioProtocol):
         taught: tuple[str, Hypothesis] = alone[1]
         rival = alone[0]
         if plan.roles.teachers and isinstance(model, Regressor):
-            line = yield from _teach(plan, model)
-            # Not better than the constant by itself, it is no rival.
-            of_model, of_constant = line.excess(line.center, line.spread), line.excess(middle, 0.0)
-            rival = alone[int(of_model <= of_constant)]
             try:
+                line = yield from _teach(plan, model)
+                # Not better than the constant by itself, it is no rival.
+                of_model, of_constant = line.excess(line.center, line.spread), line.excess(middle, 0.0)
+                rival = alone[int(of_model <= of_constant)]
                 taught = ("model, recalibrated", model.recalibrated(*line.recalibration))
             except BadMessage:  # the weights are so large that no multiple of them can be sent
                 yield Progress("the model's weights are too large to be recalibrated", {})

@@ -17,6 +17,7 @@ from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents
+from referee.protocols import portfolio_classes
 from referee.runs.verdict import LabelNames
 from tests.referee.protocols.test_portfolio import Replies, sample_of_target
 from tests.referee.protocols.test_protocol_contract import played
@@ -56,6 +57,22 @@ def test_a_model_that_is_wrong_about_everybody_has_the_constant_of_the_most_freq
     rival: Any = outcome.judged[1].hypothesis
     assert (outcome.judged[1].name, rival.always) == ("constant 1", 0)
     assert LabelNames(scenario).of("constant 1", rival.wire()) == "Saying class 1 to everybody"
+
+
+def test_a_model_whose_numbers_become_too_large_while_it_is_taught_is_judged_as_it_is(monkeypatch):
+    """A curator may release weights of 1e30, and no multiple of them can be sent."""
+    scenario, moved, rounds = resolve(small_classes("agents.count=6000")), portfolio_classes.moved, iter(range(9))
+
+    def too_large(model: Argmax, odds: Any) -> Argmax:
+        if next(rounds) == 1:
+            raise BadMessage("weights: 2e30 is too large")
+        return moved(model, odds)
+
+    monkeypatch.setattr(portfolio_classes, "moved", too_large)
+    outcome = played(scenario, Replies(scenario, SimulatedAgents(scenario, 1)))
+    assert outcome.judged[0].name == "model"
+    assert outcome.judged[1].name.startswith("constant")
+    assert outcome.calibrated is None
 
 
 def test_every_class_is_asked_about_and_no_agent_twice():

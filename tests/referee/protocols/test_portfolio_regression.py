@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import BadScenario
+from common.core.errors import BadMessage, BadScenario
 from common.local.hypotheses.hypothesis import Regressor, parse_hypothesis
 from common.local.queries.residuals import ResponseResidualQuery
 from common.local.records import Records
@@ -56,6 +56,20 @@ def test_a_model_that_is_wrong_about_everybody_has_the_constant_as_its_rival():
     assert outcome.judged[1].name == "constant"
     constant = outcome.judged[1].hypothesis.values(target(scenario).features)
     assert constant == pytest.approx(target(scenario).features[:, -1].mean(), abs=0.05)
+
+
+def test_a_model_whose_weights_become_too_large_while_it_is_taught_is_judged_as_it_is(monkeypatch):
+    """A curator may release weights of 1e30, and no multiple of them can be sent."""
+    scenario, recalibrated, rounds = resolve(small_regression()), Regressor.recalibrated, iter(range(9))
+
+    def too_large(model: Regressor, slope: float, intercept: float) -> Regressor:
+        if next(rounds) == 1:
+            raise BadMessage("weights: 2e30 is too large")
+        return recalibrated(model, slope, intercept)
+
+    monkeypatch.setattr(Regressor, "recalibrated", too_large)
+    outcome = played(scenario, Replies(scenario, SimulatedAgents(scenario, 1)))
+    assert [judged.name for judged in outcome.judged] == ["model", "constant"]
 
 
 def test_the_constant_alone_is_the_rival_where_nobody_teaches():
