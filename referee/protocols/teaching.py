@@ -185,12 +185,8 @@ def teach(
     people = calibration.denoised(known.sum(axis=1), 2.0 * noise**2)
     scores = calibration.middles(fine.cuts)
     cuts = calibration.coarser(people, _BINS)
-    within = Within.of(people, cuts, scores)
-    sample = np.add.reduceat(known, list(within.starts), axis=0)
-    merged = np.diff([*within.starts, fine.bins])
-    variances = merged * noise**2 + np.maximum(sample, 0.0).mean(axis=1) / plan.n
-    held = CellShares(sample, np.asarray(1.0 / variances), within)
-    masses = held.masses
+    held = _cell_shares(known, Within.of(people, cuts, scores), noise, plan.n)
+    within, masses = held.within, held.masses
     center = float(scores[int(np.searchsorted(np.cumsum(people), 0.5))])
     spread = math.sqrt(max(float(ordered_sum(people * (scores - center) ** 2)), 1e-6))
     sample_odds = calibration.of_sample(held, beforehand(center, spread, plan.noise))
@@ -233,6 +229,14 @@ def teach(
             belief = (belief if place else Belief(prior.doubted())).given(within, masses, reported)
         few = TaughtByFew(belief, within, masses, *at, weights)
     return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends, few)
+
+
+def _cell_shares(known: Floats, within: Within, noise: float, people: int) -> CellShares:
+    """Return the shares of coarser cells of a sample of so many ``people``; noise is of one share of ``known``."""
+    shares = np.add.reduceat(known, list(within.starts), axis=0)
+    merged = np.diff([*within.starts, len(known)])
+    variances = merged * noise**2 + np.maximum(shares, 0.0).mean(axis=1) / people
+    return CellShares(shares, np.asarray(1.0 / variances), within)
 
 
 def _together(posterior: tuple[float, float], reported: tuple[float, float]) -> float:

@@ -16,6 +16,7 @@ from referee.collection.roster import HELD, may_hold, random_pause
 from referee.service.referee import Referee
 
 HOLD = 2.0  # seconds for which a poll is held until there is a question
+MAX_BATCH = 2 << 20  # bytes of a batch of individual reports
 
 
 class AgentsEdge:
@@ -81,6 +82,10 @@ class AgentsEdge:
         if isinstance(found, TandemError):
             raise found
         return Admitted(found)
+
+    async def batch_may_come(self, opening: Opening) -> Admitted:
+        self._referee.registrar.admits(opening.token)
+        return Admitted(MAX_BATCH)
 
     async def report(self, call: Call) -> Reply:
         """Take an individual's report; it is on disk when this returns the receipt."""

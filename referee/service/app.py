@@ -45,13 +45,12 @@ from common.net.oblivious.gateway import Gateway
 from common.net.oblivious.relay import ENCAPSULATED_BODY
 from referee.collection.judging import Sent
 from referee.runfolder import pack_reports
-from referee.service.agents_edge import AgentsEdge
+from referee.service.agents_edge import MAX_BATCH, AgentsEdge
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 
 log = logging.getLogger("tandem.referee")
 MAX_REPORTS = 1000  # individual reports in one batch, at most
-MAX_BATCH = 2 << 20  # bytes of a batch
 MAX_KEPT = 1000  # checkpoints in one answer, at most
 MAX_RUN = 4 << 20  # bytes of a request to run a scenario
 FOR_AGENTS = re.compile(
@@ -156,16 +155,12 @@ def referee_app(
         referee.registrar.authorize("operator", opening.token)
         return Admitted(MAX_RUN)
 
-    async def batch_may_come(opening: Opening) -> Admitted:
-        referee.registrar.admits(opening.token)
-        return Admitted(MAX_BATCH)
-
     app = create_app(
         "Tandem referee",
         "Drives hybrid-model protocols between a curator and many local agents.",
         limits={
             "/v1/runs/": Guarded(MAX_RUN, operators_body),
-            "/v1/report-batches": Guarded(MAX_BATCH, batch_may_come),
+            "/v1/report-batches": Guarded(MAX_BATCH, agents.batch_may_come),
             "/v1/proofs": TINY,
         },
         checks=checks(referee, runner),
