@@ -67,7 +67,6 @@ OPENS = (
 ALLOWED = {
     ("referee/audit/audit.py", "open"): "takes in the orders: no file",
     ("referee/runfolder.py", "load"): "strictyaml",
-    ("referee/view/pages.py", "read_text"): "its own templates",
     ("referee/view/models.py", "load"): "common.models.export",
     ("referee/view/own_tables.py", "open"): "writes a new scenario",
     ("referee/view/own_tables.py", "load"): "strictyaml, of the text that it writes",

@@ -63,7 +63,7 @@ class MemoryJournal(Journal):
     """A journal of such a chain, which tells nobody."""
 
     def __init__(self, folder: Path, about: dict[str, Any], witnesses: Sequence[Witness] = ()) -> None:
-        self._looked, self._closed = 0, None
+        self.closed = None
         self.chain, self.identity = MemoryChain(), Identity.create()
         self.append(GENESIS, about)
 

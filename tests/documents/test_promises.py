@@ -21,7 +21,8 @@ TRIED = {
         "test_a_larger_lifetime_budget_pays_for_several_answers_and_not_for_one_more",
     ),
     ("referee", "either reveal more than its guarantee"): (
-        "test_what_it_does_not_accept",
+        "test_what_it_accepts_and_refuses_beside_the_vectors",
+        "test_questions_are_accepted_or_refused_as_they_say",
         "test_a_twin_that_asks_for_more_releases_nothing",
     ),
     ("referee", "leave out a report that it has acknowledged"): (
@@ -56,7 +57,7 @@ ATTACKED = {
     ("local-agent check", "0"): (
         "test_status_0_is_for_what_is_counted_and_without_a_witness_a_split_view_is_named",
         "test_an_opposite_answer_beside_the_agents_own_signature_is_left_out",
-        "test_a_history_that_goes_on_is_included_again_and_another_one_is_found",
+        "test_receipts_trees_and_proofs",
     ),
     ("local-agent check", "0 with `--witness`"): (
         "test_a_fork_for_one_agent_is_found_by_the_witness_and_not_excluded_without",
