@@ -33,7 +33,7 @@ COMMAND = "curator console"
 
 def console_app(state: Path, rules: Rules) -> Service:
     """Return the console's service."""
-    pages = Pages("curator", (("console", "/", "Console"),))
+    pages = Pages(__name__.rpartition(".")[0], (("console", "/", "Console"),))
     app = page_app("Tandem curator's console", pages, rules)
     lock = threading.Lock()
     known: dict[str, Any] = {"stamp": None}  # what was read last is read again only where a file has changed

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from common.core.plain import command, plain
 
-SHARED = "common.net"
+SHARED = __name__.rpartition(".")[0]
 """The package with the templates and static files that all pages share."""
 
 

@@ -27,7 +27,7 @@ from referee.view.wording import ChartEntry, Interval, RunView, promise, run_vie
 @cache
 def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
-    made = page_environment("referee.view")
+    made = page_environment(__name__.rpartition(".")[0])
     made.globals |= {"by_round": _by_round, "compared": _compared, "comparisons": _comparisons, "weights": _weights}
     made.globals |= {"exact": percents.exact, "per_cent": PER_CENT, "estimate": _estimate}
     made.globals["mistakes"] = LOSSES["zero-one"]

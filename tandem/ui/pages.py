@@ -19,7 +19,7 @@ NAV = (("runs", "/", "Runs"), ("own", "/own", "New run"), ("plan", "/plan", "Pla
 @cache
 def pages() -> Pages:
     """Return the pages: ours, and a report's, with the same filters and the same escaping."""
-    return Pages("tandem.ui", NAV, static=("verify.js",), around=face.environment)
+    return Pages(__name__.rpartition(".")[0], NAV, static=("verify.js",), around=face.environment)
 
 
 def page(template: str, /, **values: Any) -> str:
