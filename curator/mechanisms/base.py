@@ -124,21 +124,22 @@ def person_by_person(
     made = of(Records(np.zeros((1, dimension), dtype=dtype), np.ones(1, dtype=np.int8)))
     try:
         kind.person(made)
+        neutral = kind.neutral  # before people are looked at: that there is none must not depend on them
     except Exception as error:  # noqa: BLE001 - whatever its author did
         raise NoValue(
             f"a function that makes no value for {type(kind).__name__} of one record, tried on a record of zeros "
             f"({type(error).__name__}: {error}): return one value for the record that it is given"
         ) from None
-    return lambda records: kind.together(list(_each(of, kind, records)))
+    return lambda records: kind.together(list(_each(of, kind, neutral, records)))
 
 
-def _each(of: Callable[[Records], Any], kind: ValueOfPerson[T], records: Records) -> Iterator[T]:
+def _each(of: Callable[[Records], Any], kind: ValueOfPerson[T], neutral: T, records: Records) -> Iterator[T]:
     for place in range(len(records)):
         with np.errstate(all="ignore"):
             try:
                 yield kind.person(of(records.take(np.array([place]))))
             except Exception:  # noqa: BLE001 - that it failed may depend on the record: the person counts as nothing
-                yield kind.neutral
+                yield neutral
 
 
 class ItemOfPerson(ValueOfPerson[Indices]):

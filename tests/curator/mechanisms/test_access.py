@@ -26,7 +26,7 @@ from common.privacy.events import (
 )
 from curator.learners.base import LEARNERS
 from curator.mechanisms.access import PUBLIC_STREAMS, Access, Meter, Overdrawn, as_it_is
-from curator.mechanisms.base import CENTRAL, ItemOfPerson, central, own, person_by_person
+from curator.mechanisms.base import CENTRAL, ItemOfPerson, NoValue, ValueOfPerson, central, own, person_by_person
 from curator.mechanisms.counts import NoisyCount, NoisyHistogram
 from curator.mechanisms.selection import MostFrequent
 from curator.mechanisms.sums import ClassMoments, ClippedSum, LossSum
@@ -331,6 +331,16 @@ def test_a_function_that_makes_no_value_of_any_person_is_refused_and_nothing_lea
         given.shares(1.0, 3, of) if mechanism is None else given.release(mechanism, of)
     with pytest.raises(Overdrawn):
         given.close()
+
+
+def test_a_mechanism_without_a_neutral_value_is_refused_whether_or_not_a_function_fails_on_somebody() -> None:
+    class WithoutNeutral(ValueOfPerson[Any]):
+        def person(self, value: Any) -> Any:
+            return value
+
+    for of in (features, fails):
+        with pytest.raises(NoValue, match="takes the curator's own functions only"):
+            person_by_person(of, WithoutNeutral(), 2, np.dtype(np.float32))
 
 
 def test_whether_a_function_fails_on_somebody_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
