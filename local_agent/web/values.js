@@ -56,7 +56,8 @@ export const whole = (low, high) =>
   form((value) => Number.isInteger(value) && low <= value && value <= high, `a whole number from ${low} to ${high}`);
 export const real = (low = -Infinity, high = Infinity) =>
   form((value) => Number.isFinite(value) && low <= value && value <= high, `a number from ${low} to ${high}`);
-export const positive = (high = Infinity) => real(Number.MIN_VALUE, high);
+export const positive = (high = Infinity) =>
+  form((value) => Number.isFinite(value) && 0 < value && value <= high, `a number above 0, up to ${high}`);
 export const countForm = whole(0, 2 ** 53 - 1);
 export const numberForm = whole(0, 2 ** 31 - 1); // of a question in its run
 export const GREATEST = 1e30;

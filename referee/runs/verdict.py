@@ -320,8 +320,8 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
     first = _errs(names.scenario, it, own["estimate"], _of_whom(names.scenario))
     sentences = [f"Among those who answered: {_low(first)}." if some_silent else f"{first}."]
     if answer != "no" and is_constant(own["hypothesis"]):
-        same = "The model says the same to everybody"
-        return Verdict(same, detail, "open", "no", (*sentences, f"{same}: {_NO_AGENTS}"), "no")
+        same, none = "The model says the same to everybody", "no agents can show it to be better than that."
+        return Verdict(same, detail, "open", "no", (*sentences, f"{same}: {none}"), "no")
     sentences.append(_errs(names.scenario, rival, other["estimate"], "") + ".")
     sentences.append(_by_how_much(names, it, found, answer, result["agents"]["enrolled"]))
     if result["answer"] == other["hypothesis"]:
@@ -353,9 +353,6 @@ def _compared(names: LabelNames, result: Mapping[str, Any], detail: str, some_si
 
 
 _ANSWERS: tuple[Answer, ...] = ("yes", "probably", "cannot be told", "no")
-
-
-_NO_AGENTS = "no agents can show it to be better than that."
 
 
 def _title(answer: Answer, it: str, than: str) -> str:
