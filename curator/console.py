@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +15,9 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
-from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger, TandemError
+from common.core.errors import BadData, BadInput, BadMessage, TandemError
 from common.core.plain import plain
-from common.log.ledger import CLOSED, LEDGER, REMEDY, verified_rows
+from common.log.ledger import CLOSED, LEDGER, stored_lines, verified
 from common.net.app import Service
 from common.net.pages import Pages, Rules, check_loopback, page_app, serve_page, tagged
 from common.privacy.budget import Budget, open_budget
@@ -77,9 +75,6 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 WIDTH, HEIGHT = 640, 200  # of the histogram, in its own units
 
 
-PATIENCE = 2.0  # seconds to wait for a curator that is just writing an entry
-
-
 @dataclass(frozen=True)
 class Charged:
     """One charge."""
@@ -130,29 +125,16 @@ def look(state: Path) -> Seen:
 
 def _entries(state: Path) -> list[tuple[str, dict[str, Any]]]:
     file = state / LEDGER
-    empty = f"{file} has no entries yet: its curator is starting, or was stopped while it did"
     if not state.is_dir():
         raise BadInput(f"there is no directory {state}: give the one that the curator was started with (--state)")
+    lines = stored_lines(file)
     if not file.is_file():
         raise BadInput(
             f"{state} is not a curator's state directory, or its curator has not started yet: it has no {LEDGER}"
         )
-    try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as connection:
-            rows = connection.execute("SELECT position, kind, body, hash FROM entries ORDER BY position").fetchall()
-    except sqlite3.Error as error:
-        if "no such table" in str(error):
-            raise BadInput(empty) from None
-        if "locked" in str(error):
-            raise BadInput(f"{file} is being written for more than {PATIENCE:g} seconds: look again") from None
-        if "readonly" in str(error):  # the journal of a commit that a crash cut off: who may write takes it back
-            raise BadInput(
-                f"{file} was left in the middle of an entry: start its curator once, and look again"
-            ) from None
-        raise BrokenLedger(f"{file} cannot be read ({error}): it is no ledger, or was cut off. {REMEDY}") from None
-    found = [(entry.kind, entry.body) for entry, _ in verified_rows(rows, file)]
+    found = [(entry.kind, entry.body) for entry, _ in verified(lines, file)]
     if not found:
-        raise BadInput(empty)
+        raise BadInput(f"{file} has no entries yet: its curator is starting, or was stopped while it did")
     return found
 
 

@@ -161,7 +161,6 @@ class Curator:
             opened.callback(sample.close)
             opened.callback(hold(folder).close)
             self._journal = Journal(folder, {"policy": self._digest}, witnesses)
-            opened.callback(self._journal.close)
             secret = folder / "secret.key"
             self._randomness = durable_secret(secret) if seed is None else RandomSource.seeded(seed, "curator")
             self._checkpoints = Checkpoints(folder, self._randomness.derive("weights").words(4).tobytes())

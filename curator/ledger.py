@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from common.core import canonical
 from common.core import folder as files
-from common.core.database import VERSION_TABLE, copy_sqlite, opened_copy, place_for_copy
+from common.core.database import VERSION_TABLE, opened_copy, place_for_copy
 from common.core.durable import durable_key, hold, sync_folder, user_state, write_durably
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
 from common.core.values import Value
@@ -172,18 +172,18 @@ class Ledger:
 
 def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, Any]:
     """Check a ledger against its head and its witnesses; return how far it goes."""
-    with closing(_chain(state)) as chain:
-        identity = Identity.load_or_create(state / KEY)
-        if not (state / HEAD).exists():
-            raise BrokenLedger(f"the ledger's head {state / HEAD} is gone. {REMEDY}")
-        seen = _heads(state, identity.public, witnesses)
-        for who, head in seen:
-            if head is None:
-                raise BrokenLedger(f"{who} knows nothing of this ledger. {REMEDY}")
-            if not chain.holds(head):
-                raise BrokenLedger(f"{behind(who, head, chain.head())}. {REMEDY}")
-        closed = next((str(e.body["why"]) for e in chain.entries if e.kind == CLOSED), None)
-        return {"curator": identity.public, **chain.head().wire(), "agreed": [who for who, _ in seen], "closed": closed}
+    chain = _chain(state)
+    identity = Identity.load_or_create(state / KEY)
+    if not (state / HEAD).exists():
+        raise BrokenLedger(f"the ledger's head {state / HEAD} is gone. {REMEDY}")
+    seen = _heads(state, identity.public, witnesses)
+    for who, head in seen:
+        if head is None:
+            raise BrokenLedger(f"{who} knows nothing of this ledger. {REMEDY}")
+        if not chain.holds(head):
+            raise BrokenLedger(f"{behind(who, head, chain.head())}. {REMEDY}")
+    closed = next((str(e.body["why"]) for e in chain.entries if e.kind == CLOSED), None)
+    return {"curator": identity.public, **chain.head().wire(), "agreed": [who for who, _ in seen], "closed": closed}
 
 
 def _heads(state: Path, key: str, witnesses: Sequence[Witness]) -> list[tuple[str, Head | None]]:
@@ -194,14 +194,15 @@ def _heads(state: Path, key: str, witnesses: Sequence[Witness]) -> list[tuple[st
 
 def listed(state: Path) -> list[dict[str, Any]]:
     """Return the entries of a ledger whose chain holds, oldest first, each in a few words; no hypothesis is shown."""
-    with closing(_chain(state)) as chain:
-        return [{"entry": number, "kind": entry.kind, **_words(entry)} for number, entry in chain.numbered()]
+    numbered = _chain(state).numbered()
+    return [{"entry": number, "kind": entry.kind, **_words(entry)} for number, entry in numbered]
 
 
 def _chain(state: Path) -> Chain:
-    if not (state / LEDGER).exists() or not (state / KEY).exists():
+    chain = Chain(state / LEDGER)
+    if not len(chain) or not (state / KEY).exists():
         raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
-    return Chain(state / LEDGER)
+    return chain
 
 
 def _words(entry: Entry) -> dict[str, Any]:
@@ -223,7 +224,6 @@ def _words(entry: Entry) -> dict[str, Any]:
     return dict(body)
 
 
-_LEDGER = frozenset({VERSION_TABLE, "entries"})
 _CONTRIBUTED = frozenset({VERSION_TABLE, "invited", "kept", "withdrawn"})  # tables of the databases
 BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
 """Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""
@@ -235,11 +235,11 @@ SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "o
 
 def backup(state: Path, copy: Path) -> Head:
     """Copy a curator's ledger and keys, also while it is at work; return the copy's head (BadInput: there is none)."""
-    _chain(state).close()
+    _chain(state)  # which can be read
     place_for_copy(copy)
-    copy_sqlite(state / LEDGER, copy / LEDGER)
-    with closing(Chain(copy / LEDGER)) as chain:
-        begun = any(entry.kind == SAMPLE for entry in chain.entries)
+    _take(state, copy, LEDGER)
+    chain = Chain(copy / LEDGER)
+    begun = any(entry.kind == SAMPLE for entry in chain.entries)
     for name in (*BESIDE, *(SEALED if begun else ())):  # what has begun is changed no more
         _take(state, copy, name)
     return _write_head(copy, chain.head())
@@ -253,7 +253,7 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
 
     Args:
         state: The state directory: one that does not exist, is empty, or is the one that was copied, whose ledger, if
-            there is one, is kept as ``ledger.sqlite.replaced``.
+            there is one, is kept as ``ledger.jsonl.replaced``.
         close: Take a copy also if it is not shown to be the newest, and count the whole budget as spent: what was
             released may be asked for again, nothing more.
 
@@ -261,31 +261,25 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
         BrokenLedger: If the copy is not shown to be the newest, and is not to be closed; nothing was changed.
         BadInput: If another process works on the directory, it holds anything else, or the copy is none.
     """
-    if not (copy / LEDGER).exists() or not (copy / KEY).exists():
+    if not len(Chain(copy / LEDGER)) or not (copy / KEY).exists():
         raise BadInput(f"{copy} is no copy of a curator's ledger: give a directory that curator backup has made")
     _check_place(copy, state)
     _checked_doubt(copy, state, witnesses, close=close)  # before a directory is made
     with closing(hold(state)):
         doubt = _checked_doubt(copy, state, witnesses, close=close)
-        copied, journal = state / f"{LEDGER}.copied", state / f"{LEDGER}.copied-journal"
-        journal.unlink(missing_ok=True)  # of a restore that was cut off: its pages are not of this file
+        copied = state / f"{LEDGER}.copied"
         write_durably(copied, (copy / LEDGER).read_bytes(), mode=0o600)  # the old one stays until this one is whole
         if doubt:  # before it can be taken for the ledger
-            with closing(Chain(copied)) as chain:
-                chain.append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
-            journal.unlink(missing_ok=True)
-        replaced = _unused(state / f"{LEDGER}.replaced")
-        for end in ("", "-journal"):  # what a commit was cut off from is of the old file, and not of the copy
-            if (state / f"{LEDGER}{end}").exists():
-                (state / f"{LEDGER}{end}").replace(f"{replaced}{end}")
+            Chain(copied).append(CLOSED, {"why": f"the ledger was put back from a copy: {doubt}"})
+        if (state / LEDGER).exists():
+            (state / LEDGER).replace(_unused(state / f"{LEDGER}.replaced"))
         copied.replace(state / LEDGER)
         sync_folder(state)
         for name in (*BESIDE, *SEALED):
             _take(copy, state, name)
         for stale in state.glob("weights-*"):
             stale.unlink()
-        with closing(Chain(state / LEDGER)) as chain:
-            return _write_head(state, chain.head())
+        return _write_head(state, Chain(state / LEDGER).head())
 
 
 def _unused(path: Path) -> Path:
@@ -320,8 +314,7 @@ def _check_place(copy: Path, state: Path) -> None:
 
 def _checked_doubt(copy: Path, state: Path, witnesses: Sequence[Witness], *, close: bool) -> str | None:
     """Return why a copy may not be the newest, None if it is shown to be; refuse it if it is not to be closed."""
-    with closing(Chain(copy / LEDGER)) as chain:
-        doubt = _doubt(chain, Identity.load_or_create(copy / KEY), state, witnesses)
+    doubt = _doubt(Chain(copy / LEDGER), Identity.load_or_create(copy / KEY), state, witnesses)
     if doubt and not close:
         raise BrokenLedger(
             f"{doubt}. What was released since counts as spent, and how much that is cannot be known: find a newer "
@@ -373,11 +366,10 @@ def check_copy(copy: Path) -> None:
         with opened_copy(copy, SEALED[0], files.CONTRIBUTIONS, _CONTRIBUTED):
             pass
     values = 0
-    with opened_copy(copy, LEDGER, files.LEDGER, _LEDGER) as connection:
-        for (body,) in connection.execute("SELECT CAST(body AS BLOB) FROM entries"):
-            try:
-                values += canonical.check_shape(body or b"")
-            except BadMessage as error:
-                raise BadData(f"an entry of {copy / LEDGER} cannot be read: {error.detail}") from None
-            if values > 4 * canonical.MOST:
-                raise BadData(f"{copy / LEDGER} holds more than {4 * canonical.MOST:,} values: no ledger has as many")
+    for line in files.read(Path(LEDGER), files.LEDGER, copy).splitlines():
+        try:
+            values += canonical.check_shape(line)
+        except BadMessage as error:
+            raise BadData(f"an entry of {copy / LEDGER} cannot be read: {error.detail}") from None
+        if values > 4 * canonical.MOST:
+            raise BadData(f"{copy / LEDGER} holds more than {4 * canonical.MOST:,} values: no ledger has as many")

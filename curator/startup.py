@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,11 +102,9 @@ def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) ->
     """Return the key of the referee that a curator is to obey: the given one, or the one whose run its ledger holds."""
     if given is not None:
         return check_public(given, "--referee-key")
-    if (folder / LEDGER).exists():
-        with closing(Chain(folder / LEDGER)) as chain:
-            for entry in chain.entries:
-                if entry.kind == OPEN:
-                    return str(entry.body["referee"])
+    for entry in Chain(folder / LEDGER).entries:
+        if entry.kind == OPEN:
+            return str(entry.body["referee"])
     if trust_first_contact:
         return None
     raise BadInput(

@@ -51,9 +51,6 @@ class MemoryChain(Chain):
     def __init__(self) -> None:
         self.entries, self._links = [], []
 
-    def close(self) -> None:
-        """Let go of nothing."""
-
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         self._enter(*following(self.entries[-1] if self.entries else None, kind, body))
         return self.head()

@@ -19,6 +19,7 @@ from benchmarks.histories.determined import Drawn
 from benchmarks.histories.disk import Disk
 from common.core.errors import BadMessage, CannotWrite, PeerMisbehaved, PeerUnavailable
 from common.crypto.identity import Signed
+from common.log import ledger
 
 MESSAGES = (
     "drop", "lose reply", "duplicate", "delay", "away", "truncate", "corrupt", "corrupt reply", "alter reply"
@@ -156,6 +157,7 @@ class Faults:
         """Let all durable steps on a disk go through here; nothing is synchronised but in its books, to save time."""
         replace: Any = os.replace
         unlink: Any = os.unlink
+        append: Any = ledger.append_durably
         commit: Any = DefaultDialect.do_commit
 
         def replacing(source: Any, target: Any) -> None:
@@ -170,6 +172,10 @@ class Faults:
                 replace(source, target)
 
             self.step(place.name, act, full)
+
+        def appending(path: Path, size: int, content: bytes) -> None:
+            full = OSError(errno.ENOSPC, "No space left on device")
+            self.step("an entry", lambda: append(path, size, content), full)
 
         def unlinking(path: Any, **rest: Any) -> None:
             disk.gone(Path(path))
@@ -188,6 +194,7 @@ class Faults:
             patch.object(os, "replace", replacing),
             patch.object(os, "unlink", unlinking),
             patch.object(os, "fsync", disk.synced),
+            patch.object(ledger, "append_durably", appending),
             patch.object(DefaultDialect, "do_commit", committing),
         ):
             yield

@@ -52,14 +52,13 @@ MAKING = 0  # the turn to make the tables (:func:`alone`); others are the partie
 class DatabaseSchema:
     """The tables of a party's database; ``name`` says whose they are.
 
-    A database of another ``version`` is refused, not migrated: by ``error`` with the ``remedy`` where a release up to
-    0.3.0 wrote it.
+    A database of another ``version`` is refused, not migrated, with the ``remedy`` where a release up to 0.3.0 wrote
+    it.
     """
 
     name: str
     tables: sa.MetaData
     version: int = 1
-    error: type[TandemError] = BadInput
     remedy: str = "Finish what it holds with that version, or give a new state directory"
 
 
@@ -73,7 +72,7 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> sa.E
 
     Raises:
         BadInput: If there is no such database, it cannot be opened, its server does not keep what is committed, or
-            another version of Tandem wrote it (an older one: ``schema.error``). Nothing is changed then.
+            another version of Tandem wrote it. Nothing is changed then.
     """
     try:
         kind = sa.make_url(url).get_backend_name()
@@ -175,7 +174,7 @@ def sqlite_url(path: Path) -> str:
 def _is_made(connection: sa.Connection, schema: DatabaseSchema) -> bool:
     found = sa.inspect(connection)
     if found.has_table("alembic_version"):  # as releases up to 0.3.0 have marked their databases
-        raise schema.error(
+        raise BadInput(
             f"{schema.name} {connection.engine.url} was written by Tandem {RELEASES[PROTOCOL - 1]} or older, and this "
             f"is Tandem {release() or 'unreleased'}, which does not read it. Nothing was changed. {schema.remedy}"
         )

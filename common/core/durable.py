@@ -45,6 +45,30 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o644, durably: bool 
     os.replace(temporary, path)
 
 
+def append_durably(path: Path, size: int, content: bytes) -> None:
+    """Write behind the first ``size`` bytes of a file, made if that is 0: after a crash all of it is there, or a part.
+
+    What stands there, which an append that was cut off has left, is overwritten; one that fails leaves nothing.
+    """
+    descriptor = os.open(path, os.O_WRONLY | (0 if size else os.O_CREAT), 0o600)
+    try:
+        if os.fstat(descriptor).st_size < size:
+            raise OSError(errno.EIO, "the file was cut off", str(path))
+        os.ftruncate(descriptor, size)
+        try:
+            written = 0
+            while written < len(content):
+                written += os.pwrite(descriptor, content[written:], size + written)
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)
+    if not size:
+        sync_folder(path.parent)
+
+
 def _check_folder(path: Path) -> None:
     if not path.parent.is_dir():
         raise NotFound(f"there is no directory {path.parent}, in which {path.name} is to be written: make it first")

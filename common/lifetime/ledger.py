@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.arrays import AnyArray
 from common.core.durable import durable_key, hold, make_folder, user_state, write_durably
@@ -129,7 +128,7 @@ class PeopleLedger:
         with self._opened() as journal:
             try:
                 journal.chain.check_writable()
-            except (OSError, SQLAlchemyError) as error:
+            except OSError as error:
                 raise self._unusable(error) from None
             return [self._check(journal, charge, who, charges) for charge, who in charges]
 
@@ -200,9 +199,9 @@ class PeopleLedger:
             raise self._unusable(error.__context__ or error) from None
         with closing(lock):
             witnesses = [witness_at(place) for place in self._places]
-            with closing(Journal(self.folder, {"about": "people"}, witnesses, reach=witness_at)) as journal:
-                self._bind(journal)
-                yield journal
+            journal = Journal(self.folder, {"about": "people"}, witnesses, reach=witness_at)
+            self._bind(journal)
+            yield journal
 
     def _bind(self, journal: Journal) -> None:
         keyed = next((str(entry.body["key"]) for entry in journal.chain.entries if entry.kind == KEYED), None)
@@ -223,8 +222,8 @@ class PeopleLedger:
 
     def _unusable(self, error: BaseException) -> CannotWrite:
         return CannotWrite(
-            f"the ledger of people {self.folder} cannot be used ({getattr(error, 'orig', None) or error}): make it "
-            f"writable, or name another place with --ledger, or for all state in XDG_STATE_HOME; nothing was charged"
+            f"the ledger of people {self.folder} cannot be used ({error}): make it writable, or name another "
+            f"place with --ledger, or for all state in XDG_STATE_HOME; nothing was charged"
         )
 
     def _keep(self, who: People) -> str:

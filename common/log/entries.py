@@ -35,6 +35,12 @@ class Entry(Value):
         """The content in canonical JSON, made once."""
         return canonical.encode(self.body)
 
+    def line(self) -> str:
+        """Return the entry in canonical JSON."""
+        form = b'{"body":%s,"hash":"%s","index":%d,"kind":%s,"previous":"%s"}'
+        kind, before = canonical.encode(self.kind), self.previous.encode()
+        return (form % (self.payload, self.hash.encode(), self.index, kind, before)).decode("utf-8")
+
 
 class Verifier:
     """Follows a log from its beginning, entry by entry: the one check of chains, whoever wrote them and wherever."""

@@ -1,90 +1,61 @@
 """A ledger on disk that cannot be rolled back in silence: a hash chain whose signed head also lies elsewhere.
 
-The entries are rows of one SQLite file and never change. The head stands in a file beside it, and at every witness. A
-ledger that is missing, behind its head or another one than it is refused, before anything is charged or released.
+The entries are lines of one file and never change. The head stands in a file beside it, and at every witness. A ledger
+that is missing, behind its head or another one than it is refused, before anything is charged or released.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Integer, MetaData, String, Table, Text, insert, select
-from sqlalchemy.exc import DatabaseError, SQLAlchemyError
-
 from common.core import canonical
-from common.core.database import DatabaseSchema, open_database, sqlite_url, storing
-from common.core.durable import write_durably
+from common.core.database import storing
+from common.core.durable import append_durably, write_durably
 from common.core.errors import BadMessage, BrokenLedger, Forged, TandemError
+from common.core.version import PROTOCOL, RELEASES, release
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import Entry, Extension, Head, Verifier, following, signed_head
 from common.log.witness import Witness, behind, last_head
 
-ENTRIES = Table(
-    "entries",
-    MetaData(),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("kind", String(16), nullable=False),
-    Column("body", Text, nullable=False),
-    Column("hash", String(64), nullable=False, unique=True),
-)
-SCHEMA = DatabaseSchema(
-    "the ledger",
-    ENTRIES.metadata,
-    error=BrokenLedger,
-    remedy="Its whole budget counts as spent: finish its run with that version, or begin with new people or a new "
-    "budget in a fresh directory",
-)
-
 
 class Chain:
-    """The entries of a ledger in memory and on disk. What a method has returned from is on disk.
+    """The entries of a ledger in memory and on disk: a line each. What a method has returned from is on disk.
 
-    Commits go to the one file itself (created if absent), without a write-ahead log: a copy of it is a whole ledger.
+    A part of a line behind the last one, which a crash has left of an append, is no entry.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._engine = open_database(sqlite_url(path), SCHEMA, log=False)
-        self._insert = insert(ENTRIES)  # made once: to make a statement takes longer than to carry it out
         self.entries: list[Entry] = []
         self._links: list[str] = []
-        try:
-            with self._engine.connect() as connection:
-                rows = connection.execute(select(ENTRIES).order_by(ENTRIES.c.position)).all()
-            for entry, content in verified_rows(map(tuple, rows), path):
-                self._enter(entry, content)
-        except DatabaseError as error:
-            self.close()
-            raise BrokenLedger(f"{path} cannot be read ({error.orig}): {REMEDY}") from None
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._engine.dispose()
+        lines = stored_lines(path)
+        self._size = sum(map(len, lines))
+        for entry, content in verified(lines, path):
+            self._enter(entry, content)
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         entry, content = following(self.entries[-1] if self.entries else None, kind, body)
-        text = entry.payload.decode("utf-8")
-        with self._engine.begin() as connection:
-            connection.execute(self._insert, {"position": entry.index, "kind": kind, "body": text, "hash": entry.hash})
+        line = f"{entry.line()}\n".encode()
+        append_durably(self.path, self._size, line)
+        self._size += len(line)
         self._enter(entry, content)
         return self.head()
 
     def check_writable(self) -> None:
-        """Raise SQLAlchemyError if the file cannot be read or written at present."""
-        with self._engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            connection.execute(select(ENTRIES.c.position).limit(1)).all()
-            connection.rollback()
+        """Raise OSError if the file cannot be opened for writing at present, or was cut off."""
+        with self.path.open("r+b") as file:
+            if os.fstat(file.fileno()).st_size < self._size:
+                raise OSError(errno.EIO, "the file was cut off", str(self.path))
 
     def head(self, entries: int | None = None) -> Head:
         count = len(self.entries) if entries is None else entries
@@ -106,21 +77,39 @@ class Chain:
         self.entries.append(entry)
 
 
-def verified_rows(rows: Iterable[tuple[Any, ...]], file: Path) -> Iterator[tuple[Entry, str]]:
-    """Yield the entries of a ledger's file, each with its link: of rows of position, kind, body in JSON and hash.
+def stored_lines(path: Path) -> list[bytes]:
+    """Return the whole lines of a ledger's file; none, if there is no such file.
+
+    BrokenLedger if it cannot be read, or a release up to 0.3.0 wrote it.
+    """
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        if not (older := path.with_name(_OLDER)).exists():
+            return []
+        raise BrokenLedger(
+            f"the ledger {older} was written by Tandem {RELEASES[PROTOCOL - 1]} or older, and this is Tandem "
+            f"{release() or 'unreleased'}, which does not read it. Nothing was changed. Its whole budget counts as "
+            f"spent: finish its run with that version, or begin with new people or a new budget in a fresh directory"
+        ) from None
+    except OSError as error:
+        raise BrokenLedger(f"{path} cannot be read ({error.strerror}). {REMEDY}") from None
+    return raw[: raw.rfind(b"\n") + 1].splitlines(keepends=True)
+
+
+def verified(lines: Iterable[bytes], file: Path) -> Iterator[tuple[Entry, str]]:
+    """Yield the entries of a ledger's file, each with its link.
 
     BrokenLedger names the first entry that does not follow the one before it.
     """
     verifier = Verifier()
-    for position, kind, body, found in rows:
-        at, before = verifier.entries, verifier.hash
+    for number, line in enumerate(lines):
         try:
-            wire = {"index": position, "previous": before, "kind": kind, "body": json.loads(body), "hash": found}
-            entry = Entry.parse(wire)
+            entry = Entry.parse(canonical.decode(line))
             content = verifier.follow(entry)
-        except (ValueError, TypeError, RecursionError, BadMessage, Forged):  # no JSON, or not the next entry
+        except (BadMessage, Forged):
             raise BrokenLedger(
-                f"entry {at} of {file} does not follow the entry before it: the ledger was edited. {REMEDY}"
+                f"entry {number} of {file} does not follow the entry before it: the ledger was edited. {REMEDY}"
             ) from None
         yield entry, content
 
@@ -130,7 +119,8 @@ REMEDY = (
     "new people or a new budget in a fresh directory"
 )
 """What to do about a ledger that cannot be trusted."""
-LEDGER, HEAD, KEY = "ledger.sqlite", "head.json", "identity.key"
+LEDGER, HEAD, KEY = "ledger.jsonl", "head.json", "identity.key"
+_OLDER = "ledger.sqlite"  # what releases up to 0.3.0 kept
 GENESIS, WITNESS, CLOSED, SAMPLE = "genesis", "witness", "closed", "sample"
 """Kinds of the entries that every ledger has or may have."""
 _storing = partial(storing, "the ledger", "nothing was released")
@@ -166,14 +156,7 @@ class Journal:
         self._known: dict[str, Head | None] = {}
         self.chain = Chain(folder / LEDGER)
         self.closed = next((str(entry.body["why"]) for entry in self.chain.entries if entry.kind == CLOSED), None)
-        try:
-            self._open(folder, about)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self.chain.close()
+        self._open(folder, about)
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably; :meth:`publish` before anybody relies on it."""
@@ -206,7 +189,7 @@ class Journal:
             return "is gone"
         try:
             self.chain.check_writable()
-        except (OSError, SQLAlchemyError):
+        except OSError:
             return "cannot be written"
         return None
 

@@ -33,10 +33,7 @@ class SignedEntry(Entry):
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
     def line(self) -> str:
-        form = b'{"body":%s,"hash":"%s","index":%d,"kind":%s,"previous":"%s","signature":"%s"}'
-        kind, before = canonical.encode(self.kind), self.previous.encode()
-        signed = self.hash.encode(), self.index, kind, before, self.signature.encode()
-        return (form % (self.payload, *signed)).decode("utf-8")
+        return f'{super().line()[:-1]},"signature":"{self.signature}"}}'
 
 
 class StoredEntry:

@@ -315,7 +315,8 @@ def collecting(
 ) -> Iterator[Collection]:
     """Hold a state directory, and collect in it."""
     source_of(scenario)
-    with closing(hold(folder)), closing(Journal(folder, {"policy": policy_digest(scenario)})) as journal:
+    with closing(hold(folder)):
+        journal = Journal(folder, {"policy": policy_digest(scenario)})
         if fixed(journal) is not None:
             raise RunBegun(f"the run of {folder} has begun: collect for another one in a fresh directory")
         places = scenario.curator.n if most is None else most

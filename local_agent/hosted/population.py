@@ -105,8 +105,6 @@ class Population:
         return len(self._population)
 
     def close(self) -> None:
-        if self._questions is not None:
-            self._questions.close()
         self._lock.close()
 
     def settle(self, first: int) -> None:

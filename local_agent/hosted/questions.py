@@ -44,17 +44,10 @@ class QuestionChain:
         self._state = state
         make_folder(state / FOLDER, mode=0o700)
         self._journal = self._trusted(lambda: Journal(state / FOLDER, {"about": "questions"}, witnesses))
-        try:
-            self._asked = {str(e.body["question"]) for e in self._journal.chain.entries if e.kind == ASKED}
-            if account is not None:
-                beside = account.witness(host)
-                self._trusted(lambda: self._journal.add_witness(beside, opened=bool(self._asked)))
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._journal.close()
+        self._asked = {str(e.body["question"]) for e in self._journal.chain.entries if e.kind == ASKED}
+        if account is not None:
+            beside = account.witness(host)
+            self._trusted(lambda: self._journal.add_witness(beside, opened=bool(self._asked)))
 
     def note(self, fingerprint: str) -> None:
         """Have the witnesses see that a question is about to be answered; the same one again changes nothing.

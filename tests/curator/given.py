@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import resource
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from common.local.hypotheses.hypothesis import Hypothesis, Linear
 from common.local.hypotheses.rules import Conjunction
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
+from common.log.ledger import LEDGER
 from common.net import messages
 from common.numerics.randomness import RandomSource
 from curator.curator import Curator
@@ -120,28 +120,23 @@ def sample(n: int = 1200, odd: float = 0.0) -> LocalSample:
     return LocalSample.of(Records(features, np.ones(n, dtype=np.int8)))
 
 
-def edited(statement: str, file: str = "ledger.sqlite") -> Callable[[Path], None]:
-    """Return what changes a database in a folder."""
+def edited(change: Callable[[list[bytes]], Any]) -> Callable[[Path], None]:
+    """Return what changes the lines of the ledger in a folder."""
 
     def edit(folder: Path) -> None:
-        with closing(sqlite3.connect(folder / file)) as connection, connection:
-            connection.executescript(statement)
-            assert connection.total_changes or not statement.startswith(("UPDATE", "DELETE"))
+        before = (folder / LEDGER).read_bytes()
+        lines = before.splitlines(keepends=True)
+        change(lines)
+        (folder / LEDGER).write_bytes(b"".join(lines))
+        assert b"".join(lines) != before
 
     return edit
 
 
-def cut_off_commit(folder: Path) -> bytes:
-    """Leave the journal that a crash in the middle of a commit leaves beside a ledger; return what it holds."""
-    journal = folder / "ledger.sqlite-journal"
-    with closing(sqlite3.connect(folder / "ledger.sqlite", isolation_level=None)) as connection:
-        for word in ("PRAGMA journal_mode=TRUNCATE", "PRAGMA cache_size=1", "BEGIN IMMEDIATE"):
-            connection.execute(word)
-        connection.execute("UPDATE entries SET body = body || hex(zeroblob(5000))")
-        left = journal.read_bytes()
-    assert left
-    journal.write_bytes(left)
-    return left
+def cut_off(folder: Path) -> None:
+    """Leave what a crash in the middle of an append leaves behind a ledger."""
+    with (folder / LEDGER).open("ab") as file:
+        file.write(b'{"body":{"operation":{"kind":"learn"')
 
 
 class Crash(BaseException):
@@ -170,9 +165,8 @@ def no_space(*arguments: Any) -> None:
 
 def ledger(bench: Bench) -> list[tuple[Any, ...]]:
     """Return (number, request, event, result) of every charge, as they are on disk."""
-    with closing(sqlite3.connect(bench.folder / "curator" / "ledger.sqlite")) as connection:
-        rows = connection.execute("SELECT kind, body FROM entries ORDER BY position").fetchall()
-    entries = [(kind, json.loads(body)) for kind, body in rows]
+    lines = (bench.folder / "curator" / LEDGER).read_text().splitlines()
+    entries = [(entry["kind"], entry["body"]) for entry in map(json.loads, lines)]
     results = {body["operation_id"]: json.dumps(body["result"]) for kind, body in entries if kind == "result"}
     charges = [body for kind, body in entries if kind == "charge"]
     numbers = [body["request"]["message"]["operation_id"] for body in charges]
@@ -191,7 +185,7 @@ def request(bench: Bench, operation_id: str, operation: Any, /, **changes: Any) 
 
 
 @contextmanager
-def full_disk(most: int = 8 << 10) -> Iterator[None]:
+def full_disk(most: int = 1 << 10) -> Iterator[None]:
     """Let no file of this process grow beyond so many bytes: the operating system refuses as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))

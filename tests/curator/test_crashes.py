@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from common.core import canonical
 from common.core.errors import BrokenLedger, CannotWrite, Conflict, OperationFailed, RolledBack, TandemError
 from common.log.entries import Head
-from common.log.ledger import HEAD, Journal, read_head
+from common.log.ledger import HEAD, LEDGER, Chain, Journal, read_head
 from common.log.witness import FileWitness, last_head
 from common.net import messages
 from curator import state
@@ -147,9 +147,6 @@ def test_what_failed_in_memory_leaves_no_trace(bench, monkeypatch, tmp_path):
         assert perform_all(other, 3)[2] == release
 
 
-LEDGER = "ledger.sqlite"
-
-
 @pytest.fixture(scope="module")
 def released_twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directories of parties whose curator has released twice, and a copy of its own after the first; to be copied."""
@@ -170,21 +167,21 @@ def spent(tmp_path: Path, released_twice: Path) -> Path:
     return tmp_path / "parties" / "bench" / "curator"
 
 
-WITHOUT_BODIES = (
-    "CREATE TABLE other AS SELECT position, kind, NULL AS body, hash FROM entries;"
-    "DROP TABLE entries; ALTER TABLE other RENAME TO entries;"
-)
-"""A table of the same columns, in which nothing stands where each entry's body was."""
+def without_bodies(lines: list[bytes]) -> None:
+    lines[:] = [canonical.encode(json.loads(line) | {"body": None}) + b"\n" for line in lines]
+
+
 ATTACKS: dict[str, Callable[[Path], object]] = {
     "an older copy": lambda folder: shutil.copy(folder.parent.parent / "older" / LEDGER, folder / LEDGER),
     "deleted": lambda folder: (folder / LEDGER).unlink(),
     "emptied": lambda folder: (folder / LEDGER).write_bytes(b""),
     "truncated": lambda folder: os.truncate(folder / LEDGER, (folder / LEDGER).stat().st_size // 2),
-    "the last rows edited out": edited("DELETE FROM entries WHERE position > 2"),
-    "one row edited out": edited("DELETE FROM entries WHERE position = 2"),
-    "all rows edited out": edited("DELETE FROM entries"),
-    "a cost edited": edited("UPDATE entries SET body = replace(body, '300', '1') WHERE kind = 'charge'"),
-    "all bodies edited out": edited(WITHOUT_BODIES),
+    "the last entries edited out": edited(lambda lines: lines.__delitem__(slice(3, None))),
+    "the last entry in part": edited(lambda lines: lines.append(lines.pop()[:-1])),
+    "one entry edited out": edited(lambda lines: lines.pop(2)),
+    "all entries edited out": edited(lambda lines: lines.clear()),
+    "a cost edited": edited(lambda lines: lines.insert(2, lines.pop(2).replace(b"300", b"1"))),
+    "all bodies edited out": edited(without_bodies),
     "the head forgotten": lambda folder: (folder / "head.json").unlink(),
     "the head of before": lambda folder: (folder / "head.json").write_bytes(b"{}"),
 }
@@ -199,17 +196,14 @@ def test_a_ledger_that_was_touched_is_not_started_on(spent, name):
 
 
 def test_the_main_file_alone_is_the_whole_ledger(bench):
-    """Nothing that was released is in a write-ahead log only: a curator that is killed leaves one file, none beside it
-    but the journal of its last commit, which is empty."""
+    """A curator that is killed leaves one file, and none beside it."""
     bench.open()
     bench.perform(0, LEARN)
     folder = bench.folder / "curator"
-    assert {path.name for path in folder.glob("ledger*") if path.stat().st_size} == {LEDGER}
-    copy = bench.folder / "copy.sqlite"
+    assert {path.name for path in folder.glob("ledger*")} == {LEDGER}
+    copy = bench.folder / "copy.jsonl"
     copy.write_bytes((folder / LEDGER).read_bytes())  # while it runs
-    with closing(sqlite3.connect(copy)) as connection:
-        kinds = [row[0] for row in connection.execute("SELECT kind FROM entries ORDER BY position")]
-    assert kinds == ["genesis", "open", "charge", "result"]
+    assert [entry.kind for entry in Chain(copy).entries] == ["genesis", "open", "charge", "result"]
 
 
 def test_a_whole_directory_put_back_is_noticed_by_the_referee(spent):

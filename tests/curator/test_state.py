@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import closing
 
 import pytest
 
 from common.core.errors import BadData, BadInput, BrokenLedger, BudgetExceeded, CannotWrite
 from common.crypto.identity import Identity, Signed
 from common.log.entries import Head
-from common.log.ledger import Chain, Journal
+from common.log.ledger import LEDGER, Chain, Journal
 from common.log.witness import FileWitness, last_head
 from common.net.client import HttpWitness, witness_at
 from common.net.messages import Perform
@@ -19,7 +18,7 @@ from common.privacy.events import NoEvent, SubsampledSteps
 from curator import ledger as ledgers
 from curator.ledger import Holder, Ledger, backup, check_copy, listed, restore, verify_ledger
 from referee.service.witness import witness_app
-from tests.curator.given import SCRIPT, Crash, begun, crash_at, cut_off_commit, edited, no_space, reopened
+from tests.curator.given import SCRIPT, Crash, begun, crash_at, cut_off, edited, no_space, reopened
 from tests.support import TOKEN, served
 
 HOLDER = Holder(run="run", digest="a" * 64, policy="b" * 64, referee="c" * 64)
@@ -36,9 +35,7 @@ def request(number: int, kind: str = "learn") -> Signed:
 
 @pytest.fixture
 def journal(tmp_path):
-    journal = Journal(tmp_path, {"policy": "b" * 64})
-    yield journal
-    journal.close()
+    return Journal(tmp_path, {"policy": "b" * 64})
 
 
 def test_a_reopened_ledger_says_the_same(journal, tmp_path):
@@ -50,9 +47,7 @@ def test_a_reopened_ledger_says_the_same(journal, tmp_path):
         if number < 2:
             ledger.finish(str(number), {"released": number / 10})
     journal.publish()
-    journal.close()
-    with closing(Journal(tmp_path, {"policy": "b" * 64})) as reopened:
-        again = Ledger(reopened)
+    again = Ledger(Journal(tmp_path, {"policy": "b" * 64}))
     assert again.holder == HOLDER
     assert [c.operation_id for c in again] == ["0", "1", "2"]
     assert again.events == ledger.events == [STEPS, STEPS]
@@ -89,7 +84,7 @@ def test_the_newest_copy_takes_the_place_of_a_lost_ledger(bench, tmp_path):
     head = backup(folder, tmp_path / "copy")  # while it serves
     assert ((tmp_path / "copy").stat().st_mode & 0o077, head) == (0, first.ledger.head)
     bench.curator.close()
-    (folder / "ledger.sqlite").unlink()
+    (folder / LEDGER).unlink()
     with pytest.raises(BrokenLedger, match="curator restore"):
         reopened(folder)
     assert restore(tmp_path / "copy", folder) == head
@@ -106,13 +101,13 @@ def test_a_copy_that_may_be_old_is_refused_or_closes_the_budget(bench, tmp_path,
     if case == "behind":
         bench.perform(1, SCRIPT[2])
     bench.curator.close()
-    (folder / "ledger.sqlite").unlink()
+    (folder / LEDGER).unlink()
     if case == "no head":
         (folder / "head.json").unlink()
     given = [FileWitness(tmp_path / "empty")] if case == "other witness" else []
     with pytest.raises(BrokenLedger, match="--close"):
         restore(copy, folder, given)
-    assert not (folder / "ledger.sqlite").exists()
+    assert not (folder / LEDGER).exists()
     restore(copy, folder, given, close=True)
     bench.use(reopened(folder))
     assert bench.perform(0, SCRIPT[0]) == first  # what was released may be asked for again
@@ -122,22 +117,21 @@ def test_a_copy_that_may_be_old_is_refused_or_closes_the_budget(bench, tmp_path,
     assert verify_ledger(folder)["closed"]
 
 
-def test_what_a_crash_has_left_of_a_commit_does_not_change_the_copy(bench, tmp_path):
-    """SQLite would write the pages of the lost ledger, which such a journal holds, into the file of the copy."""
+def test_what_was_lost_is_kept_beside_the_copy_that_takes_its_place(bench, tmp_path):
     folder, copy = bench.folder / "curator", tmp_path / "copy"
     head = backup(folder, copy)
     bench.perform(1, SCRIPT[2])
     bench.curator.close()
-    left = cut_off_commit(folder)
+    cut_off(folder)
+    lost = (folder / LEDGER).read_bytes()
     restored = restore(copy, folder, close=True)
     assert restored.entries == head.entries + 1
     assert listed(folder)[-1]["kind"] == "closed"
-    assert (folder / "ledger.sqlite.replaced-journal").read_bytes() == left
-    kept = (folder / "ledger.sqlite.replaced").read_bytes()
+    assert (folder / f"{LEDGER}.replaced").read_bytes() == lost
     restore(copy, folder, close=True)
-    assert (folder / "ledger.sqlite.replaced").read_bytes() == kept  # and the second one is kept beside it
-    assert (folder / "ledger.sqlite.replaced-2").exists()
-    assert not (folder / "ledger.sqlite.copied").exists()
+    assert (folder / f"{LEDGER}.replaced").read_bytes() == lost  # and the second one is kept beside it
+    assert (folder / f"{LEDGER}.replaced-2").exists()
+    assert not (folder / f"{LEDGER}.copied").exists()
 
 
 def test_a_copy_that_is_to_be_closed_is_closed_before_it_takes_the_ledgers_place(tmp_path, monkeypatch):
@@ -145,7 +139,7 @@ def test_a_copy_that_is_to_be_closed_is_closed_before_it_takes_the_ledgers_place
     folder, copy = tmp_path / "curator", tmp_path / "copy"
     reopened(folder).close()
     backup(folder, copy)
-    for name in ("ledger.sqlite", "head.json"):
+    for name in (LEDGER, "head.json"):
         (folder / name).unlink()
     crash_at(monkeypatch, ledgers, "sync_folder", 1, after=False)
     with pytest.raises(Crash):
@@ -155,7 +149,7 @@ def test_a_copy_that_is_to_be_closed_is_closed_before_it_takes_the_ledgers_place
         reopened(folder)
     restore(copy, folder, close=True)
     assert [entry["kind"] for entry in listed(folder)] == ["genesis", "closed"]
-    assert not list(folder.glob("ledger.sqlite.copied*"))
+    assert not list(folder.glob(f"{LEDGER}.copied*"))
 
 
 def test_a_copy_is_not_written_over_anything_and_is_not_restored_under_a_running_curator(bench, tmp_path):
@@ -237,24 +231,17 @@ def link(file):
 
 
 HOSTILE = {
-    "the trigger t": edited("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"),
-    "the view v": edited("CREATE VIEW v AS SELECT * FROM entries"),
-    "the table other": edited("CREATE TABLE other (a)"),
-    "works out a column of entries": edited("ALTER TABLE entries ADD COLUMN b AS (hex(zeroblob(100000000)))"),
-    "nested more than": edited(f"UPDATE entries SET body = '{'[' * 100_000}' WHERE position = 1"),
-    "more than .* values": edited(f"UPDATE entries SET body = '[{'[],' * 1_000_000}0]' WHERE position = 1"),
+    "nested more than": edited(lambda lines: lines.append(b"[" * 100_000)),
+    "more than .* values": edited(lambda lines: lines.append(b"[" + b"[]," * 1_000_000 + b"0]")),
+    "holds more than 8,388,608 values": edited(lambda lines: lines.extend([b"," * 2_000_000 + b"\n"] * 5)),
     "key .*identity.key cannot be used: found a link": lambda copy: link(copy / "identity.key"),
-    "ledger.sqlite cannot be used: found a link": lambda copy: link(copy / "ledger.sqlite"),
-    "has 1,099,511,627,776 bytes": lambda copy: os.truncate(copy / "ledger.sqlite", 1 << 40),
-    "ledger.sqlite-wal": lambda copy: (copy / "ledger.sqlite-wal").write_bytes(b"x"),
-    "ledger.sqlite-journal": lambda copy: (copy / "ledger.sqlite-journal").write_bytes(b"x"),
-    "cannot be read as a database": lambda copy: (copy / "ledger.sqlite").write_bytes(b"x" * 5000),
+    "ledger.jsonl cannot be used: found a link": lambda copy: link(copy / LEDGER),
+    "has 1,099,511,627,776 bytes": lambda copy: os.truncate(copy / LEDGER, 1 << 40),
 }
 
 
 def test_a_copy_that_was_made_to_do_something_is_not_put_back(bench, tmp_path):
     backup(bench.folder / "curator", tmp_path / "copy")
-    (tmp_path / "copy" / "ledger.sqlite-journal").touch()  # of the last commit, as in a copy of the whole directory
     check_copy(tmp_path / "copy")
     for said, change in HOSTILE.items():
         copy = tmp_path / "changed"

@@ -370,4 +370,4 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_charged(
 ) -> None:
     with pytest.raises(error, match=match):
         open_curator(scenario(*changes), tmp_path / "curator", 1, None)
-    assert not (tmp_path / "curator" / "ledger.sqlite").exists()
+    assert not (tmp_path / "curator" / "ledger.jsonl").exists()

@@ -1,6 +1,5 @@
 """Real processes over loopback: killed at any time and started again, the run ends as it would have."""
 
-import json
 import os
 import signal
 import sqlite3
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from common.core.errors import PeerUnavailable
+from common.log.ledger import LEDGER, Chain
 from common.scenario.loading import load
 from common.scenario.scenario import ResolvedScenario
 from deploy.checking import checked
@@ -85,10 +85,9 @@ def learning(number: int) -> Callable[[Path], bool]:
 
 def charges(state: Path) -> dict[str, Any]:
     """Return the result of every charged operation, None where there is none yet."""
-    entries = rows(state / "curator" / "ledger.sqlite", "SELECT kind, body FROM entries ORDER BY position")
     found: dict[str, Any] = {}
-    for kind, text in entries:
-        body = json.loads(text)
+    for entry in Chain(state / "curator" / LEDGER).entries:
+        kind, body = entry.kind, entry.body
         if kind == "charge":
             found[body["request"]["message"]["operation_id"]] = None
         elif kind == "result":

@@ -3,7 +3,6 @@
 import lzma
 import math
 import shutil
-from contextlib import closing
 from fractions import Fraction
 from typing import Any
 
@@ -271,7 +270,7 @@ def test_experiments_are_counted_and_need_no_lifetime_budget(ledger):
     ledger.refuse(".", "d")
 
 
-@for_each("lost", ["ledger.sqlite", "people.key", "head.json", "rows", "../people.heads"])
+@for_each("lost", ["ledger.jsonl", "people.key", "head.json", "rows", "../people.heads"])
 def test_a_part_of_it_that_is_gone_is_noticed(tmp_path, lost):
     ledger = Book(tmp_path / "people")
     ledger.pay("a")
@@ -428,18 +427,16 @@ def test_a_curator_is_refused_a_ledger_of_people_that_does_not_know_its_run(tmp_
     for name in ("state", "other"):
         (tmp_path / name).mkdir()
     found = account(tmp_path)
-    with (
-        closing(Journal(tmp_path / "state", {"about": "tests"})) as journal,
-        closing(Journal(tmp_path / "other", {"about": "tests"})) as other,
-    ):
-        with pytest.raises(BrokenLedger, match="does not know of this curator's run"):
-            found.attach(journal, seen=None, opened=True)
-        found.attach(journal, seen=None, opened=False)
-        witness = PeopleLedger(tmp_path / "people").witness(journal.identity.public)
-        assert last_head(witness) == journal.chain.head()
-        _, head = found.charge(journal.identity.public, "run")
-        found.attach(journal, seen=head, opened=True)
-        with pytest.raises(BrokenLedger, match="older copy, or is another one"):
-            found.attach(journal, seen=head.model_copy(update={"hash": "0" * 64}), opened=True)
-        with pytest.raises(BudgetExceeded):  # another curator's run about the same people
-            found.attach(other, seen=None, opened=False)
+    journal = Journal(tmp_path / "state", {"about": "tests"})
+    other = Journal(tmp_path / "other", {"about": "tests"})
+    with pytest.raises(BrokenLedger, match="does not know of this curator's run"):
+        found.attach(journal, seen=None, opened=True)
+    found.attach(journal, seen=None, opened=False)
+    witness = PeopleLedger(tmp_path / "people").witness(journal.identity.public)
+    assert last_head(witness) == journal.chain.head()
+    _, head = found.charge(journal.identity.public, "run")
+    found.attach(journal, seen=head, opened=True)
+    with pytest.raises(BrokenLedger, match="older copy, or is another one"):
+        found.attach(journal, seen=head.model_copy(update={"hash": "0" * 64}), opened=True)
+    with pytest.raises(BudgetExceeded):  # another curator's run about the same people
+        found.attach(other, seen=None, opened=False)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import shutil
-import sqlite3
-from contextlib import closing
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.core import canonical
 from common.core.errors import AuditFailed, BrokenLedger, CannotWrite
 from common.crypto.identity import Identity
 from common.log.entries import Extension
@@ -22,16 +24,16 @@ from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, Chain, Journal, read_he
 from common.log.merkle import RunningRoot, Tree, merkle_root, root_from_inclusion_proof, verify_consistency
 from common.log.transcript import append, read
 from common.log.witness import FileWitness, last_head, last_line
+from tests.curator.given import full_disk, no_space
 from tests.tiers import for_each
 
 
 @pytest.fixture
 def chain(tmp_path):
-    chain = Chain(tmp_path / "ledger.sqlite")
+    chain = Chain(tmp_path / "ledger.jsonl")
     for number in range(5):
         chain.append("entry", {"number": number})
-    yield chain
-    chain.close()
+    return chain
 
 
 def test_every_head_extends_every_older_one_and_no_newer_one(chain):
@@ -43,11 +45,11 @@ def test_every_head_extends_every_older_one_and_no_newer_one(chain):
 
 
 def test_another_chain_or_a_changed_link_extends_nothing(chain, tmp_path):
-    with closing(Chain(tmp_path / "other.sqlite")) as other:
-        for number in (0, 1, 7, 3, 4):
-            other.append("entry", {"number": number})
-        assert [other.holds(chain.head(entries)) for entries in (2, 3, 4, 5)] == [True, False, False, False]
-        assert not any(other.extension(2).extends(chain.head(entries)) for entries in (3, 4, 5))
+    other = Chain(tmp_path / "other.jsonl")
+    for number in (0, 1, 7, 3, 4):
+        other.append("entry", {"number": number})
+    assert [other.holds(chain.head(entries)) for entries in (2, 3, 4, 5)] == [True, False, False, False]
+    assert not any(other.extension(2).extends(chain.head(entries)) for entries in (3, 4, 5))
     good = chain.extension(2)
     spoiled = [(2, (*good.links[:at], "0" * 64, *good.links[at + 1 :])) for at in range(3)]
     for since, links in (*spoiled, (2, good.links[:-1]), (1, good.links)):
@@ -56,31 +58,71 @@ def test_another_chain_or_a_changed_link_extends_nothing(chain, tmp_path):
 
 def test_an_entry_that_was_changed_taken_out_or_moved_is_noticed(chain, tmp_path):
     """Only what is cut off at the end is a chain: the head and the witnesses notice that."""
+    lines = chain.path.read_bytes().splitlines(keepends=True)
+
+    def other(place: int, **changed: Any) -> list[bytes]:
+        line = canonical.encode(json.loads(lines[place]) | changed) + b"\n"
+        return [*lines[:place], line, *lines[place + 1 :]]
+
     changes = {
-        """UPDATE entries SET body = '{"number": 9}' WHERE position = 2""": 2,
-        "UPDATE entries SET body = 'no JSON' WHERE position = 2": 2,
-        "UPDATE entries SET kind = 'other' WHERE position = 3": 3,
-        "UPDATE entries SET hash = upper(hash) WHERE position = 4": 4,
-        "DELETE FROM entries WHERE position = 0": 0,
-        "DELETE FROM entries WHERE position = 2": 2,
-        "UPDATE entries SET position = 9 WHERE position = 4": 4,
-        "DELETE FROM entries WHERE position = 4": None,
+        "another body": (other(2, body={"number": 9}), 2),
+        "no JSON": ([*lines[:2], b"no JSON\n", *lines[3:]], 2),
+        "another kind": (other(3, kind="other"), 3),
+        "another hash": (other(4, hash=json.loads(lines[4])["hash"].upper()), 4),
+        "more": (other(4, more=1), 4),
+        "no first entry": (lines[1:], 0),
+        "one taken out": ([*lines[:2], *lines[3:]], 2),
+        "one moved": ([*lines[:2], lines[3], lines[2], lines[4]], 2),
+        "another number": (other(4, index=9), 4),
+        "nothing": ([b"\n", *lines], 0),
     }
-    for change, place in changes.items():
-        copy = Path(shutil.copy(chain.path, tmp_path / "copy.sqlite"))
-        with closing(sqlite3.connect(copy)) as connection, connection:
-            connection.execute(change)
-        if place is None:
-            with closing(Chain(copy)) as cut:
-                assert cut.head() == chain.head(4)
-                assert [number for number, _ in cut.numbered()] == [1, 2, 3, 4]
-            continue
+    copy = tmp_path / "copy.jsonl"
+    for changed, place in changes.values():
+        copy.write_bytes(b"".join(changed))
         with pytest.raises(BrokenLedger, match=f"^entry {place} of "):
             Chain(copy)
-    with closing(sqlite3.connect(copy)) as connection, connection:
-        connection.execute("DROP TABLE entries")
+    copy.write_bytes(b"".join(lines[:4]))
+    cut = Chain(copy)
+    assert cut.head() == chain.head(4)
+    assert [number for number, _ in cut.numbered()] == [1, 2, 3, 4]
+    copy.unlink()
+    copy.mkdir()
     with pytest.raises(BrokenLedger, match="cannot be read"):
         Chain(copy)
+
+
+def test_an_entry_whose_append_was_cut_off_or_failed_is_none(chain, monkeypatch):
+    """A power cut leaves any part of a line; a full disk what it has taken: the next entry stands in its place."""
+    whole, head = chain.path.read_bytes(), chain.head()
+    chain.append("entry", {"number": 5, "why": "lines\r\nof\x85a text\u2028"})
+    longer = chain.path.read_bytes()
+    for length in range(len(whole), len(longer)):
+        chain.path.write_bytes(longer[:length])
+        again = Chain(chain.path)
+        assert again.head() == head
+        again.append("entry", {"number": 6})
+        assert Chain(chain.path).head() == again.head()
+        assert chain.path.read_bytes().startswith(whole)
+    chain.path.write_bytes(longer)
+    again = Chain(chain.path)
+    assert again.head() == chain.head()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", no_space)
+        with pytest.raises(OSError, match="no space left"):
+            again.append("entry", {"number": 6})
+    assert (again.head(), chain.path.read_bytes()) == (chain.head(), longer)
+    with full_disk(len(longer) + 10), pytest.raises(OSError, match="File too large"):
+        again.append("entry", {"number": 6})
+    assert (again.head(), chain.path.read_bytes()) == (chain.head(), longer)
+    chain.path.write_bytes(whole)
+    for work in (again.check_writable, lambda: again.append("entry", {"number": 6})):
+        with pytest.raises(OSError, match="the file was cut off"):
+            work()
+    assert chain.path.read_bytes() == whole
+    chain.path.unlink()
+    with pytest.raises(FileNotFoundError):
+        again.append("entry", {"number": 6})
+    assert not chain.path.exists()
 
 
 ABOUT = {"about": "tests"}
@@ -93,7 +135,7 @@ def folder(tmp_path):
 
 
 def opened(folder, *witnesses, **more):
-    return closing(Journal(folder, ABOUT, witnesses, **more))
+    return nullcontext(Journal(folder, ABOUT, witnesses, **more))
 
 
 def grow(log: Journal) -> None:
@@ -256,10 +298,9 @@ def test_what_a_ledger_lacks_is_said_without_a_change(folder, tmp_path):
             assert log.lacking() == "is gone"
             (tmp_path / "away").rename(folder / name)
         assert (log.lacking(), log.chain.head()) == (None, head)
-        with log.chain._engine.begin() as connection:
-            connection.exec_driver_sql("DROP TABLE entries")
+        os.truncate(folder / LEDGER, 5)
         assert log.lacking() == "cannot be written"
-        with pytest.raises(CannotWrite, match=r"no such table.*nothing was released"):
+        with pytest.raises(CannotWrite, match=r"the file was cut off.*nothing was released"):
             log.append("charge", {})
         assert log.chain.head() == head
 

@@ -92,8 +92,7 @@ def kinds(folder: Path) -> list[str]:
 
 
 def released(folder: Path) -> list[object]:
-    with closing(Chain(folder / LEDGER)) as chain:
-        found = [entry.body for entry in chain.entries if entry.kind in ("charge", "result")]
+    found = [entry.body for entry in Chain(folder / LEDGER).entries if entry.kind in ("charge", "result")]
     return [{name: body[name] for name in ("operation", "event", "result") if name in body} for body in found]
 
 

@@ -100,7 +100,7 @@ def test_only_the_curator_needs_them_and_without_one_there_is_nothing_to_charge(
         assert refusal(chosen) is None  # as a referee on another machine sees it
         with pytest.raises(BadScenario, match=says):
             open_curator(chosen, tmp_path / teacher, 1, None)
-        assert not (tmp_path / teacher / "ledger.sqlite").exists()
+        assert not (tmp_path / teacher / "ledger.jsonl").exists()
 
 
 @for_each(

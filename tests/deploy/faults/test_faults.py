@@ -20,6 +20,7 @@ from benchmarks.faults.person import STRIKES, person
 from common.core.durable import claimed
 from common.core.errors import AuditFailed, BrokenLedger, TandemError
 from common.lifetime.charging import Charging
+from common.log.ledger import LEDGER
 from common.scenario.scenario import ResolvedScenario
 from curator import ledger as of_curator
 from curator.ledger import listed
@@ -217,7 +218,7 @@ def stopped(state: Path, chosen: ResolvedScenario, old: Path, new: Path) -> None
         of_curator.backup(state / "curator", old)
         halt(parties)
         of_curator.backup(state / "curator", new)
-    (state / "curator" / "ledger.sqlite").unlink()
+    (state / "curator" / LEDGER).unlink()
     assert claimed(state / "curator")
 
 

@@ -21,6 +21,7 @@ from common.core import errors
 from common.core.database import STANDSTILL
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import START
+from common.log.ledger import LEDGER
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
 from common.log.transcript import SignedEntry, append
 from common.log.witness import FileWitness
@@ -223,7 +224,7 @@ def test_a_curator_whose_ledger_or_witness_is_gone_is_not_ready(tmp_path):
             assert lacks(client) == "disk"
         shutil.rmtree(other)
         assert lacks(client) == "witnesses"
-        ledger = tmp_path / "state" / "curator" / "ledger.sqlite"
+        ledger = tmp_path / "state" / "curator" / LEDGER
         ledger.rename(ledger.with_suffix(".away"))
         assert lacks(client) == "ledger, witnesses"
         assert "1 of 1 cannot be written" in client.get("/v1/ready").json()["detail"]
