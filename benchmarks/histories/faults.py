@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks.histories.determined import Drawn
 from benchmarks.histories.disk import Disk
+from common.core.durable import append_durably
 from common.core.errors import BadMessage, CannotWrite, PeerMisbehaved, PeerUnavailable
 from common.crypto.identity import Signed
 from common.log import ledger
@@ -157,7 +158,7 @@ class Faults:
         """Let all durable steps on a disk go through here; nothing is synchronised but in its books, to save time."""
         replace: Any = os.replace
         unlink: Any = os.unlink
-        append: Any = ledger.append_durably
+        append: Any = append_durably
         commit: Any = DefaultDialect.do_commit
 
         def replacing(source: Any, target: Any) -> None:

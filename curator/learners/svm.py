@@ -25,6 +25,7 @@ _TALL = 4  # rows of a tile; it is two vectors wide, so that eight sums wait for
 _WIDE = 2 * WIDTH
 _ROWS = 32  # rows that are gone through at a time: they stay in the first-level cache
 _WORTH = 1 << 23  # products that are worth a thread on each core
+_SPREAD = 1 << 20  # features to be read that are
 
 
 def padded(width: int) -> int:
@@ -252,7 +253,10 @@ class ActiveSet:
     def margins(self, weights: Floats) -> Floats:
         """Return l_i <w, y_i>, shape (k,)."""
         margins = np.empty(len(self.costs))
-        _products(self._features, self._last, weights, margins)
+        parts = processors() if self._features.size >= _SPREAD else 1
+        ends = np.linspace(0, len(margins), parts + 1).astype(np.int64)
+        shares = list(map(slice, ends[:-1], ends[1:]))
+        on_all_cores(lambda s: _products(self._features[s], self._last[s], weights, margins[s]), shares)
         return margins
 
     def step(self, weights: Floats, margins: Floats) -> tuple[Floats, float]:
@@ -264,7 +268,7 @@ class ActiveSet:
         near = margins < 1.0
         places = np.flatnonzero(near)
         gradient = weights.copy()
-        _add(self._features[places], self._last[places], self.costs[places] * (margins[places] - 1.0), gradient)
+        _add(self._features, self._last, places, self.costs[places] * (margins[places] - 1.0), gradient)
         factored = self._factored(near, len(weights))
         step = np.zeros(len(factored))
         step[: len(weights)] = -gradient
@@ -291,11 +295,9 @@ class ActiveSet:
         return found
 
     def _include(self, bend: Floats, chosen: AnyArray, sign: float) -> None:
-        places, dimension = np.flatnonzero(chosen), self._features.shape[1]
-        rows, factors = np.zeros((len(places), len(bend))), np.sqrt(self.costs[places])
-        np.multiply(self._features[places], factors[:, None], out=rows[:, :dimension])
-        if len(bend) > dimension:
-            rows[:, dimension] = factors * self._last[places]
+        places = np.flatnonzero(chosen)
+        rows = np.empty((len(places), len(bend)))
+        _scaled(self._features, self._last, places, np.sqrt(self.costs[places]), rows)
         add_squares(bend, rows, sign)
 
 
@@ -329,14 +331,28 @@ def _products(features: Singles, last: Floats, vector: Floats, products: Floats)
 
 
 @njit
-def _add(features: Singles, last: Floats, factors: Floats, total: Floats) -> None:
-    """Add sum f_i l_i y_i."""
+def _add(features: Singles, last: Floats, places: Indices, factors: Floats, total: Floats) -> None:
+    """Add sum f_i l_i y_i over the places i."""
     dimension = features.shape[1]
-    for i in range(len(factors)):
+    for k in range(len(places)):
+        i = places[k]
         for j in range(dimension):
-            total[j] = fma(factors[i], np.float64(features[i, j]), total[j])
+            total[j] = fma(factors[k], np.float64(features[i, j]), total[j])
         if len(total) > dimension:
-            total[dimension] += factors[i] * last[i]
+            total[dimension] += factors[k] * last[i]
+
+
+@njit
+def _scaled(features: Singles, last: Floats, places: Indices, factors: Floats, rows: Floats) -> None:
+    """Fill in f_i l_i y_i for the places i, each with zeros behind it."""
+    dimension = features.shape[1]
+    for k in range(len(places)):
+        i = places[k]
+        rows[k, dimension:] = 0.0
+        for j in range(dimension):
+            rows[k, j] = factors[k] * np.float64(features[i, j])
+        if rows.shape[1] > dimension:
+            rows[k, dimension] = factors[k] * last[i]
 
 
 @LEARNERS.register("svm")
