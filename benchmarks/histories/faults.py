@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks.histories.determined import Drawn
 from benchmarks.histories.disk import Disk
-from common.core.durable import append_durably
+from common.core.durable import append_line
 from common.core.errors import BadMessage, CannotWrite, PeerMisbehaved, PeerUnavailable
 from common.crypto.identity import Signed
 from common.log import ledger
@@ -158,7 +158,7 @@ class Faults:
         """Let all durable steps on a disk go through here; nothing is synchronised but in its books, to save time."""
         replace: Any = os.replace
         unlink: Any = os.unlink
-        append: Any = append_durably
+        append: Any = append_line
         commit: Any = DefaultDialect.do_commit
 
         def replacing(source: Any, target: Any) -> None:
@@ -174,9 +174,9 @@ class Faults:
 
             self.step(place.name, act, full)
 
-        def appending(path: Path, size: int, content: bytes) -> None:
+        def appending(descriptor: int, end: int, line: bytes) -> None:
             full = OSError(errno.ENOSPC, "No space left on device")
-            self.step("an entry", lambda: append(path, size, content), full)
+            self.step("an entry", lambda: append(descriptor, end, line), full)
 
         def unlinking(path: Any, **rest: Any) -> None:
             disk.gone(Path(path))
@@ -195,7 +195,7 @@ class Faults:
             patch.object(os, "replace", replacing),
             patch.object(os, "unlink", unlinking),
             patch.object(os, "fsync", disk.synced),
-            patch.object(ledger, "append_durably", appending),
+            patch.object(ledger, "append_line", appending),
             patch.object(DefaultDialect, "do_commit", committing),
         ):
             yield

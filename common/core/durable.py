@@ -45,28 +45,21 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o644, durably: bool 
     os.replace(temporary, path)
 
 
-def append_durably(path: Path, size: int, content: bytes) -> None:
-    """Write behind the first ``size`` bytes of a file, made if that is 0: after a crash all of it is there, or a part.
+def append_line(descriptor: int, end: int, line: bytes) -> None:
+    """Write a line durably into an open file behind the whole ones, which end at ``end``; if it fails, nothing of it.
 
-    What stands there, which an append that was cut off has left, is overwritten; one that fails leaves nothing.
+    What stands there is of a line that was cut off: it was never acknowledged.
     """
-    descriptor = os.open(path, os.O_WRONLY | (0 if size else os.O_CREAT), 0o600)
+    os.ftruncate(descriptor, end)
+    rest, at = memoryview(line + b"\n"), end
     try:
-        if os.fstat(descriptor).st_size < size:
-            raise OSError(errno.EIO, "the file was cut off", str(path))
-        os.ftruncate(descriptor, size)
-        try:
-            written = 0
-            while written < len(content):
-                written += os.pwrite(descriptor, content[written:], size + written)
-            os.fsync(descriptor)
-        except OSError:
-            os.ftruncate(descriptor, size)
-            raise
-    finally:
-        os.close(descriptor)
-    if not size:
-        sync_folder(path.parent)
+        while len(rest):
+            written = os.pwrite(descriptor, rest, at)
+            rest, at = rest[written:], at + written
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, end)
+        raise
 
 
 def _check_folder(path: Path) -> None:

@@ -11,13 +11,14 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from common.core import canonical
 from common.core.database import storing
-from common.core.durable import append_durably, write_durably
+from common.core.durable import append_line, sync_folder, write_durably
 from common.core.errors import BadMessage, BrokenLedger, Forged, TandemError
 from common.core.version import PROTOCOL, RELEASES, release
 from common.crypto.identity import Identity, Signed, verify
@@ -45,17 +46,29 @@ class Chain:
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         entry, content = following(self.entries[-1] if self.entries else None, kind, body)
-        line = f"{entry.line()}\n".encode()
-        append_durably(self.path, self._size, line)
-        self._size += len(line)
+        line = entry.line().encode()
+        with self._opened() as descriptor:
+            append_line(descriptor, self._size, line)
+        if not self._size:
+            sync_folder(self.path.parent)
+        self._size += len(line) + 1
         self._enter(entry, content)
         return self.head()
 
     def check_writable(self) -> None:
         """Raise OSError if the file cannot be opened for writing at present, or was cut off."""
-        with self.path.open("r+b") as file:
-            if os.fstat(file.fileno()).st_size < self._size:
+        with self._opened():
+            pass
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        descriptor = os.open(self.path, os.O_WRONLY | (0 if self._size else os.O_CREAT), 0o600)
+        try:
+            if os.fstat(descriptor).st_size < self._size:
                 raise OSError(errno.EIO, "the file was cut off", str(self.path))
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def head(self, entries: int | None = None) -> Head:
         count = len(self.entries) if entries is None else entries
@@ -84,7 +97,7 @@ def stored_lines(path: Path) -> list[bytes]:
     """
     try:
         raw = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if not (older := path.with_name(_OLDER)).exists():
             return []
         raise BrokenLedger(

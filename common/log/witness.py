@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from common.core import canonical
-from common.core.durable import sync_folder
+from common.core.durable import append_line, sync_folder
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
 from common.crypto.identity import Signed, verify
 from common.log.entries import Extension, Head
@@ -85,7 +85,7 @@ class FileWitness:
             if not wanted.extends(known):
                 why = behind(f"the witness {self.place}", known, wanted.head)
                 raise RolledBack(f"{why}. Go on with the newest copy of the ledger")
-            append_line(file, end, canonical.encode(signed.wire()))
+            append_line(file.fileno(), end, canonical.encode(signed.wire()))
 
     def check_writable(self) -> None:
         if self._path.exists():
@@ -123,15 +123,6 @@ def last_line(file: IO[bytes]) -> tuple[bytes | None, int]:
         read = file.read(before - at) + read
     whole, newline, _ = read.rpartition(b"\n")
     return (whole.rpartition(b"\n")[2] if newline else None), at + len(whole) + len(newline)
-
-
-def append_line(file: IO[bytes], end: int, line: bytes) -> None:
-    """Write a line durably behind the whole ones, which end at ``end``: one that was cut off was never acknowledged."""
-    file.seek(end)
-    file.truncate()
-    file.write(line + b"\n")
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def behind(who: str, known: Head | None, found: Head) -> str:

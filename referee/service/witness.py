@@ -19,13 +19,13 @@ from fastapi import Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from common.core import canonical
-from common.core.durable import file_name, make_folder
+from common.core.durable import append_line, file_name, make_folder
 from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, NotFound, RolledBack, Unauthorized
 from common.core.values import MAX_PLACE, RUN, Value, run_name
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.log.entries import START, Extension
 from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint, Witnessed
-from common.log.witness import FileWitness, append_line, held_file, last_line
+from common.log.witness import FileWitness, held_file, last_line
 from common.net.app import BearerToken, Service, create_app, read_signed, signed_body
 from common.net.monitoring import disk
 from common.net.tokens import same
@@ -176,7 +176,7 @@ class WitnessLog:
                     )
             word = self._word(parsed, last)
             kept = StoredCheckpoint(checkpoint=signed, witnessed=(word,))
-            append_line(file, end, canonical.encode(kept.wire()))
+            append_line(file.fileno(), end, canonical.encode(kept.wire()))
         return word
 
     def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
