@@ -17,10 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks.histories.determined import Drawn
 from benchmarks.histories.disk import Disk
-from common.core.durable import append_line
 from common.core.errors import BadMessage, CannotWrite, PeerMisbehaved, PeerUnavailable
 from common.crypto.identity import Signed
-from common.log import ledger
+from common.log.ledger import LEDGER
 
 MESSAGES = (
     "drop", "lose reply", "duplicate", "delay", "away", "truncate", "corrupt", "corrupt reply", "alter reply"
@@ -158,7 +157,6 @@ class Faults:
         """Let all durable steps on a disk go through here; nothing is synchronised but in its books, to save time."""
         replace: Any = os.replace
         unlink: Any = os.unlink
-        append: Any = append_line
         commit: Any = DefaultDialect.do_commit
 
         def replacing(source: Any, target: Any) -> None:
@@ -174,9 +172,12 @@ class Faults:
 
             self.step(place.name, act, full)
 
-        def appending(descriptor: int, end: int, line: bytes) -> None:
+        def synchronising(descriptor: int) -> None:
+            if Path(os.readlink(f"/proc/self/fd/{descriptor}")).name != LEDGER:
+                disk.synced(descriptor)
+                return
             full = OSError(errno.ENOSPC, "No space left on device")
-            self.step("an entry", lambda: append(descriptor, end, line), full)
+            self.step("an entry, which is written", lambda: disk.synced(descriptor), full)
 
         def unlinking(path: Any, **rest: Any) -> None:
             disk.gone(Path(path))
@@ -194,8 +195,7 @@ class Faults:
         with (
             patch.object(os, "replace", replacing),
             patch.object(os, "unlink", unlinking),
-            patch.object(os, "fsync", disk.synced),
-            patch.object(ledger, "append_line", appending),
+            patch.object(os, "fsync", synchronising),
             patch.object(DefaultDialect, "do_commit", committing),
         ):
             yield

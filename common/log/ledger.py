@@ -60,6 +60,11 @@ class Chain:
         with self._opened():
             pass
 
+    def synchronize(self) -> None:
+        """Bring all entries to the disk: the process that has written the last one may have been killed before that."""
+        with self._opened() as descriptor:
+            os.fsync(descriptor)
+
     @contextmanager
     def _opened(self) -> Iterator[int]:
         descriptor = os.open(self.path, os.O_WRONLY | (0 if self._size else os.O_CREAT), 0o600)
@@ -234,6 +239,7 @@ class Journal:
                 raise BrokenLedger(f"the ledger {self.chain.path} is gone, or empty. {REMEDY}")
             self.append(GENESIS, {**about, "number": secrets.token_hex(16)})
         with _storing():
+            self.chain.synchronize()
             self.identity = Identity.load_or_create(folder / KEY)
         if self._head.exists():
             self._check(f"the file {self._head}", read_head(self._head, self.identity.public))

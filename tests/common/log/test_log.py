@@ -206,6 +206,16 @@ def test_a_head_whose_writing_failed_is_synchronised_before_it_is_taken_for_kept
     assert len(synchronised) == 2  # the folder's name of the file, and the file
 
 
+def test_an_entry_whose_writer_was_killed_is_synchronised_before_the_head_says_that_it_is_there(folder, monkeypatch):
+    with opened(folder) as log:
+        log.append("charge", {})  # and no head
+    synchronised = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synchronised.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    with opened(folder) as log:
+        assert len(log.chain) == 2
+    assert [Path(path).name for path in synchronised] == [LEDGER, f"{HEAD}.part", folder.name]
+
+
 @pytest.mark.parametrize("size", [0, 1, 100, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 200_000])
 def test_the_last_whole_line_is_found_wherever_it_lies(size):
     for before in (b"", b"\n", b"x\n", b"x" * 70_000 + b"\n"):
