@@ -9,6 +9,7 @@
 
 import { concat, decode, signedOf, utf8 } from "./messages.js";
 import { Refusal, fail, isObject } from "./values.js";
+import { plain } from "./words.js";
 
 export const PROTOCOL = 3; // the version that this agent speaks
 const HEADER = "Tandem-Protocol";
@@ -108,14 +109,14 @@ export class Client {
   checked(/** @type {Reply} */ reply) {
     const stated = reply.headers.get(HEADER)?.slice(0, 60);
     if (stated !== undefined && !stated.startsWith(`${PROTOCOL} tandem/`))
-      fail("version-skew", `${this.address} speaks protocol ${stated}, this agent ${PROTOCOL}: get the page anew`);
+      fail("version-skew", `${this.address} speaks protocol ${plain(stated)}, this agent ${PROTOCOL}: get the page anew`);
     if (reply.status >= 200 && reply.status < 300) return reply;
     const { type, title, detail = title } = jsonOf(reply) ?? {};
     if (!String(type).startsWith(URN))
       fail("peer-misbehaved", `${this.address} answers ${reply.status} without a reason: is that the referee?`);
     const later = reply.status >= 500 || reply.status === 408; // a fault of the service, and not of this device
     const problem = String(type).slice(URN.length);
-    fail(later ? "busy" : PASSING.includes(problem) ? "refused" : problem, String(detail).slice(0, 2000));
+    fail(later ? "busy" : PASSING.includes(problem) ? "refused" : problem, plain(String(detail).slice(0, 2000)));
   }
 
   /** @type {(method: string, path: string, signed?: Signed, headers?: Texts) => Promise<any>} */

@@ -13,7 +13,7 @@ const MAX_EPSILON = 700;
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu; // not seen, or changes how others are seen
 
 /** Return a stranger's text in one line; what is no visible character stands as its number. @param {string} shown */
-const plain = (shown) =>
+export const plain = (shown) =>
   shown.replace(HIDDEN, (character) => {
     const number = Number(character.codePointAt(0));
     const [letter, width] = number < 0x100 ? ["x", 2] : number < 0x10000 ? ["u", 4] : ["U", 8];
