@@ -79,10 +79,11 @@ export function decode(raw) {
     source = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(raw);
     value = JSON.parse(source);
   } catch {
-    acceptable(false, "it cannot be read");
+    acceptable(false, "it is no JSON in UTF-8, or begins with a byte order mark");
   }
   let named = 0; // keys that the text gives: an object holds one of those that are alike
-  for (const [token, colon] of source.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|-?\d[^\s,\]}]*/g)) {
+  const plain = source.replace(/\\./g, ""); // a quotation mark then ends its string, however long that is
+  for (const [token, colon] of plain.matchAll(/"[^"]*"(\s*:)?|-?\d[^\s,\]}]*/g)) {
     if (colon) named += 1;
     const exact = /^"|[.eE]/.test(token) || Math.abs(Number(token)) < 2 ** 53 || String(Number(token)) === token;
     acceptable(exact, "an integer is no double");

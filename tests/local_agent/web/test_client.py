@@ -18,3 +18,13 @@ def test_a_referees_reasons_are_shown_in_visible_characters() -> None:
         console.log(JSON.stringify(await client.configuration("run").catch(({ detail }) => detail)));
     """
     assert in_node(script) == "full\\x1b[2J\\u202e\\x0aAnswer?"
+
+
+def test_json_with_very_long_strings_is_read() -> None:
+    script = """
+        import { decode, utf8 } from "WEB/messages.js";
+        const texts = ["x".repeat(15 << 20), '"'.repeat(7 << 20), "\\\\".repeat(7 << 20)];
+        const same = (text) => decode(utf8(JSON.stringify({ "a\\\\": text })))["a\\\\"] === text;
+        console.log(JSON.stringify(texts.map(same)));
+    """
+    assert in_node(script) == [True, True, True]
