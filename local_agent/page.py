@@ -37,6 +37,7 @@ FIRST, KINDS = "page/page.js", "questions.js"  # what a page begins with, and wh
 # By party what a page has if it knows one: a module, and texts.
 LATER = {"relay": "relay.js", "issuer": "credential.js", "witness": "witness.js"}
 TEXTS = {"relay": ("who_relay",), "issuer": ("who_issuer", "code", "code_note"), "witness": ("who_witness",)}
+RIGHT_TO_LEFT = {"ar", "ckb", "dv", "fa", "he", "ps", "sd", "ug", "ur", "yi"}  # languages
 _FILE = Kind("file of a page", 1 << 20)
 _TEXTS = Kind("file of texts", 1 << 20)
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"]*?\bfrom "(\.{1,2}/[a-z/]+\.js)";""", re.MULTILINE)
@@ -264,6 +265,7 @@ def _frame(files: Mapping[str, bytes], known: Mapping[str, Any]) -> bytes:
     ]
     parts = {
         "language": escape(known["texts"]["language"]),
+        "direction": "rtl" if known["texts"]["language"].split("-")[0] in RIGHT_TO_LEFT else "ltr",
         "title": escape(known["title"]),
         "connect": escape(" ".join(map(as_browsers_write, dialled))),
         "again": _pinned(again),

@@ -30,7 +30,7 @@ const stage = element("section", {});
 const OTHER = "\0"; // no text that is listed
 const UNTRUE = ["bad-message", "configuration-mismatch"];
 const JSON_FILE = { type: "file", accept: ".json,application/json" };
-const ENGLISH = { lang: "en" }; // what the agent says, in whatever language the page is
+const ENGLISH = { lang: "en", dir: "ltr" }; // what the agent says, in whatever language the page is
 const SLOWEST = 1; // seconds between two polls, at least
 
 /** @type {Agent} */ let agent;
@@ -298,7 +298,8 @@ function keeping() {
       stop(error);
     }
   };
-  const parts = agent.log.length > 0 ? [opened, block("buttons", button(texts.save, save), button(texts.erase, erase))] : [];
+  const kept = agent.log.length > 0;
+  const parts = [...(kept ? [opened] : []), block("buttons", ...(kept ? [button(texts.save, save)] : []), button(texts.erase, erase))];
   if (agent.answers.length === 0) parts.push(file.node);
   return [element("section", {}, element("h3", {}, texts.device), ...parts)];
 }
@@ -315,7 +316,11 @@ async function save() {
 async function erase() {
   if (!confirm(texts.erase_sure)) return;
   await halt();
-  await agent.erase();
+  try {
+    await agent.erase();
+  } catch (error) {
+    return stop(error);
+  }
   stage.replaceChildren();
   show(texts.erased);
 }

@@ -81,6 +81,28 @@ def test_after_everything_is_deleted_nothing_leaves(world, person):
 
 
 @CHROMIUM
+def test_who_answers_nothing_leaves_no_invitation_behind(world, person):
+    me = person()
+    me.page.on("dialog", lambda dialog: dialog.accept())
+    me.wait("About you")
+    me.press("Delete everything")
+    me.wait("Everything is deleted from this device")
+    me.page.reload()
+    me.wait("About you")
+    assert me.page.is_visible("#invitation")
+
+
+@CHROMIUM
+def test_what_cannot_be_deleted_is_not_said_to_be(world, person):
+    me = person(script="IDBObjectStore.prototype.clear = () => { throw new DOMException('no', 'UnknownError'); };")
+    me.page.on("dialog", lambda dialog: dialog.accept())
+    me.wait("About you")
+    me.press("Delete everything")
+    me.wait("This page cannot go on")
+    assert "this browser stores nothing for this page (UnknownError)" in me.stage
+
+
+@CHROMIUM
 def test_a_referee_that_cannot_store_at_present_is_asked_again(world, person):
     me = person()
     problem = {"type": "urn:tandem:problem:cannot-write", "title": "no", "detail": "ask again", "status": 503}

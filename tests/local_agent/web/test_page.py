@@ -204,6 +204,13 @@ def test_texts_of_some_problems_leave_the_others_as_they_are(tmp_path):
     assert "this browser has no state" in texts["invitation-used"]
 
 
+@for_each(("language", "direction"), [("he", "rtl"), ("fa-IR", "rtl"), ("haw", "ltr")])
+def test_a_page_is_written_in_the_direction_of_its_language(tmp_path, language, direction):
+    (tmp_path / "texts.json").write_text(json.dumps({"language": language}))
+    frame = (written(tmp_path, "--texts", str(tmp_path / "texts.json")) / "index.html").read_text()
+    assert f'<html lang="{language}" dir="{direction}">' in frame
+
+
 @for_each(
     ("more", "referee", "dialled", "module"),
     [
