@@ -137,7 +137,8 @@ def test_who_says_no_answers_nothing_and_the_result_counts_it(tmp_path: Path) ->
     assert result.result["lost"]["declined"] == {"consent-withheld": 1}
 
 
-def test_the_example_in_node_answers_a_running_referee(tmp_path: Path) -> None:
+@pytest.mark.parametrize("early", [False, True])  # whether the input ends before anything is asked
+def test_the_example_in_node_answers_a_running_referee(tmp_path: Path, early: bool) -> None:
     record = tmp_path / "me.json"
     with scene(tmp_path) as it:
         record.write_text(json.dumps(it.records[0]))
@@ -151,13 +152,17 @@ def test_the_example_in_node_answers_a_running_referee(tmp_path: Path) -> None:
             )  # fmt: skip
             assert example.stdin is not None
             assert example.stdout is not None
+            if early:
+                example.stdin.write("y\n")
+                example.stdin.close()
+                example.stdin = None
             while it.enrolled() < len(it.records):
                 time.sleep(0.05)
             asking = it.asking()
             said = ""
             while not said.endswith("[y/N] "):
                 said += example.stdout.read(1) or pytest.fail(said)
-            rest, _ = example.communicate("y\n", timeout=300)
+            rest, _ = example.communicate(None if early else "y\n", timeout=300)
             result = asking.result()
     assert "What is asked: " in said
     assert "answered" in rest
