@@ -63,6 +63,9 @@ def wide_queries() -> list[dict[str, Any]]:
     found.append(
         {"kind": "loss", "hypothesis": {"kind": "linear", "weights": eleven, "threshold": 0.2}, "loss": "hinge"}
     )
+    # Scores of classes are compared as they are, also beyond the greatest weight.
+    beyond = [{"kind": "linear", "weights": weights, "threshold": 0.0} for weights in ([0.0, -1e30], [1e30, -1e30])]
+    found.append({"kind": "loss", "hypothesis": {"kind": "argmax", "first": 2, "hypotheses": beyond}})
     found.append({"kind": "moment", "dimension": 20, "bound": 2.0, "norm": 3.0})
     found.append({"kind": "listed", "bits": 64, "items": [0, str(2**64 - 1), str(2**53 + 1)]})
     return found
