@@ -36,6 +36,7 @@ const SLOWEST = 1; // seconds between two polls, at least
 /** @type {Agent} */ let agent;
 let asking = new AbortController(); // of what goes on between agent and referee: another one, once that is over
 /** @type {Promise<unknown>} */ let running = Promise.resolve();
+/** @type {Part[]} */ let closed = []; // what is said of a question that was closed while the person read, also above the next
 
 /** @param {string} tag @param {Record<string, any>} properties @param {Part[]} children @returns {any} */
 function element(tag, properties, ...children) {
@@ -183,7 +184,7 @@ const agreed = (_question, words) =>
       resolve(yes);
     };
     const buttons = [button(texts.answer, () => decide(true), "main"), button(texts.not, () => decide(false))];
-    show(texts.asked, Object.assign(listed(words), ENGLISH), block("buttons pair", ...buttons));
+    show(texts.asked, ...closed, Object.assign(listed(words), ENGLISH), block("buttons pair", ...buttons));
   });
 
 /** Wait for a question, and let the agent answer it. */
@@ -200,15 +201,15 @@ async function goOn() {
   };
   /** @type {State} */
   let last = { state: "waiting" };
-  let closed = false; // a question that was closed while the person read: said until something else is
+  closed = [];
   const onState = (/** @type {State} */ state) => {
     last = state;
-    closed = state.state === "closed" || (closed && state.state === "waiting");
+    if (state.state !== "waiting") closed = state.state === "closed" ? [trouble(state)] : [];
     if (own.signal.aborted) return;
     if (state.state === "waiting") state.pause = Math.max(state.pause ?? 0, SLOWEST);
     if (state.state === "answered" || state.problem === "cannot-write") return own.abort();
     if (!wrong.isConnected) wait(); // the person has decided, and there is no answer
-    if (state.detail || !closed) wrong.replaceChildren(...(state.detail ? [trouble(state)] : []));
+    if (state.detail || !closed.length) wrong.replaceChildren(...(state.detail ? [trouble(state)] : []));
   };
   wait();
   try {

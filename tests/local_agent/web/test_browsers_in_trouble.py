@@ -151,6 +151,28 @@ def test_a_store_that_is_full_lets_nothing_leave(world, person):
 
 
 @CHROMIUM
+def test_another_question_than_the_one_that_was_read_is_said_to_be_one(world, person):
+    me = person()
+    world.start()
+    me.be_asked()
+
+    def exchange(route):
+        found = route.fetch()
+        other = {**found.json()["message"], "question": 7}
+        route.fulfill(response=found, json=world.referee.identity.sign("assignment", other).wire())
+
+    me.page.route("**/v1/polls", exchange)
+    me.press("Answer")
+    me.page.wait_for_selector("text=question 7;")
+    assert me.heading == "Your question"
+    assert "the question was closed meanwhile: nothing was answered" in me.stage
+    assert me.reports() == []
+    check_looks(me.page)
+    me.page.unroute("**/v1/polls")
+    world.cancel()
+
+
+@CHROMIUM
 def test_a_question_that_costs_too_much_is_refused(world, person):
     me = person()
     world.start()
