@@ -23,7 +23,7 @@ from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
 from common.local.queries.query import AskAgents
 from common.operations.operation import Operation
 from common.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some
-from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+from common.statistics.formulas import CORRECTIONS, PlannedValue, enrolled, follow
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,11 @@ class PlanInputs:
     def people(self, rule: Callable[[], float], formula: str, source: str = SYNERGY) -> PlannedValue:
         return follow(self.n, rule, formula, source)
 
-    def agents(self, answers: Callable[[], float], formula: str, source: str = SYNERGY) -> PlannedValue:
-        """Return the number of agents beside the rule's: so many answers, and more for dropout."""
-        return follow(self.count, lambda: math.ceil(answers() / (1.0 - self.dropout)), formula, source)
+    def agents(
+        self, answers: Callable[[], float], formula: str, source: str = SYNERGY, questions: int = 1
+    ) -> PlannedValue:
+        """Return the number of agents beside the rule's: so many answers to each question, and more for dropout."""
+        return follow(self.count, lambda: questions * enrolled(math.ceil(answers()), self.dropout), formula, source)
 
 
 class Problem(Value):

@@ -94,12 +94,12 @@ class StatisticalQuery(Problem):
 
         def answers() -> int:
             exact = math.log(2.0 * k / inputs.beta) / (2.0 * ((2.0 * truth - 1.0) * inputs.alpha) ** 2)
-            return k * (math.floor(up(exact)) + 1)
+            return math.floor(up(exact)) + 1
 
         text = "k N, N = c^2 ln(2k/beta)/(2 alpha^2), c = 1/(2p-1) = (e^epsilon + 1)/(e^epsilon - 1)"
         return {
             "n": inputs.people(lambda: 1, "any: the curator is never asked", SOURCE),
-            "agents": inputs.agents(answers, text, SOURCE),
+            "agents": inputs.agents(answers, text, SOURCE, k),
         }
 
 

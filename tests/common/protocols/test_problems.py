@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
+from scipy.stats import binom
 
 from common.core.errors import BadMessage, BadScenario, PatternViolation
 from common.local.mechanisms.mechanism import Laplace
@@ -118,6 +119,14 @@ def test_a_resolved_scenario_stays_as_it_is_and_each_number_says_formula_and_sou
             assert figure.value > 0, key
             assert figure.formula
             assert figure.source
+
+
+@for_each("dropout", [0.02, 0.3, 0.9])
+def test_a_plan_has_agents_enough_for_its_answers_where_some_do_not_answer_but_once_in_a_million(dropout):
+    answers = int(planned(coins(), "agents"))
+    agents = int(planned(coins(agents__dropout=dropout), "agents"))
+    assert binom.cdf(answers - 1, agents, 1.0 - dropout) <= 1e-6
+    assert agents <= (answers + 30 + 10 * np.sqrt(answers)) / (1.0 - dropout)
 
 
 def test_interaction_spares_people_at_a_smaller_error():

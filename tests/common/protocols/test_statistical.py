@@ -56,6 +56,18 @@ def test_the_size_is_the_theorems() -> None:
     assert problem(1).width(0.7, 0, 0.05) == 1.0
 
 
+@for_each("dropout", [0.0, 0.1, 0.7])
+def test_with_dropout_every_query_has_its_answers_but_once_in_a_million(dropout: float) -> None:
+    """Exactly: each query goes to its part of the agents, of whom this share does not answer."""
+    queries, (whole, truth) = 12, planned(12, 1.0, 0.1, 0.05)
+    inputs = PlanInputs(0.1, 0.05, "plan", "plan", None, None, Warner(epsilon=1.0), dropout)
+    agents = int(problem(queries).plan(inputs, False)["agents"].value)
+    assert agents % queries == 0
+    assert problem(queries).width(truth, whole // queries, 0.05) <= 0.1
+    assert binom.cdf(whole // queries - 1, agents // queries, 1.0 - dropout) <= 1e-6
+    assert agents == whole or dropout > 0.0
+
+
 @for_each(
     ("override", "why"),
     {
