@@ -202,7 +202,7 @@ class StatisticalQueryProtocol(ProblemProtocol[StatisticalQuery]):
         for size in sizes:
             at_once(size, alike=True)
         found: list[QueryAnswer] = []
-        asked = 0
+        asked, widest = 0, 0.0
         for number, (query, size) in enumerate(zip(queries, sizes, strict=True), start=1):
             answers: Answers = yield AskAgents(query, size)
             asked += answers.asked
@@ -210,6 +210,11 @@ class StatisticalQueryProtocol(ProblemProtocol[StatisticalQuery]):
             mean = float(mechanism.unbias(answers.values).mean()) if len(answers.values) else 0.5
             low, value, high = (min(max(at, 0.0), 1.0) for at in (mean - width, mean, mean + width))
             found.append(QueryAnswer(value=value, low=low, high=high))
+            widest = max(widest, width)
             yield Progress(f"query {number} is answered", {"round": number, "rounds": len(queries)})
         answer = QueryAnswers(answers=tuple(found), confidence=down(1.0 - plan.beta))
-        return Outcome("done", 1, answer, None, f"{asked:,} agents were asked {len(queries)} queries")
+        reason = f"{asked:,} agents were asked {len(queries)} queries"
+        if widest <= plan.alpha:
+            return Outcome("done", 1, answer, None, reason)
+        few = f"; so few answered one of them that its interval is wider than {plan.alpha:g} to either side"
+        return Outcome("exhausted", 1, answer, None, reason + few)

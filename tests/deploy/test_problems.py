@@ -19,6 +19,7 @@ from deploy.simulation import conduct
 from referee.audit.audit import audit
 from referee.collection.order import commitment, public_randomness, simulated
 from referee.protocols.base import PROTOCOLS
+from referee.protocols.driver import begun, drive
 from referee.view import show
 from tests.referee.protocols.test_protocol_contract import played
 from tests.support import ABOUT, ALONE, Bench, Halted, leave_folder, small
@@ -136,6 +137,29 @@ def test_the_answer_to_a_problem_is_shown_also_where_nobody_knows_the_truth(tmp_
     result = run(chosen, tmp_path)
     show.result(chosen, {**result, "truth": None})
     assert "query-answers" in capsys.readouterr().out
+
+
+@for_each("lost", [None, 0, 1])
+def test_statistical_queries_are_done_only_if_no_interval_is_wider_than_was_asked_for(lost):
+    """Of twice the agents that the guarantee takes many may be silent, but not all who were asked one query."""
+    least = small("statistical-query")
+    chosen = small("statistical-query", f"agents.count={2 * least.agents.count}")
+    outcomes = []
+
+    def reply(number: int, step: Any) -> Any:
+        outcomes.append(number)
+        count = step.count // 3 if number == lost else step.count
+        return Answers(step.count, (np.arange(count) % 2).astype(np.uint8), np.arange(count))
+
+    protocol = PROTOCOLS["statistical-query"]()
+    script = begun(protocol, chosen, 0)
+    ended = drive(script, protocol.pattern, reply, lambda note: None)
+    found: Any = ended.answer
+    narrow = all(max(each.high - each.value, each.value - each.low) <= chosen.alpha for each in found.answers)
+    assert len(outcomes) == 2
+    assert (ended.status == "done") == (lost is None)
+    assert narrow or lost is not None
+    assert ("wider than 0.15 to either side" in ended.reason) == (lost is not None)
 
 
 @pytest.mark.parametrize("alone", ["curator", "agents"])
