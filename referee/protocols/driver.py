@@ -85,11 +85,12 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
     """Start a protocol, as :meth:`~referee.protocols.base.Protocol.script` does, and hold it to what it was told.
 
     ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers. A search that ends early
-    asks fewer than were planned: then those count whom it asked, less the scenario's dropout. So does any end on
-    answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.evidence`), each question's or all
-    together: somebody left out answers because of what they say, or many agents lie. The estimate is then that nothing
-    is known. A hypothesis that the curator's learner cannot have given ends the run (:func:`check_learned`). Where
-    people were asked and did not answer, the outcome says what they could change (:func:`_with_silent`).
+    asks fewer than were planned: then those count whom it asked, less the scenario's dropout. About a problem each
+    question has its part of these. So does any end on answers that the agents' mechanism hardly ever gives
+    (:mod:`common.statistics.evidence`), each question's or all together: somebody left out answers because of what they
+    say, or many agents lie. The estimate is then that nothing is known. A hypothesis that the curator's learner cannot
+    have given ends the run (:func:`check_learned`). Where people were asked and did not answer, the outcome says what
+    they could change (:func:`_with_silent`).
     """
     tally = _AnswerTally(scenario.agents.mechanism, scenario.agents.liars)
     outcome = yield from _counted(protocol.script(scenario, public), tally, scenario)
@@ -99,10 +100,14 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
     elif tally.answered < least:
         outcome = _but(
             outcome,
-            f"{tally.answered:,} of {tally.asked:,} agents answered, and the guarantee takes {least:,}: enrol more "
-            "agents, or give them a longer agents.deadline",
+            f"{tally.answered:,} of {tally.asked:,} agents answered, and the guarantee takes {least:,}{_ENROL}",
         )
+    elif scenario.problem is not None and least and (short := tally.short_of(least / tally.asked)):
+        outcome = _but(outcome, short)
     return _with_silent(outcome, list(tally.about.values()), scenario)
+
+
+_ENROL = ": enrol more agents, or give them a longer agents.deadline"
 
 
 def _but(outcome: Outcome, why: str) -> Outcome:
@@ -144,6 +149,17 @@ class _AnswerTally:
         self.about: dict[str, tuple[int, int]] = {}
         self.asked = self.answered = 0
         self.wrong: str | None = None
+
+    def short_of(self, share: float) -> str | None:
+        """Say which question the first is that a share of whom it asked, as chance has it, did not answer."""
+        for number, (asked, answered) in enumerate(self.about.values(), start=1):
+            least = math.floor(share * asked - _SIGMAS * math.sqrt(asked * share * (1.0 - share)))
+            if answered < least:
+                return (
+                    f"{answered:,} of {asked:,} agents answered question {number}, and the guarantee takes {least:,}"
+                    f"{_ENROL}"
+                )
+        return None
 
     def take(self, query: Query, answers: Answers) -> None:
         """Count answers, and keep what is wrong with the first ones that no honest agents gave."""

@@ -96,6 +96,25 @@ def test_parity_and_threshold_without_interaction(tmp_path):
     assert result["agents"]["asked"] == chosen.agents.count
 
 
+@for_each("lost", [None, 1, 2])
+def test_a_run_is_not_done_if_hardly_anybody_answered_one_of_its_questions(lost):
+    """Of many more agents than the guarantee takes, those of a small question count for little in the sum."""
+    form = ("parity-and-threshold", "problem.interactive=false", "agents.mechanism={name: hadamard, epsilon: 2}")
+    chosen = small(*form, f"agents.count={2 * small(*form).agents.count}")
+    protocol, source = PROTOCOLS["parity-and-threshold"](), RandomSource.seeded(3)
+
+    def reply(number: int, step: Any) -> Any:
+        if isinstance(step, AskCurator):
+            return {"hypothesis": {"kind": "parity", "features": [0]}}
+        count = step.count // 50 if number == lost else step.count
+        return Answers(step.count, source.bernoullis(0.5, count), np.arange(count))
+
+    ended = drive(begun(protocol, chosen, 0), protocol.pattern, reply, lambda note: None)
+    assert (ended.status == "done") == (lost is None)
+    assert ("the guarantee takes" in ended.reason) == (lost is not None)
+    assert ("answered question 2, and" in ended.reason) == (lost == 2)
+
+
 ROUNDS = (
     "problem.interactive=true", "problem.blocks=2", "alpha=0.45", "agents.mechanism={name: warner, epsilon: 5}",
 )  # fmt: skip
