@@ -126,6 +126,20 @@ def fixed_size(mechanism: Mechanism, low: float, high: float, beta: float) -> in
     return _count(needed(beta), evidences.rate * (1.0 - 2.0**-30), low, high)
 
 
+def failure(mechanism: Mechanism, low: float, high: float, size: int) -> float:
+    """Bound the chance that the mean of so many answers is on the wrong side of (low + high)/2, by Chernoff.
+
+    The population's mean value is ``low`` or less, or ``high`` or more.
+    """
+    rate = gather(mechanism, low, high).rate
+    if isinstance(mechanism, BitMechanism):
+        middle, *nulls = (
+            (1.0 - mechanism.truth) + (2.0 * mechanism.truth - 1.0) * loss for loss in ((low + high) / 2.0, low, high)
+        )
+        rate = min(kl(middle, null) for null in nulls)
+    return math.exp(-size * rate * (1.0 - 2.0**-30))
+
+
 def typical(mechanism: Mechanism, low: float, high: float, beta: float, loss: float) -> int:
     """Return about how many answers the sequential test needs when the loss on T is ``loss``: for plans only.
 
@@ -351,9 +365,9 @@ class FixedTest(LossTest):
     Args:
         low, high: 0 < low < high < 1.
         beta: Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
-        size: Number of answers; by default the least that Chernoff's bound admits. A smaller one than that (the paper's
-            N0) carries the guarantee that its own source claims, not this one; the threshold is then the arithmetic
-            mid-point, 3 alpha in Algorithms 2 and 4 of Kohen & Sheffet.
+        size: Number of answers; by default the least that Chernoff's bound admits. For one that is given (the paper's
+            N0) the threshold is the arithmetic mid-point, 3 alpha in Algorithms 2 and 4 of Kohen & Sheffet, and
+            :func:`failure` says what it is worth.
     """
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, size: int | None = None) -> None:

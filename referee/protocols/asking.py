@@ -20,7 +20,7 @@ from common.operations.operation import Learn, Learned, Operation, R
 from common.protocols.base import AskCurator, Testing, Together
 from common.scenario.plan import plan
 from common.scenario.scenario import ResolvedScenario
-from common.statistics.evidence import FixedTest, LossTest, Reached, SequentialTest, Verdict
+from common.statistics.evidence import FixedTest, LossTest, Reached, SequentialTest, Verdict, failure
 from common.statistics.intervals import Estimate, tally
 from common.statistics.robustness import RobustTest
 from referee.protocols.base import AnswerSummary
@@ -114,7 +114,10 @@ class LevelTestPlan(EstimatePlan):
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> LevelTestPlan:
-        """Return the scenario's; BadScenario if answers have no mean, or a test of fixed size cannot bear lies."""
+        """Return the scenario's; BadScenario if answers have no mean, or a test of fixed size cannot bear lies.
+
+        So it is if the paper's size is too small for one test a round.
+        """
         agents, (low, high), paper = scenario.agents, scenario.levels, scenario.bounds == "paper"
         fixed = None
         if paper or agents.test == "fixed":
@@ -122,7 +125,18 @@ class LevelTestPlan(EstimatePlan):
                 what = "only a sequential test bears liars: set agents.test=sequential, bounds=tight"
                 raise BadScenario(f"agents.liars: {what}")
             fixed = int(plan(scenario, "paper").answers.value) if paper else 0
-        return cls(agents.value_mechanism, scenario.beta, agents.liars, low, high, agents.batch, fixed)
+        found = cls(agents.value_mechanism, scenario.beta, agents.liars, low, high, agents.batch, fixed)
+        found.check(scenario.curator.rounds)
+        return found
+
+    def check(self, tests: int) -> None:
+        """Refuse so many tests of a given size that may be wrong more often than all of them together may, beta."""
+        if self.fixed and tests * failure(self.mechanism, self.low, self.high, self.fixed) > self.beta:
+            raise BadScenario(
+                f"bounds: the paper's N0 = {self.fixed:,} answers are too few to tell losses of {self.low:g} and "
+                f"{self.high:g} apart in {tests:,} tests with probability 1 - beta (docs/corrections.md, K7): take "
+                "bounds: tight"
+            )
 
     def open(self, rounds: int) -> LossTest:
         """Return one of so many tests, each of which may be wrong with probability beta / rounds."""

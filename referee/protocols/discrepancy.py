@@ -13,6 +13,7 @@ from common.local.queries.features import MomentQuery
 from common.local.queries.query import AskAgents, LossQuery, PairQuery
 from common.operations.operation import Learn, Reweigh
 from common.protocols.base import Progress, pattern_of
+from common.scenario.plan import RIVALS
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.evidence import Verdict
 from referee.protocols.asking import LevelTestPlan, ask, at_once, estimate_mean, test_mean
@@ -44,8 +45,10 @@ class PairsPlan:
             raise BadScenario(f"accuracy.halt_below * alpha must be below 1, found {levels.high:g}")
         if int(ALONE * agents.count) < 1 or int(KEPT * agents.count) < 1:
             raise BadScenario(f"agents.count: {agents.count} agents are too few to learn alone, and to test")
-        alone = LocalPlan.of(scenario, "what agents learn alone needs")
-        return cls(scenario.curator.rounds, agents.count, alone, replace(levels, low=low, high=high))
+        alone, rounds = LocalPlan.of(scenario, "what agents learn alone needs"), scenario.curator.rounds
+        levels = replace(levels, low=low, high=high)
+        levels.check(rounds * RIVALS)
+        return cls(rounds, agents.count, alone, levels)
 
 
 @PROTOCOLS.register("discrepancy")

@@ -148,6 +148,16 @@ def test_fixed_size_errs_at_most_beta(mechanism: Mechanism, miss: float) -> None
     assert exact_error(mechanism, 0.2, test.worst_case // 3, threshold) > miss
 
 
+@for_each("mechanism", [WARNER, NONE], ids=str)
+@for_each("size", [1, 97, 2000])
+def test_what_a_given_size_is_worth_bounds_both_exact_tails(mechanism: Mechanism, size: int) -> None:
+    for low, high in ((0.2, 0.4), (0.001, 0.1), (0.3, 0.398)):
+        bound, threshold = evidence.failure(mechanism, low, high, size), ones_rate(mechanism, (low + high) / 2.0)
+        exact = max(exact_error(mechanism, low, size, threshold), 1 - exact_error(mechanism, high, size, threshold))
+        assert exact <= bound + 1e-15
+        assert bound <= 30.0 * exact or bound < 1e-4
+
+
 def test_fixed_test_of_the_paper() -> None:
     test = FixedTest(GAUSSIAN, 0.16, 0.32, 5e-5, size=74_171)
     assert test.worst_case == test.next_batch(1) == 74_171

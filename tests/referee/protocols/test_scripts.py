@@ -314,6 +314,16 @@ def test_numbers_are_the_scenarios_own_and_lies_are_a_share_of_the_first_answers
         assert f"with probability {sure} at least" in shown_by(small("portfolio", f"beta={beta}"))
 
 
+@for_each("protocol", ["subsample-test-reweigh", "hand-over", "discrepancy"])
+def test_a_size_of_the_paper_that_cannot_show_what_is_stated_is_refused_beforehand(protocol):
+    """Of 97 answers at epsilon = 8 a loss of the level itself is rejected once in six times, in each round."""
+    levels = ("accuracy.reweigh_above=3", "accuracy.halt_below=4") if protocol == "discrepancy" else ()
+    paper = ("bounds=paper", "alpha=0.199", *levels)
+    with pytest.raises(BadScenario, match=r"N0 = 97 answers are too few to tell losses .* take bounds: tight"):
+        small(protocol, *paper, "agents.mechanism.epsilon=8", "agents.count=60000")
+    assert small(protocol, *paper, "agents.mechanism.epsilon=0.1", "agents.count=6000000").bounds == "paper"
+
+
 def test_the_least_beta_leaves_a_confidence_below_one_to_every_part_of_it():
     """Else a run that has spent its budget and its agents' answers would end without its result."""
     part = LEAST_BETA * min(*SHARES.values(), OF_CONSTANTS["constant alone"] / MAX_CLASSES)
