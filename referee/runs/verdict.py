@@ -1,7 +1,7 @@
 """The verdict on a run: is its model better than what either side has alone, and by how much; one place says it.
 
-``yes`` and ``no`` are said of what an interval shows that holds together with all else that the run states, with
-confidence 1 - beta; ``probably`` of a one-sided interval at 95% that holds by itself, its number of answers fixed
+``yes`` and ``no`` are said of what an interval shows that holds together with all else that the run states (where pairs
+are tested: with those of the others), with confidence 1 - beta; ``probably`` of a one-sided interval at 95% that holds by itself, its number of answers fixed
 beforehand. Else it ``cannot be told``, and about how many agents would tell is said where that can be estimated.
 """
 
@@ -145,7 +145,7 @@ def verdict(scenario: Scenario, result: Mapping[str, Any], labels: tuple[str, st
     missing = result.get("silent") or {"left_out": None, "matters": True}
     about_all = result["estimate"] and (missing["left_out"] or {**result["estimate"], "low": 0.0, "high": 1.0})
     found = _verdict(names, {**result, "estimate": about_all}, detail, " among all who were asked")
-    if not missing["matters"] or found.tone == "bad":
+    if found.tone == "bad" or not (missing["matters"] or result.get("pairs")):
         return found
     states_bound = not result.get("tasks") and about_all is not None and about_a_loss(result)
     title = found.title if states_bound else f"{found.title}; it depends on those who did not answer"
@@ -187,9 +187,7 @@ def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: s
     answer, words = _of_constants(scenario, it, result)
     constant = answer
     if result.get("pairs"):
-        answer, words = _of_pairs(result["pairs"])
-        others = [pair["difference"] for pair in result["pairs"] if is_constant(pair["hypothesis"])]
-        constant = _shown(others) if others else "cannot be told"
+        answer, constant, words = _of_pairs(result["pairs"], among=people)
     return Verdict(title, detail, "open" if answer == "no" else tone, answer, (first, words), constant)
 
 
@@ -219,13 +217,23 @@ def _errs(scenario: Scenario, it: str, found: Mapping[str, float], of: str) -> s
     return f"{it} {_verb(scenario)} {middle}{of} ({rest}"
 
 
-def _of_pairs(pairs: Sequence[Mapping[str, Any]]) -> tuple[Answer, str]:
-    """Say what agents told of the model beside each rival: what agents alone learned, and constants."""
+def _of_pairs(pairs: Sequence[Mapping[str, Any]], among: str) -> tuple[Answer, Answer, str]:
+    """Say what agents told of the model beside its rivals: what agents alone learned, and both constants.
+
+    Where agents ran out before they had told of all of these, the model is not shown to be better.
+    """
     ends = [(pair["rival"], pair["difference"]) for pair in pairs]
     words = "; ".join(f"{rival} {found['low']:+.1%} to {found['high']:+.1%}" for rival, found in ends)
     sure = certainty(ends[0][1]["confidence"])
-    of_all = _shown([found for _, found in ends])
-    return of_all, f"Its share of mistakes less that of its rivals, with {sure} confidence together: {words}."
+    words = f"Its share of mistakes less that of its rivals, with {sure} confidence together: {words}."
+    if among:
+        words = f"Among those who answered: {_low(words)}"
+    others = [pair for pair in pairs if is_constant(pair["hypothesis"])]
+    constant = _shown([pair["difference"] for pair in others])
+    if constant == "yes" and {pair["hypothesis"].get("label") for pair in others} != {-1, 1}:
+        constant = "cannot be told"
+        words += f" Too few agents were asked about {CONSTANT}, so whether it is better than that cannot be told."
+    return max(_shown([found for _, found in ends]), constant, key=_ANSWERS.index), constant, words
 
 
 def _shown(differences: Sequence[Mapping[str, float]]) -> Answer:

@@ -245,6 +245,44 @@ def test_one_model_that_was_tested_says_its_loss_and_that_nothing_was_asked_abou
         assert found.answer == ("cannot be told" if text else None)
 
 
+def pair(rival: str, hypothesis: dict[str, Any], low: float, high: float) -> dict[str, Any]:
+    return {"rival": rival, "hypothesis": hypothesis, "difference": estimate((low + high) / 2.0, low, high)}
+
+
+ALONE = pair("agents alone", RAISED, -0.065, -0.048)
+PAIRS = [ALONE, pair("constant -1", constant(-1), -0.2, -0.1), pair("constant +1", constant(1), -0.3, -0.2)]
+
+
+def test_a_model_is_better_than_its_rivals_only_if_agents_told_of_all_of_them():
+    """Agents may run out once they have told of the first rival: of constants nothing is shown then."""
+    scenario, less = small("discrepancy"), "Its share of mistakes less that of its rivals, with 95% confidence together"
+    unasked = "Too few agents were asked about saying the same to everybody"
+    worse = pair("constant -1", constant(-1), 0.01, 0.1)
+    for pairs, answer, of_constants in (
+        (PAIRS, "yes", "yes"),
+        (PAIRS[:1], "cannot be told", "cannot be told"),
+        (PAIRS[:2], "cannot be told", "cannot be told"),
+        ([*PAIRS[:2], pair("constant +1", constant(1), -1.0, 1.0)], "cannot be told", "cannot be told"),
+        ([ALONE, worse], "no", "no"),
+        ([pair("agents alone", RAISED, 0.01, 0.1)], "no", "cannot be told"),
+        ([pair("agents alone", RAISED, -0.01, 0.1), *PAIRS[1:]], "cannot be told", "yes"),
+    ):
+        found = verdict(scenario, result(pairs=pairs))
+        assert (found.answer, found.constant) == (answer, of_constants)
+        assert f"{less}: {pairs[0]['rival']}" in found.text
+        assert (unasked in found.text) == (len(pairs) < 3 and worse not in pairs)
+
+
+def test_pairs_of_which_some_were_silent_are_about_those_who_answered_and_never_green():
+    """Also where hardly anybody was silent about the answer's own loss, which alone is counted."""
+    few = {**SILENT, "matters": False, "left_out": FOUND}
+    whole, some = (verdict(small("discrepancy"), result(pairs=PAIRS, **more)) for more in ({}, {"silent": few}))
+    assert (whole.answer, whole.tone) == ("yes", "good")
+    assert (some.answer, some.tone) == ("yes", "open")
+    assert "Among those who answered: its share of mistakes less that of its rivals" in some.text
+    assert "mong those who answered" not in whole.text
+
+
 def test_how_a_run_ended_does_not_contradict_a_verdict_that_it_cannot_be_told():
     assert verdict(small("portfolio"), compared(-0.1, 0.05, 0.01)).answer == "cannot be told"
     assert ENDED["done"] == "ended as planned"
