@@ -54,6 +54,18 @@ def _other(value: float, up: bool | None) -> str:
     return _rounded(value, up, max(0, _OTHER - len(f"{math.floor(abs(value))}".lstrip("0"))))
 
 
+def _four_digits(value: float, up: bool | None) -> str:
+    """Return a number that is not negative in four digits; ``up`` as of :func:`share`."""
+    places = min(_OTHER - 1 - math.floor(math.log10(value)), 300) if value > 0.0 else 0
+    return f"{float(_rounded(value, up, places)):.4g}"
+
+
+def signed(value: float, *, up: bool) -> str:
+    """Return a difference of shares in per cent, with its sign, rounded as told."""
+    text = share(value, up=up)
+    return text if text.startswith("-") else f"+{text}"
+
+
 def places_of(low: float, high: float) -> int:
     """Return how many decimals of a per cent an interval's numbers are worth."""
     return 2 if high - low < FEW else 0 if high - low > MANY else 1
@@ -115,8 +127,8 @@ def in_own_units(scenario: Scenario, result: Mapping[str, Any]) -> str:
         return ""
     width, bound = number.high - number.low, min(1.0, scenario.agents.bound)
     squares = [width * width * bound * found[part] for part in ("value", "low", "high")]
-    value, low, high = (f"{square:.4g}" for square in squares)
-    roots = [f"{math.sqrt(max(square, 0.0)):.4g}" for square in squares]
+    value, low, high = map(_four_digits, squares, (None, False, True))
+    roots = [*map(_four_digits, (math.sqrt(max(square, 0.0)) for square in squares), (None, False, True))]
     cut = "" if bound == 1.0 else f"; errors of {width * math.sqrt(bound):.4g} and more count alike"
     return (
         f"mean squared error {value}, in {low} to {high}, in the square of the units of {number.column!r}; its root "

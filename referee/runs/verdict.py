@@ -1,8 +1,9 @@
 """The verdict on a run: is its model better than what either side has alone, and by how much; one place says it.
 
 ``yes`` and ``no`` are said of what an interval shows that holds together with all else that the run states (where pairs
-are tested: with those of the others), with confidence 1 - beta; ``probably`` of a one-sided interval at 95% that holds by itself, its number of answers fixed
-beforehand. Else it ``cannot be told``, and about how many agents would tell is said where that can be estimated.
+are tested: with those of the others), with confidence 1 - beta; ``probably`` of a one-sided interval at 95% that holds
+by itself, its number of answers fixed beforehand. Else it ``cannot be told``, and about how many agents would tell is
+said where that can be estimated.
 """
 
 from __future__ import annotations
@@ -223,7 +224,10 @@ def _of_pairs(pairs: Sequence[Mapping[str, Any]], among: str) -> tuple[Answer, A
     Where agents ran out before they had told of all of these, the model is not shown to be better.
     """
     ends = [(pair["rival"], pair["difference"]) for pair in pairs]
-    words = "; ".join(f"{rival} {found['low']:+.1%} to {found['high']:+.1%}" for rival, found in ends)
+    words = "; ".join(
+        f"{rival} {percents.signed(found['low'], up=False)} to {percents.signed(found['high'], up=True)}"
+        for rival, found in ends
+    )
     sure = certainty(ends[0][1]["confidence"])
     words = f"Its share of mistakes less that of its rivals, with {sure} confidence together: {words}."
     if among:

@@ -273,6 +273,16 @@ def test_a_model_is_better_than_its_rivals_only_if_agents_told_of_all_of_them():
         assert (unasked in found.text) == (len(pairs) < 3 and worse not in pairs)
 
 
+def test_the_ends_of_pairs_are_rounded_outward():
+    pairs = [
+        pair("agents alone", RAISED, -0.06522, -0.04787),
+        *PAIRS[1:2],
+        pair("constant +1", constant(1), -0.0004, 4e-4),
+    ]
+    found = verdict(small("discrepancy"), result(pairs=pairs))
+    assert "agents alone -6.6% to -4.7%; constant -1 -20% to -10%; constant +1 -0.1% to +0.1%." in found.text
+
+
 def test_pairs_of_which_some_were_silent_are_about_those_who_answered_and_never_green():
     """Also where hardly anybody was silent about the answer's own loss, which alone is counted."""
     few = {**SILENT, "matters": False, "left_out": FOUND}

@@ -61,6 +61,11 @@ def test_reports_have_its_error_and_the_root_in_the_response_s_unit(fitted):
     assert found.startswith(f"mean squared error {value:.4g}, in ")
     assert f"its root {root:.4g}, in " in found
     assert "clipped to 10 .. 30; errors of 5 and more count alike" in found
+    unit = (20.0 * 0.25) ** 2  # of the response's bounds and of the errors that count
+    ends = {"value": 0.5, "low": 0.1234567 / unit, "high": 0.2345612 / unit}
+    near = in_own_units(parse(fitted._scenario), {**fitted.result_, "estimate": {**ends, "confidence": 0.95}})
+    assert ", in 0.1234 to 0.2346, in the square" in near, "ends are rounded outward"
+    assert ", in 0.3513 to 0.4844, with 95%" in near
     zero_one = {**fitted._scenario, "agents": {**fitted._scenario["agents"], "loss": "zero-one", "bound": 1.0}}
     assert in_own_units(parse({**zero_one, "protocol": "learn-and-test"}), fitted.result_) == ""
 
