@@ -54,7 +54,7 @@ def _other(value: float, up: bool | None) -> str:
     return _rounded(value, up, max(0, _OTHER - len(f"{math.floor(abs(value))}".lstrip("0"))))
 
 
-def _four_digits(value: float, up: bool | None) -> str:
+def four_digits(value: float, up: bool | None) -> str:
     """Return a number that is not negative in four digits; ``up`` as of :func:`share`."""
     places = min(_OTHER - 1 - math.floor(math.log10(value)), 300) if value > 0.0 else 0
     return f"{float(_rounded(value, up, places)):.4g}"
@@ -127,8 +127,8 @@ def in_own_units(scenario: Scenario, result: Mapping[str, Any]) -> str:
         return ""
     width, bound = number.high - number.low, min(1.0, scenario.agents.bound)
     squares = [width * width * bound * found[part] for part in ("value", "low", "high")]
-    value, low, high = map(_four_digits, squares, (None, False, True))
-    roots = [*map(_four_digits, (math.sqrt(max(square, 0.0)) for square in squares), (None, False, True))]
+    value, low, high = map(four_digits, squares, (None, False, True))
+    roots = [*map(four_digits, (math.sqrt(max(square, 0.0)) for square in squares), (None, False, True))]
     cut = "" if bound == 1.0 else f"; errors of {width * math.sqrt(bound):.4g} and more count alike"
     return (
         f"mean squared error {value}, in {low} to {high}, in the square of the units of {number.column!r}; its root "

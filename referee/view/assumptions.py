@@ -11,6 +11,7 @@ from common.scenario.accepting import violations
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.formulas import largest_loss_on_target
 from common.statistics.intervals import certainty
+from referee.runs.percents import four_digits
 
 
 def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> list[str]:
@@ -38,7 +39,9 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
     last = scenario.curator.rounds
     best = scenario.accuracy.best
     perfect = f"that loses {best:g} at most on any dense part of S" if best else "without any mistake"
-    used_up = result["status"] == "exhausted" and result["iterations"] == last and len(rounds) == last
+    # Not if its last test did not decide, as agents ran out, or decided on answers that nobody honest gives.
+    rejected = str(result["reason"]).startswith(f"all {last} rounds were used")
+    used_up = rejected and result["status"] == "exhausted" and result["iterations"] == last == len(rounds)
     if used_up and not any(each.startswith("accuracy") for each in violations(scenario)):
         found.append(
             f"all {last} rounds were used, which happens with probability {3.0 * scenario.beta:g} at most if the "
@@ -54,12 +57,13 @@ def _first_round(scenario: ResolvedScenario, low: float) -> str:
     by_ratio, by_spread = min(1.0, supremum * assumed), largest_loss_on_target(assumed, x)
     if low <= min(by_ratio, by_spread):
         return ""
-    others = [f"D_inf is at least {low / assumed:.3g}, assumed as {supremum:g}"] if low > by_ratio else []
+    ratio, spread = low / assumed, 1.0 + (low - assumed) ** 2 / (assumed * (1.0 - assumed))
+    others = [f"D_inf is at least {four_digits(ratio, up=False)}, assumed as {supremum:g}"] if low > by_ratio else []
     if low > by_spread:
-        least = 1.0 + (low - assumed) ** 2 / (assumed * (1.0 - assumed))
-        others.append(f"chi^2 + 1 is at least {least:.3g}, assumed as {x:g}")
+        others.append(f"chi^2 + 1 is at least {four_digits(spread, up=False)}, assumed as {x:g}")
+    shown, most = four_digits(low, up=False), four_digits(min(by_ratio, by_spread), up=True)
     return (
         f"among those who answer, with {certainty(1.0 - scenario.beta)} confidence, the first model errs on at least "
-        f"{low:.4f} of T, and one that errs on {assumed:g} of S, as accuracy.learner assumes, errs on "
-        f"{min(by_ratio, by_spread):.4f} of T at most: either it errs on more of S, or {' and '.join(others)}"
+        f"{shown} of T, and one that errs on {assumed:g} of S, as accuracy.learner assumes, errs on {most} of T at "
+        f"most: either it errs on more of S, or {' and '.join(others)}"
     )
