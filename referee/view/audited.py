@@ -19,13 +19,11 @@ from referee.audit.history import History
 from referee.audit.replay import ByIssuer, Vouching
 from referee.runfolder import read_transcript
 from referee.runs.percents import ends
-from referee.view.wording import PROMISED
+from referee.view.wording import IF_NONE_LEFT_OUT, PROMISED
 
 _OUT = console()
 UNSIGNED = ("verdict", "truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
 """What a run folder holds beside the signed result: an experimenter's own findings."""
-IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
-"""What a statement about those who answer takes where somebody who was asked did not."""
 NAMED = 5  # how many other runs are named, at most
 
 

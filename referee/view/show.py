@@ -31,7 +31,6 @@ from referee.runs.percents import AS_IT_IS, PER_CENT, Unit
 from referee.runs.verdict import ENDED, about_a_loss, silent_in_words, unit_of, verdict
 from referee.view import wording
 from referee.view.assumptions import contradictions
-from referee.view.audited import IF_NONE_LEFT_OUT
 
 _OUT = console()
 _ERR = console(stderr=True)
@@ -125,7 +124,7 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
     table.add_row("the run", f"{ENDED.get(document['status'], document['status'])}: {shown.detail}")
     if document["status"] == "done":
         claim = shown_by(scenario, document.get("gap"))
-        table.add_row("what is shown", f"{claim}{IF_NONE_LEFT_OUT if silent else ''}")
+        table.add_row("what is shown", f"{claim}{wording.IF_NONE_LEFT_OUT if silent else ''}")
     table.add_row("iterations", str(document["iterations"]))
     if wording.solves_a_problem(document):
         table.add_row("answer", json.dumps(document["answer"]))
@@ -139,8 +138,8 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
         words = percents.estimate_or_vague(e, unit_of(scenario) if of_a_loss else AS_IT_IS)
         name = "loss on T, estimated" if of_a_loss else "estimate of the agents"
         table.add_row(name, f"{words}, at {certainty(e['confidence'])}{among}")
-    if words := percents.in_own_units(scenario, document):
-        table.add_row("  in units of the response", words)
+        if words := percents.in_own_units(scenario, document):
+            table.add_row("  in units of the response", f"{words}{among}")
     if document.get("bound"):
         table.add_row(wording.BOUND, TargetBound.parse(document["bound"]).in_words())
     if quality := wording.quality_of(document):

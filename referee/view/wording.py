@@ -24,7 +24,17 @@ from common.statistics.intervals import certainty
 from referee.protocols.base import halts, level_of, shown_by
 from referee.runs import percents
 from referee.runs.percents import AS_IT_IS, PER_CENT, Unit
-from referee.runs.verdict import CONSTANT, ENDED, Verdict, about_a_loss, is_constant, measure_of, unit_of, verdict
+from referee.runs.verdict import (
+    CONSTANT,
+    ENDED,
+    Verdict,
+    about_a_loss,
+    is_constant,
+    measure_of,
+    silent_in_words,
+    unit_of,
+    verdict,
+)
 from referee.view.assumptions import contradictions
 
 
@@ -134,6 +144,8 @@ class RunView:
 
 
 BOUND = "by both samples alone (Theorem B.1)"
+IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
+"""What a statement about those who answer takes where somebody who was asked did not."""
 
 
 def against(found: Interval, level: float | None, *, unit: Unit = PER_CENT) -> str:
@@ -320,11 +332,12 @@ def agents_in_words(agents: Mapping[str, int]) -> str:
 
 
 def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    agents, truth = result["agents"], result.get("truth") or {}
+    agents, truth, silent = result["agents"], result.get("truth") or {}, silent_in_words(result)
+    among = ", among those who answered" if silent else ""
     ended = ENDED.get(str(result["status"]), str(result["status"]))
     yield "the run", f"{ended}, after {result['iterations']} round{'' if result['iterations'] == 1 else 's'}"
     if result["status"] == "done":
-        yield "what is shown", shown_by(scenario, result.get("gap"))
+        yield "what is shown", f"{shown_by(scenario, result.get('gap'))}{IF_NONE_LEFT_OUT if silent else ''}"
     yield "protocol", scenario.protocol
     yield "agents", agents_in_words(agents)
     if result.get("bound"):
@@ -347,11 +360,11 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     if quality := quality_of(result):
         yield from rates_in_words(quality)
     if words := percents.in_own_units(scenario, result):
-        yield "in units of the response", words
+        yield "in units of the response", f"{words}{among}"
     if "gap" in result:
         sure = f"with {certainty(result['estimate']['confidence'])} confidence"
         most = percents.points(result["gap"], up=True, unit=unit_of(scenario))
-        yield "gap", f"{most}: {sure} the answer's loss exceeds that of its rival by no more"
+        yield "gap", f"{most}: {sure} the answer's loss exceeds that of its rival by no more{among}"
     if truth.get("note"):
         yield "true losses", f"are {truth['note']}"
     yield "seconds", f"{result['seconds'].get('total', 0.0):g}"

@@ -41,7 +41,7 @@ from referee.view import show
 from referee.view.pages import report, view_of
 from tests.common.data.test_people import own
 from tests.referee.audit.signing import keys, lie, resign, said, says
-from tests.support import TOKEN, Bench, leave_folder, tiny
+from tests.support import TOKEN, Bench, leave_folder, small, tiny
 from tests.tiers import for_each
 from tests.vouched import an_issuer, answer, codes, credential, enrolment
 
@@ -181,9 +181,20 @@ def test_an_interval_holds_for_all_who_were_asked_and_a_few_who_drop_out_are_no_
     verdict = view_of(run).verdict
     assert (verdict.tone == "good") == (status == 0)
     assert ("among all who were asked" in verdict.text) == (dropout > 0.0)
+    shown = dict(view_of(run).facts)["what is shown"]
+    assert shown.endswith("if no answer was left out because of what it says") == (dropout > 0.0)
     if dropout:
         left_out, found = result["silent"]["left_out"], result["estimate"]
         assert left_out["low"] < found["low"] < found["high"] < left_out["high"]
+
+
+@for_each("dropout", [0.0, 0.1])
+def test_a_page_says_of_whom_its_gap_is_where_some_are_silent(tmp_path, dropout):
+    chosen = small("portfolio", "agents.dropout=0.2")  # so many were expected not to answer
+    _, run = silenced(tmp_path, chosen, dropout)
+    gap = dict(view_of(run).facts)["gap"]
+    assert "the answer's loss exceeds that of its rival by no more" in gap
+    assert gap.endswith(", among those who answered") == (dropout > 0.0)
 
 
 # Who vouches for people: a referee that invents them, or moves credentials about, and hosts beyond their grants.
