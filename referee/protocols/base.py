@@ -418,13 +418,18 @@ def protocol_of(scenario: ResolvedScenario) -> Protocol:
     """Return the protocol that a scenario runs: the one it names, or what remains of it for a side that is alone.
 
     BadInput says that there is none of that name, BadScenario that its problem is another one, or that the scenario
-    assumes liars, of which this protocol's intervals know nothing.
+    assumes liars, of which this protocol's intervals know nothing, or whom its agents' answers do not bear.
     """
     check_problem(scenario)
     whole = PROTOCOLS[scenario.protocol]
     found = whole() if scenario.alone is None else Ablation(scenario.protocol, scenario.alone)
     if scenario.agents.liars and not found.supports_byzantine_agents:
         raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")
+    if scenario.agents.liars and not isinstance(scenario.agents.mechanism, BitMechanism):
+        name = scenario.agents.mechanism.name
+        raise BadScenario(
+            f"agents.liars: a liar moves answers of {name} as far as it likes: take warner, or leave it out"
+        )
     return found
 
 

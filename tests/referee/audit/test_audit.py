@@ -481,5 +481,9 @@ def test_liars_have_a_run_halt_on_a_bad_hypothesis_unless_it_bears_them(tmp_path
 def test_what_bears_no_liars_is_refused_before_the_curator_is_asked():
     with pytest.raises(BadScenario, match="only a sequential test bears liars"):
         check_beginning(tiny("agents.liars=0.01", "agents.test=fixed"))
+    for mechanism in ("{name: laplace, epsilon: 2.0}", "{name: warner-levels, epsilons: [0.5, 2.0]}"):
+        for protocol in ("subsample-test-reweigh", "learn-and-test", "local-averages"):
+            with pytest.raises(BadScenario, match=r"a liar moves answers of (laplace|warner-levels) as"):
+                small(protocol, "agents.liars=0.1", f"agents.mechanism={mechanism}")
     with pytest.raises(BadScenario, match=r"agents.liars: portfolio has no intervals"):
         protocol_of(small("portfolio", "agents.liars=0.01"))
