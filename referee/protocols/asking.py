@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import Floats, Indices
-from common.core.errors import BadScenario, PeerMisbehaved
+from common.core.errors import BadInput, BadScenario, PeerMisbehaved
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.rules import Constant, Parity
 from common.local.mechanisms.mechanism import Mechanism
@@ -130,7 +130,14 @@ class LevelTestPlan(EstimatePlan):
         return found
 
     def check(self, tests: int) -> None:
-        """Refuse so many tests of a given size that may be wrong more often than all of them together may, beta."""
+        """Refuse so many tests whose levels no number of answers tells apart, or that of the paper does not.
+
+        All of them together may be wrong with probability beta.
+        """
+        try:
+            self.open(tests)
+        except BadInput as error:
+            raise BadScenario(f"agents: {error.detail}") from None
         if self.fixed and tests * failure(self.mechanism, self.low, self.high, self.fixed) > self.beta:
             raise BadScenario(
                 f"bounds: the paper's N0 = {self.fixed:,} answers are too few to tell losses of {self.low:g} and "

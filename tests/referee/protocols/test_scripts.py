@@ -324,6 +324,14 @@ def test_a_size_of_the_paper_that_cannot_show_what_is_stated_is_refused_beforeha
     assert small(protocol, *paper, "agents.mechanism.epsilon=0.1", "agents.count=6000000").bounds == "paper"
 
 
+@for_each("protocol", ["subsample-test-reweigh", "hand-over", "discrepancy"])
+def test_levels_that_no_number_of_answers_tells_apart_are_refused_before_the_curator_is_asked(protocol):
+    levels = ("accuracy.reweigh_above=3", "accuracy.halt_below=4") if protocol == "discrepancy" else ()
+    for answers in ("agents.mechanism={name: warner, epsilon: 1.0e-6}", "agents.test=fixed"):
+        with pytest.raises(BadScenario, match=r"cannot be distinguished with 10\^15 answers: widen the gap"):
+            small(protocol, answers, "agents.mechanism.epsilon=1.0e-6", *levels)
+
+
 def test_the_least_beta_leaves_a_confidence_below_one_to_every_part_of_it():
     """Else a run that has spent its budget and its agents' answers would end without its result."""
     part = LEAST_BETA * min(*SHARES.values(), OF_CONSTANTS["constant alone"] / MAX_CLASSES)
