@@ -44,7 +44,7 @@ def half_width(mechanism: Mechanism, answers: int, miss: float) -> float:
 
 @lru_cache(maxsize=1 << 10)
 def answers_within(mechanism: Mechanism, error: float, miss: float) -> int:
-    """Return how many answers, looked at once, tell any loss to within ``error``; LookupError beyond 2^40."""
+    """Return with how many answers half an interval of one look is at most ``error``; BadInput beyond 2^40."""
     try:
         return least(lambda answers: half_width(mechanism, answers, miss) <= error, 1, 1 << 40)
     except LookupError:
@@ -54,7 +54,7 @@ def answers_within(mechanism: Mechanism, error: float, miss: float) -> int:
 def detectable(mechanism: BitMechanism, judges: int, miss: float) -> float:
     """Return by how much a model must be better for a bound of that ``miss`` to show it in :data:`OFTEN` of all runs.
 
-    The bound is :func:`common.statistics.finalists.width` above the estimate at most. The estimate of a difference has
+    The bound is about :func:`common.statistics.finalists.width` above the estimate. The estimate of a difference has
     a standard deviation of 1/((2p - 1) sqrt(judges)) at most; the normal law's quantile of it is added.
     """
     spread = 1.0 / ((2.0 * mechanism.truth - 1.0) * math.sqrt(max(judges, 1)))

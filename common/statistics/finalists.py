@@ -211,9 +211,10 @@ def estimated(mechanism: BitMechanism, reported: Ones, miss: float, confidence: 
 
 @lru_cache(maxsize=1 << 10)
 def width(mechanism: BitMechanism, judges: int, miss: float) -> float:
-    """Return by how much a difference of losses is bounded above its estimate, at most, by so many judges of two.
+    """Return by how much a difference of losses that is estimated as 0 is bounded above that, by so many judges of two.
 
-    The bound is farthest from the estimate where half of the bits are ones.
+    So much is the widest gap unless the rival's estimate is better. Of an estimate somewhat below 0 the bound is a
+    little farther: 3% with 40 judges, a thousandth with 1,000.
     """
     each = judges // 2
     if each == 0:
