@@ -113,12 +113,12 @@ class LevelTestPlan(EstimatePlan):
     fixed: int | None = None
 
     @classmethod
-    def of(cls, scenario: ResolvedScenario) -> LevelTestPlan:
-        """Return the scenario's; BadScenario if answers have no mean, or a test of fixed size cannot bear lies.
+    def of(cls, scenario: ResolvedScenario, levels: tuple[float, float] | None = None, each: int = 1) -> LevelTestPlan:
+        """Return the scenario's, for so many tests ``each`` round; ``levels`` are by default those of its loss.
 
-        So it is if the paper's size is too small for one test a round.
+        BadScenario if answers have no mean, a test of fixed size cannot bear lies, or no test tells the levels apart.
         """
-        agents, (low, high), paper = scenario.agents, scenario.levels, scenario.bounds == "paper"
+        agents, (low, high), paper = scenario.agents, levels or scenario.levels, scenario.bounds == "paper"
         fixed = None
         if paper or agents.test == "fixed":
             if agents.liars:
@@ -126,7 +126,7 @@ class LevelTestPlan(EstimatePlan):
                 raise BadScenario(f"agents.liars: {what}")
             fixed = int(plan(scenario, "paper").answers.value) if paper else 0
         found = cls(agents.value_mechanism, scenario.beta, agents.liars, low, high, agents.batch, fixed)
-        found.check(scenario.curator.rounds)
+        found.check(each * scenario.curator.rounds)
         return found
 
     def check(self, tests: int) -> None:

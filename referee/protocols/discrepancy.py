@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from common.core.errors import BadScenario
@@ -39,16 +39,13 @@ class PairsPlan:
         agents = scenario.agents
         if scenario.accuracy.best is not None:
             raise BadScenario("protocol discrepancy compares with rivals: leave out accuracy.best")
-        levels = LevelTestPlan.of(scenario)
-        low, high = ((1.0 + level) / 2.0 for level in (levels.low, levels.high))
+        low, high = ((1.0 + level) / 2.0 for level in scenario.levels)
         if high >= 1.0:
-            raise BadScenario(f"accuracy.halt_below * alpha must be below 1, found {levels.high:g}")
+            raise BadScenario(f"accuracy.halt_below * alpha must be below 1, found {scenario.levels[1]:g}")
         if int(ALONE * agents.count) < 1 or int(KEPT * agents.count) < 1:
             raise BadScenario(f"agents.count: {agents.count} agents are too few to learn alone, and to test")
-        alone, rounds = LocalPlan.of(scenario, "what agents learn alone needs"), scenario.curator.rounds
-        levels = replace(levels, low=low, high=high)
-        levels.check(rounds * RIVALS)
-        return cls(rounds, agents.count, alone, levels)
+        alone = LocalPlan.of(scenario, "what agents learn alone needs")
+        return cls(scenario.curator.rounds, agents.count, alone, LevelTestPlan.of(scenario, (low, high), RIVALS))
 
 
 @PROTOCOLS.register("discrepancy")
