@@ -28,7 +28,7 @@ from common.net.tokens import same
 from common.operations.operation import Operation
 from common.privacy.guarantee import PrivacyGuarantee
 from curator.contributions.collection import Collection, add_contributions
-from curator.curator import Curator
+from curator.curator import OBEYED, Curator
 
 PROMPT = 20.0  # seconds after which a request for a running operation is answered 202 ("ask again")
 WAITING = 64  # questions to a stream that wait for their turn, at most; further ones are to be asked again
@@ -56,7 +56,8 @@ async def _announced(curator: Curator, opening: Opening, *, consumer: bool = Fal
     if consumer:
         key = claimed[:64]
         curator.check_consumer(key)
-    sha256 = await asyncio.to_thread(check_announcement, claimed, opening.method, opening.path, opening.length, key)
+    of_request = opening.method, opening.path, opening.length
+    sha256 = await asyncio.to_thread(check_announcement, claimed, *of_request, key, OBEYED)
     return Admitted(SMALL if consumer or key is None else LARGE, sha256)
 
 

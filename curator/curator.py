@@ -78,11 +78,12 @@ def planned_by(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Ev
     return [*rounds, *scenario.planned_margins]
 
 
-_OBEYED = (
+OBEYED = (
     "the key of the referee that this curator obeys: another referee asks, or the same one has lost its key; put its "
     "key back. For another referee start a curator with that referee's --referee-key; with a fresh --state, if a run "
     "has opened here, which is charged to its people as a further run"
 )
+"""Whose key a curator expects, and what to do where another one asks."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class Curator:
             BudgetExceeded: If another run already has the budget, or its people have spent theirs in other runs.
             Busy: If an operation is under way: everybody may read what is said here, and say it again.
         """
-        configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self.referee, _OBEYED))
+        configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self.referee, OBEYED))
         if configuration.referee != signed.key:
             raise errors.ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
@@ -297,7 +298,7 @@ class Curator:
             ConfigurationMismatch: If it names another run or configuration, or this curator has no share.
             Conflict: If the share was opened to another beacon: who knows it could choose among them.
         """
-        asked = RevealRequest.parse(verify(signed, RevealRequest.KIND, self.referee, _OBEYED))
+        asked = RevealRequest.parse(verify(signed, RevealRequest.KIND, self.referee, OBEYED))
         shown = {"referee": signed.key, "run": asked.run, "digest": asked.digest}
         share, value = self._share(asked.digest), beacon_value(asked.words, **shown, witnesses=None)
         with self._lock:
@@ -326,14 +327,14 @@ class Curator:
 
     def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
         """Check a request as far as that takes no work: who sent it, what it says, for which run."""
-        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self.referee, _OBEYED))
+        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self.referee, OBEYED))
         operation = self._policy.read(request.operation)
         self._check_run(request)
         return request, operation
 
     def acknowledge(self, signed: Signed) -> None:
         """Store that the run's referee has received this ledger as far as it says; the same again changes nothing."""
-        received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self.referee, _OBEYED))
+        received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self.referee, OBEYED))
         self._check_run(received)
         with self._lock:
             self._ledger.acknowledge(signed)

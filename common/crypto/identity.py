@@ -143,8 +143,7 @@ def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     if key is not None and signed.key != key:
-        owner = f", {whose}" if whose else ""
-        raise Forged(f"this {kind!r} is signed by {signed.key[:16]}..., expected {key[:16]}...{owner}")
+        raise _unexpected(f"this {kind!r} is signed by", signed.key, key, whose)
     if not signed.genuine:
         raise _forged(kind, signed.key)
     return signed.message
@@ -165,6 +164,10 @@ def _verifies(key: str, kind: str, payload: bytes, signature: str) -> bool:
     return True
 
 
+def _unexpected(what: str, found: str, expected: str, whose: str) -> Forged:
+    return Forged(f"{what} {found[:16]}..., expected {expected[:16]}...{', ' * bool(whose)}{whose}")
+
+
 def _forged(kind: str, key: str) -> Forged:
     return Forged(f"the signature of this {kind!r} does not verify under key {key[:16]}...")
 
@@ -180,14 +183,19 @@ def announce_body(identity: Identity, method: str, path: str, body: bytes) -> st
     return f"{identity.public} {digest} {identity.sign_bytes(_ANNOUNCED, _announced(method, path, len(body), digest))}"
 
 
-def check_announcement(header: str, method: str, path: str, length: int, key: str | None) -> str:
-    """Return the SHA-256 of the body that a header announces, by anybody or the expected key (BadMessage, Forged)."""
+def check_announcement(
+    header: str, method: str, path: str, length: int, key: str | None = None, whose: str = ""
+) -> str:
+    """Return the SHA-256 of the body that a header announces, by anybody or the expected key, or raise Forged.
+
+    BadMessage if the header is none. ``whose`` key is expected stands in the error.
+    """
     found = _ANNOUNCEMENT.fullmatch(header)
     if found is None:
         raise BadMessage(f"{PROOF_HEADER} holds a key, a SHA-256 and a signature in hexadecimal, one space between")
     who, digest, signature = found.groups()
     if key is not None and who != key:
-        raise Forged(f"announced by {who[:16]}..., expected {key[:16]}...")
+        raise _unexpected("this request is announced by", who, key, whose)
     verify_bytes(who, _ANNOUNCED, _announced(method, path, length, digest), signature)
     return digest
 
