@@ -331,7 +331,8 @@ def check_memory(what: str, needed: int, remedy: str) -> None:
 
 def check_disk(what: str, needed: int, folder: Path, remedy: str) -> None:
     """Refuse what does not fit on the disk of ``folder``, as :func:`check_memory`."""
-    _check(what, f"disk at {folder}", needed, available_disk(folder), remedy)
+    available = available_disk(folder)
+    _check(what, f"disk at {folder}", needed, available, "make room there" if available < SPARE else remedy)
 
 
 def _check(what: str, where: str, needed: int, available: int, remedy: str) -> None:

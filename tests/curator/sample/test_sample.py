@@ -287,6 +287,9 @@ def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "available_disk", lambda folder: needed - 1)
     with pytest.raises(BadScenario, match=r"needs .* of disk at .*rows, .* are available: take fewer people"):
         check_room(chosen, tmp_path)
+    monkeypatch.setattr(machine, "available_disk", lambda folder: machine.SPARE - 1)
+    with pytest.raises(BadScenario, match=r"are available: make room there$"):  # fewer people would not fit either
+        check_room(chosen, tmp_path)
     monkeypatch.setattr(machine, "available_disk", lambda folder: needed)
     check_room(chosen, tmp_path)
     contents(chosen, tmp_path)
