@@ -106,6 +106,12 @@ def not_ended(folder: Path) -> str:
     )
 
 
+def begun(folder: Path) -> bool:
+    """Tell whether a run folder has entries to verify: a run that was cancelled while it waited has none."""
+    transcript = folder / "transcript.jsonl"
+    return transcript.exists() and transcript.stat().st_size > 0
+
+
 @contextmanager
 def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[BufferedIOBase]:
     """Open a file of a run folder, which another party may have written (:mod:`common.core.folder`)."""

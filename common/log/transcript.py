@@ -110,7 +110,7 @@ def read(lines: Iterable[bytes], key: str | None = None) -> list[StoredEntry]:
             raise AuditFailed(f"{where}: {error.detail}", line=number) from None
         found.append(StoredEntry(entry, line))
     if not found:
-        raise AuditFailed("the transcript is empty")
+        raise AuditFailed("the transcript is empty: a run that ended while it waited to begin has nothing to verify")
     return found
 
 

@@ -26,6 +26,7 @@ from common.scenario.plan import Plan, plan, planned_values, resolve, rows
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import shown_by
+from referee.runfolder import begun
 from referee.runs import percents
 from referee.runs.percents import AS_IT_IS, PER_CENT, Unit
 from referee.runs.verdict import ENDED, about_a_loss, silent_in_words, unit_of, verdict
@@ -166,7 +167,8 @@ def result(scenario: Scenario, document: dict[str, Any]) -> None:
     table.add_row("peak memory", f"{document['peak_memory_bytes'] / 2**20:,.0f} MiB (largest process)")
     _OUT.print(table)
     _OUT.print(f"run folder: {document['run']}", soft_wrap=True)
-    say_command("referee", "audit", Path(document["run"]), lead="Verify it: ")
+    if begun(Path(document["run"])):
+        say_command("referee", "audit", Path(document["run"]), lead="Verify it: ")
 
 
 def budget_table(folder: str, runs: list[dict[str, Any]]) -> None:

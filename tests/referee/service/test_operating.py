@@ -29,6 +29,7 @@ from referee.collection.roster import Roster
 from referee.service.app import referee_app
 from referee.service.runner import Runner, learn_words
 from referee.tables import Cohort, Part, Participant, StoredQuestion
+from referee.view import show
 from tests.referee.service.test_referee import ended, until
 from tests.support import TOKEN, Bench, Curators, leave_folder, seal, served, tiny
 from tests.tiers import for_each
@@ -112,6 +113,21 @@ def test_a_cancelled_run_stays_so_after_a_crash_and_one_that_has_ended_is_not_ca
         assert bench.run() == ended
         with pytest.raises(NotFound):
             bench.referee.cancel("another")
+
+
+def test_a_run_that_is_cancelled_while_it_waits_is_not_said_to_be_verifiable(tmp_path, capsys):
+    greedy, folder = tiny("agents.count=100000"), tmp_path / "run"
+    with Bench(tmp_path / "state") as bench:
+        bench.referee.create("greedy", greedy.wire(), 1)
+        with running(bench) as address, operating(address, TOKEN) as operator:
+            assert operator.cancel("greedy")["status"] == "cancelled"
+        leave_folder(folder, greedy, 1, bench.finished("greedy"))
+    show.result(greedy, json.loads((folder / "result.json").read_text()))
+    printed = capsys.readouterr().out
+    assert f"run folder: {folder}" in printed
+    assert "Verify it" not in printed
+    with pytest.raises(AuditFailed, match="a run that ended while it waited to begin has nothing to verify"):
+        audit(folder)
 
 
 def test_all_of_this_is_the_operators(tmp_path):
