@@ -1,6 +1,7 @@
 """An agent's own rules: a question is checked in full before the record is touched."""
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from common.core.errors import (
     CannotWrite,
     PeerUnavailable,
     PolicyRefused,
+    Unauthorized,
 )
 from common.crypto.identity import Identity, Signed
 from common.local.hypotheses.rules import Trees
@@ -322,6 +324,28 @@ def test_a_host_whose_disk_is_full_answers_once_there_is_room(bench, monkeypatch
     bench.meanwhile(lambda: cli_services.answer_until(bench.host, waiting, lambda: bench.host.counts["answered"] > 0))
     assert bench.run()["status"] == "exhausted"
     assert failed == [0, 0, 0]  # nobody counts as asked before it is stored
+
+
+def test_a_token_that_was_changed_is_shown_less_and_less_often_and_logged_once(monkeypatch, caplog):
+    """Hundreds of thousands of agents may enrol again after a run whose referee was started with another token."""
+    wrong, declined = Unauthorized("the token was replaced"), PolicyRefused("another kind of question")
+    steps = [wrong] * 9 + [None] + [wrong] * 2 + [declined] * 3
+    connection: Any = SimpleNamespace(individual=False, declined=False, polled=time.monotonic())
+    pauses: list[float] = []
+
+    def step() -> bool:
+        error = steps.pop(0)
+        connection.declined = error is declined
+        if error is not None:
+            raise error
+        return False
+
+    connection.step = step
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    waiting: Any = SimpleNamespace(pause=0.25, patience=60.0)
+    cli_services.answer_until(connection, waiting, lambda: not steps)
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 0.25, 0.5, 1.0, 0.5, 0.5, 0.5]
+    assert [record.getMessage().count("replaced") for record in caplog.records] == [1, 1, 0, 0, 0]
 
 
 DEEP = b"[" * 100_000, b'{"a":' * 100_000, b'{"features": ' + b"[" * 100_000
