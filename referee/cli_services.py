@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.core.machine import python_environment, python_module
-from common.core.terminal import say, say_command, say_lines
+from common.core.terminal import say, say_command, say_lines, warn
 from common.core.threads import Supervised
 from common.net.cli import ENDS_WITH_STDIN, AllowOrigin, ClientTlsOptions, ServiceTlsOptions, end_with_stdin, serving
 
@@ -282,14 +282,23 @@ def _public_key(state: Path, key: Path | None) -> str:
 
 @contextmanager
 def _stored(given: Path | None, database: str | None, key: Path | None) -> Iterator[tuple[RefereeStore, str]]:
-    """Open the database of a referee, which may serve at the same time; gives it with the referee's public key."""
+    """Open the database of a referee, which may serve at the same time; gives it with the referee's public key.
+
+    It warns where it makes one: the referee that was meant may have another.
+    """
     from common.core.database import sqlite_url
     from referee.store import DATABASE, RefereeStore
 
     state = _state(given)
     public = _public_key(state, key)
+    made = not database and not (state / DATABASE).exists()
     with closing(RefereeStore(database or sqlite_url(state / DATABASE))) as store:
         store.check_owner(public)
+        if made:
+            warn(
+                f"{state / DATABASE} is new: codes in it are good for a referee that is started with it; for one that "
+                "serves already, name its state directory (--state) or its database (--database)"
+            )
         yield store, public
 
 

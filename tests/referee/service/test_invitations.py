@@ -263,6 +263,20 @@ def test_the_command_prints_codes_and_counts_them_while_the_referee_serves(tmp_p
     assert "give its key file" in called("invite", "--key", str(other), *state, code=1)
 
 
+def test_codes_for_a_database_that_was_not_there_come_with_a_warning(tmp_path):
+    """A referee on PostgreSQL has a state directory with its key alone: its codes are not there."""
+    state = ["--state", str(tmp_path)]
+    called("key", *state)
+    outcome = CliRunner().invoke(app, ["invite", *state])
+    assert (outcome.exit_code, len(outcome.stdout.split())) == (0, 1)
+    warned = outcome.stderr
+    assert f"{tmp_path / 'referee.sqlite'} is new" in warned
+    assert "name its state directory (--state) or its database (--database)" in warned
+    assert "is new" not in CliRunner().invoke(app, ["invite", *state]).stderr
+    elsewhere = ["--database", f"sqlite:///{tmp_path / 'elsewhere.sqlite'}"]
+    assert CliRunner().invoke(app, ["invite", *state, *elsewhere]).stderr == ""
+
+
 def test_links_have_all_that_is_secret_in_the_fragment(tmp_path):
     state = ["--state", str(tmp_path / "referee")]
     key = called("key", *state).strip()
