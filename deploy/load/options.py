@@ -25,7 +25,10 @@ class Options:
     """How many agents there are, and how they come; BadInput if these do not go together."""
 
     individuals: Annotated[int, typer.Option(help="Agents with a key and requests of their own.", min=1)] = 10_000
-    hosted: Annotated[int, typer.Option(help="People of hosted populations, beside them.", min=0)] = 0
+    hosted: Annotated[
+        int,
+        typer.Option(help="People of hosted populations, beside them; with --url start their hosts yourself.", min=0),
+    ] = 0
     hosts: Annotated[int, typer.Option(help="How many processes host them.", min=1)] = 1
     schedule: Annotated[
         str, typer.Option(help="closed (next request when one is answered), poisson (at --rate), at-once.")

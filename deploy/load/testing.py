@@ -87,6 +87,7 @@ def started(
 
 
 PATIENCE = 600.0  # seconds to wait for the first question, and for the result after the last report
+LOOK = 1.0  # seconds between two looks at a run that has not asked yet
 AGAIN = 0.02  # seconds between two polls of an agent that waits for the first question
 Watch = Callable[[str, int, int], None]
 
@@ -151,7 +152,7 @@ class _Test:
         phases = {"enrol": await self._enrol("enrol", self._agents)}
         finished, timing = await self._answer(self._agents[len(quiet) :], phases)
         if finished.result["status"] != "done" and not quiet:
-            raise RunFailed(f"the run ended {finished.result['status']}: {finished.result['reason']}")
+            raise _ended(finished.result)
         finished.write(folder, self._chosen)
         stored = sum(report.answered for _, raw in finished.reports for report in unpack_reports(raw))
         found, phases["audit"] = await self._audit(folder, stored)
@@ -180,10 +181,10 @@ class _Test:
         remote = Remote(self._target.url, self._target.operator)
         try:
             await asyncio.to_thread(remote.create, self._chosen, 1, self._run)
-            await self._wait_for_question(self._agents[:1])
+            await self._wait_for_question(remote, self._agents[:1])
             opened = time.perf_counter() - began
             phases["poll"] = await phase("poll", self._load, self._agents, self._poll, _keep)
-            await self._wait_for_question([agent for agent in speaking if not agent.sent])
+            await self._wait_for_question(remote, [agent for agent in speaking if not agent.sent])
             phases["report"] = await phase("report", self._load, speaking, self._report, _ignore)
             reported, before = time.perf_counter(), cpu_of(self._load.pid)
             watch("result", 0, 1)
@@ -244,19 +245,33 @@ class _Test:
         shares = (hosted // hosts + (n < hosted % hosts) for n in range(hosts))
         return [self._target.host_population(share, n) for n, share in enumerate(shares)]
 
-    async def _wait_for_question(self, agents: list[LightAgent]) -> None:
-        """Poll for each until it is asked: of several processes of a referee some hear of a question later."""
+    async def _wait_for_question(self, remote: Remote, agents: list[LightAgent]) -> None:
+        """Poll for each until it is asked: of several processes of a referee some hear of a question later.
+
+        RunFailed if the run ends meanwhile, or asks nothing for too long: with what it says of itself.
+        """
         connection = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
-        until = time.perf_counter() + PATIENCE
+        until, look = time.perf_counter() + PATIENCE, 0.0
         try:
             for agent in agents:
                 while (answer := await connection.request(self._poll(agent))).status != 200:
-                    if answer.status not in (204, 503) or time.perf_counter() > until:
+                    if answer.status not in (204, 503):
                         raise RunFailed(f"no question came: {answer.status} {answer.body[:200]!r}")
+                    if time.perf_counter() > look:
+                        await asyncio.to_thread(self._look, remote, over=time.perf_counter() > until)
+                        look = time.perf_counter() + LOOK
                     await asyncio.sleep(AGAIN)
                 _keep(agent, answer)
         finally:
             connection.close()
+
+    def _look(self, remote: Remote, *, over: bool) -> None:
+        state = remote.state(self._run, 0)
+        if state["result"] is not None:
+            raise _ended(state["result"])
+        if over:
+            waits_for = remote.standing(self._run)["waits_for"]
+            raise RunFailed(f"no question came for {PATIENCE:g} s: run {self._run} waits for {waits_for}")
 
     def _poll(self, agent: LightAgent) -> bytes:
         return request("POST", "/v1/polls", self._name, agent.poll())
@@ -264,6 +279,10 @@ class _Test:
     def _report(self, agent: LightAgent) -> bytes:
         body = agent.answer(agent.sent)
         return request("PUT", f"/v1/reports/{agent.report_id.decode()}", self._name, body)
+
+
+def _ended(result: dict[str, Any]) -> RunFailed:
+    return RunFailed(f"the run ended {result['status']}: {result['reason']}")
 
 
 def _keep(agent: LightAgent, answer: Answer) -> None:

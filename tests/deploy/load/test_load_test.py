@@ -24,6 +24,7 @@ from deploy.load.client import Connection, LightAgent, request
 from deploy.load.testing import LoadTarget, Options, _Test, load_test, started
 from referee.cli import app
 from tests.common.net.test_hostile_peers import hostile
+from tests.referee.service.test_operating import running
 from tests.support import TOKEN, Bench, served
 from tests.tiers import for_each
 
@@ -152,6 +153,17 @@ async def test_idle_agents_that_were_told_to_come_again_and_were_taken_then_are_
     enrolled.taken = 1
     with pytest.raises(RunFailed, match="idle agents were not enrolled"):
         await going._idle()
+
+
+def test_a_run_elsewhere_that_ends_before_it_asks_or_waits_too_long_says_why(tmp_path, monkeypatch):
+    """The curator there serves another scenario; the hosts there have not come."""
+    with Bench(tmp_path) as bench, running(bench) as address:
+        there = LoadTarget(address, TOKEN, TOKEN)
+        with pytest.raises(RunFailed, match=r"the run ended refused: .*start both from the same scenario"):
+            load_test(Options(6), lambda *told: None, there)
+        monkeypatch.setattr(testing, "PATIENCE", 0.0)
+        with pytest.raises(RunFailed, match=r"run load-\d+ waits for agents: 1,000,006 wanted"):
+            load_test(Options(6, hosted=1_000_000), lambda *told: None, there)
 
 
 def test_connections_that_no_process_may_have_are_refused_before_anything_is_started(monkeypatch):
