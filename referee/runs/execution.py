@@ -99,14 +99,13 @@ class Execution:
             on_progress(note)
 
         outcome: Outcome | None = None
-        terms: messages.Terms | None = None
         status: str
         try:
             self._configuration = self.begin(on_progress)
             self._until_witnessed(lambda: self.checkpoints.make(self._run, self._fingerprint))
             protocol = protocol_of(self._scenario)
             self._check_accepted(protocol)
-            terms, self._curator_key = self._agree()
+            self._curator_key = self._agree()
             public = public_randomness(self._configuration.scenario, self._configuration.order)
             script, pattern = begun(protocol, self._scenario, public), protocol.pattern
             ended = drive(script, pattern, self._exchange, noticed)
@@ -122,13 +121,11 @@ class Execution:
             status, reason = "failed", error.detail
         self._acknowledge()
         self._seconds["total"] = time.monotonic() - began
-        return self._end(outcome, status, reason, terms, rounds_of(note.numbers for note in notes))
+        return self._end(outcome, status, reason, rounds_of(note.numbers for note in notes))
 
     def give_up(self, reason: str) -> dict[str, Any]:
         self._on_progress = lambda note: None
-        agreed = self.store.reply_entry(self._run, _TERMS)
-        terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
-        return self._end(None, "failed", reason, terms, [])
+        return self._end(None, "failed", reason, [])
 
     def _say(self, text: str) -> None:
         self._on_progress(Progress(text, {}))
@@ -284,7 +281,8 @@ class Execution:
                 return {promised.first for configuration in agreed for promised in configuration.order}
             self._wait(PAUSE)
 
-    def _agree(self) -> tuple[messages.Terms, str]:
+    def _agree(self) -> str:
+        """Have the curator's terms, and the beacon where there is one; return the key that the curator signs with."""
         agreed = self.store.reply_entry(self._run, _TERMS)
         if agreed is None:
             asked = self.identity.sign(messages.Configuration.KIND, self._configuration.wire())
@@ -305,7 +303,7 @@ class Execution:
         self._seen = terms.ledger.head
         if self._configuration.beacon:
             self._draw(terms, signed.key)
-        return terms, signed.key
+        return signed.key
 
     def _draw(self, terms: messages.Terms, key: str) -> None:
         """Have the run's beacon, and the curator's share, before anybody is asked: the order is made of them."""
@@ -335,9 +333,11 @@ class Execution:
         outcome: Outcome | None,
         status: str,
         reason: str,
-        terms: messages.Terms | None,
         rounds: list[dict[str, float]],
     ) -> dict[str, Any]:
+        # As they are stored: a run that was taken up again may end before it comes to them.
+        agreed = self.store.reply_entry(self._run, _TERMS)
+        terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
         self.collection.close(self._run)
         asked, answers = self.store.asked(self._run), self.store.answered(self._run)
         declined, several = self.collection.declined(self._run), self._scenario.agents.answers > 1

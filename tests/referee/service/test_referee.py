@@ -265,6 +265,22 @@ def test_a_run_given_up_in_the_middle_can_be_audited(tmp_path):
         assert audit(bench.leave()).status == "failed"
 
 
+def test_a_run_that_is_refused_as_it_goes_on_says_what_its_curator_has_promised(tmp_path, monkeypatch):
+    """A referee that was put back to before it went on: its witness has seen more."""
+    with Bench(tmp_path / "state") as bench:
+        bench.open()
+
+        def seen_more(run: str, digest: str) -> None:
+            raise errors.RolledBack("the witness has seen more of this run")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(bench.referee.checkpoints, "make", seen_more)
+            result = bench.run()
+        assert (result["status"], result["reason"]) == ("refused", "the witness has seen more of this run")
+        assert result["privacy"]["curator"] == bench.curator.guarantee.wire()
+        assert audit(bench.leave()).status == "refused"
+
+
 def test_one_state_directory_is_one_referees(bench):
     with pytest.raises(errors.BadInput, match="in use by another process"):
         Referee(bench.folder / "referee", bench.curator)
