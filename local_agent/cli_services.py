@@ -229,7 +229,7 @@ def host_command(
     from common.net.client import witness_at
     from common.scenario import loading
     from common.scenario.accepting import accepted
-    from local_agent.client import RefereeClient
+    from local_agent.client import HostClient
     from local_agent.host import Host
     from local_agent.hosted.population import open_population
     from local_agent.metrics import exposed
@@ -240,7 +240,7 @@ def host_command(
     state = own_state(place.state, "agents")
     chosen = accepted(loading.load(people.scenario, people.sets))
     queries = chosen_queries(kinds.accept or (), kinds.refuse or (), ALL_QUERIES)
-    with closing(RefereeClient(asking.referee, patience=patience)) as client:
+    with closing(HostClient(asking.referee, patience=patience)) as client:
         key = pin_key(state, asking.referee_key, client)
         charging = Charging(charged.ledger, charged.ephemeral, charged.witnesses)
         places = [witness_at(where) for where in place.witness or ()]

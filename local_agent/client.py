@@ -9,6 +9,7 @@ from common.crypto.identity import Signed
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof
 from common.net.client import ANSWER, Client, bearer, read_signed_reply
+from common.net.messages import MAX_LISTED
 
 MAX_PAUSE = 600.0  # seconds that an agent lets a referee wait before its next poll, at most
 
@@ -62,6 +63,12 @@ class RefereeClient(Client):
     def proof(self, signed: Signed) -> Proof:
         """Return the proof that a report is in the transcript, for a request that its sender has signed."""
         return Proof.parse_signed(self.document("POST", "/v1/proofs", content=signed.raw()))
+
+
+class HostClient(RefereeClient):
+    """The same for a host, whom a question lists up to ``MAX_LISTED`` of its people, each by two words of 32 bits."""
+
+    most = ANSWER + 11 * MAX_LISTED  # in base64 eight bytes take 10 2/3 characters
 
 
 class IssuerClient(Client):

@@ -30,7 +30,7 @@ from deploy.catalogue import KINDS, explained, registered
 from issuer.cli import app as issuer_command
 from local_agent import cli_services
 from local_agent.cli import app as agent_command
-from local_agent.client import RefereeClient
+from local_agent.client import HostClient, RefereeClient
 from referee.cli import app as referee_command
 from referee.service import app as service
 from referee.service.referee import CuratorClient, Referee
@@ -208,7 +208,8 @@ def test_a_wrong_token_or_key_ends_a_command_at_once_and_is_named_with_what_to_t
 
 
 def test_a_host_goes_on_where_a_referee_that_was_put_back_numbers_its_people_anew(address, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli_services, "answer_until", lambda *arguments: None)
+    clients: list[object] = []
+    monkeypatch.setattr(cli_services, "answer_until", lambda _, client, finished: clients.append(client))
     known = tmp_path / "s" / "enrolment" / "claim.json"
     known.parent.mkdir(parents=True)
     known.write_text('{"agents": 5, "first": 7}')
@@ -216,6 +217,7 @@ def test_a_host_goes_on_where_a_referee_that_was_put_back_numbers_its_people_ane
     done = RUNNER.invoke(agent_command, [*host, "--state", str(tmp_path / "s")])
     assert (done.exit_code, "hosts 5 people from number" in done.stdout) == (0, True), done.output
     assert json.loads(known.read_bytes())["first"] != 7
+    assert [type(client) for client in clients] == [HostClient]  # which takes questions that list millions
 
 
 @for_each(("kind", "party"), [(CuratorClient, "curator"), (RefereeClient, "referee"), (Client, "service")])
