@@ -131,12 +131,12 @@ def answer_until(
 ) -> None:
     """Poll and answer until all is finished; what may pass is tried again, and each problem shown to ``refused``.
 
-    What is said again and again, as after a token was changed, is logged once and asked for less and less often.
+    What is refused again and again, as after a token was changed, is logged once and tried less and less often.
 
     TandemError: a copy of this folder is at work, an individual has declined, or the referee stayed away for as long as
     the client is patient. OSError: an individual's answer cannot be stored.
     """
-    said, pause = "", _AFTER_ERROR
+    last, pause = "", _AFTER_ERROR
     while not finished():
         try:
             busy = connection.step()
@@ -147,8 +147,8 @@ def answer_until(
             away = connection.individual or time.monotonic() - connection.polled >= client.patience
             if ended or (error.status == 503 and away) or (connection.declined and connection.individual):
                 raise
-            again = error.words == said and not connection.declined  # each question is declined by itself
-            said, pause = error.words, min(2.0 * pause, _AT_MOST) if again else _AFTER_ERROR
+            again = error.words == last and not connection.declined  # each question is declined by itself
+            last, pause = error.words, min(2.0 * pause, _AT_MOST) if again else _AFTER_ERROR
             if not again:
                 log.warning("%s: %s", error.title, error.words)
             time.sleep(pause)
@@ -159,7 +159,7 @@ def answer_until(
             log.warning("nothing can be stored at present: %s", error)
             time.sleep(_AFTER_ERROR)
         else:
-            said = ""
+            last = ""
             time.sleep(0.0 if busy else max(_BETWEEN_POLLS, client.pause))
 
 
