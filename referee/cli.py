@@ -189,15 +189,16 @@ class ColumnOptions:
         list[str] | None, typer.Option(metavar="COLUMN=VALUE,...", help="A category and its public values; repeat it.")
     ] = None
     missing: Annotated[
-        str, typer.Option(metavar="COLUMN,...", help="Columns in which an empty field is a feature of its own.")
-    ] = ""
+        list[str] | None,
+        typer.Option(metavar="COLUMN,...", help="Columns in which an empty field is a feature of its own."),
+    ] = None
     id_column: Annotated[
         str,
         typer.Option(
             "--id", metavar="COLUMN", help="A column that says who is who, by which further runs know people."
         ),
     ] = ""
-    skip: Annotated[str, typer.Option(metavar="COLUMN,...", help="Columns to leave out.")] = ""
+    skip: Annotated[list[str] | None, typer.Option(metavar="COLUMN,...", help="Columns to leave out.")] = None
 
 
 @dataclass(frozen=True)
@@ -218,8 +219,8 @@ class FileOptions:
     thousands: Annotated[str, typer.Option(metavar="MARK", help="Between groups of three digits, if any.")] = ""
     encoding: Annotated[str, typer.Option(help="Of a text file (default: utf-8), such as windows-1252.")] = ""
     missing_texts: Annotated[
-        str, typer.Option(metavar="TEXT,...", help="Further texts that mean: not known, such as NA,-")
-    ] = ""
+        list[str] | None, typer.Option(metavar="TEXT,...", help="Further texts that mean: not known, such as NA,-")
+    ] = None
 
 
 @app.command("init")
@@ -248,12 +249,12 @@ def init_command(
     from referee.view.asking import Wizard
     from referee.view.own_tables import described, write
 
-    known = {key: value for key, value in asdict(columns).items() if key not in ("bounds", "categories", "skip")}
-    bounds, categories = tuple(columns.bounds or ()), tuple(columns.categories or ())
-    skip = tuple(own_tables.texts(columns.skip))
-    given = own_tables.ColumnAnswers(bounds=bounds, categories=categories, skip=skip, **known)
+    known = asdict(columns) | {"missing": ",".join(columns.missing or ())}
+    known |= {key: tuple(known[key] or ()) for key in ("bounds", "categories")}
+    known["skip"] = tuple(own_tables.texts(",".join(columns.skip or ())))
+    given = own_tables.ColumnAnswers(**known)
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
-    missing = tuple(own_tables.texts(files.missing_texts))
+    missing = tuple(own_tables.texts(",".join(files.missing_texts or ())))
     layout = own_tables.layout_of(files.separator, files.decimal, files.thousands, files.encoding, missing)
     output = own_tables.new_file(output, source, name)
     start = described(source, target, given, epsilons, layout, name, _refuse if yes else Wizard(ask))

@@ -121,6 +121,22 @@ def test_a_wrong_key_is_asked_again_back_goes_back_and_what_was_written_is_said(
         assert words in done.output, words
 
 
+def test_a_list_may_be_given_in_several_options(tables):
+    """Nothing that was said is forgotten: a list in one option and the same in several are one scenario."""
+    flags = [*LABEL, "--bounds", "age=18:90", "--categories", "sex=f,m", "--yes"]
+    (tables / "ward.csv").write_text("age,sex,town,floor,sick\n" + "30,f,Bern,2,yes\n95,x,Thun,1,no\n" * 1000)
+    (tables / "city.csv").write_text("age,sex,town,floor,sick\n" + "30,f,Bern,2,yes\n95,x,Thun,1,no\n" * 2000)
+    init(*flags, "--missing", "age,sex", "--skip", "town,floor", "--missing-texts", "NA,-", "--output", "one.yaml")
+    twice = [("--missing", "age", "sex"), ("--skip", "town", "floor"), ("--missing-texts", "NA", "-")]
+    several = [part for option, *values in twice for value in values for part in (option, value)]
+    init(*flags, *several, "--output", "two.yaml")
+    assert (tables / "two.yaml").read_text() == (tables / "one.yaml").read_text()
+    assert [kind for kind in load("two.yaml").source.table.features if isinstance(kind, Missing)] == [
+        Missing(column="age"),
+        Missing(column="sex"),
+    ]
+
+
 def test_an_answer_is_about_the_column_that_is_asked_whatever_its_name(tables):
     for name in ("ward.csv", "city.csv"):
         (tables / name).write_text("a=b,a,c=d,sick\n" + "p,3,5,yes\nq,4,6,no\n" * 2000)
