@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from common.core.errors import BadMessage
 from common.core.plain import plain
+from common.data.tables import Number
 from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.models.model import class_names, label_classes
@@ -40,7 +41,8 @@ class Verdict:
         detail: How the run came to its end.
         answer: To :data:`QUESTION`; None where the run's answer is no model, or there is none. What either side has
             alone are also constants: it is "yes" only if ``constant`` is, and "no" of a model that is one.
-        constant: To :data:`OF_CONSTANTS`; None where ``answer`` is.
+        constant: To :data:`OF_CONSTANTS`; None where ``answer`` is. Of a regression it is about the one number that
+            the verdict names, which agents told: another one may err less.
     """
 
     title: str
@@ -287,7 +289,7 @@ class LabelNames:
         if (number := always(hypothesis)) is not None:
             return f"Saying {self.class_name(int(hypothesis['first']), number)} to everybody"
         if hypothesis.get("kind") == "regressor" and is_constant(hypothesis):
-            return "Saying the same number to everybody"
+            return f"Saying {self.number(int(hypothesis['response']), float(hypothesis['intercept']))} to everybody"
         return "The curator's model alone" if name == "model" else "The model"
 
     def label(self, value: Any) -> str:
@@ -302,6 +304,14 @@ class LabelNames:
         table = self.scenario.target.table or self.scenario.source.table
         names = [] if table is None else class_names(table.features, first)
         return f"'{plain(names[number])}'" if number < len(names) else f"class {number + 1}"
+
+    def number(self, response: int, value: float) -> str:
+        """Return a response in its column's own unit; of people without a table it is in [0, 1]."""
+        table, value = self.scenario.target.table or self.scenario.source.table, min(max(value, 0.0), 1.0)
+        feature = None if table is None else table.features[-1]
+        if table is not None and isinstance(feature, Number) and response == table.dimension - 1:
+            value = feature.low + value * (feature.high - feature.low)
+        return f"{value:.4g}"
 
 
 def always(hypothesis: Mapping[str, Any]) -> int | None:

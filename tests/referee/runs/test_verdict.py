@@ -6,7 +6,7 @@ from typing import Any
 
 from common.local.losses import Costs
 from common.scenario import loading
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import Scenario, parse
 from common.statistics.intervals import certainty
 from referee.protocols import base
 from referee.runs.percents import AS_IT_IS, about, ends, estimate_or_vague, exact, of_costs, points
@@ -200,8 +200,24 @@ def test_a_model_that_beats_a_constant_is_not_called_better_than_another_one():
 def test_a_regression_that_predicts_one_number_is_a_constant():
     mean = {"kind": "regressor", "weights": [0.0], "intercept": 0.5, "response": 3}
     found = verdict(own(), compared(-0.2, -0.1, rival=("constant", mean, SAID_NO)))
-    assert found.title == "The model is better than saying the same number to everybody"
+    assert found.title == "The model is better than saying 0.5 to everybody"
     assert (found.answer, found.constant) == ("yes", "yes")
+
+
+def test_a_number_is_named_in_the_unit_of_its_column():
+    """Agents tell the mean to within their noise, and a better number may err as little as the model does."""
+    label, response = {"column": "price", "above": 5}, {"kind": "number", "column": "price", "low": -10, "high": 30}
+    features = [{"kind": "number", "column": "visits", "low": 0, "high": 9}, response]
+    tables = {
+        side: {"table": {"files": [f"{side}.csv"], "label": label, "features": features}}
+        for side in ("source", "target")
+    }
+    of_prices = parse(loading.load("adult").wire() | tables)
+    for intercept, number in ((0.25, "0"), (0.305, "2.2"), (1.5, "30")):
+        mean = {"kind": "regressor", "weights": [0.0], "intercept": intercept, "response": 1}
+        found = verdict(of_prices, compared(-0.2, -0.1, rival=("constant", mean, SAID_NO)))
+        assert found.title == f"The model is better than saying {number} to everybody"
+        assert f" Saying {number} to everybody errs on 35%" in found.text
 
 
 def test_a_model_that_says_the_same_to_everybody_is_no_better_than_a_constant():
