@@ -35,7 +35,7 @@ class Demands:
         reweighs: The curator's sample is reweighed, on which the bound on the divergence rests. If not, the curator
             learns once, and all agents test what was learned.
         portfolio: It judges several models and their repairs; the scenario may say how it spends.
-        counts: A portfolio counts the curator's people by score and label.
+        counts: A portfolio counts the curator's people by score and label, and surveys the population so.
         claims: A theorem says how accurate its answer is, for a sample, rounds and a learner that are large enough
             (``mode: realizable``). If not, no size is too small.
         transfers: Its answer is a model of the curator's people that is meant for the population: a portfolio may judge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -98,19 +98,26 @@ class Roles:
         return cls(teaching - TEACHINGS * teachers, teachers, judges, count >= FEW, directions, surveyed)
 
     @property
+    def unsurveyed(self) -> Self:
+        """The same where no survey can be about what is learned: those who would be surveyed judge."""
+        return replace(self, judges=self.judges + self.surveyed, surveyed=0)
+
+    @property
     def of_classes(self) -> Self:
         """The same where labels are of several classes: no survey, and some who would teach tell two other things."""
         fewer = self.teachers // _TELL
         labels, teachers = self.labels + TEACHINGS * fewer, self.teachers - 2 * fewer
-        judges = self.judges + self.surveyed  # no survey is about several classes
-        return type(self)(labels, teachers, judges, self.both, testers=TEACHINGS * fewer)
+        return type(self)(labels, teachers, self.unsurveyed.judges, self.both, testers=TEACHINGS * fewer)
 
     def of_constants(self, classes: int = 0) -> tuple[int, int]:
         """Return how many judge the answer, and how many tell of each constant, of labels or of so many classes."""
         return self.judges - self.judges // 2, self.labels // max(classes, 1)
 
 
-def enrolled(judges: int, settings: Portfolio) -> int:
-    """Return of how many agents at least so many judge."""
+def enrolled(judges: int, settings: Portfolio, *, surveys: bool) -> int:
+    """Return of how many agents at least so many judge; where nobody is surveyed, those who would be judge, too."""
     share = 1.0 / _LABELS if settings.teach == 0.0 else settings.teach
-    return math.ceil(judges / (1.0 - share))
+    found = math.ceil(judges / (1.0 - share))
+    if surveys or settings.teach == 0.0 or found < SURVEYED:
+        return found
+    return max(SURVEYED, math.ceil(judges / (1.0 - share + settings.survey)))

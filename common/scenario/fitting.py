@@ -150,9 +150,10 @@ def advise(sizes: Sizes) -> Advice:
     elif (likely := finalists.likely(mechanism, roles.judges)) > JUDGES:
         warnings = (_no_judges(sizes.agents, likely, sizes.costs), *warnings)
     else:
-        sure = finalists.sure(mechanism, roles.judges, sizes.beta)
         taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
         roles = roles.of_classes if sizes.classes else roles
+        likely = finalists.likely(mechanism, roles.judges)
+        sure = finalists.sure(mechanism, roles.judges, sizes.beta)
         protocol = of_classes("portfolio") if sizes.classes else "portfolio"
         choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
         of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)

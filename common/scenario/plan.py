@@ -424,14 +424,16 @@ def check_portfolio(scenario: Scenario, calls: int) -> None:
 def _judging(scenario: Scenario) -> tuple[PlannedValue, PlannedValue, PlannedValue]:
     """Plan the answers of a portfolio's judges, how many agents are enrolled, and the gap that can be stated."""
     settings, agents, mechanism = scenario.portfolio or Portfolio(), scenario.agents, scenario.agents.bit_mechanism
+    surveys = demands_of(scenario.protocol).counts
     needed = finalists.judges_needed(mechanism, scenario.alpha, scenario.beta)
     enrolled = follow(
         agents.count,
-        lambda: formulas.enrolled(portfolio.enrolled(needed, settings), agents.dropout),
+        lambda: formulas.enrolled(portfolio.enrolled(needed, settings, surveys=surveys), agents.dropout),
         "those who judge and those who teach, and more for dropout",
         portfolio.SOURCE,
     )
-    answering = math.floor(Roles.of(int(enrolled.value), settings).judges * (1.0 - agents.dropout))
+    roles = Roles.of(int(enrolled.value), settings)
+    answering = math.floor((roles if surveys else roles.unsurveyed).judges * (1.0 - agents.dropout))
     return (
         fixed(needed, "no gap above alpha, unless the rival's estimate is better, if all answer", portfolio.SOURCE),
         enrolled,

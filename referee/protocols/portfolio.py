@@ -227,7 +227,7 @@ def _ended(plan: PortfolioPlan, finalists_: tuple[tuple[str, Hypothesis], ...], 
     gap = 0.0 if worse else max(0.0, high)
     (name, answer), (other, _) = reversed(finalists_) if worse else finalists_
     needed = finalists.settling(mechanism, found, beta)
-    agents = None if needed is None else enrolled(needed, plan.settings)
+    agents = None if needed is None else enrolled(needed, plan.settings, surveys=plan.surveys)
     comparison = _compared(plan, finalists_[1][0], found, (low, high), agents)
     status: Literal["done", "exhausted"] = "done" if gap <= plan.alpha else "exhausted"
     most = f"at most {difference_in_words(plan.loss, plan.costs, gap)} worse than" if gap else "better than"

@@ -93,8 +93,7 @@ def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
     plan = PortfolioPlan.of(scenario)
     fewer = plan.roles.teachers // _TELL
     labels, teachers = plan.roles.labels + TEACHINGS * fewer, plan.roles.teachers - fewer
-    judges = plan.roles.judges + plan.roles.surveyed  # a regression has no odds that a survey could be about
-    return replace(plan, roles=Roles(labels, teachers, judges, plan.roles.both))
+    return replace(plan, roles=Roles(labels, teachers, plan.roles.unsurveyed.judges, plan.roles.both))
 
 
 def _constant(value: float, response: int) -> Regressor:

@@ -20,7 +20,7 @@ from common.local.queries.query import Answers, AskAgents
 from common.local.queries.residuals import ResidualQuery
 from common.numerics.elementary import exp, log, ordered_sum
 from common.operations.operation import Directions, Margins
-from common.protocols.base import Progress
+from common.protocols.base import Progress, demands_of
 from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles
 from common.scenario.fitting import QUIET, private_excess
 from common.scenario.scenario import ResolvedScenario
@@ -41,6 +41,7 @@ class PortfolioPlan:
         roles: How many agents tell their label, teach in each round, and judge.
         margins: Epsilon of the curator's count of its people; 0 if there is none.
         noise: What the noise of a private model of so many people may cost: :func:`private_excess`.
+        surveys: Whether some agents are surveyed, where they are many: not about several classes, or numbers.
     """
 
     alpha: float
@@ -54,6 +55,7 @@ class PortfolioPlan:
     n: int
     margins: float
     noise: float
+    surveys: bool
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> Self:
@@ -78,6 +80,7 @@ class PortfolioPlan:
             n=curator.n,
             margins=margins[0].epsilon if margins else 0.0,
             noise=private_excess(curator.n, curator.epsilon, curator.delta, scenario.source.dimension),
+            surveys=demands_of(scenario.protocol).counts,
         )
 
     @property
