@@ -320,7 +320,8 @@ async function erase() {
   try {
     await agent.erase();
   } catch (error) {
-    return stop(error);
+    stop(error);
+    return;
   }
   stage.replaceChildren();
   show(texts.erased);
