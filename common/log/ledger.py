@@ -19,7 +19,7 @@ from typing import Any
 from common.core import canonical
 from common.core.database import storing
 from common.core.durable import append_line, sync_folder, write_durably
-from common.core.errors import BadMessage, BrokenLedger, Forged, TandemError
+from common.core.errors import MAKE_ROOM, BadInput, BadMessage, BrokenLedger, Forged, TandemError
 from common.core.version import PROTOCOL, RELEASES, release
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import Entry, Extension, Head, Verifier, following, signed_head
@@ -158,7 +158,7 @@ class Journal:
 
     Raises:
         BrokenLedger: If the ledger is missing, cut off, edited, or not the one that its head or a witness has seen.
-        CannotWrite: If the disk is full.
+        BadInput: If the disk is full, where there is no ledger yet; CannotWrite, where there is.
     """
 
     def __init__(
@@ -237,7 +237,11 @@ class Journal:
             # The ledger comes first, then the key: where there is a key, there was a ledger.
             if (folder / KEY).exists() or self._head.exists():
                 raise BrokenLedger(f"the ledger {self.chain.path} is gone, or empty. {REMEDY}")
-            self.append(GENESIS, {**about, "number": secrets.token_hex(16)})
+            try:
+                self.chain.append(GENESIS, {**about, "number": secrets.token_hex(16)})
+            except OSError as error:  # full: who holds the folder may write in it
+                why = f"cannot be begun ({error.strerror}){MAKE_ROOM}"
+                raise BadInput(f"the ledger {self.chain.path} {why}") from None
         with _storing():
             self.chain.synchronize()
             self.identity = Identity.load_or_create(folder / KEY)
