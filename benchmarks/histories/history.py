@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.histories.faults import Faults
 from benchmarks.histories.world import RUN, NeverEnds, Opening, World, names, scenario, world
+from common.core import canonical
 from common.core.errors import AuditFailed, TandemError
 from common.crypto.identity import Signed
 from common.net.messages import unpack_indices
@@ -107,10 +108,10 @@ def _charges(opened: World) -> list[str]:
     kinds = [(e.kind, str(_operation(e))) for e in entries if e.kind in ("charge", "result")]
     if any(count > 1 for count in Counter(kinds).values()):
         broken.append("charged once: an operation stands twice in the ledger")
-    released: dict[str, set[str]] = defaultdict(set)
+    released: dict[str, set[bytes]] = defaultdict(set)
     for method, _, reply in opened.to_curator.heard:
         if method == "perform":
-            released[reply.message["operation_id"]].add(str(reply.message["result"]))
+            released[reply.message["operation_id"]].add(canonical.encode(reply.message["result"]))
     for operation, results in released.items():
         if len(results) > 1:
             broken.append(f"released once: operation {operation} was released in two ways")
