@@ -378,7 +378,8 @@ def world(faults: Faults, kind: Opening = World) -> Iterator[World]:
         folder = Path(name) / "state"
         shutil.copytree(prepared, folder)
         disk = Disk(folder, moved(tree, prepared, folder))
-        opened = kind(folder, faults, clock, disk)
+        with faults.installed(disk), faults.over():
+            opened = kind(folder, faults, clock, disk)
         try:
             with faults.installed(disk):
                 yield opened
