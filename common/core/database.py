@@ -19,7 +19,7 @@ from common.core import folder as files
 from common.core.durable import make_folder
 from common.core.errors import MAKE_ROOM, BadData, BadInput, CannotWrite, TandemError
 from common.core.plain import plain
-from common.core.version import PROTOCOL, RELEASES, release
+from common.core.version import older
 
 VERSION_TABLE = "schema_version"  # the table that says of which version a database's tables are
 
@@ -174,10 +174,7 @@ def sqlite_url(path: Path) -> str:
 def _is_made(connection: sa.Connection, schema: DatabaseSchema) -> bool:
     found = sa.inspect(connection)
     if found.has_table("alembic_version"):  # as releases up to 0.3.0 have marked their databases
-        raise BadInput(
-            f"{schema.name} {connection.engine.url} was written by Tandem {RELEASES[PROTOCOL - 1]} or older, and this "
-            f"is Tandem {release() or 'unreleased'}, which does not read it. Nothing was changed. {schema.remedy}"
-        )
+        raise BadInput(f"{older(f'{schema.name} {connection.engine.url}')} {schema.remedy}")
     if not found.has_table(_VERSION.name):
         return False
     version = connection.execute(sa.select(_VERSION.c.version)).scalar_one()

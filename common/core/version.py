@@ -56,6 +56,14 @@ def release_of(protocol: int) -> str:
     return RELEASES.get(protocol, BEFORE if protocol < PROTOCOL else "newer")
 
 
+def older(what: str) -> str:
+    """Say that a release before this protocol wrote something, and that nothing was changed."""
+    return (
+        f"{what} was written by Tandem {RELEASES[PROTOCOL - 1]} or older, and this is Tandem "
+        f"{release() or 'unreleased'}, which does not read it. Nothing was changed."
+    )
+
+
 def skew(who: str, protocol: int | None, its: str) -> VersionSkew:
     """Return the error that names both versions; ``protocol`` and release ``its`` are the peer's."""
     speaks = "states no protocol" if protocol is None else f"speaks protocol {protocol}"

@@ -20,7 +20,7 @@ from common.core import canonical
 from common.core.database import storing
 from common.core.durable import append_line, sync_folder, write_durably
 from common.core.errors import MAKE_ROOM, BadInput, BadMessage, BrokenLedger, Forged, TandemError
-from common.core.version import PROTOCOL, RELEASES, release
+from common.core.version import older
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import Entry, Extension, Head, Verifier, following, signed_head
 from common.log.witness import Witness, behind, last_head
@@ -103,12 +103,11 @@ def stored_lines(path: Path) -> list[bytes]:
     try:
         raw = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        if not (older := path.with_name(_OLDER)).exists():
+        if not (before := path.with_name(_OLDER)).exists():
             return []
         raise BrokenLedger(
-            f"the ledger {older} was written by Tandem {RELEASES[PROTOCOL - 1]} or older, and this is Tandem "
-            f"{release() or 'unreleased'}, which does not read it. Nothing was changed. Its whole budget counts as "
-            f"spent: finish its run with that version, or begin with new people or a new budget in a fresh directory"
+            f"{older(f'the ledger {before}')} Its whole budget counts as spent: finish its run with that version, or "
+            f"begin with new people or a new budget in a fresh directory"
         ) from None
     except OSError as error:
         raise BrokenLedger(f"{path} cannot be read ({error.strerror}). {REMEDY}") from None
