@@ -387,6 +387,14 @@ def difference_in_words(loss: str, costs: Costs | None, value: float) -> str:
     return points(value, costs) if loss == "zero-one" else f"{math.ceil(value * 1e4 - 1e-9) / 1e4:g}"
 
 
+BUT = "; but "  # in a reason, before why a run does not end as its script did
+
+
+def all_used(rounds: int) -> str:
+    """Begin the reason of a run whose last round's hypothesis was rejected as well."""
+    return f"all {rounds} rounds were used"
+
+
 def shown_by(scenario: Scenario, gap: float | None = None) -> str:
     """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers.
 

@@ -17,7 +17,7 @@ from common.scenario.plan import RIVALS
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.evidence import Verdict
 from referee.protocols.asking import LevelTestPlan, ask, at_once, estimate_mean, test_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, TestedPair
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, TestedPair, all_used
 from referee.protocols.local import LocalPlan, averages, discriminant
 
 ALONE = 0.2  # share of the agents who report averages, from which agents alone learn
@@ -95,7 +95,7 @@ class Discrepancy(Protocol):
                 continue
             else:
                 answer, pairs = pairs[-1].hypothesis, []
-                reason = f"all {t} rounds were used; the last one's rival was better, and is the answer"
+                reason = f"{all_used(t)}; the last one's rival was better, and is the answer"
             break
         query, kept = LossQuery(hypothesis=answer), int(KEPT * plan.count)
         tested = yield from estimate_mean(query, plan.alone.answering, at_once(kept, alike=True), 1)

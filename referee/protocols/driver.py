@@ -22,7 +22,7 @@ from common.scenario.scenario import ResolvedScenario
 from common.statistics.evidence import implausible
 from common.statistics.intervals import VAGUE, Estimate
 from common.statistics.robustness import most_adversarial, silence_bound
-from referee.protocols.base import Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
+from referee.protocols.base import BUT, Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
 """Carry out the exchange with a number; the reply is :class:`Answers`, or the JSON form of a curator's release."""
@@ -111,7 +111,7 @@ _ENROL = ": enrol more agents, or give them a longer agents.deadline"
 
 
 def _but(outcome: Outcome, why: str) -> Outcome:
-    return replace(outcome, status="exhausted", reason=f"{outcome.reason}; but {why}")
+    return replace(outcome, status="exhausted", reason=f"{outcome.reason}{BUT}{why}")
 
 
 def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:

@@ -21,7 +21,7 @@ from common.operations.operation import Labelled, LabelPoints, Learn, Reweigh
 from common.protocols.base import AskCurator, Progress, pattern_of
 from common.scenario.scenario import ResolvedScenario
 from referee.protocols.asking import EstimatePlan, JudgingScript, LevelTestPlan, ask, at_once, estimate_mean, test_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, all_used
 
 
 @PROTOCOLS.register("subsample-test-reweigh")
@@ -121,7 +121,7 @@ def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Sc
         found = yield from plan.judge(hypothesis)
         numbers = {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire(), **found.test}
         yield Progress(f"round {t}", numbers)
-        reason = f"all {rounds} rounds were used"
+        reason = all_used(rounds)
         ended = Outcome("exhausted", t, hypothesis, found.estimate, reason, summary=found.summary)
         if best is None or found.estimate.high < least:
             best, least = ended, found.estimate.high
@@ -181,7 +181,7 @@ class HandOver(Protocol):
             yield Progress(f"task {number} of {len(tasks)}: {outcome.status}, {outcome.reason}", {})
         final = ended[-1]
         if len(ended) < len(tasks) and final.status == "done":
-            reason = f"all {rounds} rounds were used before task {len(ended) + 1}"
+            reason = f"{all_used(rounds)} before task {len(ended) + 1}"
             return Outcome("exhausted", used, final.answer, final.estimate, reason, tuple(ended))
         return Outcome(final.status, used, final.answer, final.estimate, final.reason, tuple(ended))
 

@@ -11,6 +11,7 @@ from common.scenario.accepting import violations
 from common.scenario.scenario import ResolvedScenario
 from common.statistics.formulas import largest_loss_on_target
 from common.statistics.intervals import certainty
+from referee.protocols.base import BUT, all_used
 from referee.runs.percents import four_digits
 
 
@@ -35,16 +36,17 @@ def contradictions(scenario: ResolvedScenario, result: Mapping[str, Any]) -> lis
         return []
     if scenario.agents.loss != "zero-one" and not scenario.agents.tests_convex:
         return []  # the assumptions are about mistakes, the answers are not
+    if BUT in str(result["reason"]):
+        return []  # answers are missing, or are what nobody honest gives
     found = [_first_round(scenario, float(rounds[0]["low"]))] if rounds[0]["round"] == 1.0 else []
     last = scenario.curator.rounds
     best = scenario.accuracy.best
     perfect = f"that loses {best:g} at most on any dense part of S" if best else "without any mistake"
-    # Not if its last test did not decide, as agents ran out, or decided on answers that nobody honest gives.
-    rejected = str(result["reason"]).startswith(f"all {last} rounds were used")
+    rejected = str(result["reason"]).startswith(all_used(last))  # else agents ran out, and its last test did not decide
     used_up = rejected and result["status"] == "exhausted" and result["iterations"] == last == len(rounds)
     if used_up and not any(each.startswith("accuracy") for each in violations(scenario)):
         found.append(
-            f"all {last} rounds were used, which happens with probability {3.0 * scenario.beta:g} at most if the "
+            f"{all_used(last)}, which happens with probability {3.0 * scenario.beta:g} at most if the "
             f"divergence, accuracy.learner and a model {perfect} are as assumed, and those who answer are like all"
         )
     return [each for each in found if each]

@@ -158,6 +158,15 @@ def test_what_a_given_size_is_worth_bounds_both_exact_tails(mechanism: Mechanism
         assert bound <= 30.0 * exact or bound < 1e-4
 
 
+@for_each("mechanism", [LAPLACE, GAUSSIAN], ids=str)
+def test_of_answers_that_are_numbers_the_least_size_has_the_threshold_of_a_given_one(mechanism: Mechanism) -> None:
+    """So the exponent that bounds the one bounds the other."""
+    for low, high in ((0.2, 0.4), (0.001, 0.1), (0.3, 0.398)):
+        assert evidence.gather(mechanism, low, high).middle == pytest.approx((low + high) / 2.0, abs=1e-12)
+        size = evidence.fixed_size(mechanism, low, high, 0.05)
+        assert evidence.failure(mechanism, low, high, size) <= 0.05
+
+
 def test_fixed_test_of_the_paper() -> None:
     test = FixedTest(GAUSSIAN, 0.16, 0.32, 5e-5, size=74_171)
     assert test.worst_case == test.next_batch(1) == 74_171

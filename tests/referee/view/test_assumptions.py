@@ -84,7 +84,14 @@ def test_all_rounds_used_up_contradict_the_assumptions_together_unless_the_plan_
     assert not contradictions(planned, {**ended, "status": "done"})
     assert not contradictions(planned, {**ended, "iterations": 0})
     assert contradictions(planned, {**ended, "reason": f"{reason}; the answer is the first round's"}) == [told]
-    for other in ("all agents were asked by round 1", "the loss on T is shown to be below the level; but many lie"):
+    lies = f"{reason}; but the answers are none that honest agents give"
+    early = [{**each, "low": 0.9} for each in rounds]
+    assert not contradictions(planned, {**ended, "reason": lies, "rounds": early}), "nor does what they say of round 1"
+    for other in (
+        lies,
+        "all agents were asked by round 1",
+        "the loss on T is shown to be below the level; but many lie",
+    ):
         assert not contradictions(planned, {**ended, "reason": other}), "its last test did not decide"
     assert not found([0.08] * 3, "exhausted")  # of which the plan says that its rounds are too few
 
