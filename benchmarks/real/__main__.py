@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
 from benchmarks.figures.store import JsonLines
+from benchmarks.real.datasets import SHELF
 from benchmarks.real.methods import METHODS
 from benchmarks.real.page import largest, write
 from benchmarks.real.provenance import unlike
@@ -69,14 +69,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="benchmarks.real", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    data = Path(os.environ.get("TANDEM_DATA", "../shared/data"))
     parser.add_argument("--shift", action="append", choices=[shift.name for shift in SHIFTS])
     parser.add_argument("--method", action="append", choices=list(METHODS))
     parser.add_argument("--epsilon", action="append", type=float, help="on both sides (default: 0.5, 1 and 2)")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--agents", action="append", type=int, help="at most so many (default: all that there are)")
     parser.add_argument("--jobs", type=int, default=processors(), help="processes (default: one a core)")
-    parser.add_argument("--data", type=Path, default=data, help="where data sets lie")
+    parser.add_argument("--data", type=Path, default=SHELF, help="where data sets lie")
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FILE", help="of the rows")
     parser.add_argument("--again", action="store_true", help="measure what is there, too")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page from the rows that are there")

@@ -10,7 +10,6 @@ epsilon = 1 on both sides. It takes half a minute; docs/portfolio.md has the tab
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.real.datasets import DATASETS
+from benchmarks.real.datasets import DATASETS, SHELF
 from tandem import TransferClassifier
 
 EPSILON = 1.0
@@ -99,8 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure and print a row of the table for each shift."""
     parser = argparse.ArgumentParser(description="Several classes on real shifts.")
     parser.add_argument("--splits", type=int, default=5, help="splits of each shift (5)")
-    shelf = Path(os.environ.get("TANDEM_DATA", "../shared/data"))
-    parser.add_argument("--data", type=Path, default=shelf, help="where data sets lie")
+    parser.add_argument("--data", type=Path, default=SHELF, help="where data sets lie")
     chosen = parser.parse_args(arguments)
     print(f"| {' | '.join((*COLUMNS, *ODDS))} |\n|---{'|--:' * 7}|")
     for shift in SHIFTS:

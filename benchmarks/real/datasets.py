@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ import polars
 
 from benchmarks.adaptation.datasets import credit, gas, wind, wine
 from benchmarks.adaptation.datasets.base import found
+
+SHELF = Path(os.environ.get("TANDEM_DATA", "../shared/data"))
+"""Where data sets lie, unless a command is given another place."""
 
 
 def _number(column: str, low: float, high: float, fill: float | None = None) -> dict[str, Any]:

@@ -10,13 +10,13 @@ the table.
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from benchmarks.real.datasets import SHELF
 from benchmarks.real.methods import METHODS
 from benchmarks.real.running import facts, split
 from benchmarks.real.shifts import SHIFTS, Shift, load
@@ -56,8 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure and print a row of the table for each learner."""
     parser = argparse.ArgumentParser(description="Private learners of half-spaces on real shifts.")
     parser.add_argument("--splits", type=int, default=6, help="splits of each shift (6)")
-    shelf = Path(os.environ.get("TANDEM_DATA", "../shared/data"))
-    parser.add_argument("--data", type=Path, default=shelf, help="where data sets lie")
+    parser.add_argument("--data", type=Path, default=SHELF, help="where data sets lie")
     chosen = parser.parse_args(arguments)
     for name, learner in LEARNERS.items():
         means = np.mean([measured(shift, chosen.data, learner, chosen.splits) for shift in SHIFTS], axis=0)

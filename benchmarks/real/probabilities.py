@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 import polars
 
 from benchmarks.figures.store import origin
+from benchmarks.real.datasets import SHELF
 from benchmarks.real.methods import METHODS, Split, logistic
 from benchmarks.real.running import facts, split
 from benchmarks.real.shifts import SHIFTS, Both, Shift, by_name, load, rows, table
@@ -146,8 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
     shifts = {shift.name: shift for shift in every}
     parser.add_argument("--shift", action="append", choices=list(shifts))
     parser.add_argument("--splits", type=int, default=5, help="splits of each shift (5)")
-    shelf = Path(os.environ.get("TANDEM_DATA", "../shared/data"))
-    parser.add_argument("--data", type=Path, default=shelf, help="where data sets lie")
+    parser.add_argument("--data", type=Path, default=SHELF, help="where data sets lie")
     parser.add_argument("--output", type=Path, default=RESULT, metavar="FILE", help="of the table")
     chosen = parser.parse_args(arguments)
     lines = [HEAD.format(splits=chosen.splits, **origin())]

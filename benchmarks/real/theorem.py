@@ -9,11 +9,11 @@ the tables, every plan is refused: so many rounds leave no budget for a round.
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.real.datasets import SHELF
 from benchmarks.real.methods import METHODS, STEPS, Served
 from benchmarks.real.running import facts, split
 from benchmarks.real.shifts import SHIFTS, load
@@ -34,8 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Subsample-Test-Reweigh with the theorem's own number of rounds.")
     parser.add_argument("--splits", type=int, default=3, help="splits of each shift (3)")
     parser.add_argument("--alpha", type=float, default=0.2, help="the accuracy that is planned for (0.2)")
-    shelf = Path(os.environ.get("TANDEM_DATA", "../shared/data"))
-    parser.add_argument("--data", type=Path, default=shelf, help="where data sets lie")
+    parser.add_argument("--data", type=Path, default=SHELF, help="where data sets lie")
     chosen = parser.parse_args()
     for shift in SHIFTS:
         people = load(shift, chosen.data)
