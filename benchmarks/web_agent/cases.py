@@ -375,8 +375,9 @@ def _score(chance: random.Random) -> Wire:
 
 def _residual(chance: random.Random) -> Wire:
     found = {"hypothesis": plain(chance), "slope": _number(chance), "intercept": _number(chance)}
-    found |= {"center": _number(chance)} if chance.random() < 0.5 else {}
-    found |= {"spread": chance.choice((1.0, 0.7, 1e-9, 1e30))} if chance.random() < 0.6 else {}
+    if chance.random() < 0.4:
+        return found
+    found |= {"center": _number(chance)}
     return found | ({"direction": _numbers(chance, chance.randint(1, 9))} if chance.random() < 0.4 else {})
 
 
@@ -389,7 +390,7 @@ def _response_residual(chance: random.Random) -> Wire:
 def _class_residual(chance: random.Random) -> Wire:
     model = argmax(chance)
     if chance.random() < 0.5:
-        return {"hypothesis": model, "spread": chance.choice((2.0, 0.1, 1e-9))}
+        return {"hypothesis": model}
     return {"hypothesis": model, "chosen": _some(chance, 3, 1, len(model["hypotheses"]))}
 
 

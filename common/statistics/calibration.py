@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from common.core.arrays import Floats
+from common.local.queries.residuals import apart_from
 from common.numerics.elementary import exp, log, logistic, ordered_sum
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
@@ -160,7 +161,12 @@ DOUBT, FLATTER, ANY = 0.05, 1.0, 1.0
 NEAR = 0.005
 """So much more log loss is accepted for probabilities on the side of the threshold on which the labels are."""
 _LEAST = 2.0**-1000  # of a density whose logarithm is taken
-_KEPT = 0.15  # of a bin of share m of the sample, the population's share has a deviation of .15 sqrt(m) from it
+_TILTS, _TILTED = np.arange(-4, 5) / 2.0, 0.5
+"""How many standard deviations higher the population's scores may be than the sample's, and the deviation of that."""
+_FARTHEST = 4.0  # standard deviations of the score, from which on a tilt counts no more
+_KEPT, _OTHER = 0.15, 0.01
+"""Of a bin with the share m of people, another share of the population's differs by a deviation of .15 sqrt(m). Of any
+mean a deviation of .01 is left: answers, however many, tell no line that nobody's odds follow exactly."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +207,7 @@ class Prior:
         Where agents tell the slope, a Gaussian alone would believe the sample against all that they tell.
         """
         other = replace(self, step=self.step - FLATTER / QUARTER, steep=ANY)
-        usual, unusual = (Belief(prior.logarithm()).chances for prior in (self, other))
+        usual, unusual = (Belief(prior.logarithm()[None]).chances for prior in (self, other))
         return log(np.maximum((1.0 - DOUBT) * usual + DOUBT * unusual, _LEAST))
 
     @property
@@ -250,51 +256,72 @@ def of_sample(shares: CellShares, prior: Prior) -> Prior:
         other = 1.0 - chance
         off = shares.items[:, 1] * other - shares.items[:, 0] * chance
         found.append(-0.5 * ordered_sum(shares.precision * (off * off) / (chance * chance + other * other)))
-    return Belief(prior.logarithm() + np.array(found)).moments(prior.middle)
+    return Belief((prior.logarithm() + np.array(found))[None]).moments(prior.middle)
 
 
 @dataclass(frozen=True)
 class Reported:
-    """What agents reported of a residual: the mean of f(x) (y - p(x)), with the variance of the estimate.
+    """What agents reported: the mean of f(x) (y - p(x))/max(p(x), 1 - p(x)), with the variance of the estimate.
 
     Attributes:
         slope, intercept: Of p(x) = 1/(1 + e^-(slope * score + intercept)); None, None: p is 0, y is reported.
-        center, spread: f is the score in units of ``spread`` from ``center``, cut to [-1, 1]; None: f is 1.
+        center: f is 1 where the score is above it, else -1; None: f is 1.
     """
 
     mean: float
     variance: float
     slope: float | None = None
     intercept: float | None = None
-    center: float = 0.0
-    spread: float | None = None
+    center: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """The logarithm of a density over slopes and intercepts of the grid, shape (slopes, intercepts)."""
+    """The logarithm of a density over tilts, slopes and intercepts of the grid, shape (tilts, slopes, intercepts).
+
+    A population's scores may lie higher or lower than the sample's: its people's shares of the bins are taken to be m
+    e^(t z), but for a constant, with m those of the sample, z the standardised score, and t the tilt.
+    """
 
     logarithm: Floats
+
+    @classmethod
+    def of_others(cls, logarithm: Floats) -> Belief:
+        """Return what is believed of a population, whose tilt nobody knows, by a density of slopes and intercepts."""
+        tilted = _TILTS / _TILTED
+        return cls(logarithm - 0.5 * (tilted * tilted)[:, None, None])
 
     def given(self, within: Within, masses: Floats, reported: Reported) -> Belief:
         """Return the belief after what agents reported.
 
-        If the odds on T have the slope a and the intercept b, the mean of f (y - p) is that of f (p_ab - p) over T's
-        scores. A bin with the share m of the sample's people is taken to have a share of T's that differs by a standard
-        deviation of .15 sqrt(m).
+        If the odds on T have the slope a and the intercept b, the mean of f (y - p)/m is that of f (p_ab - p)/m over
+        T's scores.
         """
         scores = within.scores
-        weighed = np.ones_like(scores)
-        if reported.spread is not None:
-            weighed = np.clip((scores - reported.center) / reported.spread, -1.0, 1.0)
         asked = np.zeros_like(scores)
         if reported.slope is not None and reported.intercept is not None:
             asked = logistic(reported.slope * scores + reported.intercept)
-        rows = []
-        for chance in within.curves:
-            bins = within.averages(weighed[None, :] * (chance - asked[None, :]))
-            rows.append(_likely(reported.mean, reported.variance, masses, bins))
-        return Belief(self.logarithm + np.array(rows))
+        signs = np.ones_like(scores) if reported.center is None else np.where(scores > reported.center, 1.0, -1.0)
+        tables = [within.averages(signs * apart_from(asked, chance)) for chance in within.curves]
+        return self._told(within, masses, tables, (reported.mean, reported.variance))
+
+    def _told(self, within: Within, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
+        """Return the belief after a mean, with its variance, that has these expectations in the bins, by the slope."""
+        people, found = self._people(within, masses), []
+        for bins in tables:
+            expected, uncertain = _over(people, bins)
+            off, variances = mean[0] - expected, mean[1] + uncertain
+            found.append(-0.5 * (off * off / variances + log(variances)))
+        return Belief(self.logarithm + np.stack(found, axis=1))
+
+    def _people(self, within: Within, masses: Floats) -> Floats:
+        """Return the shares of the bins by the tilt, shape (tilts, bins), of a sample with the shares ``masses``."""
+        apart = within.middles - math.fsum((masses * within.middles).tolist())
+        spread = math.sqrt(math.fsum((masses * apart * apart).tolist()))
+        if len(self.logarithm) == 1 or spread == 0.0:
+            return np.repeat(masses[None, :], len(self.logarithm), axis=0)
+        shares = masses * exp(_TILTS[:, None] * np.clip(apart / spread, -_FARTHEST, _FARTHEST))
+        return np.asarray(shares / ordered_sum(shares)[:, None])
 
     def judged(
         self,
@@ -307,20 +334,16 @@ class Belief:
         """Return the belief after agents told the mean loss of "+1 above the score ``cut``", and its variance.
 
         How often a threshold errs tells how steep the odds are on either side of it, which residuals that are not
-        weighed by the score do not tell. A bin's share of T's people is as uncertain as in :meth:`given`.
+        turned by the score do not tell. How T's people lie is as uncertain as in :meth:`given`.
         """
-        rows = []
-        for chance in within.curves:
-            bins = within.losses(chance, cut, missed)
-            rows.append(_likely(*loss, masses, bins))
-        return Belief(self.logarithm + np.array(rows))
+        return self._told(within, masses, [within.losses(chance, cut, missed) for chance in within.curves], loss)
 
     def best(self) -> tuple[float, float]:
         """Return the most likely slope, and the intercept that is most likely beside it.
 
         Slopes are those of the grid, from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
         """
-        return _highest(self.logarithm)
+        return _highest(log(np.maximum(self.chances, _LEAST)))
 
     def expected(
         self, within: Within, masses: Floats, through: tuple[float, float] | None = None
@@ -334,7 +357,8 @@ class Belief:
         :data:`NEAR` more at most: whoever is labelled by that point keeps their side.
         """
         weights, scores = self.chances, within.scores
-        people = within.spread(masses)
+        tilts = np.array([math.fsum(of.ravel().tolist()) for of in self._all_chances])
+        people = within.spread(ordered_sum(tilts * self._people(within, masses).T))
         mean = np.zeros_like(scores)
         for chance, row in zip(within.curves, weights, strict=True):
             mean = mean + ordered_sum((row[:, None] * chance).T)
@@ -364,34 +388,39 @@ class Belief:
     ) -> list[tuple[float, float]]:
         """Return mean and standard deviation of the loss of each threshold: +1 is predicted above it.
 
-        A bin's share of T's people is as uncertain as in :meth:`given`. ``missed`` are what a miss and a false alarm
-        count.
+        How T's people lie is as uncertain as in :meth:`given`. ``missed`` are what a miss and a false alarm count.
         """
-        weights = self.chances
+        weights, people = self._all_chances, self._people(within, masses)
         first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
-        for chance, row in zip(within.curves, weights, strict=True):
+        for place, chance in enumerate(within.curves):
+            row = weights[:, place]
             if float(row.max()) < 2.0**-40:
                 continue
-            for place, cut in enumerate(cuts):
-                bins = within.losses(chance, cut, missed)
-                found, shifted = ordered_sum(masses * bins), ordered_sum(masses * bins * bins)
-                first[place] += math.fsum((row * found).tolist())
-                second[place] += math.fsum((row * (found * found + _KEPT * _KEPT * shifted)).tolist())
+            for number, cut in enumerate(cuts):
+                found, uncertain = _over(people, within.losses(chance, cut, missed))
+                first[number] += math.fsum((row * found).ravel().tolist())
+                second[number] += math.fsum((row * (found * found + uncertain)).ravel().tolist())
         spreads = np.sqrt(np.maximum(second - first * first, 0.0))
         return list(zip(first.tolist(), spreads.tolist(), strict=True))
 
     @property
     def chances(self) -> Floats:
-        """The density itself, which sums to 1 over the grid."""
+        """The density of slopes and intercepts, which sums to 1 over the grid."""
+        return ordered_sum(np.moveaxis(self._all_chances, 0, -1))
+
+    @cached_property
+    def _all_chances(self) -> Floats:
         weights = exp(self.logarithm - self.logarithm.max())
         return np.asarray(weights / math.fsum(weights.ravel().tolist()))
 
 
-def _likely(mean: float, variance: float, masses: Floats, bins: Floats) -> Floats:
-    """Return the logarithms of the densities of an estimated mean over T, by what it is in each bin, (rows, bins)."""
-    off = mean - ordered_sum(masses * bins)
-    variances = variance + _KEPT * _KEPT * ordered_sum(masses * bins * bins)
-    return np.asarray(-0.5 * (off * off / variances + log(variances)))
+def _over(people: Floats, bins: Floats) -> tuple[Floats, Floats]:
+    """Return means over all people of what is in each bin, shape (intercepts, bins), and how uncertain they are.
+
+    ``people`` has shape (tilts, bins); both means and variances (tilts, intercepts).
+    """
+    means, squares = (ordered_sum(people[:, None, :] * values) for values in (bins, bins * bins))
+    return means, _KEPT * _KEPT * squares + _OTHER * _OTHER
 
 
 def _highest(heights: Floats) -> tuple[float, float]:

@@ -35,9 +35,10 @@ _WIDEST = 2.0  # the farthest that one step moves a coefficient
 
 @dataclass(frozen=True, eq=False)
 class ClassReport:
-    """The mean of u_y - sum_c p_c u_c, as agents reported it, its variance, and the u and p that it was asked with.
+    """The mean of v_y, as agents reported it, its variance, and the v and p that it was asked with.
 
-    With p = 0 it is the mean of u_y alone. ``chances`` and ``moved`` have shape (m, C), as
+    Its expectation is that of sum_c (q_c - p_c) v_c, q the classes' true probabilities; with p = 0 it is the mean of
+    v_y alone. ``chances`` and ``moved`` have shape (m, C), as
     :func:`common.local.queries.residuals.instruments` gives them.
     """
 
@@ -79,17 +80,9 @@ class ClassOdds:
         """The points' scores as they are believed: the logarithms of odds."""
         return np.asarray(self.slope * self.points + self.intercepts)
 
-    @property
-    def spread(self) -> float:
-        """How far apart, in those, the classes that are worth a thought are, at least 1/16."""
-        chances, scores = softmax(self.scores), self.scores
-        middle = ordered_sum(chances * scores)[:, None]
-        square = float((self.masses * ordered_sum(chances * (scores - middle) ** 2)).sum())
-        return max(1.0 / 16.0, math.ceil(4.0 * math.sqrt(square) * _GRID) / _GRID)
-
-    def asked(self, chosen: tuple[int, ...], spread: float | None) -> tuple[Floats, Floats]:
-        """Return p and u of a question about the scores as they are believed."""
-        return instruments(self.scores, chosen, spread)
+    def asked(self, chosen: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Return p and v of a question about the scores as they are believed."""
+        return instruments(self.scores, chosen)
 
     def right(self, mean: float, variance: float, scores: Floats | None = None) -> ClassReport:
         """Return the report that scores name a share ``mean`` of T's classes, with this variance.

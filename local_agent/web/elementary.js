@@ -25,8 +25,6 @@ export function rint(x) {
 
 /** Return x within [low, high]; NaN stays NaN. @param {number} x @param {number} low @param {number} high */
 export const clip = (x, low, high) => Math.min(Math.max(x, low), high);
-/** Return how many spreads x is from a center, at most 1; or 1. @param {number} x @param {any} scale */
-export const distance = (x, { center, spread }) => (spread === null ? 1 : clip((x - center) / spread, -1, 1));
 /** Return x, and another number in the place of NaN. @param {number} x */
 export const known = (x, other = 0) => (Number.isNaN(x) ? other : x);
 

@@ -1,6 +1,6 @@
 /** Queries how a model should change, and how far its classes or responses are from right (common/local/queries). */
 
-import { clip, distance, exp, known, logistic, sum } from "./elementary.js";
+import { clip, exp, known, logistic, sum } from "./elementary.js";
 import { MAX_CLASSES, classScores, halfSpace, ownClass, parseHypothesis, plainHypothesis } from "./hypotheses.js";
 import { GREATEST, list, maybe, positive, real, refuse, weight, whole } from "./values.js";
 import { general } from "./words.js";
@@ -12,22 +12,21 @@ const mean = (chances, numbers) => sum(chances.map((chance, at) => chance * numb
 /** @type {import("./questions.js").QueryKinds} */
 export const kinds = {
   "class-residual": {
-    fields: { hypothesis: parseHypothesis, chosen: [list(whole(0, MAX_CLASSES - 1), 0, MAX_CLASSES), []], spread },
-    make: ({ hypothesis, chosen, spread }) => {
+    fields: { hypothesis: parseHypothesis, chosen: [list(whole(0, MAX_CLASSES - 1), 0, MAX_CLASSES), []] },
+    make: ({ hypothesis, chosen }) => {
       if (hypothesis.kind !== "argmax") refuse("ClassResidualQuery", "its hypothesis is of kind argmax");
       const { hypotheses } = hypothesis.fields;
-      const beyond = Math.max(...chosen) >= hypotheses.length;
-      const fits = !beyond && new Set(chosen).size === chosen.length && chosen.length > 0 === (spread === null);
-      if (!fits) refuse("ClassResidualQuery", "give classes, each once, or a spread");
+      const beyond = Math.max(...chosen, chosen.length) >= hypotheses.length;
+      if (beyond || new Set(chosen).size < chosen.length) refuse("ClassResidualQuery", "give some classes, each once");
       return {
         asks: (names) => {
           const of = hypothesis.rule(names);
-          const surer = `how far ${of} is surer of your own class than it expects to be`;
-          if (spread !== null) return `${surer}: a number from 0 to 1`;
+          const most = "as a part of the farthest that it can be: a number from 0 to 1";
+          if (!chosen.length) return `how much surer ${of} is of your own class than it expects to be, ${most}`;
           const classes = chosen.map((/** @type {number} */ each) => each + 1).join(", ");
           return (
             `how far the probability that ${of} gives to the classes ${classes} of these together is from whether yours ` +
-            "is one of them: a number from 0 to 1"
+            `is one of them, ${most}`
           );
         },
         value: ({ features: x }) => {
@@ -37,11 +36,10 @@ export const kinds = {
           const near = scores.map((score) => Math.max(score - Math.max(...scores), -GREATEST));
           const powers = near.map((each) => exp(Math.max(each, -80)));
           const chances = powers.map((power) => power / sum(powers));
-          const middle = mean(chances, near);
-          const all = near.map((each, number) =>
-            spread === null ? Number(chosen.includes(number)) : clip((each - middle) / spread, -0.5, 0.5),
-          );
-          return 0.5 * (1 + (all[held] - mean(chances, all)));
+          const moved = chosen.length ? near.map((_, number) => Number(chosen.includes(number))) : near;
+          const middle = mean(chances, moved);
+          const apart = moved.map((each) => each - middle);
+          return 0.5 * (1 + apart[held] / (Math.max(...apart.map(Math.abs)) || 1));
         },
       };
     },
@@ -67,8 +65,7 @@ export const kinds = {
   },
   "response-residual": {
     fields: { hypothesis: plainHypothesis, reach: [real(2 ** -20, 1), 1], center: [weight, 0], spread },
-    make: (f) => {
-      const { hypothesis, reach, spread } = f;
+    make: ({ hypothesis, reach, center, spread }) => {
       return {
         asks: (names) => {
           const weighed = spread === null ? "" : ", times how far its prediction is from the middle";
@@ -79,7 +76,8 @@ export const kinds = {
         value: (record) => {
           const value = hypothesis.value(record.features);
           const apart = clip((hypothesis.response(record) - value) / reach, -1, 1);
-          return 0.5 * (1 + apart * distance(value, f));
+          const along = spread === null ? 1 : clip((value - center) / spread, -1, 1);
+          return 0.5 * (1 + apart * along);
         },
       };
     },

@@ -1,8 +1,9 @@
 /** Queries about a model's score: its cells, and how far the probability that it gives is from right (common/local). */
 
-import { distance, known, logistic, parity, publicWord } from "./elementary.js";
+import { known, logistic, parity, publicWord } from "./elementary.js";
 import { groupCount, groupOf, groupsForm, plainHypothesis, product } from "./hypotheses.js";
-import { GREATEST, ascending, list, maybe, object, positive, refuse, weight, word } from "./values.js";
+import { GREATEST, ascending, list, maybe, object, refuse, weight, word } from "./values.js";
+import { general } from "./words.js";
 
 /** @typedef {{hypothesis: import("./hypotheses.js").Hypothesis, cuts: number[], groups: number[]}} Cells */
 const fields = object({ hypothesis: plainHypothesis, cuts: list(weight, 1, 255), groups: [groupsForm, []] });
@@ -28,25 +29,26 @@ export const kinds = {
       hypothesis: plainHypothesis,
       slope: weight,
       intercept: weight,
-      center: [weight, 0],
-      spread: maybe(positive(GREATEST)),
+      center: maybe(weight),
       direction: maybe(list(weight, 1, 1 << 20)),
     },
-    make: (f) => {
-      const { hypothesis, slope, intercept, spread, direction } = f;
+    make: ({ hypothesis, slope, intercept, center, direction }) => {
+      if (direction !== null && center === null) refuse("ResidualQuery", "a direction needs a center");
       return {
         minFeatures: Math.max(hypothesis.minFeatures, direction?.length ?? 0),
         asks: (names) => {
           const of = direction === null ? "its score" : "a weighted sum of what your record has";
-          const weighed = spread === null ? "" : `, times how far ${of} is from the middle`;
+          const turned = center === null ? "" : `, with the other sign unless ${of} is above ${general(center)}`;
           const parts = `${hypothesis.rule(names)} gives is from ${hypothesis.target(names)}`;
-          return `how far the probability that ${parts} for you${weighed}: a number from 0 to 1`;
+          const most = "as a part of the farthest that it can be";
+          return `how far the probability that ${parts} for you, ${most}${turned}: a number from 0 to 1`;
         },
         value: (record) => {
           const score = finite(hypothesis.score(record.features));
-          const apart = Number(hypothesis.label(record) > 0) - logistic(slope * score + intercept);
+          const chance = logistic(slope * score + intercept);
+          const apart = (Number(hypothesis.label(record) > 0) - chance) / Math.max(chance, 1 - chance);
           const along = direction === null ? score : finite(product(direction, record.features));
-          return 0.5 * (1 + apart * distance(along, f));
+          return 0.5 * (1 + (center === null || along > center ? apart : -apart));
         },
       };
     },

@@ -135,7 +135,7 @@ def _after(plan: PortfolioPlan, odds: ClassOdds, judged: Sequence[Answers], *, o
     return odds.beside(odds.given(reports))
 
 
-_Question = tuple[tuple[int, ...], float | None, int]  # of which classes, at which spread, and to how many agents
+_Question = tuple[tuple[int, ...], int]  # of which classes, and to how many agents
 
 
 def _teach(plan: PortfolioPlan, model: Argmax, odds: ClassOdds) -> Generator[Any, Any, ClassOdds]:
@@ -143,21 +143,21 @@ def _teach(plan: PortfolioPlan, model: Argmax, odds: ClassOdds) -> Generator[Any
     sets = halves(len(model.hypotheses))
     for number in range(TEACHINGS):
         about, reports = moved(model, odds), []
-        for chosen, spread, count in _questions(plan, sets, odds.spread):
-            query = ClassResidualQuery(hypothesis=about, chosen=chosen, spread=spread)
+        for chosen, count in _questions(plan, sets):
+            query = ClassResidualQuery(hypothesis=about, chosen=chosen)
             mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
-            reports.append(ClassReport(2.0 * mean - 1.0, 4.0 * variance, *odds.asked(chosen, spread)))
+            reports.append(ClassReport(2.0 * mean - 1.0, 4.0 * variance, *odds.asked(chosen)))
         odds = odds.given(reports)
         yield Progress(f"round {number + 1}: {plan.roles.teachers:,} agents teach the model", {})
     return odds
 
 
-def _questions(plan: PortfolioPlan, sets: list[tuple[int, ...]], spread: float) -> list[_Question]:
+def _questions(plan: PortfolioPlan, sets: list[tuple[int, ...]]) -> list[_Question]:
     teachers = plan.roles.teachers
     along = teachers - max(len(sets), math.ceil(FIRST * teachers)) if plan.roles.both else 0
     each, more = divmod(teachers - along, len(sets))
-    found: list[_Question] = [(chosen, None, each + (number < more)) for number, chosen in enumerate(sets)]
-    return [*found, ((), spread, along)] if along else found
+    found: list[_Question] = [(chosen, each + (number < more)) for number, chosen in enumerate(sets)]
+    return [*found, ((), along)] if along else found
 
 
 def moved(model: Argmax, odds: ClassOdds) -> Argmax:

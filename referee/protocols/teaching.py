@@ -197,7 +197,9 @@ def teach(
     flatter, steep = _TAUGHT if plan.roles.both else _UNTAUGHT
     prior = sample_odds.transferred(flatter, steep, _FAR)
     reports = [Reported(*share)]
-    belief = Belief(prior.doubted() if plan.roles.both else prior.logarithm()).given(within, masses, reports[0])
+    belief = Belief.of_others(prior.doubted() if plan.roles.both else prior.logarithm()).given(
+        within, masses, reports[0]
+    )
     teachers = plan.roles.teachers if alone else plan.roles.teachers // _TURNS
     for number in range(TEACHINGS):
         slope, intercept = belief.best()
@@ -206,10 +208,10 @@ def teach(
         first = math.ceil(FIRST * teachers) if both else teachers
         asked = [(ResidualQuery(**about), first)]
         if both:
-            asked.append((ResidualQuery(**about, center=center, spread=spread), teachers - first))
+            asked.append((ResidualQuery(**about, center=center), teachers - first))
         for query, count in asked:
             mean, variance = mean_answer(plan.mechanism, (yield AskAgents(query, count)))
-            reports.append(Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center, query.spread))
+            reports.append(Reported(2.0 * mean - 1.0, 4.0 * variance, slope, intercept, query.center))
             belief = belief.given(within, masses, reports[-1])
         yield Progress(f"round {number + 1}: {teachers:,} agents teach the model", {})
     slope, intercept = belief.expected(within, masses)
@@ -229,9 +231,9 @@ def teach(
     few = None
     if alone and not plan.roles.surveyed and plan.loss == "zero-one":
         for place, reported in enumerate(reports if not plan.roles.both else ()):
-            belief = (belief if place else Belief(prior.doubted())).given(within, masses, reported)
+            belief = (belief if place else Belief.of_others(prior.doubted())).given(within, masses, reported)
         few = TaughtByFew(belief, within, masses, *at, weights)
-    return Taught(slope, intercept, rival, float((masses * chance * (1.0 - chance)).sum()), own, ends, few)
+    return Taught(slope, intercept, rival, float((masses * np.minimum(chance, 1.0 - chance)).sum()), own, ends, few)
 
 
 def _cell_shares(known: Floats, within: Within, noise: float, people: int) -> CellShares:
@@ -273,9 +275,10 @@ _ALONG = 0.3  # standard deviation, beforehand, of what a direction adds to ln(o
 def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -> Generator[Any, Any, Linear]:
     """Have agents teach further directions u_j, and the intercept, of a model whose score is ln(odds).
 
-    In the sample they are uncorrelated and of variance 1, so the mean of p (1 - p) u_j^2 is taken to be ``bend``, that
-    of p (1 - p). Round by round the gradient is asked for at the present model, and what is believed of each
-    coefficient, Gaussian, is moved by it. Errors of these assumptions change the pace, not the end.
+    In the sample u_j is 0 on average and of variance 1, so the mean of min(p, 1 - p) |u_j| is taken to be sqrt(2/pi),
+    that of a Gaussian's modulus, times ``bend``, the mean of min(p, 1 - p). Round by round residuals are asked for at
+    the present model, and what is believed of each coefficient, Gaussian, is moved by them. Errors of these assumptions
+    change the pace, not the end.
     """
     rows, offsets = np.array(found.rows), np.array(found.offsets)
     size = len(rows) + 1
@@ -286,13 +289,12 @@ def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -
         about: dict[str, Any] = {"hypothesis": moved, "slope": 1.0, "intercept": 0.0}
         asked = [ResidualQuery(**about)]
         pairs = zip(found.rows, found.offsets, strict=True)
-        asked += [ResidualQuery(**about, direction=row, center=b, spread=_WIDE) for row, b in pairs]
+        asked += [ResidualQuery(**about, direction=row, center=b) for row, b in pairs]
         for j, query in enumerate(asked):
             reported, variance = mean_answer(plan.mechanism, (yield AskAgents(query, each)))
-            units = 2.0 if j == 0 else 2.0 * _WIDE
-            slope, noise = units * (reported - 0.5), units * units * variance
-            precision[j] += bend * bend / noise
-            mean[j] += bend * slope / noise / precision[j]
+            here = bend if j == 0 else _MODULUS * bend
+            precision[j] += here * here / (4.0 * variance)
+            mean[j] += here * (2.0 * reported - 1.0) / (4.0 * variance) / precision[j]
         along = mean[1:]
         weights = tuple((np.array(model.weights) + ordered_sum((along[:, None] * rows).T)).tolist())
         threshold = model.threshold + math.fsum((along * offsets).tolist()) - float(mean[0])
@@ -301,7 +303,7 @@ def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -
     return moved
 
 
-_WIDE = 1.0  # deviations from the middle at which an instrument is cut off
+_MODULUS = 0.7978845608028654  # sqrt(2/pi)
 
 
 def suited(found: Directions | None, model: Hypothesis) -> Directions | None:

@@ -53,7 +53,7 @@ def wide_queries() -> list[dict[str, Any]]:
             found += [{"kind": "loss", "hypothesis": own, "loss": loss, "bound": 2.0} for loss in losses]
             found.append({"kind": "pair", "hypothesis": own, "rival": PLANE})
             if kind in plain_kinds():
-                found.append({"kind": "residual", "hypothesis": own, "slope": 0.75, "intercept": -0.1, "spread": 1.5})
+                found.append({"kind": "residual", "hypothesis": own, "slope": 0.75, "intercept": -0.1, "center": 0.5})
                 found.append(
                     {"kind": "response-residual", "hypothesis": own, "reach": 0.3, "center": 0.4, "spread": 0.2}
                 )
@@ -169,11 +169,10 @@ BAD_QUERIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("cuts that do not ascend", {"kind": "score", "public": 1, "cells": {"hypothesis": PLANE, "cuts": [1, 0]}}),
     ("a group twice", {"kind": "score", "public": 1, "cells": {"hypothesis": PLANE, "cuts": [0], "groups": [1, 1]}}),
     (
-        "classes and a spread",
+        "a class twice",
         {
             "kind": "class-residual",
-            "chosen": [0],
-            "spread": 1,
+            "chosen": [0, 0],
             "hypothesis": {"kind": "argmax", "first": 3, "hypotheses": [PLANE, PLANE]},
         },
     ),
@@ -185,8 +184,20 @@ BAD_QUERIES: tuple[tuple[str, dict[str, Any]], ...] = (
             "hypothesis": {"kind": "argmax", "first": 3, "hypotheses": [PLANE, PLANE]},
         },
     ),
+    (
+        "all classes",
+        {
+            "kind": "class-residual",
+            "chosen": [0, 1],
+            "hypothesis": {"kind": "argmax", "first": 3, "hypotheses": [PLANE, PLANE]},
+        },
+    ),
     ("classes of a half-space", {"kind": "class-residual", "chosen": [0], "hypothesis": PLANE}),
-    ("a spread of 0", {"kind": "residual", "hypothesis": PLANE, "slope": 1, "intercept": 0, "spread": 0}),
+    (
+        "a direction without a center",
+        {"kind": "residual", "hypothesis": PLANE, "slope": 1, "intercept": 0, "direction": [1]},
+    ),
+    ("a spread of 0", {"kind": "response-residual", "hypothesis": PLANE, "spread": 0}),
     ("a reach above 1", {"kind": "response-residual", "hypothesis": PLANE, "reach": 1.5}),
 )
 """What is no query, and why."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.arrays import Floats, Indices
+from common.core.arrays import AnyArray, Floats, Indices
 from common.local.hypotheses.composed import MAX_CLASSES, Argmax, column_classes
 from common.local.hypotheses.hypothesis import GREATEST, PLANE, Linear, PlainHypothesis
 from common.local.naming import Names
@@ -21,14 +21,20 @@ _Score = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
 @QUERIES.register("residual")
 class ResidualQuery(HypothesisQuery):
-    """(1 + f(x) (y - p(x)))/2: y is 1 for label +1, else 0, p(x) = 1/(1 + e^-(slope * score(x) + intercept)).
+    """(1 + f(x) (y - p(x))/m(x))/2: y is 1 for label +1, else 0, p(x) = 1/(1 + e^-(slope * score(x) + intercept)).
 
-    f is 1; or the score, or <direction, x>, in units of ``spread`` from ``center``, cut to [-1, 1]. The mean of f (y -
-    p) is the derivative of the logistic loss in the intercept, or about that in the slope or along the direction: it is
-    0 where p is right for T.
+    m is the greater of p and 1 - p, the farthest that y can be from p. f is 1; or 1 where the score, or <direction, x>,
+    is above ``center``, else -1. The mean of f (y - p)/m is 0 where p is right for T.
+
+    *Theorem.* Let agents tell the mean of g(x) (y - p(x)), which lies in [-1, 1], by a bit each that is told as the
+    truth with a fixed probability. Where the odds of +1 are e^(t h(x)) times those of p, the information about t at t =
+    0, of each bit, is greatest for g = sign(h)/m. *Proof.* A bit is 1 with probability 1/2 + c E g (y - p), so its
+    variance at t = 0 is 1/4 whatever g is, and the derivative of its mean is c E g h p (1 - p). As y may be either
+    label, |g| is 1/m at most, and g h is greatest where g = sign(h)/m. QED. f = 1 tells the intercept so, and a sign
+    the slope, or what a direction adds.
 
     Attributes:
-        spread: Positive; None: f is 1.
+        center: None: f is 1.
         direction: One number a feature, from the first on; None: f is made of the score.
     """
 
@@ -36,23 +42,28 @@ class ResidualQuery(HypothesisQuery):
     hypothesis: PlainHypothesis
     slope: _Score
     intercept: _Score
-    center: _Score = 0.0
-    spread: float | None = Field(default=None, gt=0, le=GREATEST, exclude_if=lambda spread: spread is None)
+    center: _Score | None = Field(default=None, exclude_if=lambda center: center is None)
     direction: tuple[_Score, ...] | None = Field(
         default=None, min_length=1, max_length=1 << 20, exclude_if=lambda direction: direction is None
     )
     examples: ClassVar = (
-        {"hypothesis": PLANE, "slope": 1.0, "intercept": 0.5, "spread": 2.0, "direction": [0.5, -1.0, 0.0]},
+        {"hypothesis": PLANE, "slope": 1.0, "intercept": 0.5, "center": 0.0, "direction": [0.5, -1.0, 0.0]},
         {"hypothesis": PLANE, "slope": 1.0, "intercept": 0.5},
-        {"hypothesis": PLANE, "slope": 2.0, "intercept": -1.0, "center": 0.1, "spread": 0.7},
+        {"hypothesis": PLANE, "slope": 2.0, "intercept": -1.0, "center": 0.1},
     )
+
+    @model_validator(mode="after")
+    def _centered(self) -> Self:
+        if self.direction is not None and self.center is None:
+            raise ValueError("a direction needs a center, above which its sign is +1")
+        return self
 
     def asks(self, names: Names, slot: int) -> str:
         of = "its score" if self.direction is None else "a weighted sum of what your record has"
-        weighed = "" if self.spread is None else f", times how far {of} is from the middle"
+        turned = "" if self.center is None else f", with the other sign unless {of} is above {self.center:g}"
         return (
             f"how far the probability that {self.hypothesis.rule(names)} gives is from {self.hypothesis.target(names)} "
-            f"for you{weighed}: a number from 0 to 1"
+            f"for you, as a part of the farthest that it can be{turned}: a number from 0 to 1"
         )
 
     @property
@@ -62,13 +73,18 @@ class ResidualQuery(HypothesisQuery):
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         with np.errstate(all="ignore"):
             scores = np.nan_to_num(self.hypothesis.scores(records.features), nan=0.0, posinf=GREATEST, neginf=-GREATEST)
-        apart = (self.hypothesis.labels(records) > 0) - logistic(self.slope * scores + self.intercept)
+        apart = apart_from(logistic(self.slope * scores + self.intercept), self.hypothesis.labels(records) > 0)
         if self.direction is not None:
             turned = Linear(weights=self.direction, threshold=0.0).scores(records.features)
             scores = np.nan_to_num(turned, nan=0.0, posinf=GREATEST, neginf=-GREATEST)
-        if self.spread is not None:
-            apart *= np.clip((scores - self.center) / self.spread, -1.0, 1.0)
+        if self.center is not None:
+            apart *= np.where(scores > self.center, 1.0, -1.0)
         return np.asarray(0.5 * (1.0 + apart))
+
+
+def apart_from(chances: Floats, truth: AnyArray) -> Floats:
+    """Return (y - p)/max(p, 1 - p), in [-1, 1], for chances p and truths y in [0, 1] of shapes that go together."""
+    return np.asarray((truth - chances) / np.maximum(chances, 1.0 - chances))
 
 
 @QUERIES.register("response-residual")
@@ -119,20 +135,20 @@ _SOFTMAX: dict[str, Any] = {
 
 @QUERIES.register("class-residual")
 class ClassResidualQuery(HypothesisQuery):
-    """(1 + u_y(x) - sum_c p_c(x) u_c(x))/2: y is the record's class, p the softmax of the scores of the classes.
+    """(1 + v_y(x)/max_c |v_c(x)|)/2: y is the record's class, p the softmax of the scores, v_c = u_c - sum_k p_k u_k.
 
-    u_c is 1 for the classes that are ``chosen`` and 0 for others; with a ``spread`` it is how far the score of c is
-    above its mean under p, in units of ``spread``, cut to [-1/2, 1/2]. A record of no class, or several, answers 1/2.
+    u_c is 1 for the classes that are ``chosen`` and 0 for others; where none is chosen, it is the score of c. A record
+    of no class, or several, or whose v are all 0, answers 1/2.
 
     *Theorem.* Values are in [0, 1], and where the classes of those with features x have the probabilities p(x), their
-    mean is 1/2, whatever x are like. *Proof.* All u_c(x) of one record are in an interval of length 1, and so is their
-    mean under p. The mean of u_y given x is that mean. QED. In direction u it is the derivative of the log likelihood.
+    mean is 1/2, whatever x are like. *Proof.* The mean of v_y given x is sum_k p_k v_k = 0. QED. In direction u it is
+    the derivative of the log likelihood, of each record in the largest units that its answer leaves
+    (:class:`ResidualQuery` has why).
     """
 
     kind: Literal["class-residual"] = "class-residual"
     chosen: tuple[Annotated[int, Field(ge=0, lt=MAX_CLASSES)], ...] = Field(default=(), max_length=MAX_CLASSES)
-    spread: float | None = Field(default=None, gt=0, le=GREATEST, exclude_if=lambda spread: spread is None)
-    examples: ClassVar = ({"hypothesis": _SOFTMAX, "chosen": [1]}, {"hypothesis": _SOFTMAX, "spread": 2.0})
+    examples: ClassVar = ({"hypothesis": _SOFTMAX, "chosen": [1]}, {"hypothesis": _SOFTMAX})
 
     @model_validator(mode="after")
     def _of_classes(self) -> Self:
@@ -141,36 +157,38 @@ class ClassResidualQuery(HypothesisQuery):
                 f"a residual of classes is about a hypothesis of kind argmax, found {self.hypothesis.kind}"
             )
         beyond = [number for number in self.chosen if number >= len(self.hypothesis.hypotheses)]
-        if beyond or len(set(self.chosen)) < len(self.chosen):
-            raise ValueError(f"chosen must name classes of {len(self.hypothesis.hypotheses)}, each once, from 0 on")
-        if bool(self.chosen) == (self.spread is not None):
-            raise ValueError("give the chosen classes, or a spread")
+        if beyond or not len(set(self.chosen)) == len(self.chosen) < len(self.hypothesis.hypotheses):
+            raise ValueError(
+                f"chosen must name some of {len(self.hypothesis.hypotheses)} classes, not all, each once, from 0 on"
+            )
         return self
 
     def asks(self, names: Names, slot: int) -> str:
         of = self.hypothesis.rule(names)
-        if self.spread is not None:
-            return f"how far {of} is surer of your own class than it expects to be: a number from 0 to 1"
+        most = "as a part of the farthest that it can be: a number from 0 to 1"
+        if not self.chosen:
+            return f"how much surer {of} is of your own class than it expects to be, {most}"
         return (
             f"how far the probability that {of} gives to the classes {', '.join(str(c + 1) for c in self.chosen)} of "
-            "these together is from whether yours is one of them: a number from 0 to 1"
+            f"these together is from whether yours is one of them, {most}"
         )
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         model = self.hypothesis
         assert isinstance(model, Argmax)  # noqa: S101 - validated
         own = column_classes(records.features, model.first, len(model.hypotheses))
-        chances, moved = instruments(model.scores_by_class(records.features), self.chosen, self.spread)
-        apart = moved[np.arange(len(own)), np.maximum(own, 0)] - ordered_sum(chances * moved)
-        return np.asarray(np.where(own < 0, 0.5, np.clip(0.5 * (1.0 + apart), 0.0, 1.0)))
+        _, apart = instruments(model.scores_by_class(records.features), self.chosen)
+        return np.asarray(np.where(own < 0, 0.5, 0.5 * (1.0 + apart[np.arange(len(own)), np.maximum(own, 0)])))
 
 
-def instruments(scores: Floats, chosen: tuple[int, ...], spread: float | None) -> tuple[Floats, Floats]:
-    """Return p and u of a :class:`ClassResidualQuery`, both of shape (n, C), for scores of that shape."""
+def instruments(scores: Floats, chosen: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Return p and v/max |v| of a :class:`ClassResidualQuery`, both of shape (n, C), for scores of that shape."""
     chances = softmax(scores)
-    if spread is None:
+    if chosen:
         moved = np.zeros_like(scores)
         moved[:, list(chosen)] = 1.0
-        return chances, moved
-    near = np.maximum(scores - scores.max(axis=1, keepdims=True), -GREATEST)
-    return chances, np.clip((near - ordered_sum(chances * near)[:, None]) / spread, -0.5, 0.5)
+    else:
+        moved = np.maximum(scores - scores.max(axis=1, keepdims=True), -GREATEST)
+    apart = moved - ordered_sum(chances * moved)[:, None]
+    most = np.abs(apart).max(axis=1, keepdims=True)
+    return chances, np.asarray(apart / np.where(most > 0.0, most, 1.0))

@@ -34,17 +34,17 @@ def shares(slope: float, intercept: float, precision: float, mass: np.ndarray = 
 
 
 def reported(
-    slope: float, intercept: float, about: tuple[float, float], variance: float, spread: float | None
+    slope: float, intercept: float, about: tuple[float, float], variance: float, center: float | None
 ) -> Reported:
     """What people of such odds tell of the residuals of a model with other odds."""
-    weighed = np.ones(9) if spread is None else np.clip(SCORES / spread, -1.0, 1.0)
+    signs = np.ones(9) if center is None else np.where(center < SCORES, 1.0, -1.0)
     asked = logistic(about[0] * SCORES + about[1])
-    mean = float((MASS * weighed * (logistic(slope * SCORES + intercept) - asked)).sum())
-    return Reported(mean, variance, *about, 0.0, spread)
+    told = signs * (logistic(slope * SCORES + intercept) - asked) / np.maximum(asked, 1.0 - asked)
+    return Reported(float((MASS * told).sum()), variance, *about, center)
 
 
 def believed(prior: Prior, *answers: Reported) -> Belief:
-    belief = Belief(prior.logarithm())
+    belief = Belief.of_others(prior.logarithm())
     for answer in answers:
         belief = belief.given(POINTS, MASS, answer)
     return belief
@@ -60,17 +60,33 @@ def test_odds_are_found_from_residuals_of_any_model_in_a_few_rounds(step, interc
     slope, about = octave_quarter(step), (1.0, 0.5)
     answers: list[Reported] = []
     for _ in range(4):
-        answers += [reported(slope, intercept, about, 1e-8, spread) for spread in (None, 2.0)]
+        answers += [reported(slope, intercept, about, 1e-8, center) for center in (None, 0.0)]
         about = believed(Prior(), *answers).best()
     assert about[0] == pytest.approx(slope, rel=0.2)  # a step of the grid
     assert about[1] == pytest.approx(intercept, abs=0.1)
 
 
 def test_an_intercept_alone_is_taught_where_the_prior_knows_the_slope():
-    found = believed(Prior(steep=0.01, far=3.0), reported(1.0, -1.3, (1.0, 0.0), 1e-8, None)).best()
-    assert found == pytest.approx((1.0, -1.3), abs=0.1)
+    """T's scores need not lie as the sample's: that far from the truth one answer tells less than the next, near it."""
+    prior = Prior(steep=0.01, far=3.0)
+    once = reported(1.0, -1.3, (1.0, 0.0), 1e-8, None)
+    near = believed(prior, once).best()
+    assert near == pytest.approx((1.0, -1.3), abs=0.2)
+    assert believed(prior, once, reported(1.0, -1.3, near, 1e-8, None)).best() == pytest.approx((1.0, -1.3), abs=0.02)
     share = float((MASS * logistic(SCORES - 1.3)).sum())
-    assert believed(Prior(steep=0.01, far=3.0), Reported(share, 1e-8)).best()[1] == pytest.approx(-1.3, abs=0.1)
+    assert believed(prior, Reported(share, 1e-8)).best()[1] == pytest.approx(-1.3, abs=0.2)
+
+
+def test_a_share_of_labels_tells_less_where_scores_may_lie_higher_or_lower_than_the_samples():
+    """T's scores are lower by half a deviation, and their odds the sample's: the share alone would move them by 1."""
+    tilted = MASS * (1.0 - 0.5 * SCORES / np.sqrt((MASS * SCORES**2).sum()))
+    told = Reported(float((tilted * logistic(SCORES)).sum()), 1e-4)
+    moved = believed(Prior(steep=0.3, far=0.8), told).best()[1]
+    assert -0.5 < moved < 0.0
+    asked = logistic(SCORES + moved)
+    residual = float((tilted * (logistic(SCORES) - asked) / np.maximum(asked, 1.0 - asked)).sum())
+    answers = told, Reported(residual, 1e-4, 1.0, moved)
+    assert believed(Prior(steep=0.3, far=0.8), *answers).best()[1] == pytest.approx(0.0, abs=0.1)
 
 
 def test_noise_moves_a_belief_by_no_more_than_it_deserves():
@@ -99,7 +115,7 @@ def test_odds_at_the_middle_of_people_and_the_slope_are_believed_independently()
     """Few have labels +1, so scores are around -3: a steeper line through the middle of the people is as likely."""
     prior = Prior(step=0.0, odds=-3.0, steep=0.3, far=0.2, middle=-3.0)
     assert prior.intercept == 0.0
-    told = believed(prior).logarithm
+    told = prior.logarithm()
     steeper, at_zero = told[24 + 2], told[24]  # by half an octave
     assert float(steeper.max()) == pytest.approx(float(at_zero.max()) - 0.5 * (0.34657 / 0.3) ** 2, abs=1e-3)
     assert _INTERCEPTS[int(np.argmax(steeper))] == pytest.approx(3.0 * (2.0**0.5 - 1.0), abs=1.0 / 16.0)
@@ -117,9 +133,8 @@ def test_the_line_that_is_answered_has_the_least_log_loss_that_is_expected():
 
     def loss(line: tuple[float, float]) -> float:
         about = logistic(line[0] * SCORES + line[1])
-        weights = np.exp(unknown.logarithm - unknown.logarithm.max())
         chances = [logistic(octave_quarter(step) * SCORES + _INTERCEPTS[:, None]) for step in range(-24, 25)]
-        mean = sum((row[:, None] * of).sum(axis=0) for row, of in zip(weights, chances, strict=True)) / weights.sum()
+        mean = sum((row[:, None] * of).sum(axis=0) for row, of in zip(unknown.chances, chances, strict=True))
         return -float((MASS * (mean * np.log(about) + (1.0 - mean) * np.log(1.0 - about))).sum())
 
     least = loss((slope, intercept))
@@ -128,13 +143,22 @@ def test_the_line_that_is_answered_has_the_least_log_loss_that_is_expected():
 
 
 def test_losses_are_those_of_thresholds_under_what_is_believed():
-    exact = believed(Prior(odds=-1.0, steep=1e-3, far=1e-3))
+    line, cuts = Prior(odds=-1.0, steep=1e-3, far=1e-3).logarithm(), (-10.0, 0.0, 10.0)
     chance = logistic(SCORES - 1.0)
-    found = exact.losses(POINTS, MASS, (-10.0, 0.0, 10.0))
-    wrong = [np.where(cut < SCORES, 1.0 - chance, chance) for cut in (-10.0, 0.0, 10.0)]
-    assert [mean for mean, _ in found] == pytest.approx([(MASS * of).sum() for of in wrong], abs=2e-3)
-    kept = [0.15 * np.sqrt((MASS * of * of).sum()) for of in wrong]  # of a bin's share, .15 of its root is not known
-    assert [deviation for _, deviation in found] == pytest.approx(kept, abs=2e-3)
+    wrong = np.array([np.where(cut < SCORES, 1.0 - chance, chance) for cut in cuts])
+    found = Belief(line[None]).losses(POINTS, MASS, cuts)
+    assert [mean for mean, _ in found] == pytest.approx((MASS * wrong).sum(axis=1).tolist(), abs=2e-3)
+    kept = 0.15 * np.sqrt((MASS * wrong**2).sum(axis=1))  # of a bin's share, .15 of its root is not known
+    assert [deviation for _, deviation in found] == pytest.approx(np.hypot(kept, 0.01).tolist(), abs=2e-3)
+    # T's scores may be higher or lower: shares are tilted by the standardised score.
+    tilts, standing = np.arange(-4, 5) / 2.0, SCORES / np.sqrt((MASS * SCORES**2).sum())
+    people, chances = MASS * np.exp(tilts[:, None] * standing), np.exp(-0.5 * (tilts / 0.5) ** 2)
+    means = (people / people.sum(axis=1, keepdims=True)) @ wrong.T
+    middle = chances @ means / chances.sum()
+    found = Belief.of_others(line).losses(POINTS, MASS, cuts)
+    assert [mean for mean, _ in found] == pytest.approx(middle.tolist(), abs=2e-3)
+    tilted = np.sqrt(chances @ (means - middle) ** 2 / chances.sum())
+    assert [deviation for _, deviation in found] == pytest.approx(np.hypot(kept, tilted).tolist(), abs=0.01)
     assert believed(Prior()).losses(POINTS, MASS, (0.0,))[0][1] > 0.1
 
 
@@ -232,22 +256,24 @@ def test_lies_that_are_borne_do_not_make_answers_implausible():
 
 
 def test_where_scores_tell_nothing_of_these_people_a_doubted_prior_gives_way_and_a_gaussian_does_not():
-    sample, slopes = Prior(steep=0.3, far=0.8), []
+    sample, slopes = Prior(steep=0.2, far=0.8), []
     for logarithm in (sample.logarithm(), sample.doubted()):
-        belief = Belief(logarithm)
+        belief = Belief.of_others(logarithm)
         for _ in range(3):
-            belief = belief.given(POINTS, MASS, reported(1 / 64, 0.0, belief.best(), 0.04**2, 1.5))
+            belief = belief.given(POINTS, MASS, reported(1 / 64, 0.0, belief.best(), 0.04**2, 0.0))
         slopes.append(belief.expected(POINTS, MASS)[0])
     assert slopes[1] < 0.5 * slopes[0]
-    usual = Belief(sample.doubted()).given(POINTS, MASS, reported(1.0, 0.0, (1.0, 0.0), 0.04**2, 1.5))
+    usual = Belief.of_others(sample.doubted()).given(POINTS, MASS, reported(1.0, 0.0, (1.0, 0.0), 0.04**2, 0.0))
     assert usual.best()[0] == 1.0
 
 
 def test_judges_tell_a_slope_that_residuals_alone_do_not():
     sample, slopes = Prior(steep=0.45, far=0.8), {}
     for of in (1.0, 1.0 / 64.0):  # the slope on T; the residual of the intercept alone is 0 with either
-        told = Belief(sample.doubted()).given(POINTS, MASS, reported(of, 0.0, (1.0, 0.0), 0.04**2, None))
-        (loss, _), *_ = Belief(Prior(math.log2(of) * 4.0, 0.0, 1e-3, 1e-3).logarithm()).losses(POINTS, MASS, (0.0,))
+        told = Belief.of_others(sample.doubted()).given(POINTS, MASS, reported(of, 0.0, (1.0, 0.0), 0.04**2, None))
+        (loss, _), *_ = Belief(Prior(math.log2(of) * 4.0, 0.0, 1e-3, 1e-3).logarithm()[None]).losses(
+            POINTS, MASS, (0.0,)
+        )
         slopes[of] = [b.expected(POINTS, MASS)[0] for b in (told, told.judged(POINTS, MASS, 0.0, (loss, 0.04**2)))]
     assert slopes[1.0][1] == pytest.approx(1.0, rel=0.2)
     assert slopes[1.0 / 64.0][1] < 0.3 * slopes[1.0 / 64.0][0]
@@ -256,7 +282,7 @@ def test_judges_tell_a_slope_that_residuals_alone_do_not():
 @for_each("odds", [0.0, 1.5])
 def test_a_line_through_the_threshold_is_preferred_where_it_is_as_good(odds):
     for through, kept in (((-0.3, odds), True), ((2.0, odds), False)):
-        told = reported(0.7, 0.2 + odds, (1.0, odds), 0.05**2, 1.5)
+        told = reported(0.7, 0.2 + odds, (1.0, odds), 0.05**2, 0.0)
         belief = believed(Prior(odds=odds, steep=0.5, far=0.8), told, told)
         free, bound = belief.expected(POINTS, MASS), belief.expected(POINTS, MASS, through)
         assert (bound != free) == kept

@@ -22,8 +22,8 @@ START = ClassOdds.of_sample(LAW, np.array([0.4, 0.3, 0.3]))
 def asked(odds: ClassOdds, truth: tuple[float, np.ndarray], variance: float) -> list[ClassReport]:
     """Return what people whose scores lie as is assumed, and whose odds are others, tell without noise."""
     true, reports = softmax(truth[0] * odds.points + truth[1]), []
-    for chosen, spread in [*((row, None) for row in halves(3)), ((), odds.spread)]:
-        chances, moved = odds.asked(chosen, spread)
+    for chosen in (*halves(3), ()):
+        chances, moved = odds.asked(chosen)
         mean = float(odds.masses @ ((true - chances) * moved).sum(axis=1))
         reports.append(ClassReport(mean, variance, chances, moved))
     return reports
@@ -51,7 +51,7 @@ def test_a_model_that_is_right_less_often_than_it_expects_has_flatter_odds():
 def test_what_is_noise_alone_moves_nothing_and_many_surprises_end_within_what_is_believed():
     reports = asked(START, (1.0, np.array([-3.0, 0.0, 3.0])), 1e6)
     assert START.given(reports).intercepts == pytest.approx(np.zeros(3), abs=2e-3)
-    chances, moved = START.asked((0,), None)
+    chances, moved = START.asked((0,))
     far = START.given([ClassReport(0.99, 0.01, chances, moved)])
     assert np.isfinite([far.slope, *far.intercepts]).all()
     assert np.abs(far.intercepts).max() < 5.0 * FAR

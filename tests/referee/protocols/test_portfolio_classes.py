@@ -84,7 +84,7 @@ def test_every_class_is_asked_about_and_no_agent_twice():
         own: Any = replies.questions[4].query  # whether the model errs, after one question about each of four classes
         assert own.hypothesis.always is None
         assert [query.chosen for query in asked[:3]] == [(1, 3), (2, 3), (1, 2)]
-        assert sum(query.spread is not None for query in asked) == 3 * both
+        assert sum(not query.chosen for query in asked) == 3 * both
         assert sum(step.count for step in replies.questions) <= count
 
 
@@ -113,7 +113,7 @@ SCORED = Argmax(
 )
 
 
-@for_each("how", [{"chosen": (1,)}, {"chosen": (0, 2)}, {"spread": 1.5}])
+@for_each("how", [{"chosen": (1,)}, {"chosen": (0, 2)}, {}])
 def test_a_residual_is_a_value_from_0_to_1_of_mean_one_half_where_the_probabilities_are_right(how):
     """Theorem; each class is taken as often as its probability says. Those of no class, or several, answer 1/2."""
     query = ClassResidualQuery(hypothesis=SCORED, **how)
@@ -132,7 +132,7 @@ def test_a_residual_is_a_value_from_0_to_1_of_mean_one_half_where_the_probabilit
 
 def test_scores_as_large_as_can_be_still_give_a_value_from_0_to_1():
     steep = Argmax(first=2, hypotheses=tuple(Linear(weights=(w, 1e30), threshold=-w) for w in (1e30, -1e30, 0.0)))
-    for how in ({"chosen": (1,)}, {"spread": 1e-30}):
+    for how in ({"chosen": (1,)}, {}):
         values = ClassResidualQuery(hypothesis=steep, **how).evaluate(PEOPLE, np.arange(5))
         assert ((values >= 0.0) & (values <= 1.0)).all()
 
@@ -142,11 +142,10 @@ def test_scores_as_large_as_can_be_still_give_a_value_from_0_to_1():
     [
         {"chosen": [3]},
         {"chosen": [1, 1]},
-        {},
-        {"chosen": [1], "spread": 1.0},
+        {"chosen": [0, 1, 2]},
         {"chosen": [0], "hypothesis": {"kind": "linear", "weights": [1.0], "threshold": 0.0}},
     ],
 )
-def test_a_residual_names_classes_that_there_are_or_a_spread(wrong):
+def test_a_residual_names_some_of_the_classes_that_there_are_each_once(wrong):
     with pytest.raises(BadMessage):
         parse_query({"kind": "class-residual", "hypothesis": SCORED.wire(), **wrong})

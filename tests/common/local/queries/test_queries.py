@@ -14,6 +14,7 @@ from common.local.queries.features import ExpressionQuery, GradientQuery, ItemQu
 from common.local.queries.query import QUERIES, parse_query
 from common.local.queries.residuals import ResidualQuery
 from common.local.records import Records
+from common.numerics.elementary import logistic
 from common.numerics.kernels import interpreted
 from tests.contracts import examples, with_a_number_that_is_none
 from tests.tiers import for_each
@@ -178,24 +179,53 @@ def test_what_is_no_query_is_refused_with_its_reason(wrong, why):
 
 
 @for_each("query", ResidualQuery.example())
-def test_residuals_are_the_slopes_of_the_logistic_loss(query):
-    """In the intercept exactly, by a difference quotient; in the slope where no score is cut off."""
+def test_residuals_are_slopes_of_the_logistic_loss_in_the_largest_units_that_answers_leave(query):
+    """By a difference quotient: of the intercept, or of the modulus of what turns the sign."""
     generator, slots = np.random.default_rng(1), np.arange(500)
     features, labels = generator.normal(size=(500, 3)).astype(np.float32), generator.choice([-1, 1], 500)
     records = Records(features, labels.astype(np.int8))
     scores = query.hypothesis.scores(features)
     along = scores if query.direction is None else features.astype(np.float64) @ np.array(query.direction)
-    weighed = 1.0 if query.spread is None else (along - query.center) / query.spread
+    sign = 1.0 if query.center is None else np.where(along > query.center, 1.0, -1.0)
+    chance = logistic(query.slope * scores + query.intercept)
 
     def loss(step: float) -> np.ndarray:
-        return np.logaddexp(0.0, -labels * (query.slope * scores + query.intercept + step * weighed))
+        return np.logaddexp(0.0, -labels * (query.slope * scores + query.intercept + step * sign))
 
     slopes = -(loss(1e-6) - loss(-1e-6)) / 2e-6
-    kept = np.abs(weighed) <= np.ones(500)
-    values = query.evaluate(records, slots)
-    assert values.min() >= 0.0
-    assert values.max() <= 1.0
-    np.testing.assert_allclose((2.0 * values - 1.0)[kept], slopes[kept], atol=1e-6)
+    values = 2.0 * query.evaluate(records, slots) - 1.0
+    np.testing.assert_allclose(values * np.maximum(chance, 1.0 - chance), slopes, atol=1e-6)
+    other = 2.0 * query.evaluate(Records(features, -records.labels), slots) - 1.0
+    np.testing.assert_allclose(np.maximum(np.abs(values), np.abs(other)), 1.0)  # one of both labels is the farthest
+    np.testing.assert_allclose(
+        chance * np.where(labels > 0, values, other), -(1 - chance) * np.where(labels > 0, other, values)
+    )
+
+
+@for_each("center", [None, 0.1])
+def test_no_other_residual_of_mean_zero_tells_more_of_a_change_of_the_odds(center):
+    """Theorem: a bit of fixed noise tells most by f/max(p, 1 - p); others are drawn within what answers leave."""
+    generator, slots = np.random.default_rng(2), np.arange(4000)
+    features = generator.normal(size=(4000, 3)).astype(np.float32)
+    query = ResidualQuery(
+        hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.1), slope=1.5, intercept=-0.4, center=center
+    )
+    scores = query.hypothesis.scores(features)
+    chance = logistic(1.5 * scores - 0.4)
+    along = np.ones(4000) if center is None else scores - center
+    moved = logistic(1.5 * scores - 0.4 + 1e-6 * along) - chance
+
+    def told(values: dict[int, np.ndarray]) -> float:
+        """Return how far the mean of a value moves with the odds, by the value that either label has."""
+        return float((moved * (values[1] - values[-1])).mean() / 1e-6)
+
+    labelled = {y: Records(features, np.full(4000, y, dtype=np.int8)) for y in (-1, 1)}
+    own = told({y: 2.0 * query.evaluate(people, slots) - 1.0 for y, people in labelled.items()})
+    most = 1.0 / np.maximum(chance, 1.0 - chance)
+    others = [most * generator.uniform(-1.0, 1.0, 4000) for _ in range(20)]
+    others += [np.clip(along, -1.0, 1.0), most * np.clip(along, -1.0, 1.0), np.sign(along)]
+    assert all(told({1: g * (1.0 - chance), -1: -g * chance}) <= own * (1.0 + 1e-9) for g in others)
+    assert told({1: 1.0 - chance, -1: -chance}) < 0.8 * own or center is not None  # the logistic loss's own slope
 
 
 HYPOTHESIS = Linear(weights=(0.7, -1.2, 0.4), threshold=0.3)
