@@ -278,10 +278,14 @@ def lost(result: Mapping[str, Any]) -> list[str]:
 
 
 def over_all_runs(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what all runs may have cost the people of each side of this one, as far as a ledger of people knows."""
-    signed = result["privacy"].get("all_runs")
-    found = result.get("all_runs") or ({"curator": signed} if signed else {})
-    for who, total in found.items():
+    """Yield what all runs may have cost the people of each side of this one, as far as a ledger of people knows.
+
+    Of a deployment elsewhere only the curator's word is known, which it signs before agents are charged.
+    """
+    signed, found = result["privacy"].get("all_runs"), result.get("all_runs")
+    if signed and not found:
+        yield OVER_ALL_RUNS["curator"], f"{Spent.parse(signed)}, when this run began, before agents were charged"
+    for who, total in (found or {}).items():
         yield OVER_ALL_RUNS[who], str(Spent.parse(total))
 
 

@@ -25,6 +25,7 @@ from deploy.checking import check_lifetimes
 from deploy.deployment import Embedded
 from deploy.processes import Processes
 from referee.cli import app
+from referee.view.wording import over_all_runs
 from tests.common.data.test_people import TABLE, TREE, own
 from tests.support import Halted, seal, tiny
 from tests.tandem.estimators.people import square
@@ -318,3 +319,15 @@ def test_a_referee_learns_no_count_of_people_from_a_refusal(tmp_path, caplog):
     assert "60" not in refused.value.detail
     assert "the curator's log says more" in refused.value.detail
     assert "60 of 60 rows" in caplog.text
+
+
+def test_a_run_elsewhere_says_that_its_curator_counted_before_agents_were_charged():
+    """Of such a run nobody has the ledger of people at the end, and its word was signed at the beginning."""
+    signed = {"runs": 1, "epsilon": 2.0, "delta": 0.0}
+    before = "epsilon = 2, delta = 0 in this run, and none was recognised in another one, when this run began"
+    ((_, elsewhere),) = over_all_runs({"privacy": {"all_runs": signed}, "all_runs": None})
+    assert elsewhere == f"{before}, before agents were charged"
+    by_now = {"curator": signed | {"runs": 2}, "agent": signed}
+    here = dict(over_all_runs({"privacy": {"all_runs": signed}, "all_runs": by_now}))
+    assert here["the curator's people"] == "epsilon = 2, delta = 0 in 2 runs"
+    assert "when this run began" not in here["the population's people"]
