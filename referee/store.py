@@ -14,7 +14,7 @@ from sqlalchemy import BindParameter, Connection, Row, Select, bindparam, delete
 from sqlalchemy.exc import IntegrityError
 
 from common.core import canonical
-from common.core.database import copy_sqlite, place_for_copy
+from common.core.database import copy_sqlite, place_for_copy, sqlite_url
 from common.core.durable import write_durably
 from common.core.errors import BadInput, Conflict, NotFound
 from common.log.entries import Head
@@ -475,6 +475,7 @@ def backup(state: Path, copy: Path, key: Path | None = None) -> None:
         raise BadInput(f"{state} holds no {DATABASE}: a database on PostgreSQL is copied with pg_dump")
     if not key.exists():
         raise BadInput(f"there is no key {key}: give the file that the referee is started with (--key)")
+    RefereeStore(sqlite_url(state / DATABASE)).close()  # which refuses what no referee of today starts from
     place_for_copy(copy)
     copy_sqlite(state / DATABASE, copy / DATABASE)
     write_durably(copy / KEY, key.read_bytes(), mode=0o600)

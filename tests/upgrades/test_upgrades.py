@@ -23,7 +23,7 @@ from local_agent.hosted.population import open_population
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.service.referee import Referee
-from referee.store import RefereeStore
+from referee.store import RefereeStore, backup
 from tests.support import tiny
 from tests.tiers import for_each
 
@@ -68,7 +68,11 @@ def test_a_referees_database_is_refused_whole(left, which):
     assert content(folder) == before
     with pytest.raises(BadInput):
         RefereeStore(sqlite_url(folder / "referee.sqlite"))
+    with pytest.raises(BadInput) as refused:
+        backup(folder, left / "copy")  # from which no referee of today would start
+    names_both(refused.value)
     assert content(folder) == before
+    assert not (left / "copy").exists()
 
 
 @for_each("which", ["ended", "waiting"])

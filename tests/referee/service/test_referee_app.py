@@ -393,6 +393,15 @@ def test_a_key_elsewhere_comes_along_and_what_is_no_referee_is_refused(tmp_path)
         backup(tmp_path / "keys", tmp_path / "other")
 
 
+def test_a_damaged_database_is_not_copied(tmp_path):
+    state, copy = tmp_path / "referee", tmp_path / "copy"
+    Referee(state, NO_CURATOR).close()
+    (state / "referee.sqlite").write_bytes(b"no database" * 1000)
+    outcome = CliRunner().invoke(app, ["backup", str(copy), "--state", str(state)])
+    assert (outcome.exit_code, outcome.output.count("\n"), copy.exists()) == (1, 1, False)
+    assert "it was damaged: put the newest copy back" in outcome.output
+
+
 REFEREE = Identity.create()
 DIGEST = "d" * 64
 
