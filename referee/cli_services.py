@@ -108,7 +108,12 @@ class CuratorOptions:
 
     curator: Annotated[str, typer.Option(help="Address of the curator.")] = "http://127.0.0.1:8001"
     patience: Annotated[
-        float, typer.Option(help="Seconds after which a run says that it waits for a curator that is away.", min=0)
+        float,
+        typer.Option(
+            help="Seconds after which a run fails whose curator is away and has not agreed to it yet; later it says "
+            "that it waits.",
+            min=0,
+        ),
     ] = 300.0
     curator_patience: Annotated[
         float,
