@@ -119,10 +119,14 @@ def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 6
 
 
 class Remote(Operating):
-    """A deployment at a URL; while the referee is away it is asked again for ``patience`` seconds."""
+    """A deployment at a URL; while the referee is away it is asked again for ``patience`` seconds.
 
-    def __init__(self, url: str, token: str, *, patience: float = 60.0) -> None:
+    A run that has ``ended`` is only fetched: a referee that was put back to before it would begin it anew.
+    """
+
+    def __init__(self, url: str, token: str, *, patience: float = 60.0, ended: bool = False) -> None:
         super().__init__(RefereeAt(url, patience=patience), token)
+        self._ended = ended
         self._agents = MANY
 
     def check(self, scenario: ResolvedScenario) -> None:
@@ -139,7 +143,8 @@ class Remote(Operating):
         look: Callable[[], None] = lambda: None,
     ) -> RunOutput:
         """Carry a run to its end; ``look`` is called at each look at it, and may end the waiting by what it raises."""
-        self.create(scenario, seed, run)
+        if not self._ended:
+            self.create(scenario, seed, run)
         return self.follow(run, on_progress, look)
 
     def create(self, scenario: ResolvedScenario, seed: int | None, run: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common.core.durable import SPEAKS, claim
-from common.core.errors import BadInput, BadScenario
+from common.core.errors import BadInput, BadScenario, RolledBack
 from common.core.plain import command
 from common.core.version import PROTOCOL
 from common.lifetime.charging import USERS_OWN
@@ -23,7 +23,7 @@ from common.scenario.scenario import ResolvedScenario, Scenario, data_folder
 from deploy.baselines import complete
 from deploy.checking import acceptable, check_lifetimes, check_people
 from deploy.deployment import Embedded, OnProgress
-from referee.runfolder import write_result
+from referee.runfolder import begun, write_result
 from referee.runs.verdict import verdict
 from referee.view.pages import write_report
 from referee.view.wording import run_view
@@ -70,6 +70,8 @@ def carry_out(
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     if folder.exists() and not (folder / "claim.json").exists() and _holds_more(folder):
         raise BadInput(f"{folder} is not empty and no run folder: choose another --output")
+    if begun(folder) and not is_address(deployment) and not (folder / "state" / "referee").exists():
+        raise BadInput(f"the run in {folder} has ended, and its parties' state is not there: choose another --output")
     with _opened(deployment, folder / "state", token, charging) as deployed:
         deployed.check(chosen)  # what it refuses has claimed nothing, and may be corrected and run in the same folder
         if not (folder / "claim.json").exists():
@@ -82,6 +84,7 @@ def carry_out(
         began = time.monotonic()
         with _shielded(watching(chosen, facts["seed"], folder)) as on_progress:
             finished = deployed.run(chosen, facts["seed"], facts["run"], on_progress)
+            _check_history(folder, finished.transcript)
             # The answer is kept before anything is compared with it: an interrupt now costs the comparison only.
             finished.write(folder, chosen, truth=None, run=str(folder))
             result = complete(finished.result, asked, facts["seed"], folder, on_progress, charging)
@@ -91,6 +94,15 @@ def carry_out(
     write_result(folder, result)
     _write_report(folder, chosen, result)
     return result
+
+
+def _check_history(folder: Path, transcript: str) -> None:
+    """Refuse to write another history of a run over the one that has ended: parties may have been put back."""
+    if begun(folder) and (folder / "transcript.jsonl").read_bytes() != transcript.encode():
+        raise RolledBack(
+            f"the run in {folder} has ended, and its parties show another history of it now: they were put back, or "
+            "are others. Nothing was written there: choose another --output"
+        )
 
 
 def _holds_more(folder: Path) -> bool:
@@ -175,7 +187,7 @@ def _opened(name: str, state: Path, token: str, charging: Charging) -> Iterator[
 
         if not token:
             raise BadInput("a URL needs the operator token: set TANDEM_OPERATOR_TOKEN or give --token")
-        with closing(Remote(name, token)) as remote:
+        with closing(Remote(name, token, ended=begun(state.parent))) as remote:
             yield remote
     else:
         raise BadScenario(f"--deployment must be embedded, processes or a URL, found {name!r}")

@@ -1,15 +1,17 @@
 """One process: deterministic, resumable, and it says so when nobody can come any more."""
 
 import json
+import shutil
 import socket
 import struct
 import sys
+from contextlib import closing, nullcontext
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from common.core.errors import BadInput, BadScenario
+from common.core.errors import BadInput, BadScenario, NotFound, RolledBack
 from common.data.population import TableRecordSource, open_records
 from common.local.hypotheses.hypothesis import Linear
 from common.local.hypotheses.rules import Constant
@@ -24,8 +26,10 @@ from deploy.baselines import Attempts, Judgement, can_judge, complete, judge, lo
 from deploy.deployment import Embedded
 from deploy.processes import free_port
 from deploy.remote import Remote
+from deploy.running import carry_out
 from deploy.simulation import SimulatedAgents, conduct
-from tests.support import TINY, Bench, tiny
+from referee.protocols.base import small_ball
+from tests.support import TINY, TOKEN, Bench, served, tiny
 from tests.tiers import for_each
 
 
@@ -236,3 +240,30 @@ def test_each_task_is_judged_by_its_own_label(tmp_path):
     assert len(result["tasks"]) == len(result["truth"]["tasks"]) == 2
     assert result["truth"]["loss_on_target"] == result["truth"]["tasks"][-1]
     assert all(0.0 <= value < 0.5 for value in result["truth"]["tasks"])
+
+
+def test_another_history_takes_no_ended_runs_place(tmp_path):
+    """Parties that are gone, or were put back to before a run, would carry it out anew over what it has left."""
+
+    def carried(name):
+        chosen, folder = small_ball("baselines=[]"), tmp_path / name
+        carry_out(chosen, "embedded", seed=1, output=folder, token="", watching=lambda *_: nullcontext(quiet))
+
+    carried("run")
+    written = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+    shutil.rmtree(tmp_path / "run" / "state")
+    with pytest.raises(BadInput, match=r"has ended, and its parties' state is not there: choose another --output"):
+        carried("run")
+    carried("other")
+    (tmp_path / "other" / "state").rename(tmp_path / "run" / "state")  # the budget there is another run's
+    with pytest.raises(RolledBack, match="Nothing was written there: choose another --output"):
+        carried("run")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == written
+
+
+def test_a_referee_that_was_put_back_to_before_a_run_that_has_ended_does_not_begin_it_again(tmp_path):
+    with Bench(tmp_path) as bench, served(bench.app()) as address:
+        bench.referee.registrar.allow("operator", TOKEN)
+        with closing(Remote(address, TOKEN, ended=True)) as remote, pytest.raises(NotFound, match="no run 'ended'"):
+            remote.run(bench.chosen, 1, "ended", quiet)
+        assert bench.referee.store.runs() == []
