@@ -423,7 +423,7 @@ def _witnesses(places: list[str] | None) -> list[Witness]:
     return [witness_at(place) for place in places or []]
 
 
-main = app  # of the entry point
+main = app  # of the entry point (tandem.commands)
 
 
 if __name__ == "__main__":

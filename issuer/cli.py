@@ -100,7 +100,7 @@ def show_command(state: State) -> None:
     say(f"issuer {keys.public.fingerprint()}: {made:,} invitation codes, {used:,} credentials issued")
 
 
-main = app  # of the entry point
+main = app  # of the entry point (tandem.commands)
 
 
 if __name__ == "__main__":

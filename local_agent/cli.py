@@ -404,7 +404,7 @@ app.command("page")(cli_page.page_command)
 app.command("check-page")(cli_page.check_page_command)
 
 
-main = app  # of the entry point
+main = app  # of the entry point (tandem.commands)
 
 
 if __name__ == "__main__":

@@ -473,7 +473,7 @@ for further in (*cli_results.COMMANDS, *cli_services.COMMANDS):
     app.command(further.__name__.removesuffix("_command"))(further)
 
 
-main = app  # of the entry point
+main = app  # of the entry point (tandem.commands)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def ask_command(
                 say(f"{label}  ({found.unstable_left} unstable answers and {found.questions_left} questions are left)")
 
 
-main = app  # of the entry point
+main = app  # of the entry point (tandem.commands)
 
 
 if __name__ == "__main__":

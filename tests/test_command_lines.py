@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -405,3 +406,19 @@ def test_a_party_that_cannot_start_says_why_also_below_a_deployment():
         said = party.stderr.read()
         assert party.wait(60) == 2
     assert said == "Scenario not acceptable: alhpa: unknown key (did you mean 'alpha'?)\n"
+
+
+def test_an_interrupt_while_a_command_is_loaded_ends_it_in_silence(tmp_path):
+    """The first library that each loads interrupts it; a shell that has interrupts ignored keeps them so."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise SystemExit(7)\n")
+    asked = {**python_environment(), "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert sorted(scripts) == ["curator", "issuer", "local-agent", "referee", "tandem"]
+    for number, entry in enumerate(scripts.values()):
+        module, _, name = entry.partition(":")
+        code = f"from {module} import {name}; {name}()"
+        ignoring = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {code}"
+        expected = {code: -signal.SIGINT} | ({ignoring: 7} if number == 0 else {})
+        for asks, status in expected.items():
+            done = subprocess.run([sys.executable, "-c", asks], capture_output=True, env=asked, check=False)
+            assert (done.returncode, done.stdout, done.stderr) == (status, b"", b""), entry
