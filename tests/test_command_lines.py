@@ -422,3 +422,13 @@ def test_an_interrupt_while_a_command_is_loaded_ends_it_in_silence(tmp_path):
         for asks, status in expected.items():
             done = subprocess.run([sys.executable, "-c", asks], capture_output=True, env=asked, check=False)
             assert (done.returncode, done.stdout, done.stderr) == (status, b"", b""), entry
+
+
+def test_an_interrupt_while_options_are_looked_at_ends_a_command_in_silence(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(typer.main, "get_command_from_info", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        referee_command(["list"])
+    assert (ended.value.code, *capsys.readouterr()) == (130, "", "")

@@ -92,7 +92,10 @@ class Application(typer.Typer):
 
     def __call__(self, *given: Any, **further: Any) -> Any:
         begin()
-        return super().__call__(*given, **further)
+        try:
+            return super().__call__(*given, **further)
+        except KeyboardInterrupt:  # before a command begins, which says what it has kept
+            raise SystemExit(130) from None
 
 
 def application(summary: str) -> Application:
