@@ -395,6 +395,18 @@ def test_a_command_of_which_nobody_reads_on_ends_in_silence():
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@for_each("closed", [0, 1, 2])
+def test_a_command_with_a_closed_stream_does_what_it_does_with_an_open_one(closed, tmp_path):
+    """It looks for a terminal, and reads a folder in a process of its own, which takes what was written before."""
+    terminal = [sys.executable, "-c", "from common.net import cli; cli.begin(); raise SystemExit(cli.has_terminal())"]
+    audit = [*python_module("referee.cli"), "audit", str(tmp_path)]
+    for command, status in (terminal, 0), (audit, 1):
+        shell = ["sh", "-c", f'exec {closed}>&-; exec "$@"', "sh", *command]
+        done = subprocess.run(shell, capture_output=True, env=python_environment(), check=False)
+        assert (done.returncode, b"Traceback" in done.stdout + done.stderr) == (status, False), done.stderr
+    assert done.stderr.startswith(b"" if closed == 2 else b"Not found: ")
+
+
 @pytest.mark.slow
 def test_a_party_that_cannot_start_says_why_also_below_a_deployment():
     """Its standard input is a pipe that a thread waits on; the last line of its complaint is what people see."""

@@ -193,10 +193,13 @@ NEW_OBJECTS = 50_000  # after so many a process looks for garbage
 
 
 def begin() -> None:
-    """Do what comes first in every command: logs of plain lines, and a look for garbage after many new objects only."""
+    """Do what comes first in every command: streams that are there, logs of plain lines, few looks for garbage."""
     _begun.set()
     # A service loads 150,000 objects that stay: looking through them after each 700 new ones took a sixth of its start.
     gc.set_threshold(NEW_OBJECTS)
+    for stream, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
+        if getattr(sys, stream) is None:  # closed by whoever started this process
+            setattr(sys, stream, open(os.devnull, mode))  # noqa: SIM115 - as long as the process
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as Python does it on standard error
     log_plainly()
