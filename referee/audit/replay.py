@@ -94,6 +94,8 @@ class Replay:
                 raise
             self.misbehaved = error.detail
             return None
+        if cut_off and self.asked and not self.answers and not self.pending:
+            return None  # all have declined: a run ends as refused then, whatever the protocol makes of no answers
         if cut_off:
             raise AuditFailed(f"the protocol ends with {outcome.status!r} on these answers, the result hides it")
         self.place.words = "the result"

@@ -77,6 +77,7 @@ def test_a_host_that_must_refuse_says_why_and_stays_open_to_other_questions(tmp_
             assert not bench.host.step()  # it is not asked again
 
         result = bench.during(ask)
+        assert audited(bench).status == "refused"
     assert result["status"] == "refused"
     assert "all 600 agents that were asked decline to answer" in result["reason"]
     assert "policy 600" in result["reason"]
