@@ -398,7 +398,8 @@ class Execution:
 
     def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
         began = time.monotonic()
-        self._check_cancelled()
+        if self.store.reply_entry(self._run, number) is None:  # else a crash is over, and its answer is known
+            self._check_cancelled()
         reply = self._ask_curator(number, step) if isinstance(step, AskCurator) else self._ask_agents(number, step)
         self._seconds["curator" if isinstance(step, AskCurator) else "agents"] += time.monotonic() - began
         return reply

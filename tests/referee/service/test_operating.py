@@ -26,12 +26,13 @@ from referee.cli import app
 from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
 from referee.collection.order import passed_over
 from referee.collection.roster import Roster
+from referee.runs.execution import Execution
 from referee.service.app import referee_app
 from referee.service.runner import Runner, learn_words
 from referee.tables import Cohort, Part, Participant, StoredQuestion
 from referee.view import show
 from tests.referee.service.test_referee import ended, until
-from tests.support import TOKEN, Bench, Curators, leave_folder, seal, served, tiny
+from tests.support import TOKEN, Bench, Curators, Halted, audited, leave_folder, seal, served, tiny
 from tests.tiers import for_each
 
 
@@ -113,6 +114,22 @@ def test_a_cancelled_run_stays_so_after_a_crash_and_one_that_has_ended_is_not_ca
         assert bench.run() == ended
         with pytest.raises(NotFound):
             bench.referee.cancel("another")
+
+
+def test_a_run_whose_last_answer_is_in_is_not_cancelled_any_more(tmp_path, monkeypatch):
+    """Whoever could cancel it then, as a crash came before the result, could do so by what the answers are."""
+
+    def crash(*_):
+        raise Halted
+
+    with Bench(tmp_path / "state") as bench:
+        with monkeypatch.context() as crashing:
+            crashing.setattr(Execution, "_end", crash)
+            with pytest.raises(Halted):
+                bench.run()
+        bench.referee.cancel("run")
+        assert bench.run()["status"] == "exhausted"
+        assert audited(bench).status == "exhausted"
 
 
 def test_a_run_that_is_cancelled_while_it_waits_is_not_said_to_be_verifiable(tmp_path, capsys):
