@@ -1,7 +1,5 @@
 """The owner's console: a local page about a curator's state directory, private throughout, which only reads it."""
 
-from __future__ import annotations
-
 import json
 import math
 import threading

@@ -4,8 +4,6 @@ What writes into a graph takes it, a fitted binary classifier and the name of a 
 of a column.
 """
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From a fitted classifier of scikit-learn that is made of trees to these trees, as data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How the curator carries out each operation: an event declared before it runs, and the work itself."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The stream that a run has opened, as the ledger has it: what was answered, and what may still be asked."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 :func:`cases` has one for every registered mechanism, plug-ins' too: one answer, and a twin with twice the epsilon.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

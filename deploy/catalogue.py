@@ -1,7 +1,5 @@
 """Everything that is registered, by kind: what a scenario may name."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 

@@ -3,8 +3,6 @@
 Each party refuses by functions of its own what it would not take; here all are asked, in the order of a run.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Collection
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Take part yourself: two hundred invented people, and a page on which you are one more (``make people``)."""
 
-from __future__ import annotations
-
 import csv
 import random
 import ssl

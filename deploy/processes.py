@@ -1,7 +1,5 @@
 """Each party a real process on this machine, speaking real HTTP over loopback; a party that dies is started again."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A deployment that already runs somewhere: create the run at its referee, watch, fetch what it leaves."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager

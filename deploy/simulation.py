@@ -5,8 +5,6 @@ its weighted sample, the agents' queries and mechanisms. What makes a run a serv
 is charged or stored, and no budget is enforced. So it is for simulated people only, and fast enough to be repeated.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack

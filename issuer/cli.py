@@ -1,7 +1,5 @@
 """``issuer``: the command of whoever vouches for people. It imports what it needs when it is run."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated

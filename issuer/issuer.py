@@ -1,7 +1,5 @@
 """An issuer: invitation codes, keys, blind signatures for holders of a code, and grants for hosts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

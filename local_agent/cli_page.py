@@ -1,7 +1,5 @@
 """The commands about a page: ``local-agent page`` writes one, and ``local-agent check-page`` compares one."""
 
-from __future__ import annotations
-
 import math
 from contextlib import closing
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The referee and the issuer over HTTP, as agents see them. They dial; nobody can dial them."""
 
-from __future__ import annotations
-
 import httpx
 
 from common.core.errors import BadMessage, PeerMisbehaved

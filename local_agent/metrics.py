@@ -1,7 +1,5 @@
 """What a host tells whoever watches this machine: on loopback alone, and only if it is asked to."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The page is local_agent/web: the agent in JavaScript, and a form that is made fr
 file names the SHA-256 of every other file, which a browser compares; it holds what is public of the scenario.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """An agent's own rules. Nothing in a message can raise what they allow."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field

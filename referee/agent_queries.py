@@ -1,7 +1,5 @@
 """The referee's queries about agents: tokens, invitation codes, who is enrolled, and what they will not do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

@@ -9,8 +9,6 @@ RUN/vouchers            what they have shown of issuers (referee.collection.enro
 RUN/reports/7.reports   the reports on question 7, as they were signed
 """
 
-from __future__ import annotations
-
 import io
 import json
 import struct

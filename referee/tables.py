@@ -1,7 +1,5 @@
 """The referee's database: what it remembers, as values and as tables, and who may write what when."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Each command imports what it needs itself, so that none waits for what another one needs.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

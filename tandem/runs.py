@@ -1,7 +1,5 @@
 """Plan, run and audit scenarios from Python, as the command ``referee`` does, and show a run as its report does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Ask a curator's stream the classes of public points, one at a time, as a consumer that its operator has named."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names for the array types that cross module borders."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One way to open a party's database: SQLAlchemy on a durable SQLite file by default, on a PostgreSQL server by URL."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Bugs of our own are not in this tree: they stay ``AssertionError``, ``TypeError``, ... and are never translated.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from common.core.plain import one_line, plain, visible

@@ -3,8 +3,6 @@
 What a file *holds* is bounded by its parser (:mod:`common.core.canonical`, :mod:`common.core.strictyaml`).
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

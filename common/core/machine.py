@@ -1,7 +1,5 @@
 """The machine and the process that Tandem runs in: processors, memory, interrupts, forks, and when an answer leaves."""
 
-from __future__ import annotations
-
 import math
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Text of strangers, made safe to show: no control characters, no line breaks, no bidirectional overrides."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

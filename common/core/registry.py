@@ -1,7 +1,5 @@
 """A named table of plug-ins: one file each, listed, documented and contract-tested by being registered."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -4,8 +4,6 @@ A document is checked event by event, without recursion, before PyYAML makes val
 limit. Files of one's own may hold aliases, within the same limits; a file of another party's folder may not.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

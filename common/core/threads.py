@@ -4,8 +4,6 @@ Every long-lived thread of every party is one of these. ``/v1/ready`` names a ki
 one of them ended until it has worked again for a while.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

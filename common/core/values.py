@@ -1,7 +1,5 @@
 """The base of every value type that travels: frozen, closed (no unknown fields), finite, with a canonical form."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args

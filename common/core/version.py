@@ -3,8 +3,6 @@
 The number stands in the run's configuration and, over HTTP, in the header :data:`HEADER` of each side.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

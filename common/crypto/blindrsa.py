@@ -9,8 +9,6 @@ their arguments, and is verified before it leaves, so that a fault in one of the
 DeMillo and Lipton 1997).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import secrets

@@ -6,8 +6,6 @@ move it to another one, and since a key enrols once, nobody can use it twice. A 
 speaks for at most so many people. An issuer has a key for each.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -3,8 +3,6 @@
 Only who reads a table imports this: polars takes a tenth of a second to load.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

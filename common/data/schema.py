@@ -9,8 +9,6 @@
     norm: 1.5
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property

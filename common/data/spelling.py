@@ -16,8 +16,6 @@ by a rule that looks at this one value:
 No library of tables is needed. :mod:`common.data.files` does the same for whole columns.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Collection, Iterable, Sequence

@@ -4,8 +4,6 @@ Fields become features by the same arithmetic, in double precision, for many row
 takes only NumPy.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Both learners of domain adaptation: settings, checked before a record is touched, event, and plan."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """Settings of classifiers of scikit-learn, with the arguments that are allowed, and of a network in PyTorch."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator

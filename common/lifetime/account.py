@@ -1,7 +1,5 @@
 """One party's account with its people: whether they may take part, and what is charged to them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

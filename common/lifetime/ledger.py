@@ -15,8 +15,6 @@ first run.
 Who is the same person is decided by :mod:`common.lifetime.recognition`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Public functions of one record: losses of a hypothesis, cells of its score, and what a reweigh multiplies by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 

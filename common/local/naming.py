@@ -4,8 +4,6 @@ Names come from the file of the record where its maker wrote them down, else fro
 a stranger's text: they are cut to a length, and stand in quotation marks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Any, Self
 

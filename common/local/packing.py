@@ -4,8 +4,6 @@ A report on n people is a mask of ceil(n/8) bytes (a bit for each, most signific
 order. There is one encoding of given answers: padding bits, and the answers of those who gave none, are zero.
 """
 
-from __future__ import annotations
-
 import base64
 import struct
 from collections.abc import Iterator, Sequence

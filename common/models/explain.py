@@ -4,8 +4,6 @@ A half-space over features x_j = (v_j - low_j)/(high_j - low_j) is one over the 
 bounds. A row that is shortened by a factor s has the features of one with the values low_j + s (v_j - low_j).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Models as files: JSON, ONNX, and a pickle of scikit-learn's objects for those who ask for it by name."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from importlib.util import find_spec

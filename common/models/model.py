@@ -4,8 +4,6 @@ Everything in it is public already: the answer of a run, whose privacy was paid 
 computed from it and from somebody's own rows is post-processing, and costs nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self

@@ -4,8 +4,6 @@ Sums of several numbers depend on their order in the last place, and a label can
 does where lengths are concerned, and as :mod:`common.local.hypotheses.hypothesis` where margins are.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Made from a model's JSON document, never from a pickle, so that reading a model 
 values as parameters, which ``clone`` copies; they are not fitted again.
 """
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

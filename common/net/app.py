@@ -4,8 +4,6 @@ Every error becomes a problem document (RFC 9457); what the domain did not raise
 any detail, since a detail might hold somebody's data.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -13,8 +13,6 @@ A server's certificate is no client's, so no service can pass for the referee be
 files that their owner alone reads.
 """
 
-from __future__ import annotations
-
 import datetime
 import inspect
 import ipaddress

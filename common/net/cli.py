@@ -1,7 +1,5 @@
 """What the three commands have in common: one line on stderr and the right exit status when something is wrong."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import gc

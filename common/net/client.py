@@ -1,7 +1,5 @@
 """HTTP as Tandem's clients speak it: one place that retries, and that turns problem documents back into errors."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 Every message about a run names the run and the SHA-256 ``digest`` of its immutable configuration.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 No registry of the whole process is used: no metric exists that is not stated by a service, with its labels.
 """
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

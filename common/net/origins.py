@@ -5,8 +5,6 @@ answers both, for the origins and the resources that are allowed. All other requ
 origin, which no page of another origin can make.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit

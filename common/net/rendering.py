@@ -1,7 +1,5 @@
 """Templates of pages and reports: autoescaping is on, and every text is shown in visible characters of one line."""
 
-from __future__ import annotations
-
 from importlib import resources
 from typing import Any
 from urllib.parse import quote

@@ -5,8 +5,6 @@ makes room. Heads, idle times, TLS handshakes and answers that a client does not
 servers were measured, and what they lack, is in ``docs/decisions.md``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import resource

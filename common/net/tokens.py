@@ -1,7 +1,5 @@
 """Tokens and invitation codes: what is drawn, compared, and kept of them. Nothing of a service is needed for it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -4,8 +4,6 @@ So where a condition is monotone in theory, and in floating point almost, a sear
 towards the side that holds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -7,8 +7,6 @@ instructions. With 8 rounds it is the generator of Go's runtime and within the m
 branch depends on the key.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ N people of d coordinates, some two share a stretch of it with probability below
 gives no privacy.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from common.core.arrays import Bits, Floats, Indices, Words

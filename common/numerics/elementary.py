@@ -9,8 +9,6 @@ the first two are plain arithmetic on arrays here and on scalars in compiled loo
 give the same bits.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -18,8 +18,6 @@ first. Functions with a branch or a loop had better not be called for each item 
 counts references to the arrays that it hands over.
 """
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import os

@@ -1,7 +1,5 @@
 """For compiled loops: the functions of :mod:`common.numerics.elementary`, with the same bits; integers as bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

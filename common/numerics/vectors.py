@@ -1,7 +1,5 @@
 """What vectors of eight numbers are to the compiler: their type, their operators and functions; hints and bits."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any

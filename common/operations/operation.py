@@ -1,7 +1,5 @@
 """Operations of the curator: requests with their results, and a release, which is a result and its event."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 

@@ -1,7 +1,5 @@
 """What the two samples alone say of a released model's loss on the target: Theorem B.1 of Bassily et al. (2024)."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 from typing import Literal, NamedTuple, Self

@@ -1,7 +1,5 @@
 """What every accountant can do; those of this package are loaded when the first is asked for."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -10,8 +10,6 @@ event was found: only one event is tested. A broken function need not be caught,
 stands beside broken twins that are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ e^epsilon) T)-DP, since P~(S) <= P(S) + T <= e^epsilon P'(S) + delta + T <= e^ep
 T.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """A guarantee: an (epsilon, delta), what it is about, and the sentence that states it."""
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction

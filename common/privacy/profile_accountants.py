@@ -1,7 +1,5 @@
 """Accountants that work with the privacy profiles of events: Gaussian prices, loss distributions, games."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Accountants of releases, by their epsilons and deltas, and of everything with a Renyi divergence."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import cache, lru_cache

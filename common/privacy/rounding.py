@@ -1,7 +1,5 @@
 """Rounding to the private side, and the ranges of epsilon and delta for which formulas are evaluated."""
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction

@@ -4,8 +4,6 @@ The referee's script holds itself to the pattern that is declared here, and a cu
 operation that the pattern does not have.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping

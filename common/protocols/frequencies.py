@@ -1,7 +1,5 @@
 """Tasks about frequencies: tell two coins apart, find the one of many that falls on 1 most often, or frequent items."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self

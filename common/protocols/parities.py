@@ -1,7 +1,5 @@
 """Tasks with parities: a threshold beside one or flipped by it, and secrets that one side shares out."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal, Self
 

@@ -1,7 +1,5 @@
 """Portfolio: a private model, what agents teach it, judged by the population; what its plan knows of roles and gaps."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Whether a scenario can be carried out, as far as its public numbers tell: every party asks this before it begins."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 The rules, and what they rest on, are those of docs/portfolio.md ("Settings that fit the size").
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

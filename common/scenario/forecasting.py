@@ -1,7 +1,5 @@
 """What the verdict on a run will be able to say, from public sizes alone, before anything is spent."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Scenarios from YAML: the shipped ones and files, with their forms for real people, and overrides."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The plan of a scenario: every number it needs, by the paper's formulas or by the tighter ones, with its source."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

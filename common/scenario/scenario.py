@@ -5,8 +5,6 @@ the agents ``target`` and ``agents``, the referee the rest. :func:`common.scenar
 left at ``plan``; what it returns is a :class:`ResolvedScenario`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The sections of a scenario that are not a problem's or a table's: accuracy, divergence, curator and agents."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

@@ -13,8 +13,6 @@ Functions raise :class:`BadInput` for numbers outside the ranges that they state
 :func:`ladder`'s.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator
 from dataclasses import dataclass

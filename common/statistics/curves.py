@@ -1,7 +1,5 @@
 """How good a score is on T: calibration curve, rates at a cut and AUC, from agents' bits about its bins and labels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

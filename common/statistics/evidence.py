@@ -17,8 +17,6 @@ Functions raise :class:`BadInput` for numbers outside the ranges that they state
 cannot tell apart.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ relative entropy (nats) of the good distribution from the uniform one; losses in
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Shares of people by item, from a frequency oracle's answers or a code query's, and exact intervals of their rates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

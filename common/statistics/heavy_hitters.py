@@ -9,8 +9,6 @@ candidates is independent of how they became candidates.
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -3,8 +3,6 @@
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -19,8 +19,6 @@ for them.
 The proofs are in docs/statistics.md. Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

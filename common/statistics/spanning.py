@@ -5,8 +5,6 @@ to be kept, b that of a block to say bottom. ``paper_...`` are Kohen & Sheffet's
 numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -12,8 +12,6 @@ with the same texts. Sealed, all records of an offer have one length, which foll
 ciphertext would otherwise tell, say, which plan somebody has.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

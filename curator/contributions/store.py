@@ -1,7 +1,5 @@
 """Contributions on disk: sealed, one for each contributor, and really overwritten when they are withdrawn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

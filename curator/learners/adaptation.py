@@ -1,7 +1,5 @@
 """CnvxAdap and NCnvxAdap (Bassily, Cortes, Mao and Mohri 2024, Algorithms 1 and 2): settings, steps, learners."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

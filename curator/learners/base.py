@@ -1,7 +1,5 @@
 """What every learner can do."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Another learner with hyperparameters that are chosen privately, on the sample itself."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import partial
 from typing import Any, ClassVar

@@ -9,8 +9,6 @@ the next. And the code runs as the curator does: it sees records, and nothing st
 a network. Name only a class that you would let read the records.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import os

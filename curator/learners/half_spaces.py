@@ -1,7 +1,5 @@
 """Learners of half-spaces: private gradient descent (Algorithm 3), Fisher's discriminant, and least squares."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields
 from functools import partial

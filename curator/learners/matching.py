@@ -1,7 +1,5 @@
 """A public source weighed to be like the target: private discrepancy minimization, and what is not private."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Model-agnostic private learning: any classifier as a black box, by votes on public points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ A mechanism that clips to a ball around 0 pays for the ball. Public bounds place
 how far they vary, so that most of the noise would be for room in which nobody is (docs/learners.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Learners of rules: the exponential mechanism over stumps or sparse conjunctions, and parities over F_2."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

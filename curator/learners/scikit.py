@@ -1,7 +1,5 @@
 """Any classifier of scikit-learn; not private."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from typing import Any, ClassVar, Self

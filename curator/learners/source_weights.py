@@ -20,8 +20,6 @@ rises. It is convex in each of w and q, not in both, so the end is a point from 
 code of the authors is public; this one follows problem (3) of the paper and its Section 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

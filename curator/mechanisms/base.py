@@ -9,8 +9,6 @@ nothing, and nobody is told. Other mistakes show on a record of zeros, on which 
 cannot hold is a function that keeps something from one call to the next.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -4,8 +4,6 @@ Counts, weighted shares, and the largest cells of a histogram over a domain too 
 are empty and whose noise reaches a threshold are drawn as such, in whole numbers: how many, which, and by how much.
 """
 
-from __future__ import annotations
-
 from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass

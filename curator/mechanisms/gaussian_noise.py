@@ -15,8 +15,6 @@ the greatest makes up for them; so the distance of the tables' law from the roun
 less than 2^-200, and what lies beyond 16 standard deviations, less than 2^-185.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import cache, reduce

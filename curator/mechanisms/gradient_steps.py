@@ -1,7 +1,5 @@
 """Private gradient steps: one draw, one clipped gradient and one Gaussian vector a step, in one compiled loop."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Iterator

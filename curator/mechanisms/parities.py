@@ -1,7 +1,5 @@
 """Parities over F_2, learned privately (KLNRS 2011): equations in echelon form, blocks of places, blocks of ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise

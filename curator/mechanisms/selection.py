@@ -1,7 +1,5 @@
 """Private selection: the exponential mechanism (McSherry and Talwar 2007) on whole scores, and random stopping."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

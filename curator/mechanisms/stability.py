@@ -6,8 +6,6 @@ greatest k for which no k records that are replaced change f(D). That is a whole
 record is replaced, and where it is at least 1 no neighbour has another value: all that the theorem needs.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections import Counter

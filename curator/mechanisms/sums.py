@@ -1,7 +1,5 @@
 """Gaussian sums of clipped rows, of losses and of moments by class, and the class with the greatest noisy count."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

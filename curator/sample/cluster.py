@@ -1,7 +1,5 @@
 """A sample whose shards are in workers of a Ray cluster, all of them the curator's own."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

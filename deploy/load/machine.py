@@ -1,7 +1,5 @@
 """What this machine can do by itself, measured in the same minute: what a load test's figures are shares of."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

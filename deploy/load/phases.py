@@ -1,7 +1,5 @@
 """One phase of a load test: every agent makes one request, on a schedule; what each took is written down."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import json

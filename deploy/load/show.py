@@ -1,7 +1,5 @@
 """A load test on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

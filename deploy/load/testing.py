@@ -1,7 +1,5 @@
 """Whom the load falls on: a referee that runs somewhere, or one that is started here, with a simulated curator."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import tempfile

@@ -6,8 +6,6 @@ or ``deploy``. So a wheel is built from a copy in which they are ``tandem.common
 import statements, and nothing else, say so (docs/decisions.md, "A wheel puts everything below one name").
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import re

@@ -6,8 +6,6 @@ compares files only where the project itself has a digest, which an editable one
 this runs before anything is installed.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -5,8 +5,6 @@ digests of all their files (uv must be on the PATH, or beside this Python). Noth
 then, whoever serves the index: neither by ``make install`` nor in the image.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

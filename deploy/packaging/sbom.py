@@ -4,8 +4,6 @@ It reads deploy/docker/requirements.txt, which pins every library of the image b
 neither the image nor a package index. The document is a function of that file and the project's version alone.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -5,8 +5,6 @@ the order of the slots: the answers are those of one process, also when a worker
 Values that are not randomized travel through the cluster: it is for simulated people only.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections import deque

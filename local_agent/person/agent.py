@@ -1,7 +1,5 @@
 """One person, one record, own policy, and answers until the lifetime budget is spent."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -5,8 +5,6 @@ shows no proof yet is believed for a limited time, by this device's clock, while
 closed. What is shown must go on from what was shown before, and from what a witness has seen.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

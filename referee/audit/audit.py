@@ -10,8 +10,6 @@ No audit sees reports that the referee threw away before it signed anything abou
 transcript names (compare them with keys known from elsewhere). All that it raises is ``AuditFailed``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext

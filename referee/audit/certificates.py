@@ -11,8 +11,6 @@ but for quadratures that are central values, good to a thousandth. So events tha
 (epsilon, (1 + TOLERANCE) delta)-DP, whatever numbers the certificate has.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ stored a report: if it is not under the root that the transcript has signed for 
 out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase

@@ -17,8 +17,6 @@ or infinity. Where a bound has conditions (a window that is wide enough, a quadr
 tested here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction

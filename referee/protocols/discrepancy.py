@@ -1,7 +1,5 @@
 """Discrepancy between S and T in the place of importance weights: pairs of hypotheses are tested, and reweighed by."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal, Self

@@ -1,7 +1,5 @@
 """Drive a protocol: feed its generator, hold it to its message pattern. The same loop runs live, resumes and audits."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Generator

@@ -1,7 +1,5 @@
 """Tasks about frequencies: one for which both sides together are no better than either, and two for which they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 

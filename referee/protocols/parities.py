@@ -1,7 +1,5 @@
 """Tasks with parities, which the curator learns: a threshold beside one, and secrets whose shares the agents have."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Generator
 from typing import Any, Literal

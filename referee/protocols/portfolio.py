@@ -1,7 +1,5 @@
 """Portfolio: a private model, what agents teach it, and what either side has alone, judged by the population."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator, Sequence
 from contextlib import suppress

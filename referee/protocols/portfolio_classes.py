@@ -1,7 +1,5 @@
 """Portfolio of several classes: agents teach a model what each class's odds are, and judge it beside every constant."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Portfolio of a regression: agents teach it where its predictions are too high or too flat, and judge it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator
 from dataclasses import replace

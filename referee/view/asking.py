@@ -4,8 +4,6 @@ A wrong answer is asked for again, and ``<`` goes back. What a column is called 
 looked at.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Protocol, TypeVar

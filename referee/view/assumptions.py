@@ -1,7 +1,5 @@
 """Whether the agents' answers contradict what a scenario assumes of S and T."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What an audit found, in words and as JSON, with a run's history, its witnesses, and who vouches for people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict

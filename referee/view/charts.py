@@ -4,8 +4,6 @@ Colours are those of Okabe and Ito, which people with any of the usual colour bl
 design", 2008). A colour stands as an attribute, which a page's style sheet may override for a dark background.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """What ``referee check`` shows of a table to its keeper, and to nobody else: what a run would make of it."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

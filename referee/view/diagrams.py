@@ -5,8 +5,6 @@
 The site has what this prints as a page of its reference.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 A browser sends no fragment to anybody: neither the page's server nor the referee sees a link's, and no log has it.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ``referee list``, ``runs`` and ``logs`` print; nothing is imported that only runs need, to answer at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

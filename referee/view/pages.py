@@ -1,7 +1,5 @@
 """HTML of finished runs, read from their folders: every value is escaped unless it is a drawing of our own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path

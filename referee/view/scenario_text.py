@@ -1,7 +1,5 @@
 """A first scenario as YAML that explains itself: what stands above each key is in ``first_scenario.yaml``."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What people see in a terminal: live progress, tables, and the same as JSON documents."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

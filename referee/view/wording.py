@@ -1,7 +1,5 @@
 """What is shown of a run: plain values, and words for an engineer who is new to differential privacy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Private domain adaptation: a few private people and a public sample of another domain; CnvxAdap and NCnvxAdap."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Mapping

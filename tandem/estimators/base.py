@@ -1,7 +1,5 @@
 """What all estimators share: how people are read, how a fit is charged and run, and what it promises to whom."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The public classes of a classifier, two or several, and what classifiers share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One fit: the learner's settings, which protocol runs and how often, and the run itself in the embedded deployment."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 import math

@@ -4,8 +4,6 @@ What is publicly known of the columns is a schema; bounds are never taken from p
 with a parameter or with data, BadData that a file cannot be read or that a column holds what has no text.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the fits of an estimator may cost a person, in numbers and in words."""
 
-from __future__ import annotations
-
 import math
 
 from pydantic import Field

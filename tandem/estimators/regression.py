@@ -1,7 +1,5 @@
 """A regression learned on people who trust the curator, taught and judged by devices; and what regressors share."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A classifier learned on people who trust the curator and judged, repaired or reweighed by everybody's devices."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """The local page over HTTP: the list of run folders, one run, several beside each other, and its server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -4,8 +4,6 @@ The browser sends fields, and this module gives them to the functions of the com
 table holds: names of columns, numbers of rows, and what was typed are all that there is.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import shutil

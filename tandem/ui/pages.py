@@ -1,7 +1,5 @@
 """HTML of the local page: its templates in the frame of every page, and forms of its own pages only."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs

@@ -1,7 +1,5 @@
 """The pages of a run about two tables of one's own: files, columns and budgets, forecast, the run, its model."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 import time

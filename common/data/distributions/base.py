@@ -1,7 +1,5 @@
 """What every simulated distribution can do."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Bits: biased coins without labels, sparse conjunctions (Section 4 of Kohen & Sheffet), items of a large domain."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from math import prod
 from typing import Annotated, ClassVar, Literal, Self

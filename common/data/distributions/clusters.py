@@ -1,7 +1,5 @@
 """Points in [0, 1]^d whose law differs between two domains: classes of which some are rarer, a response that drifts."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import ClassVar, Literal

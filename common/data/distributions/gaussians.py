@@ -1,7 +1,5 @@
 """Simulated people around Gaussian centres: a half-space and balls (Appendices C and D of Kohen & Sheffet)."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import ClassVar, Literal, Self

@@ -1,7 +1,5 @@
 """Parities: biased (Appendix B of Kohen & Sheffet), beside or under a threshold, and secret ones that people share."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal, Self
 
 import numpy as np

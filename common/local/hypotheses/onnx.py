@@ -5,8 +5,6 @@ Nothing but the protobuf decoder ever sees a stranger's bytes. What they say is 
 alone, under new names, without documentation, metadata or unknown fields; that is what gets evaluated.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import math

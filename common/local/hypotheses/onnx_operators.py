@@ -7,8 +7,6 @@ or weight, must not depend on another's record. Nor does any admitted operator f
 that would end the work for all rows at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Hypotheses that are rules: a constant, a conjunction, a stump, a parity (flipped or not), an ensemble of trees."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self

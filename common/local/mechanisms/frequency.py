@@ -1,7 +1,5 @@
 """Frequency oracles: randomize one item of a public domain, estimate how many hold any; krr, olh and hadamard."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from functools import cached_property

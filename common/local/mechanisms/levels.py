@@ -1,7 +1,5 @@
 """Agents with different epsilons in one run: each answers at the highest of several levels that its budget pays for."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """Queries about features: one, the item that they are the bits of, a bit of its code, a sum of products of them."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self

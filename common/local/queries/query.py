@@ -1,7 +1,5 @@
 """What every query can do; losses of hypotheses; a question to agents, the answers of one batch."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self

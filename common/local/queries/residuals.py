@@ -1,7 +1,5 @@
 """Queries about residuals: how far a probability, or a number that is predicted, is from a person's own."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np

@@ -3,8 +3,6 @@
 The relay learns from which address somebody asks, and when; the service learns what is asked. Neither learns both.
 """
 
-from __future__ import annotations
-
 import httpx
 
 from common.core import canonical

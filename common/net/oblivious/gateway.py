@@ -8,8 +8,6 @@ Whoever carries a request may send it again: what passes is signed by its sender
 answer opens for nobody but the first sender.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -5,8 +5,6 @@ Neighbours differ in one record by replacement; n is public. Everything is round
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -71,8 +71,6 @@ constants whenever that is used.) A transform of length N errs by at most 8 log2
 section 24.1). Such errors, the masses at infinity and the shortfalls of pairs are constants, which pass unchanged.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ differ most where the losses do not: mu_step^2 = max_q (1 + q)^2 (a/4 + b (1 - q
 for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

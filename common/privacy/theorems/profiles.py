@@ -37,8 +37,6 @@ below level 1 mirror those above. So the condition follows. K is bounded cell by
 greatest value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ none.
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal, NamedTuple
 

@@ -8,8 +8,6 @@ law is P = (1-s) A + s B under S and Q = (1-s) A + s C under S', where A, B, C a
 means lie in a ball of diameter u. Two bounds hold, and the smaller one is taken at each order.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

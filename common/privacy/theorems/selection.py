@@ -31,8 +31,6 @@ are cut off). So whatever bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
 Functions raise :class:`~common.core.errors.BadInput` for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from functools import lru_cache

@@ -12,8 +12,6 @@ and bottom otherwise; after each bottom Z is drawn anew, after T bottoms nothing
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple
