@@ -94,5 +94,20 @@ class Accountant(ABC):
         The plan passes its own filter if ``self.epsilon(plan, delta) <= epsilon``.
         """
 
+    def summed(
+        self, unit: str, cap: Fraction, price: Callable[[Event], Fraction | None], fits: Plan | None = None
+    ) -> BudgetFilter:
+        """Return the filter of one sum of prices, of covered events; ``fits`` is a plan that it must let pass.
+
+        Rounding to and fro must not refuse that plan's last event: its sum converts to at most epsilon.
+        """
+
+        def amount(event: Event) -> Amount | None:
+            each = price(event) if self.covers(event) else None
+            return None if each is None else (each,)
+
+        planned = None if fits is None else total_of(fits, price)
+        return BudgetFilter(unit, (cap if planned is None else max(cap, planned),), amount)
+
 
 ACCOUNTANTS: Registry[type[Accountant]] = Registry("accountant", __name__, group="accountants")

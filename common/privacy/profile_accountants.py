@@ -78,17 +78,11 @@ class GaussianAccountant(Accountant):
             return math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        cap = Fraction(0)
+        unit, allowed = "mu^2 of Gaussian differential privacy", 0.0
         if delta > 0.0:
-            cap = Fraction(mu_allowed(min(epsilon, MAX_EPSILON), delta)) ** 2
-            if self.epsilon(plan, delta) <= epsilon:
-                # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
-                cap = max(cap, sum((count * _amount(event) for event, count in released(plan)), Fraction(0)))
-
-        def price(event: Event) -> Amount | None:
-            return (_amount(event),) if self.covers(event) else None
-
-        return BudgetFilter("mu^2 of Gaussian differential privacy", (cap,), price)
+            allowed = mu_allowed(min(epsilon, MAX_EPSILON), delta)
+        fits = delta > 0.0 and self.epsilon(plan, delta) <= epsilon
+        return self.summed(unit, Fraction(allowed) ** 2, _amount, plan if fits else None)
 
 
 SLACK = 1e-3
@@ -123,23 +117,15 @@ class ComparisonAccountant(Accountant):
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         terms, planned = _best_pad(tuple(plan), delta)
-        cap = Fraction(0)
-        if terms is not None:
-            pad, rate = terms
-            # What is kept for the rate's part allows sums up to SLACK/2 delta/rate.
-            allowed = mu_allowed(min(epsilon, MAX_EPSILON), delta * (1.0 - SLACK / 2.0)) if delta > 0.0 else 0.0
-            cap = max(
-                cap, min(Fraction(allowed) ** 2 - Fraction(pad) ** 2, Fraction(delta * SLACK / 2.0) / Fraction(rate))
-            )
-            total = _total(plan, terms)
-            if total is not None and planned <= epsilon:
-                cap = max(cap, total)
-
-        def price(event: Event) -> Amount | None:
-            each = _price(event, terms) if terms is not None and self.covers(event) else None
-            return None if each is None else (each,)
-
-        return BudgetFilter("mu^2 of Gaussian releases as dear", (cap,), price)
+        unit = "mu^2 of Gaussian releases as dear"
+        if terms is None:
+            return self.summed(unit, Fraction(0), lambda event: None)
+        pad, rate = terms
+        # What is kept for the rate's part allows sums up to SLACK/2 delta/rate.
+        allowed = mu_allowed(min(epsilon, MAX_EPSILON), delta * (1.0 - SLACK / 2.0)) if delta > 0.0 else 0.0
+        cap = min(Fraction(allowed) ** 2 - Fraction(pad) ** 2, Fraction(delta * SLACK / 2.0) / Fraction(rate))
+        fits = plan if planned <= epsilon else None
+        return self.summed(unit, max(Fraction(0), cap), lambda event: _price(event, terms), fits)
 
 
 @lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the numbers, then for the filter of one plan
@@ -365,11 +351,11 @@ class GameAccountant(Accountant):
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         kind = _single_kind(plan)
         cap = Fraction(_steps(plan) if kind is not None and self.epsilon(plan, delta) <= epsilon else 0)
-
-        def price(event: Event) -> Amount | None:
-            return (_amount(event),) if kind is not None and _dominates(kind, event) else None
-
-        return BudgetFilter("steps of the plan", (cap,), price)
+        return self.summed(
+            "steps of the plan",
+            cap,
+            lambda event: _amount(event) if kind is not None and _dominates(kind, event) else None,
+        )
 
 
 def _single_kind(plan: Plan) -> SubsampledSteps | None:

@@ -66,14 +66,13 @@ class OptimalCompositionAccountant(Accountant):
         count, star, star_delta = _dearest(plan)
         private = count > 0 and composed_epsilon(count, star, star_delta, delta) <= epsilon
 
-        def price(event: Event) -> Amount | None:
+        def price(event: Event) -> Fraction | None:
             if not isinstance(event, SubsampledRelease | Release):
                 return None
             each, each_delta = cost_of(event)
-            return (Fraction(1),) if each <= star and each_delta <= star_delta else None
+            return Fraction(1) if each <= star and each_delta <= star_delta else None
 
-        unit = f"releases of ({star:.3g}, {star_delta:.3g}) each"
-        return BudgetFilter(unit, (Fraction(count if private else 0),), price)
+        return self.summed(f"releases of ({star:.3g}, {star_delta:.3g}) each", Fraction(count if private else 0), price)
 
 
 def cost_of(event: SubsampledRelease | Release) -> tuple[float, float]:
@@ -124,17 +123,9 @@ class RenyiAccountant(Accountant):
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         order, planned = _best_order(tuple(plan), delta)
         allowed = rho_allowed(order, epsilon, delta)
+        unit, fits = f"Renyi divergence of order {order}", plan if planned <= epsilon else None
         cap = Fraction(allowed) if math.isfinite(allowed) and allowed > 0.0 else Fraction(0)
-        total = _total(plan, order)
-        if total is not None and planned <= epsilon:
-            # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
-            cap = max(cap, total)
-
-        def price(event: Event) -> Amount | None:
-            each = _divergence(event, order) if self.covers(event) else None
-            return None if each is None else (each,)
-
-        return BudgetFilter(f"Renyi divergence of order {order}", (cap,), price)
+        return self.summed(unit, cap, lambda event: _divergence(event, order), fits)
 
 
 @lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the order, then for the filter of one plan
@@ -207,12 +198,12 @@ class SelectionAccountant(Accountant):
         choices = _choices(plan)
         private = bool(choices) and self.epsilon(plan, delta) <= epsilon
 
-        def price(event: Event) -> Amount | None:
+        def price(event: Event) -> Fraction | None:
             if not isinstance(event, PrivateSelection) or not choices:
                 return None
-            return (Fraction(1),) if event.law == choices[0].law and event.mu <= choices[0].mu else None
+            return Fraction(1) if event.law == choices[0].law and event.mu <= choices[0].mu else None
 
-        return BudgetFilter("choices", (Fraction(1 if private else 0),), price)
+        return self.summed("choices", Fraction(1 if private else 0), price)
 
 
 def _choices(plan: Plan) -> list[PrivateSelection]:
