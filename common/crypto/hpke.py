@@ -1,8 +1,6 @@
 """Hybrid public-key encryption (RFC 9180): base mode of DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKeyInterface, PyHPKEError
@@ -39,12 +37,12 @@ class RecipientKey:
         return f"RecipientKey({self.public.hex()[:8]}...)"
 
     @classmethod
-    def derived(cls, material: bytes) -> RecipientKey:
+    def derived(cls, material: bytes) -> Self:
         """Return the key that follows from at least 32 secret bytes (RFC 9180, section 7.1.3)."""
         return cls(_SUITE.kem.derive_key_pair(material).private_key)
 
     @classmethod
-    def of(cls, private: bytes) -> RecipientKey:
+    def of(cls, private: bytes) -> Self:
         return cls(_SUITE.kem.deserialize_private_key(private))
 
     def open(self, encapsulated: bytes, ciphertext: bytes, info: bytes) -> tuple[bytes, ContextInterface]:

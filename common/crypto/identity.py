@@ -4,14 +4,12 @@ A signature covers a domain tag, the kind of message and the canonical JSON: no 
 is a header that shows who sends a body before the body is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -80,11 +78,11 @@ class Identity:
         return f"Identity({self.public[:8]}...)"
 
     @classmethod
-    def create(cls) -> Identity:
+    def create(cls) -> Self:
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
-    def load_or_create(cls, path: Path) -> Identity:
+    def load_or_create(cls, path: Path) -> Self:
         """Read the private key at ``path`` (BadInput: it is none), creating it (mode 0600, durable) if there is none.
 
         The file holds the 32-byte key and the 32 bytes of its public half, as libsodium's secret keys do; the private

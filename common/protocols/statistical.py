@@ -1,9 +1,7 @@
 """Statistical queries: the means of some expressions over people, each to a tolerance."""
 
-from __future__ import annotations
-
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -52,7 +50,7 @@ class StatisticalQuery(Problem):
     queries: tuple[ExpressionQuery, ...] = Field(min_length=1, max_length=1 << 10)
 
     @model_validator(mode="after")
-    def _fits(self) -> StatisticalQuery:
+    def _fits(self) -> Self:
         most = max(query.min_features for query in self.queries)
         if most > self.d:
             raise ValueError(f"a query reads feature {most - 1}, and records have {self.d}, from 0 to {self.d - 1}")

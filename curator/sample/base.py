@@ -1,12 +1,10 @@
 """The private sample as its curator sees it: one or several shards, in this process or elsewhere."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -164,7 +162,7 @@ class LocalSample(Sample):
         self._shards = [Shard(part, first, threads) for part, first in zip(rows, firsts, strict=False)]
 
     @classmethod
-    def of(cls, records: Records) -> LocalSample:
+    def of(cls, records: Records) -> Self:
         return cls([SingleRows(records)])
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:

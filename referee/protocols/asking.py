@@ -1,10 +1,8 @@
 """Scripts that several protocols share: ask the curator, or both sides; test or estimate a query's mean."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -91,7 +89,7 @@ class EstimatePlan:
     liars: float = 0.0
 
     @classmethod
-    def of(cls, scenario: ResolvedScenario) -> EstimatePlan:
+    def of(cls, scenario: ResolvedScenario) -> Self:
         """Return the scenario's; BadScenario if its agents' answers have no mean."""
         return cls(scenario.agents.value_mechanism, scenario.beta, scenario.agents.liars)
 
@@ -113,7 +111,7 @@ class LevelTestPlan(EstimatePlan):
     fixed: int | None = None
 
     @classmethod
-    def of(cls, scenario: ResolvedScenario, levels: tuple[float, float] | None = None, each: int = 1) -> LevelTestPlan:
+    def of(cls, scenario: ResolvedScenario, levels: tuple[float, float] | None = None, each: int = 1) -> Self:
         """Return the scenario's, for so many tests ``each`` round; ``levels`` are by default those of its loss.
 
         BadScenario if answers have no mean, a test of fixed size cannot bear lies, or no test tells the levels apart.

@@ -4,12 +4,10 @@ R. Kohen and O. Sheffet, "Transfer Learning in Differential Privacy's Hybrid-Mod
 Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.learners.model_agnostic import ModelAgnosticSettings
@@ -83,7 +81,7 @@ class RoundsPlan:
     share: int
 
     @classmethod
-    def of(cls, scenario: ResolvedScenario) -> RoundsPlan:
+    def of(cls, scenario: ResolvedScenario) -> Self:
         """Return the scenario's; BadScenario if agents are too few for its rounds, or cannot be asked so."""
         rounds, agents = scenario.curator.rounds, scenario.agents
         if not scenario.halts and agents.count < rounds:
@@ -203,7 +201,7 @@ class SingleTest:
     costs: Costs | None
 
     @classmethod
-    def of(cls, scenario: ResolvedScenario) -> SingleTest:
+    def of(cls, scenario: ResolvedScenario) -> Self:
         """Return the scenario's; BadScenario if one question does not reach so many agents."""
         agents = scenario.agents
         count = at_once(agents.count, alike=True)

@@ -1,13 +1,11 @@
 """Plans for the page: a shipped scenario with a few numbers changed, judged by a traffic light that says why."""
 
-from __future__ import annotations
-
 import math
 import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -69,7 +67,7 @@ class WantedPlan:
         return tuple(word for key, text in self.numbers for word in ("--set", f"{key}={text}"))
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> WantedPlan:
+    def of(cls, query: Mapping[str, str]) -> Self:
         """Read a query; what it does not say stays as the scenario has it. ``BadScenario`` names what is none."""
         name = query.get("scenario", "ball")
         if name not in scenarios.names():

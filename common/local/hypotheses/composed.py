@@ -1,7 +1,5 @@
 """Hypotheses made of others: about another label or several classes, or on another scale; and tasks."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -146,7 +144,7 @@ class Argmax(Hypothesis):
         return f"which one of these is true ({names.conditions(classes)})"
 
     @classmethod
-    def constant(cls, first: int, count: int, chosen: int) -> Argmax:
+    def constant(cls, first: int, count: int, chosen: int) -> Self:
         """Return the one that predicts class ``chosen`` of ``count`` for everybody."""
         scores = (Linear(weights=(0.0,), threshold=-1.0 if c == chosen else 0.0) for c in range(count))
         return cls(first=first, hypotheses=tuple(scores))
