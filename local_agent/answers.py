@@ -126,44 +126,33 @@ def answer_together(
     """
     asked = hashlib.sha256(np.ascontiguousarray(people).data)
     asked.update(np.ascontiguousarray(slots).data)
-    labels = (asked.hexdigest(),)
     blocks = ((people[at : at + BLOCK], slots[at : at + BLOCK]) for at in range(0, len(people), BLOCK))
-    return _answers(query, mechanism, population, blocks, len(people), source, labels, values)
+    return _answers((query, mechanism, population), blocks, len(people), source, (asked.hexdigest(),), values)
+
+
+Asking = tuple[Query, LocalRandomizer, "RecordSource"]  # what is asked, how it is randomized, and of whom
 
 
 def _answers(
-    query: Query,
-    mechanism: LocalRandomizer,
-    population: RecordSource,
-    blocks: Iterator[Block],
-    count: int,
-    source: RandomSource,
-    labels: tuple[str, ...],
-    values: Values,
+    asking: Asking, blocks: Iterator[Block], count: int, source: RandomSource, labels: tuple[str, ...], values: Values
 ) -> AnyArray:
-    what, at = question_digest(query, mechanism), 0
+    (query, mechanism, population), at = asking, 0
+    what = question_digest(query, mechanism)
     answers: AnyArray = np.empty(count, dtype=answer_type(mechanism.answer_kind(query.domain)))
     if source.simulated:
         own = source.derive("answers", *labels, what)
         found = values(query, population, blocks)
         pieces = (randomize(query, each, mechanism, slots, own) for slots, each in found)
     else:
-        pieces = (_answer_each(query, mechanism, what, population, *block, source) for block in blocks)
+        pieces = (_answer_each(asking, what, *block, source) for block in blocks)
     for piece in pieces:
         answers[at : at + len(piece)] = piece
         at += len(piece)
     return answers
 
 
-def _answer_each(
-    query: Query,
-    mechanism: LocalRandomizer,
-    what: str,
-    population: RecordSource,
-    people: Indices,
-    slots: Indices,
-    secret: RandomSource,
-) -> AnyArray:
+def _answer_each(asking: Asking, what: str, people: Indices, slots: Indices, secret: RandomSource) -> AnyArray:
+    query, mechanism, population = asking
     parts = query.parts(slots).tolist()
     answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
     for begin in range(0, len(people), MOST):
@@ -197,7 +186,7 @@ def answer_mass(
 ) -> AnyArray:
     """Return the randomized answers of the people in a mask, in the order of their numbers; ``slot`` is the first's."""
     labels = hashlib.sha256(np.ascontiguousarray(mask).data).hexdigest(), str(slot)
-    return _answers(query, mechanism, population, blocks(mask, slot), count_ones(mask), source, labels, values)
+    return _answers((query, mechanism, population), blocks(mask, slot), count_ones(mask), source, labels, values)
 
 
 def blocks(mask: Mask, slot: int) -> Iterator[tuple[Indices, Indices]]:
