@@ -433,7 +433,9 @@ cached_tail = cache(Tail)
 
 
 def _points(count: int, source: RandomSource) -> list[int]:
-    return [random_bits(FIXED_BITS, source) for _ in range(count)]
+    drawn = source.words(count * FIXED_BITS // 64).astype("<u8").tobytes()  # in one call: there are many
+    size = FIXED_BITS // 8
+    return [int.from_bytes(drawn[start : start + size], "little") for start in range(0, len(drawn), size)]
 
 
 def _fixed(chance: Fraction) -> int:
