@@ -81,9 +81,10 @@ def test_one_look_at_real_answers_covers_and_is_narrower(mechanism: Mechanism) -
         source = RandomSource.seeded(repetition, "one look", str(mechanism))
         total, count = tally(mechanism, mechanism.randomize(source.bernoullis(0.3, 8_000), source))
         found = estimate(mechanism, total, count, 0.9, once=True)
-        wide = estimate(mechanism, total, count, 0.9)
-        assert found.high - found.low < 0.8 * (wide.high - wide.low)
         missed += not found.low <= 0.3 <= found.high
+        if repetition < 20:  # widths hardly depend on the answers
+            wide = estimate(mechanism, total, count, 0.9)
+            assert found.high - found.low < 0.8 * (wide.high - wide.low)
     # 200 looks that each miss with probability <= .1: more than 40 has probability below 1e-5.
     assert missed <= 40
 
