@@ -303,9 +303,9 @@ class Belief:
             asked = logistic(reported.slope * scores + reported.intercept)
         signs = np.ones_like(scores) if reported.center is None else np.where(scores > reported.center, 1.0, -1.0)
         tables = [within.averages(signs * apart_from(asked, chance)) for chance in within.curves]
-        return self._told(within, masses, tables, (reported.mean, reported.variance))
+        return self._after(within, masses, tables, (reported.mean, reported.variance))
 
-    def _told(self, within: Within, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
+    def _after(self, within: Within, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
         """Return the belief after a mean, with its variance, that has these expectations in the bins, by the slope."""
         people, found = self._people(within, masses), []
         for bins in tables:
@@ -336,7 +336,7 @@ class Belief:
         How often a threshold errs tells how steep the odds are on either side of it, which residuals that are not
         turned by the score do not tell. How T's people lie is as uncertain as in :meth:`given`.
         """
-        return self._told(within, masses, [within.losses(chance, cut, missed) for chance in within.curves], loss)
+        return self._after(within, masses, [within.losses(chance, cut, missed) for chance in within.curves], loss)
 
     def best(self) -> tuple[float, float]:
         """Return the most likely slope, and the intercept that is most likely beside it.
