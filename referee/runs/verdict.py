@@ -438,10 +438,12 @@ def _by_how_much(
     subject = f"it {_verb(names.scenario)}" if shares else f"its {tested_loss(names.scenario)} is"
     between = f"{subject} {points(max(0.0, -low), up=True)} less to {points(max(0.0, high), up=True)} more, {sure}"
     if found["likely"]["high"] < 0.0:
-        between += f" ({_one_sided(found['likely'], points)})"
+        between += f" ({_one_sided(found['likely'], points, 'less, ')})"
     return f"Whether {_low(it)} is better{than} cannot be told: {between}{settle}."
 
 
-def _one_sided(bound: Mapping[str, float], points: Callable[..., str]) -> str:
+def _one_sided(bound: Mapping[str, float], points: Callable[..., str], hardly: str = "") -> str:
+    """Say by how much at least, or ``hardly`` where no digit of that is shown."""
     least = points(-bound["high"], up=False)
-    return f"by {least} or more, with {certainty(bound['confidence'])} confidence, one-sided, by itself"
+    by = hardly if least.startswith("0 ") else f"by {least} or more, "
+    return f"{by}with {certainty(bound['confidence'])} confidence, one-sided, by itself"

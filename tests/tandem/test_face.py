@@ -17,7 +17,7 @@ from jupyter_client.manager import start_new_kernel
 from typer.testing import CliRunner
 
 import tandem
-from common.core.errors import BadInput, BadScenario, RunFailed
+from common.core.errors import BadInput, BadScenario, RolledBack, RunFailed
 from common.data.loading import load
 from common.data.tables import record_of
 from common.models.onnx_export import onnx_inputs
@@ -52,6 +52,11 @@ def test_a_run_is_that_of_the_command_and_can_be_audited_and_one_without_an_answ
         shutil.rmtree(state / party)
     (state / "referee").mkdir()
     (state / "referee" / "identity.key").write_bytes(key)
+    ended = (found.folder / "result.json").read_bytes()
+    with pytest.raises(RolledBack, match="its parties show another history of it now"):
+        tandem.run("ball", *TINY, "baselines=[]", **ways)
+    assert (found.folder / "result.json").read_bytes() == ended
+    (found.folder / "transcript.jsonl").unlink()
     with pytest.raises(RunFailed, match=r"the run was (refused|failed): "):
         tandem.run("ball", *TINY, "baselines=[]", **ways)
 
