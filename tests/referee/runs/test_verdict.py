@@ -80,8 +80,8 @@ def test_a_model_is_compared_with_the_best_of_what_either_side_has_alone():
          "The model is probably better: by 1.1 points or more, with 95% confidence, one-sided, by itself; about 5,900 "
          "more agents would settle it."),
         (compared(-0.16, 0.02, -0.0004, agents=26_100), "probably", "open", f"The model is probably {than}",
-         "The model is probably better: with 95% confidence, one-sided, by itself; about 5,900 more agents would settle "
-         "it."),
+         "The model is probably better: with 95% confidence, one-sided, by itself; about 5,900 more agents would "
+         "settle it."),
         (compared(-0.16, 0.05, 0.01, likely=-0.0004), open_, "open", f"It cannot be told whether the model is {than}",
          "Whether the model is better cannot be told: it errs on 16 points less to 5 points more, with 95% confidence "
          f"(less, with 75% confidence, one-sided, by itself). {doubt} the curator's people help."),
