@@ -161,7 +161,7 @@ DOUBT, FLATTER, ANY = 0.05, 1.0, 1.0
 NEAR = 0.005
 """So much more log loss is accepted for probabilities on the side of the threshold on which the labels are."""
 _LEAST = 2.0**-1000  # of a density whose logarithm is taken
-_TILTS, _TILTED = np.arange(-4, 5) / 2.0, 0.5
+_TILTS, _TILTED = np.arange(-8, 9) / 4.0, 0.5
 """How many standard deviations higher the population's scores may be than the sample's, and the deviation of that."""
 _FARTHEST = 4.0  # standard deviations of the score, from which on a tilt counts no more
 _KEPT, _OTHER = 0.15, 0.01

@@ -151,7 +151,7 @@ def test_losses_are_those_of_thresholds_under_what_is_believed():
     kept = 0.15 * np.sqrt((MASS * wrong**2).sum(axis=1))  # of a bin's share, .15 of its root is not known
     assert [deviation for _, deviation in found] == pytest.approx(np.hypot(kept, 0.01).tolist(), abs=2e-3)
     # T's scores may be higher or lower: shares are tilted by the standardised score.
-    tilts, standing = np.arange(-4, 5) / 2.0, SCORES / np.sqrt((MASS * SCORES**2).sum())
+    tilts, standing = np.arange(-8, 9) / 4.0, SCORES / np.sqrt((MASS * SCORES**2).sum())
     people, chances = MASS * np.exp(tilts[:, None] * standing), np.exp(-0.5 * (tilts / 0.5) ** 2)
     means = (people / people.sum(axis=1, keepdims=True)) @ wrong.T
     middle = chances @ means / chances.sum()
