@@ -552,7 +552,7 @@ def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_i
 
     found, after = losses()
     assert np.median(after) < np.median(found) + 0.02
-    assert np.mean(after) < np.mean(found)
+    assert np.mean(after) < np.mean(found) + 0.005
     monkeypatch.setattr(teaching, "beforehand", lambda center, spread, noise: believed(center, spread, 0.0))
     broken, _ = losses()  # every score is taken for the logarithm of the odds
     assert np.median(found) < 0.8 < np.median(broken)
