@@ -357,7 +357,7 @@ class Belief:
         :data:`NEAR` more at most: whoever is labelled by that point keeps their side.
         """
         weights, scores = self.chances, within.scores
-        tilts = np.array([math.fsum(of.ravel().tolist()) for of in self._all_chances])
+        tilts = ordered_sum(ordered_sum(self._all_chances))
         people = within.spread(ordered_sum(tilts * self._people(within, masses).T))
         mean = np.zeros_like(scores)
         for chance, row in zip(within.curves, weights, strict=True):
@@ -398,8 +398,8 @@ class Belief:
                 continue
             for number, cut in enumerate(cuts):
                 found, uncertain = _over(people, within.losses(chance, cut, missed))
-                first[number] += math.fsum((row * found).ravel().tolist())
-                second[number] += math.fsum((row * (found * found + uncertain)).ravel().tolist())
+                first[number] += math.fsum(ordered_sum((row * found).T).tolist())
+                second[number] += math.fsum(ordered_sum((row * (found * found + uncertain)).T).tolist())
         spreads = np.sqrt(np.maximum(second - first * first, 0.0))
         return list(zip(first.tolist(), spreads.tolist(), strict=True))
 
@@ -411,7 +411,7 @@ class Belief:
     @cached_property
     def _all_chances(self) -> Floats:
         weights = exp(self.logarithm - self.logarithm.max())
-        return np.asarray(weights / math.fsum(weights.ravel().tolist()))
+        return np.asarray(weights / math.fsum(ordered_sum(np.moveaxis(weights, 0, -1)).ravel().tolist()))
 
 
 def _over(people: Floats, bins: Floats) -> tuple[Floats, Floats]:
@@ -419,7 +419,10 @@ def _over(people: Floats, bins: Floats) -> tuple[Floats, Floats]:
 
     ``people`` has shape (tilts, bins); both means and variances (tilts, intercepts).
     """
-    means, squares = (ordered_sum(people[:, None, :] * values) for values in (bins, bins * bins))
+    means, squares = np.zeros((2, len(people), len(bins)))
+    for shares, values in zip(people.T[:, :, None], bins.T, strict=True):
+        means += shares * values
+        squares += shares * (values * values)
     return means, _KEPT * _KEPT * squares + _OTHER * _OTHER
 
 
