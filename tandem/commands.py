@@ -1,4 +1,7 @@
-"""The commands that are installed: an interrupt ends one that is still being loaded at once, without a traceback."""
+"""The commands that are installed: an interrupt ends one that is still being loaded at once, without a traceback.
+
+Each has an import statement of its own, as a wheel's modules are moved by rewriting such statements.
+"""
 
 from __future__ import annotations
 

@@ -552,12 +552,12 @@ def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_i
 
     found, after = losses()
     assert np.median(after) < np.median(found) + 0.02
-    assert np.mean(after) < np.mean(found) + 0.005
+    assert np.mean(after) < np.mean(found)
     monkeypatch.setattr(teaching, "beforehand", lambda center, spread, noise: believed(center, spread, 0.0))
     broken, _ = losses()  # every score is taken for the logarithm of the odds
-    assert np.median(found) < 0.8 < np.median(broken)
+    assert np.median(found) < 0.8 < 0.9 < np.median(broken)
     assert max(found) < 1.2 < max(broken)
-    assert np.mean(found) < 0.8 * np.mean(broken)  # of the two or three worst models
+    assert np.mean(found) < 0.75 * np.mean(broken)  # of the two or three worst models
 
 
 def test_what_is_believed_beforehand_follows_the_scores_and_how_noisy_the_model_is():

@@ -225,7 +225,8 @@ def test_no_other_residual_of_mean_zero_tells_more_of_a_change_of_the_odds(cente
     others = [most * generator.uniform(-1.0, 1.0, 4000) for _ in range(20)]
     others += [np.clip(along, -1.0, 1.0), most * np.clip(along, -1.0, 1.0), np.sign(along)]
     assert all(told({1: g * (1.0 - chance), -1: -g * chance}) <= own * (1.0 + 1e-9) for g in others)
-    assert told({1: 1.0 - chance, -1: -chance}) < 0.8 * own or center is not None  # the logistic loss's own slope
+    plain = along if center is None else np.clip(along, -1.0, 1.0)  # the slopes of the logistic loss itself
+    assert told({1: plain * (1.0 - chance), -1: -plain * chance}) < 0.8 * own
 
 
 HYPOTHESIS = Linear(weights=(0.7, -1.2, 0.4), threshold=0.3)
