@@ -19,7 +19,7 @@ from common.log.ledger import CLOSED, LEDGER, stored_lines, verified
 from common.net.app import Service
 from common.net.pages import Pages, Rules, check_loopback, page_app, serve_page, tagged
 from common.privacy.budget import Budget, open_budget
-from common.privacy.events import Event, NoEvent, parse_event
+from common.privacy.events import Composed, Event, NoEvent, parse_event
 from common.privacy.rounding import stated
 from curator.ledger import CHARGE, OPEN, RESULT
 from curator.state import OWNERS, TIMES, VERSION, operation_times
@@ -220,6 +220,8 @@ def _line(charge: Charged) -> dict[str, str]:
 def _event_in_words(event: Event) -> str:
     if isinstance(event, NoEvent):
         return "nothing of the sample"
+    if isinstance(event, Composed):
+        return " and ".join(map(_event_in_words, event.parts))
     given = {name: value for name, value in event.wire().items() if name != "kind"}
     numbers = [f"{name} {value:.6g}" for name, value in given.items() if isinstance(value, int | float)]
     return ", ".join([event.kind, *numbers])

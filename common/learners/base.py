@@ -19,7 +19,7 @@ from common.local.hypotheses.composed import MAX_CLASSES
 from common.local.hypotheses.hypothesis import Hypothesis, ordinary_kinds
 from common.privacy.accountants import Plan as Events
 from common.privacy.budget import cost, fits, sampling_schedule, smallest_n
-from common.privacy.events import Event, NonPrivate
+from common.privacy.events import Event, NonPrivate, parts_of
 from common.privacy.guarantee import Protected
 from common.privacy.rounding import down
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, follow
@@ -336,7 +336,8 @@ class Calls:
         """Return what all calls release; None if the learner guarantees nothing."""
         rounds: Counter[Event] = Counter()
         for tv_bound, times in Counter(self.schedule).items():
-            rounds[learner.event(tv_bound)] += times
+            for part in parts_of(learner.event(tv_bound)):
+                rounds[part] += times
         return None if any(isinstance(event, NonPrivate) for event in rounds) else list(rounds.items())
 
     def spent(self, learner: LearnerSettings, delta: float) -> float:

@@ -8,15 +8,15 @@ from fractions import Fraction
 from typing import ClassVar
 
 from common.core.registry import Registry
-from common.privacy.events import Event, NoEvent, Release, SubsampledRelease
+from common.privacy.events import Event, NoEvent, Release, SubsampledRelease, parts_of
 
 Plan = Sequence[tuple[Event, int]]  # events with how often each happens
 Amount = tuple[Fraction, ...]  # of one kind or of several: a sum fits its cap if each kind does
 
 
 def grouped(events: Iterable[Event]) -> Plan:
-    """Count equal events."""
-    return list(Counter(events).items())
+    """Count equal events, and the parts of composed ones."""
+    return list(Counter(part for event in events for part in parts_of(event)).items())
 
 
 def released(plan: Plan) -> Plan:
@@ -47,8 +47,16 @@ class BudgetFilter:
     price: Callable[[Event], Amount | None]
 
     def amount(self, event: Event) -> Amount | None:
-        """Return what an event takes of the cap; None for what is never admitted."""
-        return tuple(Fraction(0) for _ in self.cap) if isinstance(event, NoEvent) else self.price(event)
+        """Return what an event takes of the cap, with all its parts; None for what is never admitted."""
+        parts = [self.price(part) for part in parts_of(event) if not isinstance(part, NoEvent)]
+        priced = [part for part in parts if part is not None]
+        if len(priced) < len(parts):
+            return None
+        return tuple(sum(amounts, Fraction(0)) for amounts in zip(*priced, strict=True)) if priced else self.nothing
+
+    @property
+    def nothing(self) -> Amount:
+        return tuple(Fraction(0) for _ in self.cap)
 
 
 class Accountant(ABC):

@@ -57,7 +57,7 @@ class Budget:
 
     def _forget(self) -> None:
         self._seen: list[Event] = []
-        self._spent: Amount = tuple(Fraction(0) for _ in self._filter.cap)
+        self._spent: Amount = self._filter.nothing
         self._error = Fraction(0)
 
     def amount(self, event: Event) -> float | None:

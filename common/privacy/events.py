@@ -15,7 +15,7 @@ T.
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -100,10 +100,25 @@ class PrivateSelection(Event):
     law: StoppingDistribution
 
 
+class Composed(Event):
+    """Releases of different kinds in one operation, each of which may depend on those before it.
+
+    Composition is adaptive for all accountants, so the whole costs what its parts do as events of their own.
+    """
+
+    kind: Literal["composed"] = "composed"
+    parts: tuple[Annotated[Gaussian | SubsampledSteps, Field(discriminator="kind")], ...] = Field(min_length=2)
+
+
 _KINDS: dict[str, type[Event]] = {
     kind.model_fields["kind"].default: kind
-    for kind in (NoEvent, NonPrivate, SubsampledSteps, SubsampledRelease, Release, Gaussian, PrivateSelection)
+    for kind in (NoEvent, NonPrivate, SubsampledSteps, SubsampledRelease, Release, Gaussian, PrivateSelection, Composed)
 }
+
+
+def parts_of(event: Event) -> tuple[Event, ...]:
+    """Return the events that an event is composed of: those of which accountants know the cost."""
+    return event.parts if isinstance(event, Composed) else (event,)
 
 
 def parse_event(wire: Any) -> Event:
@@ -126,10 +141,10 @@ def check_numbers(event: Event, numbers: int) -> None:
 
     BadScenario if ``numbers``, of one step or release, are more; nothing was charged.
     """
-    if not isinstance(event, SubsampledSteps | Gaussian | PrivateSelection):
+    kinds = [type(part) for part in parts_of(event)]
+    if not any(issubclass(kind, SubsampledSteps | Gaussian | PrivateSelection) for kind in kinds):
         return
-    steps = isinstance(event, SubsampledSteps)
-    most, what = (COORDINATES, "a noisy step") if steps else (NUMBERS, "a Gaussian release")
+    most, what = (COORDINATES, "a noisy step") if SubsampledSteps in kinds else (NUMBERS, "a Gaussian release")
     if numbers > most:
         raise BadScenario(
             f"{what} would draw {numbers:,} numbers of noise; delta pays for {most:,} of them at most. Nothing was "
@@ -139,6 +154,8 @@ def check_numbers(event: Event, numbers: int) -> None:
 
 def sampling_error(event: Event) -> Fraction:
     """Return a bound on the total variation between an event as it happens and as it is priced."""
+    if isinstance(event, Composed):
+        return sum(map(sampling_error, event.parts), Fraction(0))
     if isinstance(event, SubsampledSteps):
         return event.count * COORDINATES * NUMBER
     if isinstance(event, Gaussian):

@@ -22,6 +22,7 @@ from common.privacy.events import (
     Release,
     SubsampledRelease,
     SubsampledSteps,
+    parts_of,
 )
 from curator.mechanisms.base import CENTRAL, CentralMechanism, ItemOfPerson, NoValue, own, person_by_person
 from curator.mechanisms.counts import NoisyShares
@@ -48,13 +49,15 @@ class Meter:
         self.event = event
         self.spoilt = False
         self._draws = event.draws if isinstance(event, SubsampledRelease) else 0
-        self._steps = event.count if isinstance(event, SubsampledSteps) else 0
+        self._stepped = next((part for part in parts_of(event) if isinstance(part, SubsampledSteps)), None)
+        self._steps = 0 if self._stepped is None else self._stepped.count
         self._selections = int(isinstance(event, PrivateSelection))
         self._epsilon = self._delta = self._square = Fraction(0)
         if isinstance(event, Release | SubsampledRelease):
             self._epsilon, self._delta = Fraction(event.epsilon), Fraction(event.delta)
-        if isinstance(event, Gaussian):
-            self._square = event.count * Fraction(event.mu) ** 2
+        gaussian = [part for part in parts_of(event) if isinstance(part, Gaussian)]
+        self._squares = bool(gaussian)
+        self._square = sum((part.count * Fraction(part.mu) ** 2 for part in gaussian), Fraction(0))
 
     @property
     def free(self) -> bool:
@@ -67,7 +70,7 @@ class Meter:
     def everybody(self) -> None:
         """Take a mechanism's look at the whole sample."""
         drawn = isinstance(self.event, SubsampledRelease) and self.event.tv_bound == 1.0
-        if not (self.free or drawn or isinstance(self.event, Release | Gaussian | PrivateSelection)):
+        if not (self.free or drawn or self._squares or isinstance(self.event, Release | PrivateSelection)):
             raise self.refuse("a mechanism on the sample itself")
 
     def draws(self, count: int) -> None:
@@ -80,11 +83,11 @@ class Meter:
         """Take so many noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma."""
         if self.free:
             return
-        if not isinstance(self.event, SubsampledSteps):
+        if self._stepped is None:
             raise self.refuse("noisy steps")
         if not 1 <= count <= self._steps:
             raise self.refuse(f"{count} steps: {self._steps} are left")
-        if ratio > Fraction(self.event.ratio):
+        if ratio > Fraction(self._stepped.ratio):
             raise self.refuse(f"a clip of {float(ratio / 2):.6g} standard deviations of the noise")
         self._steps -= count
 
@@ -105,7 +108,7 @@ class Meter:
                     f"{float(self._epsilon):g} and {float(self._delta):g} are left"
                 )
             self._epsilon, self._delta = epsilon, delta
-        elif isinstance(price, Gaussian) and isinstance(self.event, Gaussian):
+        elif isinstance(price, Gaussian) and self._squares:
             square = self._square - price.count * Fraction(price.mu) ** 2
             if square < 0:
                 raise self.refuse(f"{price.count} times {price.mu:g}-GDP: mu^2 = {float(self._square):g} is left")
@@ -225,15 +228,20 @@ class Access:
             self._meter.spoilt = True  # whether ``of`` fails may depend on a record: whoever catches it gains nothing
             raise
 
-    def descend(self, steps: ClippedSteps, first: Floats) -> Floats:
-        """Make noisy gradient steps from ``first`` on, public; return what ``steps.output`` says, shape (width,)."""
+    def descend(self, steps: ClippedSteps, first: Floats, of: Callable[[Records], Records] | None = None) -> Floats:
+        """Make noisy gradient steps from ``first`` on, public; return what ``steps.output`` says, shape (width,).
+
+        ``of``, a function of the curator's own, makes of a record another one of as many features, which is drawn.
+        """
         if type(steps) is not ClippedSteps:
             raise self._meter.refuse(f"a {type(steps).__name__}")
+        if of is not None and not own(of):
+            raise self._meter.refuse("steps on what a function of another package makes of records")
         if not self._meter.free:
             if not steps.noise > 0.0:
                 raise self._meter.refuse("steps without noise")
             self._meter.steps(steps.steps, steps.ratio)
-        return steps.run(self._sampler, self._fresh(), first)
+        return steps.run(self._sampler, self._fresh(), first, of)
 
     def choose(
         self,

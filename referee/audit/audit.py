@@ -28,7 +28,7 @@ from common.net.messages import Configuration, Terms
 from common.operations.operation import Reweigh, parse_operation
 from common.privacy.accountants import grouped
 from common.privacy.budget import Certificate, certify
-from common.privacy.events import Event
+from common.privacy.events import Event, parts_of
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import ResolvedScenario, parse_resolved
 from common.statistics.intervals import Estimate
@@ -337,7 +337,7 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     spent = math.inf if certificate is None else certificate.epsilon
     if certificate is None or spent > epsilon:
         raise AuditFailed(f"the declared events cost epsilon = {spent:g}, the curator promised {epsilon:g}")
-    recheck(certificate.wire(), [event.wire() for event in events], epsilon, delta)
+    recheck(certificate.wire(), [part.wire() for event in events for part in parts_of(event)], epsilon, delta)
     return certificate
 
 

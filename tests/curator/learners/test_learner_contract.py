@@ -24,6 +24,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Learn
 from common.privacy import events
+from common.privacy.accountants import grouped
 from common.privacy.budget import cost
 from curator.engine import Workspace
 from curator.learners import networks
@@ -91,13 +92,16 @@ def counted(draw, drawn):
     return drawing
 
 
+NOISY = events.SubsampledSteps | events.Gaussian | events.PrivateSelection
+
+
 @for_each("learner", examples(LEARNERS))
 class TestContract:
     def test_declares_an_event_that_can_be_stored_and_priced(self, learner):
         event = learner.event(1e-4)
         assert events.parse_event(event.wire()) == event
         assert not isinstance(event, events.NoEvent)
-        assert np.isfinite(cost([(event, 1)], 1e-6)) != isinstance(event, events.NonPrivate)
+        assert np.isfinite(cost(grouped([event]), 1e-6)) != isinstance(event, events.NonPrivate)
 
     def test_learns_what_can_be_learned_the_same_again_and_gives_data(self, learner):
         learned, records = learn(learner)
@@ -126,10 +130,13 @@ class TestContract:
             len(records), 0 if public is None else len(public), records.dimension, records.features.itemsize
         )
         paid = learner.noise_numbers(sizes)
-        times = event.law.most if isinstance(event, events.PrivateSelection) else getattr(event, "count", 1)
-        assert sum(drawn) <= paid * times
+        parts = events.parts_of(event)
+        times = [
+            part.law.most if isinstance(part, events.PrivateSelection) else getattr(part, "count", 1) for part in parts
+        ]
+        assert sum(drawn) <= paid * sum(times)
         learner.check_noise(sizes)
-        if paid and isinstance(event, events.SubsampledSteps | events.Gaussian | events.PrivateSelection):
+        if paid and any(isinstance(part, NOISY) for part in parts):
             assert drawn
             monkeypatch.setattr(events, "COORDINATES", paid - 1)
             monkeypatch.setattr(events, "NUMBERS", paid - 1)
@@ -202,8 +209,8 @@ def test_draws_as_often_as_its_event_pays_for(way: str) -> None:
     learner, records, public = six_hundred(way)
     sampler = CountingSampler(records)
     learn_from(learner, sampler, RandomSource.seeded(1), None, public)
-    wanted = declared(learner.event(S), learner.wire())
-    assert (sampler.drawn, sampler.passes > 0) == (wanted, wanted == 0)
+    parts = [declared(part, learner.wire()) for part in events.parts_of(learner.event(S))]
+    assert (sampler.drawn, sampler.passes > 0) == (sum(parts), 0 in parts)
 
 
 PROMISING = sorted(way for way, wire in WAYS.items() if not isinstance(parse_learner(wire).event(S), events.NonPrivate))
