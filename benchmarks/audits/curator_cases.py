@@ -24,6 +24,7 @@ from common.local.losses import HypothesisLoss, PairLoss, Weighing
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import parse_operation
+from common.privacy.accountants import grouped
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost, sampling_schedule
 from common.scenario.scenario import ResolvedScenario
@@ -38,7 +39,7 @@ from deploy.auditing import Case
 
 AUDITED = {
     "access FewestMistakes": ("exponential",),
-    "access ClippedSteps": ("sgd", "sgd, single precision", "sgd, squared"),
+    "access ClippedSteps": ("sgd", "sgd, single precision", "sgd, squared", "sgd, first look"),
     "operations learn": ("a repeated request", "a whole run"),
     "operations reweigh": ("a draw, capped", "a draw, convex loss", "a draw, a pair", "a whole run"),
 }
@@ -296,6 +297,25 @@ def squared_case() -> Case:
     return Case("sgd, squared", claim, (1, -1), learned(learner, sampler), 6000, delta=DELTA, twins=twins, least=0.5)
 
 
+def look_case() -> Case:
+    """SGD of one step after a first look at one record: the half-space's place shows where that lies."""
+    settings = {"name": "sgd", "steps": 1, "noise": 8.0, "diameter": 1e3, "intercept": 0.0, "output": "last"}
+    learner = parse_learner({**settings, "look": 0.7, "norm": 1.0})
+
+    def place(chosen: Learner) -> Subject:
+        def subject(side: int, runs: int, source: RandomSource) -> AnyArray:
+            records = Records(np.array([[side]], dtype=np.float32), np.ones(1, dtype=np.int8))
+            drawn = Reweighing(1, None, ETA).sampler(records)
+            planes: list[Any] = [learn_from(chosen, drawn, source.derive(run), None) for run in range(runs)]
+            return np.array([plane.threshold / plane.weights[0] for plane in planes])
+
+        return subject
+
+    claim = cost(grouped([learner.event(1.0)]), DELTA)
+    twins = {"a look four times as close": place(learner.model_copy(update={"look": 2.8}))}
+    return Case("sgd, first look", claim, (1, -1), place(learner), 1500, delta=DELTA, twins=twins, least=0.25)
+
+
 def exponential(epsilon: float) -> Learner:
     """Choose one of three features by a single draw."""
     settings = {"name": "exponential", "hypotheses": "conjunctions", "literals": 1, "draws": 1}
@@ -413,5 +433,5 @@ def cases() -> list[Case]:
     """Return every case of the curator's side."""
     return [
         projection_case(), convex_case(), lazy_case(), second_task_case(), sgd_case(), single_case(),
-        squared_case(), exponential_case(), retry_case(), run_case(), pair_case(),
+        squared_case(), look_case(), exponential_case(), retry_case(), run_case(), pair_case(),
     ]  # fmt: skip

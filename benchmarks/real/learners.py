@@ -28,6 +28,8 @@ LEARNERS = {
     "`discriminant` with `precondition: 0`": "{name: discriminant, mu: plan, precondition: 0}",
     "`discriminant`": "{name: discriminant, mu: plan}",
     "`full-batch`": "{name: full-batch, mu: plan}",
+    "`sgd`": "{name: sgd, steps: 200000, noise: plan, diameter: 10, intercept: 0.25}",
+    "`sgd` with `look: plan`": "{name: sgd, steps: 200000, noise: plan, diameter: 10, intercept: 0.25, look: plan}",
 }
 EPSILON = 1.0
 

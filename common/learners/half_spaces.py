@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan
@@ -16,15 +16,21 @@ from common.learners.base import SETTINGS, Calls, ClassColumns, LearnerSettings,
 from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import Hypothesis, Linear, Regressor
 from common.numerics.bisection import largest
-from common.privacy.budget import PRECISION
-from common.privacy.events import Event, Gaussian, NonPrivate, SubsampledSteps
+from common.privacy.accountants import Plan
+from common.privacy.budget import PRECISION, fits
+from common.privacy.events import Composed, Event, Gaussian, NonPrivate, SubsampledSteps
 from common.privacy.rounding import down
 from common.statistics import formulas
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
 MIN_NOISE = 0.1  # smallest sigma/L that a plan chooses: below it, noise no longer slows a learner down
 _MAX_NOISE = 2.0**10
+SOURCE = "docs/learners.md"
+FIRST = 0.15  # of mu^2, for a first look where nothing else is given
+_MOST = 100.0
 
+Mu = Annotated[float, Field(gt=0, le=_MOST)]
+Look = Annotated[float, Field(ge=0, le=_MOST)]
 Steps = Annotated[int, Field(ge=1, le=10**10)]
 Noise = Annotated[float, Field(ge=0, le=1 << 17)]
 
@@ -49,6 +55,9 @@ class OpenSgd(OpenSettings):
         output: ``average`` of all iterates, ``suffix`` (average of the last half) or ``last``.
         start: Every coordinate of the public start.
         warm: Begin at the previously released hypothesis (public), where there is one, instead of ``start``.
+        look: mu of a first look at the sample in each call (:mod:`curator.learners.preconditioning`): steps then see
+            features less their mean, over their deviation, and records have a length of 1 at most; 0 for none.
+        norm: Of the first look: features are clipped to this Euclidean norm. None: they are in [0, 1].
     """
 
     least: ClassVar[tuple[str, ...]] = ("steps",)
@@ -65,6 +74,16 @@ class OpenSgd(OpenSettings):
     start: float = 0.0
     output: Literal["average", "suffix", "last"] = "average"
     warm: bool = False
+    look: Look | FromPlan = Field(default=0.0, exclude_if=lambda look: look == 0.0)
+    norm: float | None = Field(default=None, gt=0, le=1e6, exclude_if=lambda norm: norm is None)
+
+    @model_validator(mode="after")
+    def _can_look(self) -> Self:
+        if self.look == 0.0 and self.norm is not None:
+            raise ValueError("norm is that of a first look: name its mu as look, or leave norm out")
+        if self.look != 0.0 and (self.loss == "squared" or self.domain == "box" or self.start != 0.0 or self.warm):
+            raise ValueError("a first look goes with half-spaces in a ball that begin at 0: no squared loss, no box")
+        return self
 
     @property
     def surrogate_loss(self) -> str:
@@ -94,12 +113,17 @@ class OpenSgd(OpenSettings):
 
         With n open, sigma = sqrt(20) L as in the paper (n then follows); with n given, the least noise that the
         accountant admits, rounded up and at least ``MIN_NOISE``. Steps are as many as reach the learner's accuracy;
-        where noise and steps are both open they belong together, and the search prices them together.
+        where noise and steps are both open they belong together, and the search prices them together. An open
+        ``look`` takes :data:`FIRST` of the mu^2 that the whole budget is worth, all calls together.
         """
+        look = self.look
+        if look == PLAN:
+            whole_mu = greatest_mu(task, self.name, lambda mu: [(Gaussian(mu=mu), 1)])
+            look = down(math.sqrt(FIRST / task.rounds) * whole_mu)
 
         def at(noise: float) -> SgdSettings:
             steps = self.enough(task, noise) if self.steps == PLAN else self.steps
-            return self.settled(SgdSettings, noise=noise, steps=steps)
+            return self.settled(SgdSettings, noise=noise, steps=steps, look=look)
 
         if self.noise != PLAN:
             return at(self.noise)
@@ -108,7 +132,7 @@ class OpenSgd(OpenSettings):
         epsilon, delta, kappa = task.budget
         if n is None:
             return at(formulas.PAPER_NOISE)
-        if task.paper:
+        if task.paper and self.look == 0.0:  # the paper has no look, and no formula for its price
             return at(formulas.paper_noise(epsilon, delta, kappa * n))
         calls, whole = task.calls(n), task.epsilon or epsilon
 
@@ -139,6 +163,7 @@ class SgdSettings(OpenSgd, LearnerSettings):
 
     steps: Steps
     noise: Noise
+    look: Look = Field(default=0.0, exclude_if=lambda look: look == 0.0)
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
         return isinstance(hypothesis, Regressor if self.loss == "squared" else Linear)
@@ -149,11 +174,15 @@ class SgdSettings(OpenSgd, LearnerSettings):
         return math.hypot(norm, self.intercept) * reach
 
     def greatest_loss(self, norm: float, dimension: int) -> float:
+        if self.look:
+            return math.inf  # what is released looks at records that were not shortened
         margin = self._margin(norm, dimension)
         of = {"hinge": 1.0 + margin, "perceptron": margin, "squared": 1.0, "logistic": float(np.logaddexp(0.0, margin))}
         return of[self.loss]
 
     def steepest(self, norm: float, dimension: int) -> float:
+        if self.look:
+            return math.inf
         slope = 2.0 * (self._margin(norm, dimension) + 1.0) if self.loss == "squared" else 1.0
         return slope * math.hypot(norm, self.intercept)
 
@@ -165,9 +194,12 @@ class SgdSettings(OpenSgd, LearnerSettings):
         if self.noise == 0.0:
             return NonPrivate()
         # Up to the next double: a ratio rounded down would claim more noise than there is.
-        return SubsampledSteps(count=self.steps, tv_bound=tv_bound, ratio=math.nextafter(2.0 / self.noise, math.inf))
+        steps = SubsampledSteps(count=self.steps, tv_bound=tv_bound, ratio=math.nextafter(2.0 / self.noise, math.inf))
+        return Composed(parts=(Gaussian(mu=self.look), steps)) if self.look else steps
 
     def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
+        if self.look:
+            return None
         least = partial(formulas.paper_n_sgd, self.steps, task.rounds, kappa, epsilon)
         text = "max(n of the statistics, sqrt(Y ln Y)), Y = 52 R T/(8 kappa^2 eps)"
         return follow(task.given_n, lambda: max(task.sample, least()), text, PAPER + "Algorithm 4")
@@ -182,9 +214,11 @@ class SgdSettings(OpenSgd, LearnerSettings):
         source = PAPER + "Algorithm 3" if task.paper else CORRECTIONS + "K4"
         noise = "sigma/L: sqrt(20), or the least that the accountant admits for a given n"
         noise_source = PAPER + "Algorithm 4" if task.paper else CORRECTIONS + "curator, SGD steps"
+        look = f"sqrt({FIRST:g}/T) of the mu whose one release costs the whole budget"
         return {
             "steps": follow(asked.given("steps"), lambda: self.enough(task, self.noise), text, source),
             "noise": self.chosen_value(asked, "noise", noise, noise_source),
+            **({"look": self.chosen_value(asked, "look", look, SOURCE)} if self.look else {}),
         }
 
 
@@ -247,10 +281,13 @@ class SvmSettings(LearnerSettings):
         return NonPrivate()
 
 
-SOURCE = "docs/learners.md"
-_MOST = 100.0
-
-Mu = Annotated[float, Field(gt=0, le=_MOST)]
+def greatest_mu(task: PlanTask, name: str, plan: Callable[[float], Plan]) -> float:
+    """Return the greatest mu whose plan fits the curator's budget, with what is released beside the learner's calls."""
+    epsilon, delta = task.delta_budget(f"the learner {name}")
+    found = largest(lambda mu: fits([*plan(mu), *task.beside], epsilon, delta), min(epsilon, _MOST), 1e-5, _MOST)
+    if found == 0.0 or not math.isfinite(found):
+        raise BadScenario("no release fits the curator's budget: raise epsilon or delta, or lower rounds")
+    return found
 
 
 class OpenPreconditioned(OpenSettings):
@@ -265,7 +302,7 @@ class OpenPreconditioned(OpenSettings):
     reweighs: ClassVar[bool] = False
     mu: Mu | FromPlan
     norm: float | None = Field(default=None, gt=0, le=1e6)
-    precondition: float = Field(default=0.15, ge=0, le=0.9)
+    precondition: float = Field(default=FIRST, ge=0, le=0.9)
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
         return fixed(1, "any: the agents tell what the answer is worth", SOURCE)
@@ -275,15 +312,8 @@ class OpenPreconditioned(OpenSettings):
         kind = SETTINGS[self.name]
         if self.mu != PLAN:
             return self.settled(kind)
-        epsilon, delta = task.delta_budget(f"the learner {self.name}")
         calls = Calls(n or 1, None, 1.0, task.rounds)
-
-        def fits(mu: float) -> bool:
-            return calls.affordable(self.settled(kind, mu=mu), epsilon, delta, beside=task.beside)
-
-        found = largest(fits, min(epsilon, _MOST), 1e-5, _MOST)
-        if found == 0.0 or not math.isfinite(found):
-            raise BadScenario("no release fits the curator's budget: raise epsilon or delta, or lower rounds")
+        found = greatest_mu(task, self.name, lambda mu: calls.events(self.settled(kind, mu=mu)) or ())
         return self.settled(kind, mu=found)
 
 

@@ -39,18 +39,33 @@ class Sgd(SgdSettings, Learner):
     data's gradient is clipped: the regularizer's depends on what is public. Every step adds noise, also where the
     gradient is zero; soft threshold and projection see the noisy move only, so they cost nothing. Noise, grid and
     precision: :class:`curator.mechanisms.gradient_steps.ClippedSteps`.
+
+    With a first ``look`` x is z/R, cut to length 1 (:mod:`curator.learners.preconditioning`): a function of one record,
+    so a step is what it is without. The look is a Gaussian release of the sample as it is, before the first step, and
+    composes with them adaptively: the event has both.
     """
 
-    examples: ClassVar = ({"steps": 20_000, "noise": 1.0, "diameter": 20.0},)
+    examples: ClassVar = (
+        {"steps": 20_000, "noise": 1.0, "diameter": 20.0},
+        {"steps": 20_000, "noise": 1.0, "diameter": 20.0, "look": 0.1},
+    )
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         width = self.width(access.dimension)
+        if self.look:
+            seen = precondition(access, self.look, self.norm)
+            found = access.descend(self.descent, np.zeros(width), seen.shortened)
+            threshold = -self.intercept * found[-1] if self.intercept else 0.0
+            return seen.about(found[: access.dimension] / seen.radius, float(threshold))
         answer = access.descend(self.descent, self._first(np.full(width, self.start), previous))
         threshold = -self.intercept * answer[-1] if self.intercept != 0.0 else 0.0
         if self.loss == "squared":
             response = access.dimension - 1
             return Regressor(weights=tuple(answer[:response].tolist()), intercept=float(-threshold), response=response)
         return Linear(weights=tuple(answer[: access.dimension].tolist()), threshold=float(threshold))
+
+    def noise_numbers(self, sizes: CallSizes) -> int:
+        return (2 if self.look else 1) * sizes.dimension + 1
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         if self.width(dimension) < 1 or (self.loss == "squared" and dimension < 2):
@@ -113,7 +128,7 @@ class Discriminant(DiscriminantSettings, Learner):
         """Return the half-space, and the directions of the same release: what is done with it costs nothing more."""
         if self.classes is not None:
             return learned_classes(access, self, self.classes)
-        seen = precondition(access, self)
+        seen = precondition(access, self.shares[0], self.norm)
         mechanism = ClassMoments(seen.radius, access.dimension, self.shares[1])
         moments = access.release(mechanism, seen.of)
         count, plain, square = mechanism.deviations
@@ -161,7 +176,7 @@ class FullBatch(FullBatchSettings, Learner):
         return 3 * room(sizes) + (8 << 13) * 6 * (sizes.dimension + 1)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        seen, width = precondition(access, self), access.dimension + 1
+        seen, width = precondition(access, self.shares[0], self.norm), access.dimension + 1
         steps = self.count(access.people)
         counted, stepped = (down(self.shares[1] * math.sqrt(share), 64.0) for share in (_COUNTED, 1.0 - _COUNTED))
         place, total = np.zeros(width), np.zeros(width)
@@ -247,7 +262,7 @@ def learned_classes(access: Access, settings: DiscriminantSettings, columns: Cla
     several, counts as one of the first.
     """
     before = partial(_before, columns)
-    seen = precondition(access, settings, before, columns.first)
+    seen = precondition(access, settings.shares[0], settings.norm, before, columns.first)
     mechanism = ClassMoments(seen.radius, columns.first, settings.shares[1], columns.count)
     moments = access.release(mechanism, lambda records: seen.of(before(records)))
     weights, thresholds, shares, means, covariance = discriminants(
@@ -350,7 +365,7 @@ class LeastSquares(LeastSquaresSettings, Learner):
         labelled = self.predicts == "label"
         of = _with_label if labelled else as_it_is
         width = access.dimension + int(labelled)
-        seen = precondition(access, self, of, width)
+        seen = precondition(access, self.shares[0], self.norm, of, width)
         mechanism = ClassMoments(seen.radius, width, self.shares[1], classes=1)
         moments = access.release(mechanism, lambda records: _alike(seen.of(of(records))))
         weights, mean, covariance = least_squares(moments, access.people, mechanism.deviations, self.ridge)

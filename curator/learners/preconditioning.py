@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.arrays import Floats
-from common.learners.half_spaces import PreconditionedSettings
 from common.local.hypotheses.hypothesis import GREATEST, Linear
 from common.local.records import Records
 from common.numerics.elementary import ordered_sum
@@ -52,6 +51,15 @@ class Preconditioner:
                 found[part] = (records.features[part] - self.mean) * self.scale
         return Records(found, records.labels)
 
+    def shortened(self, records: Records) -> Records:
+        """Return the records with z/R, cut to length 1, in the place of x; what is no number is 0."""
+        found = self.of(records).features
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.sqrt(np.einsum("ij,ij->i", found, found))[:, None]
+            found *= np.float32(1.0) / np.maximum(lengths, np.float32(self.radius))
+        found[~np.isfinite(found).all(axis=1)] = 0.0
+        return Records(found, records.labels)
+
     def about(self, weights: Floats, threshold: float) -> Linear:
         """Return the half-space of x for ``<w, z> > b`` of clipped z; weights have shape (d,)."""
         found = np.clip(self.shrink * weights * self.scale, -GREATEST, GREATEST)
@@ -66,26 +74,28 @@ def room(sizes: CallSizes) -> int:
 
 def precondition(
     access: Access,
-    settings: PreconditionedSettings,
+    mu: float,
+    bound: float | None,
     of: Callable[[Records], Records] = as_it_is,
     width: int | None = None,
 ) -> Preconditioner:
-    """Return where records lie, by one release of ``settings.shares[0]`` of mu; x itself where that is 0.
+    """Return where records lie, by one mu-GDP release; x itself where mu is 0.
 
-    ``of`` is what is made of records beforehand, one by one, and ``width`` how many features they then have.
+    Features are within the norm ``bound``; in [0, 1] where that is None. ``of`` is what is made of records beforehand,
+    one by one, and ``width`` how many features they then have.
 
     m is the mean of the records, within the public norm or box; v the variances, where noise has deviation e, shrunk to
     their average by avg^2/(avg^2 + e^2). The scale is s = sqrt(v)/(v + .1 avg + e): about 1/sqrt(v), but never above
     1.6/sqrt(avg). With 1/sqrt(v) noise would decide about T where what hardly varies in S says nothing.
     R is ``_SHORT`` times the root of the mean of |s (x - m)|^2, as the noisy variances have it.
     """
-    (first, _), size = settings.shares, access.dimension if width is None else width
-    if first == 0.0:
-        norm = math.sqrt(size) if settings.norm is None else settings.norm
+    size = access.dimension if width is None else width
+    if mu == 0.0:
+        norm = math.sqrt(size) if bound is None else bound
         return Preconditioner(np.zeros(size), np.ones(size), norm, 1.0)
-    mechanism = CoordinateMoments(settings.norm, size, first)
+    mechanism = CoordinateMoments(bound, size, mu)
     sums, squares = access.release(mechanism, of)
-    middle, unit = (0.5, 1.0) if settings.norm is None else (0.0, settings.norm)
+    middle, unit = (0.5, 1.0) if bound is None else (0.0, bound)
     mean, noise = np.clip(sums / access.people, -1.0, 1.0), mechanism.deviations[1] / access.people
     found = squares / access.people - np.square(mean)
     average = max(float(np.maximum(found, 0.0).mean()), noise / math.sqrt(size))

@@ -13,6 +13,7 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
 from common.core.machine import processors
+from common.local.records import Records
 from common.numerics.kernels import (
     WIDTH,
     alike,
@@ -395,8 +396,13 @@ class ClippedSteps:
         """
         return 2 / Fraction(self.noise)
 
-    def run(self, sampler: Sampler, source: RandomSource, first: Floats) -> Floats:
-        """Return what ``output`` asks for of the iterates from ``first`` on, public, shape (width,)."""
+    def run(
+        self, sampler: Sampler, source: RandomSource, first: Floats, of: Callable[[Records], Records] | None = None
+    ) -> Floats:
+        """Return what ``output`` asks for of the iterates from ``first`` on, public, shape (width,).
+
+        ``of`` is what is made of drawn records first, of as many features; None for the records themselves.
+        """
         width = sampler.dimension - (self.loss == "squared") + (self.intercept != 0.0)
         start = np.full(width, self.start)
         rule = self.rule(width)
@@ -404,7 +410,7 @@ class ClippedSteps:
         away[:] = first - start
         total = np.zeros(width)
         done = 0
-        for draws, noise in self._blocks(sampler, source, width):
+        for draws, noise in self._blocks(sampler, source, width, of):
             descend(draws, noise, away, part, done, rule)
             total += part
             part[:] = 0.0
@@ -452,7 +458,7 @@ class ClippedSteps:
         )
 
     def _blocks(
-        self, sampler: Sampler, source: RandomSource, width: int
+        self, sampler: Sampler, source: RandomSource, width: int, of: Callable[[Records], Records] | None
     ) -> Iterator[tuple[GatheredRows, AnyArray | None]]:
         """Yield draws with their noise, in blocks, each from a source of its own."""
         size = max(1, (_MANY_CELLS if self.single(width) else _CELLS) // width)
@@ -460,7 +466,7 @@ class ClippedSteps:
         def prepare(block: int) -> tuple[GatheredRows, AnyArray | None]:
             count = min(size, self.steps - block * size)
             words = source.derive("draws", block)
-            draws = sampler.located(count, words)
+            draws = sampler.located(count, words) if of is None else GatheredRows.of(of(sampler.draws(count, words)))
             return draws, self._noise((count, width), words)
 
         return prefetch(prepare, -(-self.steps // size))

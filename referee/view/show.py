@@ -237,6 +237,7 @@ MEANINGS = {
     "bound": "B, the loss that counts as 1",
     "steps": "R, SGD steps a round",
     "noise": "sigma/L, noise of a step",
+    "look": "mu of a call's first look",
     "draws": "m, draws a round",
     "blocks": "R, blocks of the curator's people",
     "alone": "n, the curator alone, not private",

@@ -235,9 +235,9 @@ def test_a_learner_uses_people_in_audited_ways_alone(way: str) -> None:
             asked.add(type(mechanism).__name__)
             return self.access.release(mechanism, of, draws=draws)
 
-        def descend(self, steps: Any, first: Any) -> Any:
+        def descend(self, steps: Any, first: Any, of: Any = None) -> Any:
             asked.add(type(steps).__name__)
-            return self.access.descend(steps, first)
+            return self.access.descend(steps, first, of)
 
         def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
             def recorded(work: Any) -> Any:

@@ -63,8 +63,8 @@ class OneMoreDraw(TwiceTheDraws):
             return self.ask("release", mechanism, of)
         return self.access.release(mechanism, of, draws=draws + 1)
 
-    def descend(self, steps: Any, first: Any) -> Any:
-        return self.access.descend(replace(steps, steps=steps.steps + 1), first)
+    def descend(self, steps: Any, first: Any, of: Any = None) -> Any:
+        return self.access.descend(replace(steps, steps=steps.steps + 1), first, of)
 
 
 class LessNoise(Honest):
@@ -73,8 +73,8 @@ class LessNoise(Honest):
     def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
         return self.access.release(louder(mechanism), of, draws=draws)
 
-    def descend(self, steps: Any, first: Any) -> Any:
-        return self.access.descend(replace(steps, noise=steps.noise / 1.001), first)
+    def descend(self, steps: Any, first: Any, of: Any = None) -> Any:
+        return self.access.descend(replace(steps, noise=steps.noise / 1.001), first, of)
 
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.choose(candidates, lambda c, part: fit(c, LessNoise(part)), score, held)
@@ -89,8 +89,8 @@ class LargerClip(Honest):
     release = LessNoise.release
     choose = LessNoise.choose
 
-    def descend(self, steps: Any, first: Any) -> Any:
-        return self.access.descend(replace(steps, clip=2.0 * steps.clip, noise=steps.noise / 2.0), first)
+    def descend(self, steps: Any, first: Any, of: Any = None) -> Any:
+        return self.access.descend(replace(steps, clip=2.0 * steps.clip, noise=steps.noise / 2.0), first, of)
 
     shares = LessNoise.shares
 
@@ -127,9 +127,9 @@ class Tinkered(Honest):
         own = {part.name: getattr(mechanism, part.name) for part in fields(mechanism)}
         return self.access.release(twin(**own), of, draws=draws)
 
-    def descend(self, steps: Any, first: Any) -> Any:
+    def descend(self, steps: Any, first: Any, of: Any = None) -> Any:
         twin = type("ClippedSteps", (type(steps),), {"run": lambda self, sampler, source, first: sampler})
-        return self.access.descend(twin(**{part.name: getattr(steps, part.name) for part in fields(steps)}), first)
+        return self.access.descend(twin(**{part.name: getattr(steps, part.name) for part in fields(steps)}), first, of)
 
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.choose(candidates, lambda c, part: fit(c, Tinkered(part)), score, held)
