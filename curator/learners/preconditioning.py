@@ -87,7 +87,9 @@ def precondition(
     m is the mean of the records, within the public norm or box; v the variances, where noise has deviation e, shrunk to
     their average by avg^2/(avg^2 + e^2). The scale is s = sqrt(v)/(v + .1 avg + e): about 1/sqrt(v), but never above
     1.6/sqrt(avg). With 1/sqrt(v) noise would decide about T where what hardly varies in S says nothing.
-    R is ``_SHORT`` times the root of the mean of |s (x - m)|^2, as the noisy variances have it.
+    R is ``_SHORT`` times the root of the mean of |s (x - m)|^2, as the noisy variances have it. Noise of deviation o on
+    m takes o^2 from each of these, on average, and moves m by as much: x is v + 2 o^2 from m where v is noisy, and o^2
+    at least. With a smaller R few people would be far beyond it, and their scores by the half-space of x enormous.
     """
     size = access.dimension if width is None else width
     if mu == 0.0:
@@ -96,12 +98,14 @@ def precondition(
     mechanism = CoordinateMoments(bound, size, mu)
     sums, squares = access.release(mechanism, of)
     middle, unit = (0.5, 1.0) if bound is None else (0.0, bound)
-    mean, noise = np.clip(sums / access.people, -1.0, 1.0), mechanism.deviations[1] / access.people
+    off, noise = (deviation / access.people for deviation in mechanism.deviations)
+    mean = np.clip(sums / access.people, -1.0, 1.0)
     found = squares / access.people - np.square(mean)
     average = max(float(np.maximum(found, 0.0).mean()), noise / math.sqrt(size))
     known = average * average / (average * average + noise * noise)
     variances = known * np.maximum(found, 0.0) + (1.0 - known) * average
     scale = np.sqrt(variances) / (variances + _STILL * average + noise)
-    lengths = ordered_sum(np.square(scale) * np.stack([found, _LEAST * variances]))
+    apart = np.stack([found + off * off, _LEAST * variances]) + off * off
+    lengths = ordered_sum(np.square(scale) * apart)
     radius = _SHORT * math.sqrt(float(lengths.max()))
     return Preconditioner(middle + unit * mean, scale / unit, radius, _SHORT, unit * unit * variances)
