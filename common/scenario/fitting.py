@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from common.core.values import PLAN, Value
 from common.data.tables import Category, Feature, Label, Layout, Number
@@ -67,6 +68,7 @@ class Advice(Value):
             nobody judges, half the width of the interval of one loss.
         noise: What the curator's noise may cost its model, of the learner's own loss: :func:`private_excess`.
         sentences, warnings: The same for people; where the agents, or the curator, cannot add anything.
+        probabilities: Why these may tell no more than the share of the label; None: they may, or there are none.
     """
 
     protocol: Literal["portfolio", "learn-and-test"]
@@ -76,6 +78,7 @@ class Advice(Value):
     noise: float
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
+    probabilities: str | None = Field(default=None, exclude_if=lambda words: words is None)
 
 
 def private_excess(n: int, epsilon: float | None, delta: float | None, dimension: int, reach: float = 1.0) -> float:
@@ -92,6 +95,47 @@ def private_excess(n: int, epsilon: float | None, delta: float | None, dimension
         # The same on every machine: the price of noise is in what a portfolio asks.
         width = min(width, math.sqrt(width * float(log(np.asarray(1.0 / delta)))))
     return reach * width / (n * epsilon)
+
+
+USUAL = 1.6
+"""How far the ln(odds) of people usually are from their median."""
+_BENT = 1.0 / 6.0  # the mean of p (1 - p), which turns a difference of ln(odds) into one of probabilities
+
+
+def informative(n: int, epsilon: float | None, delta: float | None, dimension: int) -> float:
+    """Return by how much probabilities by a private model's score may differ between people, as a standard deviation.
+
+    A score is taken to be the ln(odds), :data:`USUAL` around their median, plus noise. With e that of
+    :func:`private_excess`, the mean gradient has noise of length sqrt(2) e. The inverse of the Hessian takes it to the
+    weights: its eigenvalues are (d + 1)/(p (1 - p)) where features vary alike, so that scores are off by
+    sqrt(2 (d + 1)) e/(p (1 - p)), and by sqrt(2) times that where half of all steps are averaged. An order, no bound.
+    """
+    off = 2.0 * math.sqrt(dimension + 1.0) * private_excess(n, epsilon, delta, dimension) / _BENT
+    return _BENT * USUAL * USUAL / math.hypot(USUAL, off)
+
+
+def taught_within(mechanism: BitMechanism, roles: Roles) -> float:
+    """Return the standard deviation of a mean residual that all who teach tell."""
+    return 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
+
+
+def vague_probabilities(
+    people: tuple[int, int], budget: tuple[float | None, float | None], dimension: int, taught: float
+) -> str | None:
+    """Say that probabilities may tell no more than the share of the label; None where they are likely to.
+
+    They then differ by less than their mean may be off, ``taught``, when agents have told it. ``people`` are n and the
+    agents, and ``budget`` is the curator's.
+    """
+    apart = informative(people[0], *budget, dimension)
+    if apart >= taught:
+        return None
+    return (
+        f"The model's probabilities may tell no more than the share of the label: by a score of {people[0]:,} people "
+        f"with so much noise they may differ by {points(apart)}, and {people[1]:,} agents tell their mean to within "
+        f"{points(taught)} (standard deviations); enlarge n, the number of agents or the budgets, or take fewer "
+        "features"
+    )
 
 
 def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
@@ -148,7 +192,7 @@ def advise(sizes: Sizes) -> Advice:
     elif (likely := finalists.likely(mechanism, roles.judges)) > JUDGES:
         warnings = (_no_judges(sizes.agents, likely, sizes.costs), *warnings)
     else:
-        taught = 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
+        taught = taught_within(mechanism, roles)
         roles = roles.of_classes if sizes.classes else roles
         likely = finalists.likely(mechanism, roles.judges)
         sure = finalists.sure(mechanism, roles.judges, sizes.beta)
@@ -156,8 +200,14 @@ def advise(sizes: Sizes) -> Advice:
         choice = f"protocol {protocol}: the model as agents teach it, beside the best that either side has alone"
         of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
         of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
-        sentences: tuple[str, ...] = (of_judges, of_agents, _of_noise(sizes, noise), *of_survey, f"What fits: {choice}")
+        vague = None
+        if not (sizes.classes or warnings):
+            people, budget = (sizes.n, sizes.agents), (sizes.epsilon, sizes.delta)
+            vague = vague_probabilities(people, budget, sizes.dimension, taught)
+        of_people = (of_agents, _of_noise(sizes, noise), *of_survey, *([vague] if vague else []))
+        sentences: tuple[str, ...] = (of_judges, *of_people, f"What fits: {choice}")
         found: dict[str, Any] = {"taught": taught, "sure": sure, "likely": likely, "sentences": sentences}
+        found["probabilities"] = vague
         return Advice(protocol="portfolio", noise=noise, warnings=warnings, **found)
     half = forecasting.half_width(mechanism, sizes.agents, sizes.beta)
     of_one = forecasting.of_one(mechanism, sizes.agents, sizes.beta, costs=sizes.costs)
@@ -361,7 +411,9 @@ def advised(start: Start) -> Advice:
     found = advise(
         Sizes(n, start.agents, dimension, epsilon, delta, mechanism, BETA, classes=classes, costs=start.costs)
     )
-    return found if start.response is None else found.model_copy(update={"sentences": (_of_response(found),)})
+    if start.response is None:
+        return found
+    return found.model_copy(update={"sentences": (_of_response(found),), "probabilities": None})
 
 
 def _of_response(found: Advice) -> str:

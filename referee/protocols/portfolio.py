@@ -17,6 +17,7 @@ from common.local.queries.query import Answers, AskAgents, LossQuery
 from common.operations.operation import Learn
 from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import Portfolio, Roles, enrolled
+from common.scenario.fitting import taught_within, vague_probabilities
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import finalists
 from common.statistics.finalists import OF_CONSTANTS, SHARES, Difference, Ones, ToBestConstant, ToConstant
@@ -105,7 +106,15 @@ class PortfolioProtocol(Protocol):
             slope, intercept = found.few.judged(plan, judged)
             with suppress(BadMessage):  # a steeper line may need weights that are too large
                 calibrated = recalibrated(model, slope, (intercept,))
-        return replace(outcome, calibrated=calibrated, quality=quality)
+        vague = None if calibrated is None else _vague(scenario, plan)
+        reason = outcome.reason if vague is None else f"{outcome.reason}. {vague}"
+        return replace(outcome, reason=reason, calibrated=calibrated, quality=quality)
+
+
+def _vague(scenario: ResolvedScenario, plan: PortfolioPlan) -> str | None:
+    people, curator = (plan.n, scenario.agents.count), scenario.curator
+    taught = taught_within(plan.mechanism, plan.roles)
+    return vague_probabilities(people, (curator.epsilon, curator.delta), scenario.source.dimension, taught)
 
 
 _MINUS, _PLUS = Constant(label=-1), Constant(label=1)

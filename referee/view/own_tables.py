@@ -413,7 +413,8 @@ def summary(start: Start) -> Iterator[str]:
         f"{start.agent_epsilon:g} of each device for its one answer"
     )
     found = advised(start)
-    yield from (f"  {sentence}." for sentence in (found.sentences[0], *found.warnings))
+    vague = () if found.probabilities is None else (found.probabilities,)
+    yield from (f"  {sentence}." for sentence in (found.sentences[0], *found.warnings, *vague))
 
 
 def _described_feature(feature: Feature) -> str:

@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _
 
 
 class CannotHelpWarning(UserWarning):
-    """So few people cannot add anything: the agents cannot judge, or the curator's model may be noise alone."""
+    """So few people cannot add anything: agents cannot judge, or the model or its probabilities may be noise alone."""
 
 
 class PrivateClippingWarning(CannotHelpWarning):

@@ -96,7 +96,7 @@ class TransferClassifier(HybridClassifier):
 
     Warns:
         CannotHelpWarning: From ``fit`` with ``protocol="fit"``, before anything is spent: so few people cannot add
-            anything.
+            anything, or probabilities may tell no more than the share of the label.
 
     Examples:
         >>> import numpy as np
@@ -157,7 +157,8 @@ class TransferClassifier(HybridClassifier):
             raise BadFit("public records have no labels here: give public=X alone, found a tuple")
         points = None if public is None else self._unlabelled(public)
         tree, found = self._settled_tree(sides, 0 if points is None else len(points))
-        for words in found.warnings if self.protocol == fitting.FIT else ():
+        vague = () if found.probabilities is None else (found.probabilities,)
+        for words in (*found.warnings, *vague) if self.protocol == fitting.FIT else ():
             warnings.warn(words, fitting.CannotHelpWarning, stacklevel=3)
         self._carry_out(tree, sides, seed, points)
         self.advice_ = found
