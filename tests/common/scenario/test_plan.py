@@ -360,6 +360,21 @@ def test_what_agents_teach_and_decide_is_said_beforehand():
     assert 0.2 < fitting.accuracy(fitting.advise(sizes(agents=100))) < 0.23
 
 
+def test_probabilities_that_may_tell_no_more_than_a_share_are_said_beforehand():
+    """A score of few people is mostly noise; what it tells of probabilities is less than few agents tell their mean."""
+    for n, agents, vague in ((100, 334, True), (100, 10_000, False), (1_000, 334, False)):
+        found = fitting.advise(sizes(n=n, agents=agents))
+        assert (found.probabilities is not None) == vague
+        assert (found.probabilities in found.sentences) == vague
+    found = fitting.advise(sizes(n=100, agents=334))
+    assert found.probabilities is not None
+    assert found.probabilities.startswith("The model's probabilities may tell no more than the share of the label: by")
+    assert f"and 334 agents tell their mean to within {points(found.taught)}" in found.probabilities
+    assert fitting.advise(sizes(n=100, agents=334, epsilon=None, delta=None)).probabilities is None
+    assert fitting.advise(sizes(n=100, agents=1_000, classes=3)).probabilities is None
+    assert fitting.informative(10**9, 1.0, 1e-6, 8) == pytest.approx(1.6 / 6.0, rel=1e-3)
+
+
 def test_who_can_only_guess_and_whose_model_is_noise_is_told_so():
     guessing, numbers = fitting.advise(sizes(agents=100)), fitting.advise(sizes(mechanism=Laplace(epsilon=1.0)))
     assert (guessing.protocol, guessing.taught) == ("learn-and-test", None)

@@ -281,6 +281,25 @@ def upside_down(beside: int, slope: float = -1.0) -> Callable[..., Any]:
     return teach
 
 
+LESS_SURE = "agents.mechanism.epsilon=1"
+FEW = "curator.n=60", "agents.count=300", "curator.epsilon=1", "curator.learner={name: full-batch, mu: plan}"
+
+
+def test_probabilities_of_very_few_people_are_hardly_worse_than_the_share_and_the_reason_says_so():
+    """Where the mean of records was mostly noise, people were scored far beyond the radius that was learned with."""
+    chosen = portfolio_small(*FEW, LESS_SURE)
+    people = sample_of_target(chosen)
+    rate = np.mean(people.labels > 0)
+    known, worse = -rate * np.log(rate) - (1.0 - rate) * np.log(1.0 - rate), []
+    for seed in range(8):
+        outcome = conducted(resolve(chosen), seed)
+        assert "probabilities may tell no more than the share of the label" in outcome.reason
+        worse.append(float(np.logaddexp(0.0, -people.labels * outcome.calibrated.margins(people.features)).mean()))
+    assert np.mean(worse) < known + 0.1
+    assert max(worse) < known + 0.4
+    assert "may tell no more" not in run("agents.count=4000").reason
+
+
 def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
     outcome = run("agents.count=60", "alpha=0.01")
     assert outcome.status == "exhausted"
@@ -537,8 +556,8 @@ def test_a_question_that_asks_everybody_the_same_reaches_more_than_can_be_listed
 
 def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_is(monkeypatch):
     """The scores of a model that is mostly noise are far apart; 300 agents cannot tell how far they should be."""
-    few = "curator.n=300", "agents.count=300", "curator.epsilon=.5", "curator.learner={name: full-batch, mu: plan}"
-    chosen = portfolio_small(*few, "agents.mechanism.epsilon=1")
+    noisy = "curator.learner={name: full-batch, mu: plan, rate: 96}"
+    chosen = portfolio_small("curator.n=300", "agents.count=300", "curator.epsilon=.5", noisy, LESS_SURE)
     people, believed = sample_of_target(chosen), teaching.beforehand
 
     def losses() -> tuple[list[float], list[float]]:
