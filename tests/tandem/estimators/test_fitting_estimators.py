@@ -104,6 +104,8 @@ def test_who_cannot_help_is_named_before_anything_is_spent(monkeypatch):
         quick().fit(*square(400, 1), population=square(30, 2))
     with pytest.raises(CannotHelpWarning, match="may be noise alone"):
         quick(epsilon=0.01).fit(*square(400, 1), population=square(3000, 2))
+    with pytest.raises(CannotHelpWarning, match="may tell no more than the share of the label"):
+        quick(epsilon=0.02, learner=None).fit(*square(400, 1), population=square(300, 2))
 
 
 @for_each(
