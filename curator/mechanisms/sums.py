@@ -10,6 +10,7 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.local.records import Records
+from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down, up
 from common.privacy.theorems.votes import MAX_NOISE, MIN_NOISE
@@ -52,7 +53,7 @@ class ClippedSum(GaussianCentral[AnyArray, Floats]):
         for block in values:
             rows = np.asarray(block).reshape(len(block), self.width)
             for begin in range(0, len(rows), _ROWS):
-                total += clipped(rows[begin : begin + _ROWS], self.norm, cells).astype(np.int64).sum(axis=0)
+                total += clipped(rows[begin : begin + _ROWS], self.norm, cells).sum(axis=0).astype(np.int64)
         noisy = total + fine_normals(self.width, source).astype(np.int64)
         return np.asarray(noisy * (self.norm / cells), dtype=np.float64)
 
@@ -122,19 +123,47 @@ def clipped(rows: AnyArray, norm: float, cells: float) -> Floats:
     Rows, shape (k, width), that are not finite count as 0, longer ones than ``norm`` are clipped to it; ``cells`` make
     the norm, and :func:`longest` must be positive.
     """
-    rows = np.asarray(rows, dtype=np.float64)
-    finite = np.asarray(np.isfinite(rows).all(axis=1))
-    with np.errstate(over="ignore"):
-        rows = np.clip(np.where(finite[:, None], rows, 0.0) / norm, -_FAR, _FAR)
-    largest = np.maximum(np.abs(rows).max(axis=1, initial=1.0), 1.0)[:, None]  # of no square that overflows
-    length = largest * np.linalg.norm(rows / largest, axis=1, keepdims=True)
+    rows = np.ascontiguousarray(rows, dtype=np.float32 if rows.dtype == np.float32 else np.float64)
+    found, squares, largest = np.empty(rows.shape), np.empty(rows.shape), np.empty(len(rows))
+    _measure(rows, norm, found, squares, largest)
+    length = largest * np.sqrt(squares.sum(axis=1))
     bound = longest(cells, rows.shape[1])
-    return np.asarray(np.rint(rows * np.minimum(cells * _SHRINK, bound / np.maximum(length, 2.0**-60))))
+    _round(found, np.minimum(cells * _SHRINK, bound / np.maximum(length, 2.0**-60)))
+    return found
+
+
+@njit
+def _measure(rows: AnyArray, norm: float, found: Floats, squares: Floats, largest: Floats) -> None:
+    """Write rows in units of the norm to ``found``, and to ``squares`` those of their coordinates over ``largest``.
+
+    That is a row's largest coordinate, at least 1: no square overflows.
+    """
+    for i in range(len(rows)):
+        largest[i], beyond = 1.0, 0
+        for j in range(rows.shape[1]):
+            value = np.float64(rows[i, j]) / norm
+            found[i, j], squares[i, j] = value, value * value
+            beyond += not abs(value) <= 1.0
+        if beyond:
+            finite = np.isfinite(rows[i]).all()
+            for j in range(rows.shape[1]):
+                found[i, j] = min(max(found[i, j], -_FAR), _FAR) if finite else 0.0
+                largest[i] = max(largest[i], abs(found[i, j]))
+            for j in range(rows.shape[1]):
+                squares[i, j] = (found[i, j] / largest[i]) ** 2
+
+
+@njit
+def _round(rows: Floats, factors: Floats) -> None:
+    for i in range(len(rows)):
+        for j in range(rows.shape[1]):
+            rows[i, j] = np.rint(rows[i, j] * factors[i])
 
 
 GRID = 1 << 15
 """Cells of a norm: a product of two numbers has 30 bits, so exact sums of products of 2^33 people fit 64 bits."""
-_ROWS = 1 << 13  # rows of one product: 2^13 products of 30 bits add up exactly in double precision, in whatever order
+_ROWS = 1 << 13
+"""So many products of 30 bits, or numbers below 2^40, add up exactly in double precision, in whatever order."""
 
 
 class Moments(NamedTuple):

@@ -100,6 +100,26 @@ def test_no_row_is_longer_than_the_norm_once_it_is_rounded(cells):
     assert (plain * plain).sum(axis=1).max() > cells * cells
 
 
+@for_each("width", [1, 7, 44, 300])
+@for_each("dtype", [np.float32, np.float64, np.uint8])
+def test_rows_on_the_grid_are_what_the_formula_says_in_every_bit(dtype, width):
+    generator = np.random.default_rng(width)
+    rows = generator.normal(size=(400, width)) * generator.choice([1e-3, 0.1, 3.0, 1e30], size=(400, 1))
+    if dtype == np.uint8:
+        rows = rows > 0.0
+    rows = rows.astype(dtype)
+    if dtype != np.uint8:
+        rows[:3, -1], rows[3] = [np.nan, np.inf, -np.inf], 0.0
+    found, cells = clipped(rows, 0.3, 1e6), 1e6
+    finite = np.isfinite(rows).all(axis=1, keepdims=True)
+    scaled = np.where(finite, rows, 0.0).astype(np.float64) / 0.3
+    largest = np.abs(scaled).max(axis=1, initial=1.0, keepdims=True)
+    length = largest * np.linalg.norm(scaled / largest, axis=1, keepdims=True)
+    most = 1.0 - 2.0**-32
+    factor = np.minimum(cells * most, (cells * most - 0.5 * math.sqrt(width)) / np.maximum(length, 2.0**-60))
+    np.testing.assert_array_equal(found, np.rint(scaled * factor))
+
+
 @for_each("touched", [1, 2])
 @for_each(("queries", "epsilon", "delta"), [(1, 0.5, 1e-5), (1000, 1.0, 1e-6), (77, 8.0, 1e-3)])
 def test_all_answers_together_keep_to_the_budget_and_use_it(queries, epsilon, delta, touched):
