@@ -78,12 +78,12 @@ def softplus(x: Floats) -> Floats:
     return np.asarray(np.maximum(x, 0.0) + log(1.0 + exp(-np.abs(x))))
 
 
-_FAR = 40.0  # odds beyond e^40 are those of certainty
+FAR = 40.0  # odds beyond e^40 are those of certainty
 
 
 def logistic(scores: Floats) -> Floats:
     """Return 1/(1 + e^-s) of each score, elementwise; scores count as at most 40 from 0."""
-    return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -_FAR, _FAR))))
+    return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -FAR, FAR))))
 
 
 def softmax(scores: Floats) -> Floats:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices, Words
-from common.numerics.elementary import HALF_ROOT, HIGH, LOW, PER_LOG_2, reduced_exp, reduced_log
+from common.numerics.elementary import FAR, HALF_ROOT, HIGH, LOW, PER_LOG_2, reduced_exp, reduced_log
 from common.numerics.kernels import double_of, njit, njit_inlined, word_of
 
 _exp, _log = njit_inlined(reduced_exp), njit_inlined(reduced_log)
@@ -20,6 +20,12 @@ def exp(x: Any) -> Any:
     power = np.int64(whole)
     half = power >> np.int64(1)
     return _exp(x - whole * HIGH, whole * LOW) * _power_of_two(half) * _power_of_two(power - half)
+
+
+@njit_inlined
+def logistic(score: Any) -> Any:
+    """Return 1/(1 + e^-s); scores count as at most 40 from 0."""
+    return 1.0 / (1.0 + exp(-min(max(score, -FAR), FAR)))
 
 
 @njit_inlined

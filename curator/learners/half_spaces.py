@@ -7,14 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Floats
+from common.core.arrays import AnyArray, Floats, Labels, Singles
 from common.core.errors import BadScenario
 from common.learners.base import ClassColumns
 from common.learners.half_spaces import DiscriminantSettings, FullBatchSettings, LeastSquaresSettings, SgdSettings
 from common.local.hypotheses.composed import Argmax, column_classes
-from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor
+from common.local.hypotheses.hypothesis import GREATEST, Hypothesis, Linear, Regressor, row_product
 from common.local.records import Records
-from common.numerics.elementary import logistic
+from common.numerics.kernels import njit
+from common.numerics.loops import logistic
 from common.operations.operation import MAX_DIRECTIONS, ClassScores, Directions, Learned
 from common.privacy.rounding import down
 from curator.learners.base import LEARNERS, CallSizes, Learner
@@ -204,13 +205,25 @@ def _gradients(seen: Preconditioner, place: Floats, records: Records) -> AnyArra
     """
     rows = np.empty((len(records), len(place)), dtype=np.float32)
     features = seen.of(records).features
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        lengths = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]
-        np.multiply(features, np.float32(1.0) / np.maximum(lengths, np.float32(seen.radius)), out=rows[:, :-1])
-        rows[:, -1] = _CONSTANT
-        margins = Linear(weights=tuple(place.tolist()), threshold=0.0).margins(rows) * records.labels
-        rows *= (-records.labels * logistic(-margins.astype(np.float64))).astype(np.float32)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", features, features))
+    weights = Linear(weights=tuple(place.tolist()), threshold=0.0).vector
+    _slope(features, records.labels, lengths, np.float32(seen.radius), weights, rows)
     return rows
+
+
+@njit
+def _slope(features: AnyArray, labels: Labels, lengths: Singles, radius: Any, weights: Singles, rows: Singles) -> None:
+    last = features.shape[1]
+    for i in range(len(rows)):
+        share = np.float32(1.0) / max(lengths[i], radius)
+        for j in range(last):
+            rows[i, j] = features[i, j] * share
+        rows[i, last] = _CONSTANT
+        margin = row_product(rows, i, weights) * np.float32(labels[i])
+        factor = np.float32(-labels[i] * logistic(-np.float64(margin)))
+        for j in range(last + 1):
+            rows[i, j] *= factor
 
 
 def directions(moments: Moments, people: int, square: float, ridge: float) -> tuple[Floats, Floats]:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.core.arrays import Floats
+from common.core.arrays import AnyArray, Floats, Singles
 from common.local.hypotheses.hypothesis import GREATEST, Linear
 from common.local.records import Records
 from common.numerics.elementary import ordered_sum
+from common.numerics.kernels import njit
 from curator.learners.base import CallSizes
 from curator.mechanisms.access import Access, as_it_is
 from curator.mechanisms.sums import CoordinateMoments
@@ -23,7 +24,6 @@ _STILL = 0.1
 """A feature with less than this share of the average variance weighs less the less it varies."""
 _SHORT = 0.8
 """R, of the root of the mean squared length: some two thirds of people are beyond. Lengths shrink by about as much."""
-_ROWS = 1 << 13  # so many are in double precision at a time
 _LEAST = 0.05  # of that mean square, at least so much of what shrunken variances say
 
 
@@ -45,10 +45,7 @@ class Preconditioner:
     def of(self, records: Records) -> Records:
         """Return the records with z in the place of x, not clipped."""
         found = np.empty(records.features.shape, dtype=np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for begin in range(0, len(found), _ROWS):
-                part = slice(begin, begin + _ROWS)
-                found[part] = (records.features[part] - self.mean) * self.scale
+        _move(records.features, self.mean, self.scale, found)
         return Records(found, records.labels)
 
     def shortened(self, records: Records) -> Records:
@@ -65,6 +62,13 @@ class Preconditioner:
         found = np.clip(self.shrink * weights * self.scale, -GREATEST, GREATEST)
         border = float(np.clip(threshold + ordered_sum(found * self.mean), -GREATEST, GREATEST))
         return Linear(weights=tuple(found.tolist()), threshold=border)
+
+
+@njit
+def _move(features: AnyArray, mean: Floats, scale: Floats, found: Singles) -> None:
+    for i in range(len(features)):
+        for j in range(features.shape[1]):
+            found[i, j] = (features[i, j] - mean[j]) * scale[j]
 
 
 def room(sizes: CallSizes) -> int:
