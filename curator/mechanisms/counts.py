@@ -224,8 +224,8 @@ class NoisyShares(PureCentral[tuple[Indices, Floats], Indices]):
                 # Sums of fewer than 2^22 whole numbers of at most 2^31 are exact in doubles.
                 np.add(half, np.bincount(known, part, self.items + 1).astype(np.int64), out=half)
         held = [(int(high) << _BITS) + int(low) for high, low in sums.T]
-        everybody = max(sum(held), 1)
-        return np.array([weight * self.whole // everybody for weight in held[:-1]], dtype=np.int64)
+        everybody, whole = max(sum(held), 1), self.whole
+        return np.array([weight * whole // everybody for weight in held[:-1]], dtype=np.int64)
 
 
 def _halves(weights: Floats) -> tuple[AnyArray, AnyArray]:

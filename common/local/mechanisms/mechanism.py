@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from common.core.arrays import AnyArray, Bits, Floats
+from common.core.arrays import AnyArray, Bits, Floats, Words
 from common.core.errors import PolicyRefused
 from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.packing import AnswerKind
@@ -311,6 +311,12 @@ class Laplace(Mechanism, PureMechanism):
         other = math.ceil(self.one * q / (q + first / 2))
         return (other, *digits)
 
+    @cached_property
+    def _parts(self) -> Words:
+        """The chances in words, the most significant first, shape (1 + digits, words)."""
+        places = range(64 * self._words - 64, -64, -64)
+        return np.array([[chance >> place & _WORD - 1 for place in places] for chance in self.chances], dtype=np.uint64)
+
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:
         rounded = source.uniforms(len(values)) < bounded(values)
         return np.clip(rounded + self.noise(len(values), source), -LIMIT, LIMIT)
@@ -318,14 +324,16 @@ class Laplace(Mechanism, PureMechanism):
     def noise(self, count: int, source: RandomSource) -> Floats:
         """Draw ``count`` independent Z, float64; an integer plus Z must be cut to +-:data:`LIMIT` for its release."""
         sign = 1.0 - 2.0 * (source.words(count) & np.uint64(1))
-        other = _coins(self.chances[0], self._words, count, source)
+        other = _coins(self._parts[:1], count, source)[0]
         return np.asarray(other * sign * (1.0 + self.successes(count, source)), dtype=np.float64)
 
     def successes(self, count: int, source: RandomSource) -> Floats:
         """Draw ``count`` independent numbers of successes of coins with bias q before the first failure, by digits."""
         number = np.zeros(count, dtype=np.float64)
-        for digit, chance in enumerate(self.chances[1:]):
-            number += 2.0**digit * _coins(chance, self._words, count, source)
+        digits, step = self._parts[1:], max(1, _AT_ONCE // max(1, count))
+        for first in range(0, len(digits), step):
+            coins = _coins(digits[first : first + step], count, source)
+            number += 2.0 ** np.arange(first, first + len(coins)) @ coins  # whole numbers: exact in any order
         flat = source.words(count) == 0
         for _ in range(self.flat_words - 1):
             flat &= source.words(count) == 0
@@ -342,12 +350,15 @@ class Laplace(Mechanism, PureMechanism):
         return math.inf if x >= 1.0 else rate * rate / 8.0 - math.log1p(-x)
 
 
-def _coins(chance: int, words: int, count: int, source: RandomSource) -> AnyArray:
-    """Flip coins with a chance in multiples of 2^-64 to the power of ``words``, so many words each."""
-    parts = [np.uint64(chance >> 64 * place & _WORD - 1) for place in reversed(range(words))]
-    drawn = source.words(words * count).reshape(words, count)
-    below = drawn[-1] < parts[-1]
-    for word, part in zip(drawn[-2::-1], parts[-2::-1], strict=True):
+_AT_ONCE = 1 << 12  # coins of several digits, or of one
+
+
+def _coins(parts: Words, count: int, source: RandomSource) -> AnyArray:
+    """Flip ``count`` coins with each of k chances, given by their words, shape (k, words): shape (k, count)."""
+    drawn = source.words(parts.size * count).reshape(*parts.shape, count)
+    below = drawn[:, -1] < parts[:, -1, None]
+    for place in reversed(range(parts.shape[1] - 1)):
+        word, part = drawn[:, place], parts[:, place, None]
         below = (word < part) | ((word == part) & below)
     return np.asarray(below)
 

@@ -259,7 +259,7 @@ def test_a_coin_comes_up_for_just_as_many_numbers_as_its_chance_says(count: int)
 
     for drawn in product(*((word - 1, word, word + 1) for word in words)):
         source: Any = Given(drawn)
-        assert bool(_coins(number(words), count, 1, source)[0]) == (number(drawn) < number(words))
+        assert bool(_coins(np.array([words], dtype=np.uint64), 1, source)[0, 0]) == (number(drawn) < number(words))
 
 
 EPSILONS = (0.1, 1.0, 3.0)
