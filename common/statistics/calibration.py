@@ -14,9 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
-from common.core.arrays import Floats
+from common.core.arrays import Floats, Indices
 from common.local.queries.residuals import apart_from
-from common.numerics.elementary import exp, log, logistic, ordered_sum
+from common.numerics.elementary import logistic, ordered_sum
+from common.numerics.kernels import njit
+from common.numerics.loops import exps, logs
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
 """2^(k/4): a library's powers may differ between machines."""
@@ -142,11 +144,19 @@ class Within:
     def averages(self, values: Floats) -> Floats:
         """Return the mean over each coarse bin of values at the fine ones, shape (rows, fine bins) to (rows, bins)."""
         found = np.zeros((len(values), len(self.starts)))
-        ends = (*self.starts[1:], len(self.scores))
-        for place, (begin, end) in enumerate(zip(self.starts, ends, strict=True)):
-            for fine in range(begin, end):
-                found[:, place] = found[:, place] + self.weights[fine] * values[:, fine]
+        ends = np.array([*self.starts[1:], len(self.scores)])
+        _average(self.weights, ends, np.ascontiguousarray(values), found)
         return found
+
+
+@njit
+def _average(weights: Floats, ends: Indices, values: Floats, found: Floats) -> None:
+    for row in range(len(values)):
+        fine = 0
+        for place in range(len(ends)):
+            for j in range(fine, ends[place]):
+                found[row, place] += weights[j] * values[row, j]
+            fine = ends[place]
 
 
 _STEPS = np.arange(-24, 25)
@@ -208,7 +218,7 @@ class Prior:
         """
         other = replace(self, step=self.step - FLATTER / QUARTER, steep=ANY)
         usual, unusual = (Belief(prior.logarithm()[None]).chances for prior in (self, other))
-        return log(np.maximum((1.0 - DOUBT) * usual + DOUBT * unusual, _LEAST))
+        return logs(np.maximum((1.0 - DOUBT) * usual + DOUBT * unusual, _LEAST))
 
     @property
     def intercept(self) -> float:
@@ -311,7 +321,7 @@ class Belief:
         for bins in tables:
             expected, uncertain = _over(people, bins)
             off, variances = mean[0] - expected, mean[1] + uncertain
-            found.append(-0.5 * (off * off / variances + log(variances)))
+            found.append(-0.5 * (off * off / variances + logs(variances)))
         return Belief(self.logarithm + np.stack(found, axis=1))
 
     def _people(self, within: Within, masses: Floats) -> Floats:
@@ -320,7 +330,7 @@ class Belief:
         spread = math.sqrt(math.fsum((masses * apart * apart).tolist()))
         if len(self.logarithm) == 1 or spread == 0.0:
             return np.repeat(masses[None, :], len(self.logarithm), axis=0)
-        shares = masses * exp(_TILTS[:, None] * np.clip(apart / spread, -_FARTHEST, _FARTHEST))
+        shares = masses * exps(_TILTS[:, None] * np.clip(apart / spread, -_FARTHEST, _FARTHEST))
         return np.asarray(shares / ordered_sum(shares)[:, None])
 
     def judged(
@@ -343,7 +353,7 @@ class Belief:
 
         Slopes are those of the grid, from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
         """
-        return _highest(log(np.maximum(self.chances, _LEAST)))
+        return _highest(logs(np.maximum(self.chances, _LEAST)))
 
     def expected(
         self, within: Within, masses: Floats, through: tuple[float, float] | None = None
@@ -365,7 +375,7 @@ class Belief:
 
         def heights(chances: Floats) -> Floats:
             chance = np.clip(chances, 2.0**-40, 1.0 - 2.0**-40)
-            return ordered_sum(people * (mean * log(chance) + (1.0 - mean) * log(1.0 - chance)))
+            return ordered_sum(people * (mean * logs(chance) + (1.0 - mean) * logs(1.0 - chance)))
 
         free = np.array(list(map(heights, within.curves)))
         if through is not None:
@@ -410,7 +420,7 @@ class Belief:
 
     @cached_property
     def _all_chances(self) -> Floats:
-        weights = exp(self.logarithm - self.logarithm.max())
+        weights = exps(self.logarithm - self.logarithm.max())
         return np.asarray(weights / math.fsum(ordered_sum(np.moveaxis(weights, 0, -1)).ravel().tolist()))
 
 
@@ -419,11 +429,18 @@ def _over(people: Floats, bins: Floats) -> tuple[Floats, Floats]:
 
     ``people`` has shape (tilts, bins); both means and variances (tilts, intercepts).
     """
-    means, squares = np.zeros((2, len(people), len(bins)))
-    for shares, values in zip(people.T[:, :, None], bins.T, strict=True):
-        means += shares * values
-        squares += shares * (values * values)
+    means, squares = np.zeros((len(people), len(bins))), np.zeros((len(people), len(bins)))
+    _add_bins(people, np.ascontiguousarray(bins.T), means, squares)
     return means, _KEPT * _KEPT * squares + _OTHER * _OTHER
+
+
+@njit
+def _add_bins(people: Floats, bins: Floats, means: Floats, squares: Floats) -> None:
+    for tilt in range(people.shape[0]):
+        for place in range(people.shape[1]):
+            for i in range(bins.shape[1]):
+                means[tilt, i] += people[tilt, place] * bins[place, i]
+                squares[tilt, i] += people[tilt, place] * (bins[place, i] * bins[place, i])
 
 
 def _highest(heights: Floats) -> tuple[float, float]:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from common.core.arrays import Floats, Words
+from common.core.arrays import Words
 from common.numerics import counter, elementary, loops
 from common.numerics.bisection import between, crossing, largest, least, lesser
 from common.numerics.chacha import fill
@@ -335,29 +334,11 @@ def test_it_ends_just_below_the_root(name: str, excess: Callable[[float], float]
 RANDOM = np.random.default_rng(0)
 
 
-@njit
-def exps(x: Floats, out: Floats) -> None:
-    for i in range(len(x)):
-        out[i] = loops.exp(x[i])
-
-
-@njit
-def logs(x: Floats, out: Floats) -> None:
-    for i in range(len(x)):
-        out[i] = loops.log(x[i])
-
-
-def looped(work: Any, x: Floats) -> Floats:
-    out = np.empty_like(x)
-    work(x, out)
-    return out
-
-
 @for_each("x", [RANDOM.uniform(-708, 709, 20_000), RANDOM.uniform(-2, 2, 20_000), np.zeros(1)])
 def test_exponentials(x):
     found = elementary.exp(x)
     assert (np.abs(found - np.exp(x)) <= np.spacing(np.exp(x))).all()
-    np.testing.assert_array_equal(found, looped(exps, x))
+    np.testing.assert_array_equal(found, loops.exps(x))
 
 
 def test_exponentials_end_in_zero_and_infinity():
@@ -365,14 +346,14 @@ def test_exponentials_end_in_zero_and_infinity():
     expected = [0.0, 0.0, 5e-324, np.inf, np.inf]
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(elementary.exp(x), expected)
-    np.testing.assert_array_equal(looped(exps, x), expected)
+    np.testing.assert_array_equal(loops.exps(x), expected)
 
 
 @for_each("x", [np.exp(RANDOM.uniform(-708, 709, 20_000)), RANDOM.uniform(0.5, 2, 20_000), np.array([2.0**-1022, 1.0])])
 def test_logarithms(x):
     found = elementary.log(x)
     assert (np.abs(found - np.log(x)) <= np.spacing(np.abs(np.log(x)))).all()
-    np.testing.assert_array_equal(found, looped(logs, x))
+    np.testing.assert_array_equal(found, loops.logs(x))
 
 
 def test_turns_and_cosines_of_any_angle():
