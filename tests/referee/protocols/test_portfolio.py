@@ -554,6 +554,7 @@ def test_a_question_that_asks_everybody_the_same_reaches_more_than_can_be_listed
     assert step.count == 10_000_000 > MAX_LISTED
 
 
+@pytest.mark.slow
 def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_is(monkeypatch):
     """The scores of a model that is mostly noise are far apart; 300 agents cannot tell how far they should be."""
     noisy = "curator.learner={name: full-batch, mu: plan, rate: 96}"
