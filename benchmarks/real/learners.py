@@ -3,7 +3,7 @@
     python -m benchmarks.real.learners [--splits 6] [--data DIR]
 
 epsilon = 1, the twelve shifts of benchmarks.real, means over splits and shifts: the loss of the model as it is, that
-with the threshold of its score which is best for T, and the area under the curve. Three minutes; docs/learners.md has
+with the threshold of its score which is best for T, and the area under the curve. Some minutes; docs/learners.md has
 the table.
 """
 
