@@ -36,11 +36,25 @@ def processors() -> int:
 
 
 def on_all_cores(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
-    """Do compiled work on each piece, in a thread for each processor; a single piece is done by this thread."""
-    if len(pieces) == 1:
-        return [work(pieces[0])]
-    with ThreadPoolExecutor(min(processors(), len(pieces)), "cores") as pool:
-        return list(pool.map(work, pieces))
+    """Do compiled work on each piece, the last one in this thread, in one thread for each processor."""
+    *others, last = pieces
+    begun = [_further_cores().submit(work, piece) for piece in others]
+    try:
+        found = [work(last)]
+        for piece, result in zip(reversed(others), reversed(begun), strict=True):
+            # What no thread has begun is done here: of threads that share their work in turn, none waits for ever.
+            found.append(work(piece) if result.cancel() else result.result())
+    finally:
+        for result in begun:
+            if not result.cancel():
+                result.exception()  # it is at work on what the caller sees
+    return found[::-1]
+
+
+@cache
+def _further_cores() -> ThreadPoolExecutor:
+    """Return the threads that stand by: to begin one takes as long as much of the work."""
+    return ThreadPoolExecutor(max(1, processors() - 1), "cores")
 
 
 @cache
@@ -185,6 +199,7 @@ def _before_fork() -> None:
 
 def _after_fork() -> None:
     _forked["without them"] |= _forked["with threads"]
+    _further_cores.cache_clear()  # its threads are missing, too
 
 
 def _polars_has_threads() -> bool:
