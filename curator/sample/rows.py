@@ -452,6 +452,9 @@ def _decode(codes: AnyArray, low: Any, steps: Any, features: Singles, labels: La
         labels[i] = np.int8(2 * np.int64(flat[width * i] & 1) - 1)
 
 
+_CODES_AHEAD = 1 << 12  # codes ahead that memory is asked for, also of rows that follow each other: half the time
+
+
 @njit
 def _mistakes(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> None:
     """Compare exact sums with the threshold: whole numbers below 2^53, whatever the order of additions.
@@ -465,6 +468,7 @@ def _mistakes(codes: AnyArray, weights: Any, threshold: float, wrong: Bits) -> N
     for i in range(len(wrong)):
         even = odd = singles(0.0)
         for j in range(0, blocks, 2 * WIDTH):
+            prefetch(codes, i * width + j + _CODES_AHEAD)
             even = fma(singles(load(codes, i * width + j)), load(singly, j), even)
             odd = fma(singles(load(codes, i * width + j + WIDTH)), load(singly, j + WIDTH), odd)
         for j in range(blocks, len(weights), WIDTH):

@@ -143,7 +143,7 @@ def hypothesis_kinds(wire: Any) -> frozenset[str]:
 
 MAX_WEIGHTS = 1 << 16
 GREATEST = 1e30  # predictions are computed in float32, which ends at 3.4e38
-_AHEAD = 8  # rows ahead that memory is asked for one, where they do not follow each other: it sees that itself
+_AHEAD = 4  # rows ahead that memory is asked for one
 _LINE = 64  # bytes in a cache line
 
 PLANE: dict[str, Any] = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
@@ -227,9 +227,8 @@ def _gaps(features: AnyArray, rows: Indices, weights: Singles, threshold: Any, g
     line = max(1, _LINE // features.itemsize)
     for k in range(len(rows)):
         ahead = rows[min(k + _AHEAD, len(rows) - 1)]
-        if ahead > rows[k] + _AHEAD:
-            for j in range(0, width, line):
-                prefetch_near(features, ahead * width + j)
+        for j in range(0, width, line):
+            prefetch_near(features, ahead * width + j)
         gaps[k] = _gap(features, rows[k], weights, threshold, share)
 
 
