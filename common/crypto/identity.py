@@ -14,6 +14,7 @@ from typing import Any, Self
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from nacl import bindings
+from nacl.exceptions import BadSignatureError
 from pydantic import Field
 
 from common.core import canonical
@@ -155,9 +156,21 @@ def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:
 
 def _verifies(key: str, kind: str, payload: bytes, signature: str) -> bool:
     try:
-        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
-        public.verify(bytes.fromhex(signature), covered(kind, payload))
-    except (InvalidSignature, ValueError):
+        return verifies(bytes.fromhex(key), covered(kind, payload), bytes.fromhex(signature))
+    except ValueError:
+        return False
+
+
+def verifies(key: bytes, content: bytes, signature: bytes) -> bool:
+    """Tell whether an Ed25519 signature over bytes verifies; by libsodium in half the time where they are short."""
+    if len(key) != bindings.crypto_sign_PUBLICKEYBYTES or len(signature) != bindings.crypto_sign_BYTES:
+        return False  # libsodium reads as many bytes, whatever there is
+    try:
+        if len(content) > _LONG:
+            Ed25519PublicKey.from_public_bytes(key).verify(signature, content)
+        else:
+            bindings.crypto_sign_open(signature + content, key)
+    except (InvalidSignature, BadSignatureError):
         return False
     return True
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from nacl import bindings
-from nacl.exceptions import BadSignatureError
 
 from common.core import canonical
 from common.core.arrays import AnyArray, Indices
@@ -28,8 +25,8 @@ from common.core.errors import (
     PatternViolation,
     TandemError,
 )
-from common.core.machine import processors
-from common.crypto.identity import Identity, covered
+from common.core.machine import on_all_cores, processors
+from common.crypto.identity import Identity, covered, verifies
 from common.local.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.local.queries.query import Query
 from common.log.receipts import receipt_for
@@ -42,7 +39,7 @@ MANY = 1024  # so many for each core are worth a thread on it: what an audit ver
 
 
 def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Sequence[bytes]) -> AnyArray:
-    """Tell of each payload whether its signature verifies under its key (Ed25519, strictly as libsodium does).
+    """Tell of each payload whether its signature verifies under its key (Ed25519).
 
     A key has 32 bytes, a signature 64. Returns shape (len(keys),), bool.
     """
@@ -51,26 +48,12 @@ def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Seque
     edges = [count * part // parts for part in range(parts + 1)]
     good = np.zeros(count, dtype=np.bool_)
 
-    def work(first: int, last: int) -> None:
-        for i in range(first, last):
-            good[i] = _verifies(keys[i], payloads[i], signatures[i])
+    def work(part: int) -> None:
+        for i in range(edges[part], edges[part + 1]):
+            good[i] = verifies(keys[i], payloads[i], signatures[i])
 
-    if parts == 1:
-        work(0, count)
-    else:
-        with ThreadPoolExecutor(parts) as pool:
-            list(pool.map(work, edges, edges[1:]))
+    on_all_cores(work, range(parts))
     return good
-
-
-def _verifies(key: bytes, payload: bytes, signature: bytes) -> bool:
-    if len(key) != bindings.crypto_sign_PUBLICKEYBYTES or len(signature) != bindings.crypto_sign_BYTES:
-        return False  # the library reads as many bytes, whatever there is
-    try:
-        bindings.crypto_sign_open(signature + payload, key)
-    except BadSignatureError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +286,7 @@ def verified_payload(signed: AnySigned, kind: str) -> bytes:
         encoded = signed.payload
     except TandemError as error:
         raise Forged(error.detail) from None
-    if not _verifies(bytes.fromhex(signed.key), covered(kind, encoded), bytes.fromhex(signed.signature)):
+    if not verifies(bytes.fromhex(signed.key), covered(kind, encoded), bytes.fromhex(signed.signature)):
         raise Forged(f"the signature of this {kind!r} does not verify under key {signed.key[:16]}...")
     return encoded
 
