@@ -23,8 +23,9 @@ LONGEST_NUMBER = 300  # characters of an integer: one that long is still a doubl
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_ENDLESS = re.compile(rb"(?<![0-9])[0-9]{200}|[eE]\+?[0-9]{3,}\s*[,\]}]|[eE]\+?[0-9]{3,}\s*$")
-"""What may be a number without a double: only where this is found are numbers looked at one by one."""
+_GREAT = re.compile(rb"[eE]\+?[0-9]{3,}\s*(?:[,\]}]|$)")
+_ZERO = bytes.maketrans(b"123456789", b"000000000")
+_MANY_DIGITS = b"0" * 200
 _NUMBER = re.compile(rb"(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+]?[0-9]+|-?[0-9]+\.0(?![0-9])|-?Infinity|NaN)")
 """A number that ECMAScript may write in another way."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|' + _NUMBER.pattern)
@@ -157,7 +158,7 @@ def decode(raw: bytes) -> Any:
     try:
         # Without a backslash every other part is a string, which may be very long, and is not looked at.
         outside = raw if b"\\" in raw else b'"'.join(raw.split(b'"')[::2])
-        hooks: dict[str, Any] = {"parse_int": _short, "parse_float": _finite} if _ENDLESS.search(outside) else {}
+        hooks: dict[str, Any] = {"parse_int": _short, "parse_float": _finite} if _may_be_endless(outside) else {}
         return json.loads(raw.decode("utf-8"), parse_constant=_finite, object_pairs_hook=_unique, **hooks)
     except (ValueError, RecursionError) as error:
         raise BadMessage(f"not acceptable JSON: {error}") from error
@@ -174,6 +175,11 @@ def check_shape(raw: bytes) -> int:
         if any(depth > DEEPEST for depth in accumulate(map(_STEP.__getitem__, brackets))):
             raise BadMessage(f"not acceptable JSON: nested more than {DEEPEST} levels deep")
     return values
+
+
+def _may_be_endless(outside: bytes) -> bool:
+    """Return whether there may be a number without a double: only then are numbers looked at one by one."""
+    return _GREAT.search(outside) is not None or _MANY_DIGITS in outside.translate(_ZERO)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
