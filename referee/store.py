@@ -57,8 +57,9 @@ _TAKE_NEXT = (
     .values(used=bindparam("stop"))
 )
 _ONE_QUESTION = select(QUESTIONS).where(QUESTIONS.c.run == _OF, QUESTIONS.c.question == _AT)
-_LATER_QUESTIONS = select(QUESTIONS).where(QUESTIONS.c.key > _AFTER).order_by(QUESTIONS.c.key)
-_LAST_QUESTION = select(func.max(QUESTIONS.c.key)).where(QUESTIONS.c.run == _OF)
+_LAST_QUESTION = select(func.coalesce(func.max(QUESTIONS.c.key), 0)).where(QUESTIONS.c.run == _OF)
+_SINCE = QUESTIONS.c.key > _LAST_QUESTION.correlate(None).scalar_subquery()
+_LATER_QUESTIONS = select(QUESTIONS).where(_SINCE).order_by(QUESTIONS.c.key)
 _PLACES = select(QUESTIONS.c.key, QUESTIONS.c.run, QUESTIONS.c.question).order_by(QUESTIONS.c.key)
 _OPEN_QUESTIONS = _PLACES.where(QUESTIONS.c.open)
 _ANSWERED = select(func.coalesce(func.sum(REPORTS.c.answered), 0)).where(REPORTS.c.question == _AT)
@@ -102,11 +103,9 @@ class QuestionQueries(Tables):
         rows = self._all(select(QUESTIONS).where(QUESTIONS.c.run == run).order_by(QUESTIONS.c.question))
         return list(map(_question, rows))
 
-    def questions_after(self, key: int) -> list[StoredQuestion]:
-        return list(map(_question, self._all(_LATER_QUESTIONS, {"after": key})))
-
-    def last_question(self, run: str) -> int:
-        return int(self._value(_LAST_QUESTION, {"of": run}) or 0)
+    def questions_since(self, run: str) -> list[StoredQuestion]:
+        """Return the questions of all runs that were opened after the last one of a run; all, if it has none."""
+        return list(map(_question, self._all(_LATER_QUESTIONS, {"of": run})))
 
     def asked(self, run: str) -> int:
         """Return how many answers a run has asked for."""

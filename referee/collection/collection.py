@@ -143,10 +143,10 @@ class ReportCollection:
         if count > messages.most_agents(alike=query.alike):
             raise BadScenario(messages.too_many(count, alike=query.alike))
         order = {promised.first: promised.used for promised in self.questions.agreed(run).order}
-        cohorts = [cohort for cohort in self._store.cohorts() if cohort.first in order]
+        cohorts = {cohort.first: cohort for cohort in self._store.cohorts() if cohort.first in order}
         first = None if step.again is None else self._store.question(run, step.again)
-        parts = take(cohorts, count) if first is None else first.parts
-        between = passed_over(run, order, self._store.last_question(run), self._store.questions_after)
+        parts = take(cohorts.values(), count) if first is None else first.parts
+        between = passed_over(run, order, self._store.questions_since(run))
         asked = sum(p.stop - p.start for p in parts)
         question = StoredQuestion(run, number, query.wire(), parts, asked, asked > 0, again=step.again)
         body = {"question": number, "query": query.wire(), "parts": [[p.cohort, p.start, p.stop] for p in parts]}
@@ -154,7 +154,8 @@ class ReportCollection:
             body["again"] = step.again
         if between:
             body["others"] = between
-        self.questions.open_new(question, append(self._store.last_entry(run), "question", body, self._identity))
+        entry = append(self._store.last_entry(run), "question", body, self._identity)
+        self.questions.open_new(question, entry, cohorts)
 
     def poll(self, polls: Sequence[AnySigned]) -> list[bytes | TandemError | None]:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.

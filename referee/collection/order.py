@@ -328,18 +328,16 @@ def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def passed_over(
-    run: str, order: Mapping[int, int], last: int, after: Callable[[int], Iterable[StoredQuestion]]
-) -> list[list[Any]]:
+def passed_over(run: str, order: Mapping[int, int], since: Iterable[StoredQuestion]) -> list[list[Any]]:
     """Return which agents of a run's orders other runs have asked since its last question, or since it began.
 
-    ``order`` has how many agents of each order were asked when it began, by the order's first agent; ``last`` is the
-    key of its last question, 0 before the first; ``after`` returns the questions of all runs that were opened after the
-    one with a key. Each part is run, question, order, and positions from ... to (exclusive), by order and position.
+    ``order`` has how many agents of each order were asked when it began, by the order's first agent; ``since`` are the
+    questions of all runs that were opened after its last one. Each part is run, question, order, and positions
+    from ... to (exclusive), by order and position.
     """
     found = [
         [question.run, question.question, part.cohort, part.start, part.stop]
-        for question in after(last)
+        for question in since
         if question.run != run and question.again is None
         for part in question.parts
         if part.cohort in order and part.start >= order[part.cohort]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from referee.collection.enrolment import Registrar
 from referee.collection.judging import Asked, not_asked
 from referee.collection.order import AnyBatch, form_batch
 from referee.store import RefereeStore
-from referee.tables import StoredQuestion, Taken
+from referee.tables import Cohort, StoredQuestion, Taken
 
 GATHER = 0.01  # seconds in which further reports may join the first, before they are counted
 REMEMBERED = 4  # closed questions that stay in memory beside those that are open: the last that were read
@@ -65,12 +65,17 @@ class OpenQuestions:
         with self.lock:
             known = self._taking.get(key)
             if known is None and (question := self._store.question(run, number)) is not None:
-                known = self._enter(question, self._store.slots(question))
+                cohorts = {cohort.first: cohort for cohort in self._store.cohorts()}
+                known = self._enter(question, cohorts, self._store.slots(question))
             return known
 
-    def _enter(self, question: StoredQuestion, reports: Iterable[tuple[int, int]]) -> OpenQuestion:
-        self._registrar.refresh()  # whoever was asked is in the list then
-        known = self._taking[question.run, question.question] = OpenQuestion(question, self._asked(question), reports)
+    def _enter(
+        self, question: StoredQuestion, cohorts: Mapping[int, Cohort], reports: Iterable[tuple[int, int]]
+    ) -> OpenQuestion:
+        if any(cohort.first + cohort.agents > self._registrar.roster.agents for cohort in cohorts.values()):
+            self._registrar.refresh()  # whoever was asked is in the list then
+        asked = self._asked(question, cohorts)
+        known = self._taking[question.run, question.question] = OpenQuestion(question, asked, reports)
         for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
             del self._taking[old]
         return known
@@ -87,9 +92,8 @@ class OpenQuestions:
             raise NotFound(f"run {run!r} has no question {number}")
         return taking
 
-    def _asked(self, question: StoredQuestion) -> Asked:
+    def _asked(self, question: StoredQuestion, cohorts: Mapping[int, Cohort]) -> Asked:
         def form() -> AnyBatch:
-            cohorts = {c.first: c for c in self._store.cohorts()}
             return form_batch(question.parts, cohorts.__getitem__, self._registrar.roster)
 
         digest, mechanism, _ = self.agreed(question.run)
@@ -131,13 +135,16 @@ class OpenQuestions:
         if taken:
             self.announce()
 
-    def open_new(self, question: StoredQuestion, entry: SignedEntry) -> None:
-        """Store a question with its transcript entry, and put it to its agents, if it has any."""
+    def open_new(self, question: StoredQuestion, entry: SignedEntry, cohorts: Mapping[int, Cohort]) -> None:
+        """Store a question with its transcript entry, and put it to its agents, if it has any.
+
+        ``cohorts`` are those of its agents, by their first ones.
+        """
         with self.lock:  # nobody learns meanwhile of reports that other processes have stored on it
             key = self._store.open_question(question, entry)
             if not question.asked:
                 return
-            self._enter(replace(question, key=key), ())
+            self._enter(replace(question, key=key), cohorts, ())
             self.open = [*self.open, (question.run, question.question)]
         self.on_question()
 

@@ -378,7 +378,7 @@ def test_agents_that_another_run_asks_again_are_listed_once(tmp_path):
     fresh, again = ((Part(0, 10, 14),), (Part(0, 14, 20),)), ((Part(0, 10, 14),), 1)
     asked = [StoredQuestion("other", n, {}, parts, 4, True) for n, parts in enumerate(fresh)]
     asked.append(StoredQuestion("other", 3, {}, again[0], 4, True, again=again[1]))
-    found = passed_over("run", {0: 10}, 0, lambda last: asked)
+    found = passed_over("run", {0: 10}, asked)
     assert found == [["other", 0, 0, 10, 14], ["other", 1, 0, 14, 20]]
 
 
