@@ -26,6 +26,7 @@ _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _GREAT = re.compile(rb"[eE]\+?[0-9]{3,}\s*(?:[,\]}]|$)")
 _ZERO = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * 200
+_ENDS = bytes.maketrans(b"]}", b",,")  # of numbers
 _NUMBER = re.compile(rb"(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+]?[0-9]+|-?[0-9]+\.0(?![0-9])|-?Infinity|NaN)")
 """A number that ECMAScript may write in another way."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|' + _NUMBER.pattern)
@@ -87,8 +88,10 @@ def _may_differ(outside: bytes) -> bool:
 
     Plain searches for a few characters take a tenth of the time that one regular expression for all takes.
     """
-    found = any(each in outside for each in (b".0,", b".0]", b".0}", b"N", b"I")) or outside.endswith(b".0")
-    return found or outside.count(b"e") > outside.count(b"ue") + outside.count(b"se")  # in true and in false
+    if b".0," in outside.translate(_ENDS) or outside.endswith(b".0") or b"N" in outside or b"I" in outside:
+        return True
+    exponents = outside.count(b"e")
+    return exponents > 0 and exponents > outside.count(b"ue") + outside.count(b"se")  # in true and in false
 
 
 def number_text(number: float) -> str:
