@@ -152,7 +152,7 @@ class OwnersFile:
         self._path, self._times = folder / OWNERS, folder / TIMES
         self._updates = -1
         table = scenario.source.table
-        self._document: dict[str, Any] = {
+        unchanging = {
             "version": VERSION,
             "scenario": scenario.name,
             "people": section.n,
@@ -163,8 +163,8 @@ class OwnersFile:
             "planned": [[event.wire(), count] for event, count in grouped(planned)],
             "read": None if read is None or table is None else {"rows": read.rows, **read.document()},
             "bounds": _bounds(scenario),
-            "weights": None,
         }
+        self._beginning = json.dumps(unchanging)[:-1]
 
     def keep(self, reweighing: Reweighing, operation: str | None = None) -> None:
         try:
@@ -173,8 +173,8 @@ class OwnersFile:
                     # The newline first: a line that a crash has cut off spoils no other.
                     file.write("\n" + json.dumps([operation, round(time.time(), 1)]))
             if reweighing.updates != self._updates:
-                self._document["weights"] = weights_of(reweighing)
-                write_whole(self._path, json.dumps(self._document).encode(), mode=0o600)
+                document = f'{self._beginning}, "weights": {json.dumps(weights_of(reweighing))}}}'
+                write_whole(self._path, document.encode(), mode=0o600)
                 self._updates = reweighing.updates
         except OSError as error:
             log.warning("what the owner's console shows could not be written: %s", error)
