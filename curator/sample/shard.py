@@ -11,7 +11,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import BadData
-from common.core.machine import check_memory, processors
+from common.core.machine import check_memory, on_all_cores, processors
 from common.local.losses import Weighing
 from common.local.records import Records
 from common.numerics.kernels import njit, prefetch
@@ -19,7 +19,7 @@ from curator.sample.rows import ShardRows
 
 BLOCK = 1 << 16  # records worked on in one go: what is computed of them stays in a core's cache
 _SHARE = 1 << 22  # records that a thread works on before it asks for more, at most
-_WORTH = 1 << 24  # values of features that are worth another thread
+_WORTH = 1 << 22  # values of features that are worth another thread
 _DENSE = 1 << 22  # scores up to which a thread counts in a table (32 MiB at most); above, it sorts
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
@@ -90,7 +90,7 @@ class Shard:
     def __init__(self, rows: ShardRows, first: int = 0, threads: int | None = None) -> None:
         self._rows = rows
         self._first = first
-        self._threads = threads or processors()
+        self._threads = threads
         self._cumulative_losses: AnyArray = np.zeros(len(rows), dtype=np.uint8)
         self._most = 0
         self._stairs: Indices = np.zeros(0, dtype=np.int64)
@@ -161,7 +161,8 @@ class Shard:
 
     def _counted(self, work: Callable[[int, int], None], most: int) -> ScoreHistogram:
         """Do work on every block of records, and count the scores that it leaves; both cores, bounded memory."""
-        size = min(_SHARE, max(-(-len(self) // self._threads), -(-_WORTH // self._rows.dimension)))
+        even = -(-len(self) // (self._threads or processors()))
+        size = min(_SHARE, max(even, -(-_WORTH // self._rows.dimension)))
 
         def share(start: int) -> ScoreHistogram:
             end = min(start + size, len(self))
@@ -180,6 +181,8 @@ class Shard:
         starts = range(0, len(self), size)
         if len(starts) == 1:
             return share(0)
+        if self._threads is None:
+            return ScoreHistogram.merged(on_all_cores(share, starts))
         with ThreadPoolExecutor(self._threads, "shard") as pool:
             return ScoreHistogram.merged(list(pool.map(share, starts)))
 
