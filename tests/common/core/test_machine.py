@@ -17,7 +17,7 @@ import pytest
 from common.core import machine as capacity
 from common.core import threads as supervised
 from common.core.errors import Refused
-from common.core.machine import processors, python_environment, python_module
+from common.core.machine import on_all_cores, processors, python_environment, python_module
 from common.core.threads import Supervised, Worker
 from common.net import monitoring
 from common.net.app import create_app, of_requests
@@ -209,3 +209,42 @@ def test_linear_algebra_takes_one_thread_where_digits_must_not_depend_on_how_man
     environment = python_environment() | {"OPENBLAS_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "2"]
+
+
+def test_work_on_all_cores_comes_back_in_order_also_from_work_within_it_and_ends_before_a_failure_is_raised():
+    def double(piece: int) -> int:
+        return 2 * piece
+
+    assert on_all_cores(double, range(1)) == [0]
+    assert on_all_cores(lambda outer: sum(on_all_cores(double, range(outer + 1))), range(40)) == [
+        outer * (outer + 1) for outer in range(40)
+    ]
+
+    at_work, ended = threading.Event(), []
+
+    def fails_last(piece: int) -> None:
+        if piece == 1:
+            assert at_work.wait(60)
+            raise ValueError("the caller's own piece")
+        at_work.set()
+        ended.append(piece)
+
+    with pytest.raises(ValueError, match="own piece"):
+        on_all_cores(fails_last, range(2))
+    assert ended == [0]
+
+
+FORKED = """
+import os, sys
+from common.core.machine import on_all_cores
+on_all_cores(lambda piece: piece, range(3))
+child = os.fork()
+found = on_all_cores(lambda piece: piece, range(100))
+if child == 0:
+    os._exit(found != list(range(100)))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_works_on_all_cores_without_the_threads_of_its_parent() -> None:
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=60, env=python_environment())
