@@ -34,7 +34,16 @@ from referee.runs.verdict import Verdict, verdict
 from referee.service.referee import public
 from referee.view.wording import OVER_ALL_RUNS
 from tandem.estimators import frames
-from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET, refusing, run, settled, warn_of_clipping
+from tandem.estimators.fitting import (
+    PUBLIC,
+    SOURCE,
+    TARGET,
+    refusing,
+    run,
+    settled,
+    warn_of_clipping,
+    warn_of_constants,
+)
 from tandem.estimators.guarantee import Guarantee, Spending
 
 _NUMBERS = {"rounds", "kappa", "eta", "alpha", "beta", "norm", "population_fraction"}
@@ -310,6 +319,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if others is None:  # else a PublicClippingWarning tells it of the public sample, which costs nobody anything
             both = {"curator": sides.curator, "population": sides.population}
             warn_of_clipping(both, self._schema, self._range if self._numeric else None)
+            warn_of_constants(both, self._schema)
         else:
             tables[PUBLIC] = others
         before = getattr(self, "guarantee_", None)

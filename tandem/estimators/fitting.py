@@ -47,6 +47,10 @@ class PrivateClippingWarning(CannotHelpWarning):
     """Most values of a column are beyond its public bounds: for the keeper of the records alone."""
 
 
+class PrivateConstantWarning(CannotHelpWarning):
+    """A column has one value among the curator's people, and others in the population: for the keeper alone."""
+
+
 MOST = 0.5
 """Share of a column's values beyond its bounds from which on a fit warns: fewer may be tails, cut off by intention."""
 
@@ -128,6 +132,29 @@ def warn_of_clipping(
             f"{bounds_of} in the units of the columns, from what is publicly known. This share is private: it is for "
             "the keeper of the records alone, so neither pass it on nor choose bounds by it",
             PrivateClippingWarning,
+            stacklevel=5,
+        )
+
+
+def warn_of_constants(sides: Mapping[str, polars.DataFrame], schema: Schema) -> None:
+    """Say, before anything is spent, which columns all of the curator's people have alike and the population has not.
+
+    Of such a column nothing is learned: its weight is noise, which moves the scores of all people who have another
+    value. As with :func:`warn_of_clipping` the warning is for the keeper of the records alone. ``sides`` are the
+    curator's people, then the population if that is another one.
+    """
+    curators, *others = sides.values()
+    columns = dict.fromkeys(feature.column for feature in schema.features)
+    alike = [column for column in columns if len(curators) > 1 and curators[column].n_unique() == 1]
+    same = [(column, other) for column in alike for other in others if other[column].dtype == curators[column].dtype]
+    found = list(dict.fromkeys(column for column, other in same if (other[column] != curators[column][0]).any()))
+    if found:
+        more = f", and of {len(found) - 1} further columns" if len(found) > 1 else ""
+        warnings.warn(
+            f"all of the curator's people have the same value of {found[0]!r}{more}, and the population has others: "
+            "nothing is learned of it, and noise on its weight moves the scores of everybody with another value. Leave "
+            "it out, if that is publicly known. Otherwise it is private: it is for the keeper of the records alone",
+            PrivateConstantWarning,
             stacklevel=5,
         )
 

@@ -24,12 +24,21 @@ from tandem.estimators import (
     DomainAdapter,
     DomainAdapterRegressor,
     PrivateClippingWarning,
+    PrivateConstantWarning,
     PublicClippingWarning,
     TransferClassifier,
     TransferRegressor,
     fitting,
 )
-from tandem.estimators.fitting import MOST, FewForTeachersWarning, learner_settings, named, suffice, warn_of_clipping
+from tandem.estimators.fitting import (
+    MOST,
+    FewForTeachersWarning,
+    learner_settings,
+    named,
+    suffice,
+    warn_of_clipping,
+    warn_of_constants,
+)
 from tandem.estimators.frames import (
     clipped_shares,
     described,
@@ -444,6 +453,22 @@ def test_the_share_is_said_from_the_stated_one_on() -> None:
     layout = {"layout": {"missing": ["", "-99"]}}
     described_people = described(public_schema({**schema.wire(), **layout}), "people.parquet")
     assert clipped_shares(polars.DataFrame({"age": ["70", "-99", "", "5"]}), described_people) == {"age": 0.25}
+
+
+def test_a_column_that_varies_in_the_population_alone_is_named() -> None:
+    schema = numeric_schema([(-1.0, 1.0)] * 3, ["age", "sex", "lot"], None)
+    curators = polars.DataFrame({"age": [0.1, 0.2, 0.3], "sex": [1.0] * 3, "lot": [0.0] * 3})
+    population = polars.DataFrame({"age": [0.1] * 3, "sex": [1.0, -1.0, 1.0], "lot": [0.0] * 3})
+    with pytest.warns(PrivateConstantWarning, match="the same value of 'sex', and the population has others") as said:
+        warn_of_constants({"curator": curators, "population": population}, schema)
+    assert all(words in str(said[0].message) for words in ("private", "keeper"))
+    texts = population.with_columns(polars.all().cast(polars.String))
+    for silent in (
+        {"curator": curators},
+        {"curator": curators[:1], "population": population},
+        {"a": curators, "b": texts},
+    ):
+        warn_of_constants(silent, schema)  # not a word: warnings are errors here
 
 
 @pytest.mark.slow
