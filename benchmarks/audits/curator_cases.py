@@ -307,7 +307,8 @@ def look_case() -> Case:
             records = Records(np.array([[side]], dtype=np.float32), np.ones(1, dtype=np.int8))
             drawn = Reweighing(1, None, ETA).sampler(records)
             planes: list[Any] = [learn_from(chosen, drawn, source.derive(run), None) for run in range(runs)]
-            return np.array([plane.threshold / plane.weights[0] for plane in planes])
+            weights = [plane.weights[0] for plane in planes]  # 0 where noise on its grid is
+            return np.array([plane.threshold / (weight or 1.0) for plane, weight in zip(planes, weights, strict=True)])
 
         return subject
 
