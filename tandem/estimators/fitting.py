@@ -71,11 +71,11 @@ UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"])
 """What stands in a scenario whose numbers are read to find out what fits."""
 
 
-def advised(tree: Mapping[str, Any]) -> Advice:
+def advised(tree: Mapping[str, Any], *, response: bool = False) -> Advice:
     """Return what fits the numbers of a scenario; which protocol it names is no matter."""
     with refusing():
         scenario = parse({**tree, "protocol": ONCE, "portfolio": None})
-        found = advice(scenario, int(scenario.curator.n), int(scenario.agents.count))
+        found = advice(scenario, int(scenario.curator.n), int(scenario.agents.count), response=response)
     assert found is not None  # noqa: S101 - a classifier's mistakes can be judged
     return found
 

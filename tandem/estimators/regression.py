@@ -190,7 +190,7 @@ class TransferRegressor(BoundedRegressor):
             return {**found, "agents": {**found["agents"], **loss}}
 
         # What agents tell of a loss in [0, 1] does not depend on which loss it is.
-        advice = fitting.advised(tree("learn-and-test", 0.1, {}))
+        advice = fitting.advised(tree("learn-and-test", 0.1, {}), response=True)
         protocol = REGRESSION if advice.protocol == "portfolio" else advice.protocol
         alpha = accuracy(advice) if self._value("alpha") is None else self._number("alpha")
         return tree(protocol, alpha, {"loss": "squared", "bound": bound}), advice

@@ -357,7 +357,7 @@ def test_what_agents_teach_and_decide_is_said_beforehand():
     assert (round(many.sure, 3), round(many.likely, 3)) == (0.086, 0.03)
     assert fitting.advise(sizes(agents=2_500)).sure < 0.18
     assert fitting.accuracy(many) == 0.131
-    assert 0.2 < fitting.accuracy(fitting.advise(sizes(agents=100))) < 0.23
+    assert 0.2 < fitting.accuracy(fitting.advise(sizes(agents=100, classes=3))) < 0.23
 
 
 def test_probabilities_that_may_tell_no_more_than_a_share_are_said_beforehand():
@@ -377,9 +377,12 @@ def test_probabilities_that_may_tell_no_more_than_a_share_are_said_beforehand():
 
 def test_who_can_only_guess_and_whose_model_is_noise_is_told_so():
     guessing, numbers = fitting.advise(sizes(agents=100)), fitting.advise(sizes(mechanism=Laplace(epsilon=1.0)))
-    assert (guessing.protocol, guessing.taught) == ("learn-and-test", None)
+    assert guessing.protocol == "portfolio"
     (warning,) = guessing.warnings
-    assert "100 agents cannot tell less than 39 points of loss apart, so they judge nothing" in warning
+    assert "100 agents cannot tell less than 39 points of loss apart: they teach the model, and whether it" in warning
+    for several in (fitting.advise(sizes(agents=100, classes=3)), fitting.advise(sizes(agents=5))):
+        assert (several.protocol, several.taught) == ("learn-and-test", None)
+        assert "so they judge nothing: the curator's model will be the answer" in several.warnings[0]
     (warning,) = fitting.advise(sizes(agents=1)).warnings
     assert "1 agent cannot tell less than 100 points of loss apart, so it judges nothing: the" in warning
     assert fitting.advise(sizes(agents=0)).sure == 0.5

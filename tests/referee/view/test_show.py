@@ -144,10 +144,9 @@ def test_a_run_says_before_it_spends_anything_that_its_agents_cannot_help(tmp_pa
 
 @pytest.mark.usefixtures("wide")
 def test_where_a_plan_has_two_forecasts_each_says_of_which_protocol_it_is():
-    sizes = ("--set", "curator.n=50", "--set", "agents.count=100")
-    output = said("plan", "portfolio", *sizes)
-    named = "Forecast of the verdict of protocol portfolio, which the scenario names, if all agents answer: perhaps"
-    fits = "Forecast of the verdict of protocol learn-and-test, which fits, if all agents answer: on how many"
+    output = said("plan", "portfolio", "--set", "protocol=learn-and-test")
+    named = "Forecast of the verdict of protocol learn-and-test, which the scenario names, if all agents answer: on how"
+    fits = "Forecast of the verdict of protocol portfolio, which fits, if all agents answer: 'yes'"
     assert output.index(named) < output.index(fits)
     assert output.count("Forecast of the verdict") == 2
     once = said("plan", "portfolio")

@@ -56,7 +56,8 @@ def test_what_noise_alone_would_decide_is_not_spent_with_yes_but_with_anyway(min
 @for_each(
     ("changes", "words"),
     [
-        (["agents.count=30"], "agents cannot tell less than"),
+        (["agents.count=5"], "agents cannot tell less than"),
+        (["agents.count=30"], "30 agents tell on how many a model errs to within"),
         (["agents.count=30", "protocol=learn-and-test"], "30 agents tell on how many a model errs to within"),
         (["curator.n=20", "curator.epsilon=0.01"], "may be noise alone"),
         ([], None),
