@@ -189,8 +189,8 @@ def advise(sizes: Sizes) -> Advice:
 
     Few agents teach as well as they can: two labels' share, and so the side of most people, takes less than a judgement
     does. With 160 agents of T a portfolio erred on 26% of ten shifts, the model as it is on 33%, the constant on 28%;
-    with 80 of nine on 29%, 37% and 28%, with 40 on 31%. What few teach of several classes, or numbers, was not measured: there they
-    judge nothing.
+    with 80 of nine on 29%, 37% and 28%, with 40 on 31%. What few teach of several classes, or numbers, was not
+    measured: there they judge nothing.
     """
     mechanism, roles = sizes.mechanism, Roles.of(sizes.agents, Portfolio())
     filled, unmeasured = min(roles.labels, roles.teachers, roles.judges // 2) >= 1, sizes.classes > 0 or sizes.response

@@ -179,9 +179,13 @@ def small_files() -> None:
 
 
 def started(*typed: str, limit: Callable[[], None]) -> tuple[int, str]:
-    """Run a command as a process of its own, within limits; return what :func:`words` does."""
+    """Run a command as a process of its own, within limits; return what :func:`words` does.
+
+    It writes no compiled modules: where files may have 64 bytes Python would leave cut off ones for everybody else.
+    """
     command = [str(Path(sys.executable).parent / "referee"), *typed]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
+    own = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, env=own, check=False)
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
