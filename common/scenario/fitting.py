@@ -325,8 +325,8 @@ def _no_bits(mechanism: Mechanism) -> str:
 
 def _few_judges(agents: int, gap: float, costs: Costs | None) -> str:
     return (
-        f"{agents:,} agents cannot tell less than {_least(gap, costs)} apart: they teach the model, and whether it is "
-        "better than what either side has alone can hardly be told; enlarge the number of agents or their epsilon"
+        f"{agents:,} agents cannot tell less than {_least(gap, costs)} apart: they teach the model, and hardly show "
+        "whether it is better than what either side has alone; enlarge the number of agents or their epsilon"
     )
 
 

@@ -379,7 +379,7 @@ def test_who_can_only_guess_and_whose_model_is_noise_is_told_so():
     guessing, numbers = fitting.advise(sizes(agents=100)), fitting.advise(sizes(mechanism=Laplace(epsilon=1.0)))
     assert guessing.protocol == "portfolio"
     (warning,) = guessing.warnings
-    assert "100 agents cannot tell less than 39 points of loss apart: they teach the model, and whether it" in warning
+    assert "100 agents cannot tell less than 39 points of loss apart: they teach the model, and hardly show" in warning
     for several in (fitting.advise(sizes(agents=100, classes=3)), fitting.advise(sizes(agents=5))):
         assert (several.protocol, several.taught) == ("learn-and-test", None)
         assert "so they judge nothing: the curator's model will be the answer" in several.warnings[0]
