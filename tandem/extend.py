@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from common.numerics.counter import fill_normals, fill_words, stream
     from common.numerics.randomness import RandomSource
     from common.operations.operation import OPERATIONS, Learn, Natural, Operation, Result, Reweigh, Whole
-    from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
+    from common.privacy.events import (
+        Composed,
+        Event,
+        Gaussian,
+        NoEvent,
+        NonPrivate,
+        Release,
+        SubsampledRelease,
+        SubsampledSteps,
+    )
     from common.privacy.rounding import down, up
     from common.protocols.base import DEMANDS, AskCurator, Demands, Progress, Together
     from common.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some, together

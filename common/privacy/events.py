@@ -107,7 +107,9 @@ class Composed(Event):
     """
 
     kind: Literal["composed"] = "composed"
-    parts: tuple[Annotated[Gaussian | SubsampledSteps, Field(discriminator="kind")], ...] = Field(min_length=2)
+    parts: tuple[Annotated[Gaussian | SubsampledSteps, Field(discriminator="kind")], ...] = Field(
+        min_length=2, max_length=8
+    )
 
 
 _KINDS: dict[str, type[Event]] = {

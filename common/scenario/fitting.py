@@ -187,18 +187,18 @@ def steps(people: int) -> int:
 def advise(sizes: Sizes) -> Advice:
     """Return what fits: a portfolio, where agents answer by bits and each of its roles has some.
 
-    Few agents teach as well as they can: two labels' share, and so the side of most people, takes less than a judgement
-    does. With 160 agents of T a portfolio erred on 26% of ten shifts, the model as it is on 33%, the constant on 28%;
-    with 80 of nine on 29%, 37% and 28%, with 40 on 31%. What few teach of several classes, or numbers, was not
-    measured: there they judge nothing.
+    Agents who are too few to judge teach nevertheless: which side of 1/2 the label's share is on takes fewer of them
+    than a difference of two losses. Of several classes, and of numbers, it was not measured whether that helps: there
+    so few judge nothing.
     """
     mechanism, roles = sizes.mechanism, Roles.of(sizes.agents, Portfolio())
-    filled, unmeasured = min(roles.labels, roles.teachers, roles.judges // 2) >= 1, sizes.classes > 0 or sizes.response
+    of_labels = not (sizes.classes or sizes.response)
+    taught_by_few = of_labels and min(roles.labels, roles.teachers, roles.judges // 2) >= 1
     noise = private_excess(sizes.n, sizes.epsilon, sizes.delta, sizes.dimension, sizes.reach)
     warnings: tuple[str, ...] = (_no_model(sizes, noise),) if noise >= IGNORANT else ()
     if not isinstance(mechanism, BitMechanism):
         warnings = (_no_bits(mechanism), *warnings)
-    elif (likely := finalists.likely(mechanism, roles.judges)) > JUDGES and (unmeasured or not filled):
+    elif (likely := finalists.likely(mechanism, roles.judges)) > JUDGES and not taught_by_few:
         warnings = (_no_judges(sizes.agents, likely, sizes.costs), *warnings)
     else:
         if likely > JUDGES:
@@ -212,7 +212,7 @@ def advise(sizes: Sizes) -> Advice:
         of_judges = forecasting.of_judges(mechanism, roles, sizes.beta, sizes.classes, sizes.costs)
         of_agents, of_survey = _of_agents(sizes, roles, taught), _of_survey(roles, mechanism)
         vague = None
-        if not (sizes.classes or warnings):
+        if of_labels and noise < IGNORANT:
             people, budget = (sizes.n, sizes.agents), (sizes.epsilon, sizes.delta)
             vague = vague_probabilities(people, budget, sizes.dimension, taught)
         of_people = (of_agents, _of_noise(sizes, noise), *of_survey, *([vague] if vague else []))
@@ -245,10 +245,10 @@ def advice(scenario: Scenario, n: int, agents: int, *, response: bool = False) -
     ``n`` and ``agents`` are its numbers, or its plan's where it leaves them open: at most all are enrolled.
     ``response``: whether a number is to be predicted.
     """
-    known_sizes = _sizes_of(scenario, n, agents)
-    if known_sizes is None:
+    sizes = _sizes_of(scenario, n, agents)
+    if sizes is None:
         return None
-    sizes = replace(known_sizes, response=response)
+    sizes = replace(sizes, response=response)
     found, alike, dimension = advise(sizes), n / scenario.divergence.chi_squared, sizes.dimension
     known = scenario.people == "simulated"  # an experiment, which tells
     if known or not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:

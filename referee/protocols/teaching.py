@@ -22,7 +22,7 @@ from common.numerics.elementary import exp, log, ordered_sum
 from common.operations.operation import Directions, Margins
 from common.protocols.base import Progress, demands_of
 from common.protocols.portfolio import FIRST, TEACHINGS, Portfolio, Roles
-from common.scenario.fitting import QUIET, private_excess
+from common.scenario.fitting import QUIET, USUAL, private_excess
 from common.scenario.scenario import ResolvedScenario
 from common.statistics import calibration
 from common.statistics.calibration import QUARTER, Belief, CellShares, Prior, Reported, Within
@@ -102,9 +102,9 @@ class PortfolioPlan:
 _STEEPEST, _FARTHEST = 1.0, 0.6
 """Standard deviations, beforehand, of ln(slope) and of the ln(odds) at the median score on the sample itself: of any
 model the score is believed to be about the logarithm of the odds."""
-_USUAL, _UNUSUAL = 1.6, 1.0
-"""How far the ln(odds) of people usually are from their median, and the standard deviation of the ln(slope) by that, of
-a model whose noise may cost :data:`common.scenario.fitting.QUIET`."""
+_UNUSUAL = 1.0
+"""The standard deviation of the ln(slope) by how far ln(odds) usually are from their median, of a model whose noise may
+cost :data:`common.scenario.fitting.QUIET`."""
 _TAUGHT, _UNTAUGHT, _FAR = (0.0, 0.3), (0.25, 0.45), 0.8
 """By how much the population's ln(slope) is less than the sample's on average, and its standard deviation from that,
 where agents teach the slope, and where they do not; the standard deviation of the ln(odds) from the sample's.
@@ -262,7 +262,7 @@ def beforehand(center: float, spread: float, noise: float) -> Prior:
     ``noise`` the model may have: the product of both Gaussian densities of ln(slope) is Gaussian.
     """
     here, noisy = _STEEPEST**-2, noise / QUIET * _UNUSUAL**-2
-    flatter = 2.0 * float(log(np.array(min(1.0, _USUAL / spread)))) * noisy / (here + noisy)
+    flatter = 2.0 * float(log(np.array(min(1.0, USUAL / spread)))) * noisy / (here + noisy)
     return Prior(
         flatter / QUARTER, center * float(exp(np.array(flatter))), 1.0 / math.sqrt(here + noisy), _FARTHEST, center
     )

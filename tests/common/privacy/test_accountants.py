@@ -21,6 +21,7 @@ from common.privacy.theorems.selection import NegativeBinomial, Poisson, geometr
 from tests.tiers import for_each
 
 STEPS = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
+GAUSS = {"kind": "gaussian", "mu": 1.0}
 SMALLER = SubsampledSteps(count=50, tv_bound=1e-4, ratio=0.4)
 RELEASE = SubsampledRelease(draws=100, tv_bound=1e-5, epsilon=1.0, delta=1e-9)
 PURE = SubsampledRelease(draws=100, tv_bound=1e-5, epsilon=1.0)
@@ -192,6 +193,8 @@ def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
             {"kind": "subsampled-release", "draws": 1, "tv_bound": 0.1, "epsilon": 1.0, **wrong}
             for wrong in ({"epsilon": -1.0}, {"delta": 1.0})
         ),
+        *({"kind": "composed", "parts": parts} for parts in ([], [GAUSS], 9 * [GAUSS], [GAUSS, {"kind": "none"}])),
+        {"kind": "composed", "parts": [GAUSS, {"kind": "composed", "parts": [GAUSS, GAUSS]}]},
     ],
 )
 def test_what_is_not_an_event_is_refused(wire: object) -> None:

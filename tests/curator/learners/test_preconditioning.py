@@ -206,7 +206,7 @@ def test_gradient_steps_after_a_look_are_steps_on_what_was_looked_at() -> None:
     assert found.mistakes(people(4000, 2)).mean() < 0.3 < learned(descending(), records).mistakes(records).mean()
 
 
-def test_what_is_no_number_has_no_gradient_after_a_look() -> None:
+def test_what_is_no_number_counts_as_the_mean_after_a_look() -> None:
     records = people(4)
     seen, odd = looked(records), records.features.copy()
     odd[1, 0], odd[2, 1] = np.nan, np.inf

@@ -15,6 +15,7 @@ import pytest
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import (
+    Composed,
     Event,
     Gaussian,
     NoEvent,
@@ -43,6 +44,7 @@ EVENTS: dict[str, Event] = {
     "draws of everybody": SubsampledRelease(draws=100, tv_bound=1.0, epsilon=1.0, delta=1e-6),
     "release": Release(epsilon=1.0, delta=1e-6), "gaussian": Gaussian(count=4, mu=0.5),
     "selection": PrivateSelection(mu=1.0, law=LAW), "nothing promised": NonPrivate(),
+    "gaussian, then steps": Composed(parts=(Gaussian(mu=0.5), STEPS)),
 }  # fmt: skip
 PURE, GAUSS = Release(epsilon=1e-3), Gaussian(mu=1e-3)
 ASKS: dict[str, Any] = {
@@ -55,6 +57,7 @@ PAYS = {
     "none": set(), "steps": {"a step"}, "draws": {"a draw", "a pure mechanism"},
     "draws of everybody": {"a draw", "everybody", "a pure mechanism"}, "release": {"everybody", "a pure mechanism"},
     "gaussian": {"everybody", "a gaussian mechanism"}, "selection": {"everybody", "a selection"},
+    "gaussian, then steps": {"everybody", "a gaussian mechanism", "a step"},
     "nothing promised": {"everybody", "a draw", "a step", "a pure mechanism", "a gaussian mechanism"},
 }  # fmt: skip
 
@@ -89,6 +92,8 @@ def test_an_event_pays_for_its_own_kind_and_for_nothing_else(event: str, ask: st
         (Release(epsilon=0.3, delta=1e-6), [("mechanism", Release(epsilon=0.1, delta=5e-7))] * 2,
          [(r"epsilon 0\.1", "mechanism", Release(epsilon=0.1)),
           ("delta", "mechanism", Release(epsilon=0.01, delta=1e-12))]),
+        (EVENTS["gaussian, then steps"], [("mechanism", Gaussian(mu=0.5)), ("steps", 10, Fraction(2))],
+         [("is left", "mechanism", Gaussian(mu=1e-9)), ("0 are left", "steps", 1, Fraction(2))]),
         (Gaussian(count=4, mu=0.5), [("mechanism", Gaussian(count=3, mu=0.5))],
          [("is left", "mechanism", Gaussian(mu=0.5000000001))]),
     ],
