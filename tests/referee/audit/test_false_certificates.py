@@ -18,12 +18,15 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from common.core.errors import AuditFailed
+from common.net.messages import Terms
 from common.privacy.accountants import ACCOUNTANTS, Plan
-from common.privacy.budget import certificate_of
-from common.privacy.events import Gaussian, PrivateSelection, Release, SubsampledSteps, error_paid
+from common.privacy.budget import certificate_of, cost
+from common.privacy.events import Composed, Gaussian, PrivateSelection, Release, SubsampledSteps, error_paid
+from common.privacy.guarantee import of_curator
 from common.privacy.theorems.renyi import closed_form, profile
 from common.privacy.theorems.selection import Poisson, geometric
 from referee.audit import games, recomputing
+from referee.audit.audit import check_cost
 from referee.audit.certificates import TOLERANCE, recheck
 from referee.audit.recomputing import METHODS, _integral, _series, gaussian
 from tests.tiers import for_each
@@ -411,3 +414,20 @@ def test_losses_are_composed_as_gaussians_are_and_never_below() -> None:
             assert exact <= found <= (1.001 if width == 2e-3 else 1.1) * exact
         short = {"width": 2e-3, "tilt": 5.0, "points": 512.0, "beyond": 0.0}
         assert METHODS["pld"].delta(rows, epsilon, exact, short) >= exact
+
+
+def test_parts_of_composed_events_are_priced_and_worked_out_again() -> None:
+    """A call that looks at the sample and then takes steps on draws: its certificate is about both."""
+    event = Composed(parts=(Gaussian(mu=0.1), STEPS))
+
+    def promised(epsilon: float) -> Terms:
+        given: dict[str, Any] = {"guarantee": of_curator((epsilon, DELTA), "records")}
+        return Terms.model_construct(**given)
+
+    epsilon = 1.001 * cost([(part, 2) for part in event.parts], DELTA)
+    found = check_cost([event, event], promised(epsilon))
+    assert found is not None
+    assert [(entry.event["kind"], entry.count) for entry in found.events] == [("gaussian", 2), ("subsampled-steps", 2)]
+    least = 0.99 * cost([(STEPS, 2)], DELTA)
+    with pytest.raises(AuditFailed, match="the declared events cost"):
+        check_cost([event, event], promised(least))
