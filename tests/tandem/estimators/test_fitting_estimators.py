@@ -106,7 +106,9 @@ def test_who_cannot_help_is_named_before_anything_is_spent(monkeypatch):
         raise FitFailed("somebody pulled the plug")
 
     monkeypatch.setattr("tandem.estimators.base.run", broken)
-    with pytest.warns(CannotHelpWarning, match="30 agents cannot tell less than") as said, pytest.raises(FitFailed):
+    vague = pytest.warns(CannotHelpWarning, match="may tell no more than the share of the label")
+    few = pytest.warns(CannotHelpWarning, match="30 agents cannot tell less than")
+    with vague, few as said, pytest.raises(FitFailed):
         quick().fit(*square(400, 1), population=square(30, 2))
     assert said[0].filename == __file__
     with pytest.raises(CannotHelpWarning):  # warnings are errors here: the run, which fails otherwise, is not reached
