@@ -91,7 +91,7 @@ def _outcome(model, given, fresh):
         except (TypeError, ValueError, polars.exceptions.PolarsError) as error:
             names = str(error).split("\n") if "passed during fit" in str(error) else "refused"
             return isinstance(error, TypeError), names
-    about_names = [str(one.message)[:23] for one in said if "feature" in str(one.message)]
+    about_names = [str(one.message)[:23] for one in said if "feature names" in str(one.message)]
     return type(found), found.dtype, found.shape, about_names
 
 
