@@ -40,7 +40,7 @@ from curator.mechanisms.gaussian_noise import fine_normals, whole_normals
 from curator.mechanisms.parities import RankParities
 from curator.mechanisms.selection import choose_level
 from curator.mechanisms.stability import MostCommon, StableRelease
-from curator.mechanisms.sums import ClassMoments, ClippedSum, CoordinateMoments, Moments
+from curator.mechanisms.sums import ClassMoments, ClippedSum, CoordinateMoments, CoordinateSums, Moments
 from curator.sample.base import LocalSample
 from curator.sample.reweighing import Reweighing
 from deploy.auditing import Case, Safeguard, without
@@ -266,8 +266,8 @@ def coordinates_case() -> Case:
     places = [np.array([[np.cos(turn), np.sin(turn)]]) for turn in np.radians([105.0, -15.0])]
     apart = np.concatenate([places[0] - places[1], np.square(places[0]) - np.square(places[1])])
 
-    def number(output: tuple[AnyArray, AnyArray]) -> float:
-        return float(np.sum(apart * np.stack(output)))
+    def number(output: CoordinateSums) -> float:
+        return float(np.sum(apart * np.stack(output[:2])))
 
     one, other = (Records((8.0 * place).astype(np.float32), np.ones(1, dtype=np.int8)) for place in places)
     far = (sums, "clipped"), lambda rows, norm, cells: np.rint(rows / norm * cells)
@@ -282,16 +282,29 @@ def coordinates_case() -> Case:
 
 
 def box_case() -> Case:
-    """One person in a corner of the box, or in the opposite one; the table's bounds were not kept, either."""
+    """One person next to a corner of the box, or far beyond the opposite one: features differ, and who is at an end.
+
+    The number is the best test's: both differences, each by the variance of its noise.
+    """
     mechanism, delta = CoordinateMoments(norm=None, width=3, mu=1.0), 0.01
-    one, other = (Records(np.full((1, 3), far, dtype=np.float32), np.ones(1, dtype=np.int8)) for far in (9.0, -8.0))
+    near, far = (np.full((1, 3), value, dtype=np.float32) for value in (1.0 - 2.0 / sums.GRID, -8.0))
+    one, other = (Records(features, np.ones(1, dtype=np.int8)) for features in (near, far))
 
-    def number(output: tuple[AnyArray, AnyArray]) -> float:
-        return float(output[0].sum())
+    def number(output: CoordinateSums) -> float:
+        assert output.ends is not None
+        return float(output.first.sum() - 0.25 * output.ends.sum())
 
+    def at_ends(output: CoordinateSums) -> float:
+        assert output.ends is not None
+        return -float(output.ends.sum())
+
+    plain, square, people = mechanism.deviations
     twins = {
         "half the noise": quieter(mechanism, number),
         "features outside the box": applied(mechanism, number, (sums, "boxed"), lambda features: features),
+        "little noise on people at an end": applied(
+            mechanism, at_ends, (CoordinateMoments, "deviations"), property(lambda self: (plain, square, people / 8.0))
+        ),
     }
     claim = cost([(mechanism.price, 1)], delta)
     return Case(

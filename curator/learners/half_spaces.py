@@ -66,7 +66,7 @@ class Sgd(SgdSettings, Learner):
         return Linear(weights=tuple(answer[: access.dimension].tolist()), threshold=float(threshold))
 
     def noise_numbers(self, sizes: CallSizes) -> int:
-        return (2 if self.look else 1) * sizes.dimension + 1
+        return (3 if self.look else 1) * sizes.dimension + 1
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         if self.width(dimension) < 1 or (self.loss == "squared" and dimension < 2):
@@ -116,7 +116,7 @@ class Discriminant(DiscriminantSettings, Learner):
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         size, count = sizes.dimension, max(2, self.class_columns[1])
-        return 2 * size + count * (size + 1) + size * (size + 1) // 2
+        return 3 * size + count * (size + 1) + size * (size + 1) // 2
 
     def room(self, sizes: CallSizes) -> int:
         size = sizes.dimension + 1
@@ -171,7 +171,7 @@ class FullBatch(FullBatchSettings, Learner):
     examples: ClassVar = ({"mu": 2.0, "norm": 2.0},)
 
     def noise_numbers(self, sizes: CallSizes) -> int:
-        return 2 * sizes.dimension + 1 + self.count(sizes.people) * (sizes.dimension + 1)
+        return 3 * sizes.dimension + 1 + self.count(sizes.people) * (sizes.dimension + 1)
 
     def room(self, sizes: CallSizes) -> int:
         return 3 * room(sizes) + (8 << 13) * 6 * (sizes.dimension + 1)
@@ -368,7 +368,7 @@ class LeastSquares(LeastSquaresSettings, Learner):
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         size = sizes.dimension + 1
-        return 3 * size + 1 + size * (size + 1) // 2
+        return 4 * size + 1 + size * (size + 1) // 2
 
     def room(self, sizes: CallSizes) -> int:
         size = sizes.dimension + 1
@@ -378,7 +378,7 @@ class LeastSquares(LeastSquaresSettings, Learner):
         labelled = self.predicts == "label"
         of = _with_label if labelled else as_it_is
         width = access.dimension + int(labelled)
-        seen = precondition(access, self.shares[0], self.norm, of, width)
+        seen = precondition(access, self.shares[0], self.norm, of, width, response=True)
         mechanism = ClassMoments(seen.radius, width, self.shares[1], classes=1)
         moments = access.release(mechanism, lambda records: _alike(seen.of(of(records))))
         weights, mean, covariance = least_squares(moments, access.people, mechanism.deviations, self.ridge)

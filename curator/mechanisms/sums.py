@@ -243,9 +243,17 @@ class ClassMoments(GaussianCentral[Records, Moments]):
         return np.asarray(noise + noise.T + np.diag(whole_normals(up(deviation), self.width, source.derive("squares"))))
 
 
+class CoordinateSums(NamedTuple):
+    """Noisy sums of u, of its squares, and in a box the numbers of people at an end of it, each of shape (d,)."""
+
+    first: Floats
+    second: Floats
+    ends: Floats | None
+
+
 @central
 @dataclass(frozen=True)
-class CoordinateMoments(GaussianCentral[Records, tuple[Floats, Floats]]):
+class CoordinateMoments(GaussianCentral[Records, CoordinateSums]):
     """The sums of u and of its squares, coordinate by coordinate, over all people: mu-GDP, replace one.
 
     *A ball.* With a ``norm`` r, u = x/r for features clipped to r. **Theorem.** Replacing a record moves v = (u, u * u)
@@ -253,10 +261,11 @@ class CoordinateMoments(GaussianCentral[Records, tuple[Floats, Floats]]):
     differ by no more than that does: |u * u - u' * u'|^2 <= p^2 + q^2 - 2t^2. Together at most 4 - 2t - 2t^2 <= 9/2, at
     t = -1/2. QED. Two records of length r, 60 degrees to either side of a diagonal of two coordinates, attain it.
 
-    *A box.* Without, u = x - 1/2 for features clipped to [0, 1], no number counting as 1/2. **Theorem.** Replacing a
-    record moves v = (u, sqrt(11) u * u) by sqrt(d) at most: squares are free. *Proof.* With D = |u_j - u'_j| <= 1,
-    |u_j + u'_j| <= 1 - D, so that coordinate j adds at most D^2 (1 + 11 (1 - D)^2), which is at most 1 where
-    D^2 (1 - D)/(1 + D) <= 1/11; the greatest value of that is (5 sqrt(5) - 11)/2 = .0902, at the golden section. QED.
+    *A box.* Without, u = x - 1/2 for features clipped to [0, 1], no number counting as 1/2, and e is 1 where x is 0 or
+    1, else 0. **Theorem.** Replacing a record moves v = (u, sqrt(11) u * u, e/2) by sqrt(5 d/4) at most: squares are
+    free. *Proof.* With D = |u_j - u'_j| <= 1, |u_j + u'_j| <= 1 - D, so that u and u * u add at most D^2 (1 + 11 (1 -
+    D)^2), which is at most 1 where D^2 (1 - D)/(1 + D) <= 1/11; the greatest value of that is (5 sqrt(5) - 11)/2 =
+    .0902, at the golden section. e/2 adds 1/4 at most. QED. Next to one end, and at the other, it is nearly attained.
     """
 
     norm: float | None
@@ -266,26 +275,29 @@ class CoordinateMoments(GaussianCentral[Records, tuple[Floats, Floats]]):
     @property
     def sensitivity(self) -> float:
         """Of v, rounded up."""
-        return up(math.sqrt(4.5 if self.norm is not None else self.width))
+        return up(math.sqrt(4.5 if self.norm is not None else 1.25 * self.width))
 
     @property
-    def deviations(self) -> tuple[float, float]:
-        """Standard deviations of the noise on a sum of u and on one of its squares."""
+    def deviations(self) -> tuple[float, float, float]:
+        """Standard deviations of the noise on a sum of u, on one of its squares, and on a number of people."""
         each = up(self.sensitivity / self.mu, 8.0)
-        return each, each if self.norm is not None else up(each / math.sqrt(11.0), 8.0)
+        return each, each if self.norm is not None else up(each / math.sqrt(11.0), 8.0), up(2.0 * each)
 
-    def apply(self, values: Iterator[Records], source: RandomSource) -> tuple[Floats, Floats]:
-        """Return the noisy sums, both of shape (width,)."""
-        first, second = np.zeros((2, self.width), dtype=np.int64)
+    def apply(self, values: Iterator[Records], source: RandomSource) -> CoordinateSums:
+        first, second, ends = np.zeros((3, self.width), dtype=np.int64)
         for records in values:
             for begin in range(0, len(records), _ROWS):
                 rows = self._cells(records.features[begin : begin + _ROWS])
                 first += rows.sum(axis=0).astype(np.int64)
                 second += np.square(rows).sum(axis=0).astype(np.int64)
-        plain, square = self.deviations
+                ends += (np.abs(rows) == GRID // 2).sum(axis=0)
+        plain, square, people = self.deviations
         first += whole_normals(up(plain * GRID), self.width, source.derive("first"))
         second += whole_normals(up(square * GRID**2), self.width, source.derive("second"))
-        return first / GRID, second / GRID**2
+        if self.norm is not None:
+            return CoordinateSums(first / GRID, second / GRID**2, None)
+        ends = GRID * ends + whole_normals(up(people * GRID), self.width, source.derive("ends"))
+        return CoordinateSums(first / GRID, second / GRID**2, ends / GRID)
 
     def _cells(self, features: AnyArray) -> Floats:
         if self.norm is not None:

@@ -139,9 +139,9 @@ def warn_of_clipping(
 def warn_of_constants(sides: Mapping[str, polars.DataFrame], schema: Schema) -> None:
     """Say, before anything is spent, which columns all of the curator's people have alike and the population has not.
 
-    Of such a column nothing is learned: its weight is noise, which moves the scores of all people who have another
-    value. As with :func:`warn_of_clipping` the warning is for the keeper of the records alone. ``sides`` are the
-    curator's people, then the population if that is another one.
+    Of such a column nothing is learned: its weight, a small one, is noise, which moves the scores of all people who
+    have another value. As with :func:`warn_of_clipping` the warning is for the keeper of the records alone. ``sides``
+    are the curator's people, then the population if that is another one.
     """
     curators, *others = sides.values()
     columns = dict.fromkeys(feature.column for feature in schema.features)
@@ -152,8 +152,9 @@ def warn_of_constants(sides: Mapping[str, polars.DataFrame], schema: Schema) -> 
         more = f", and of {len(found) - 1} further columns" if len(found) > 1 else ""
         warnings.warn(
             f"all of the curator's people have the same value of {found[0]!r}{more}, and the population has others: "
-            "nothing is learned of it, and noise on its weight moves the scores of everybody with another value. Leave "
-            "it out, if that is publicly known. Otherwise it is private: it is for the keeper of the records alone",
+            "nothing is learned of it, and what noise leaves of its weight moves the scores of everybody with another "
+            "value. Leave it out, if that is publicly known. Otherwise it is private: it is for the keeper of the "
+            "records alone",
             PrivateConstantWarning,
             stacklevel=5,
         )

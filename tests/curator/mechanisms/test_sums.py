@@ -190,7 +190,8 @@ def test_sums_are_those_of_each_class_and_those_of_coordinates_of_everybody():
     several = once(ClassMoments(norm=2.0, width=3, mu=1e9, classes=3), people(features, rng.integers(3, size=500)))
     assert (several.counts.shape, several.first.shape) == ((3,), (3, 3))
     np.testing.assert_allclose(several.first.sum(axis=0), rows.sum(axis=0), atol=500 / GRID)
-    first, second = once(COORDINATES, people(features[:, :2], labels))
+    first, second, ends = once(COORDINATES, people(features[:, :2], labels))
+    assert ends is None
     np.testing.assert_allclose(first, rows[:, :2].sum(axis=0), atol=500 / GRID)
     np.testing.assert_allclose(second, np.square(rows[:, :2]).sum(axis=0), atol=500 / GRID)
 
@@ -219,7 +220,7 @@ def test_no_replacement_moves_sums_of_coordinates_by_more_than_their_sensitivity
     """Theorem: |v - v'|^2 <= 9/2, attained 60 degrees to either side of a diagonal."""
     angles, furthest = np.linspace(0.0, 2.0 * np.pi, 49), 0.0
     vectors = [
-        np.concatenate(once(COORDINATES, people([[length * np.cos(turn), length * np.sin(turn)]], [1])))
+        np.concatenate(once(COORDINATES, people([[length * np.cos(turn), length * np.sin(turn)]], [1]))[:2])
         for turn in angles
         for length in (0.5, 1.5, 9.0)
     ]
@@ -228,16 +229,31 @@ def test_no_replacement_moves_sums_of_coordinates_by_more_than_their_sensitivity
     assert COORDINATES.sensitivity == pytest.approx(math.sqrt(4.5))
 
 
-def test_in_a_box_squares_of_coordinates_are_free():
-    """Theorem: |v - v'| <= sqrt(d), whatever the records are; opposite corners attain it, golden ones by .4%."""
+def test_in_a_box_squares_of_coordinates_are_free_and_those_at_its_ends_cost_a_quarter():
+    """Theorem: |v - v'|^2 <= 5/4 a coordinate; next to one end and at the other attains it, the golden section by .4%.
+
+    Opposite ends are sqrt(1) apart, whatever the squares and the numbers of people at ends weigh.
+    """
     mechanism = CoordinateMoments(norm=None, width=2, mu=1e9)
-    places = np.concatenate([np.linspace(-0.5, 1.5, 41), [1.0 - (math.sqrt(5.0) - 1.0) / 2.0, np.nan, np.inf]])
+    golden = 1.0 - (math.sqrt(5.0) - 1.0) / 2.0
+    places = np.concatenate([np.linspace(-0.5, 1.5, 41), [2.0 / GRID, np.nan, golden, np.inf]])
     rows = np.array([np.concatenate(once(mechanism, people([[one, 1.0]], [1]))) for one in places])
-    rows[:, 2:] *= math.sqrt(11.0)
+    rows[:, 2:4] *= math.sqrt(11.0)
+    rows[:, 4:] *= 0.5
     furthest = max(float(np.linalg.norm(one - other)) for one in rows for other in rows)
-    assert 0.9999 <= furthest <= 1.0
-    assert np.linalg.norm(rows[-3] - rows[-1]) == pytest.approx(math.sqrt(0.6180**2 * (1 + 11 * 0.382**2)), abs=1e-3)
-    assert mechanism.sensitivity == pytest.approx(math.sqrt(2.0))
+    assert 0.999 * math.sqrt(1.25) <= furthest <= math.sqrt(1.25)
+    moments = rows[:, :4]
+    assert max(float(np.linalg.norm(one - other)) for one in moments for other in moments) <= 1.0
+    near = float(np.linalg.norm(moments[-2] - moments[-1]))
+    assert near == pytest.approx(math.sqrt(0.6180**2 * (1 + 11 * 0.382**2)), abs=1e-3)
+    assert np.linalg.norm(rows[0] - rows[-1]) == pytest.approx(1.0, abs=1e-3)
+    assert mechanism.sensitivity == pytest.approx(math.sqrt(2.5))
+
+
+def test_in_a_box_people_at_an_end_are_counted():
+    features = np.array([[0.0, 0.5, 1.0], [1.0, np.nan, 1.0], [-3.0, 1e-3, 0.999], [7.0, 0.2, 1.0]])
+    ends = once(CoordinateMoments(norm=None, width=3, mu=1e9), people(features, [1, 1, -1, -1])).ends
+    assert ends == pytest.approx([4.0, 0.0, 3.0], abs=1e-3)
 
 
 def test_rows_are_clipped_and_those_that_are_not_finite_count_as_people_of_no_features():
@@ -266,10 +282,11 @@ def test_noise_is_as_large_as_stated():
         (np.array([one.first for one in found]), plain),
         (np.array([np.diagonal(one.second) for one in found]), square),
         (np.array([one.second[off] for one in found]), square / math.sqrt(2.0)),
-        (np.array([first for first, _ in sums]), math.sqrt(4.5) / 0.5),
-        (np.array([second for _, second in sums]), math.sqrt(4.5) / 0.5),
-        (np.array([first for first, _ in boxes]), math.sqrt(6.0) / 0.5),
-        (np.array([second for _, second in boxes]), math.sqrt(6.0 / 11.0) / 0.5),
+        (np.array([one.first for one in sums]), math.sqrt(4.5) / 0.5),
+        (np.array([one.second for one in sums]), math.sqrt(4.5) / 0.5),
+        (np.array([one.first for one in boxes]), math.sqrt(7.5) / 0.5),
+        (np.array([one.second for one in boxes]), math.sqrt(7.5 / 11.0) / 0.5),
+        (np.array([one.ends for one in boxes]), 2.0 * math.sqrt(7.5) / 0.5),
     ):
         assert values.std() == pytest.approx(deviation, rel=5.0 / math.sqrt(2.0 * values.size))
         assert abs(values.mean()) < 5.0 * deviation / math.sqrt(values.size)
