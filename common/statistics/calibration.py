@@ -168,6 +168,8 @@ _FINE = 16  # intercepts are searched among sixteenths, then among 1024ths
 _WIDE = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
 DOUBT, FLATTER, ANY = 0.05, 1.0, 1.0
 """The chance that scores tell something else of other people; by how much ln(slope) is then less, and its deviation."""
+FREEDOM = 3.0
+"""Of the t distribution of how far the ln(odds) of other people are from the sample's."""
 NEAR = 0.005
 """So much more log loss is accepted for probabilities on the side of the threshold on which the labels are."""
 _LEAST = 2.0**-1000  # of a density whose logarithm is taken
@@ -189,6 +191,8 @@ class Prior:
     Attributes:
         step, steep: Mean, in quarters of octaves, and standard deviation of ln(slope).
         odds, far: Mean and standard deviation of the ln(odds) at the score ``middle``.
+        heavy: Whether the tails of the latter are heavy: ``far`` is then the scale of Student's t distribution with
+            :data:`FREEDOM` degrees of freedom.
     """
 
     step: float = 0.0
@@ -196,20 +200,25 @@ class Prior:
     steep: float = 1.5
     far: float = 4.0
     middle: float = 0.0
+    heavy: bool = False
 
     def transferred(self, flatter: float, steep: float, far: float) -> Prior:
         """Return the prior for other people, whose ln(slope) is less by ``flatter`` on average.
 
-        Independent Gaussians of these standard deviations are added.
+        An independent Gaussian of this standard deviation is added to it. The ln(odds) have heavy tails, of the scale
+        of both together: most populations are near the sample, and some are far from it. Where a label is rare, few
+        answers tell its share by less than that share, and a Gaussian that allows for the far ones believes all noise.
         """
-        moved = self.step - flatter / QUARTER
-        return replace(self, step=moved, steep=math.hypot(self.steep, steep), far=math.hypot(self.far, far))
+        moved, scale = self.step - flatter / QUARTER, math.hypot(self.far, far)
+        return replace(self, step=moved, steep=math.hypot(self.steep, steep), far=scale, heavy=True)
 
     def logarithm(self) -> Floats:
         """Return the logarithm of the density at all slopes and intercepts of the grid, but for a constant."""
         steep = (_STEPS - self.step) * QUARTER / self.steep
         far = (_odds(self.middle) - self.odds) / self.far
-        return np.asarray(-0.5 * ((steep * steep)[:, None] + far * far))
+        square = far * far
+        odds = -0.5 * (FREEDOM + 1.0) * logs(1.0 + square / FREEDOM) if self.heavy else -0.5 * square
+        return np.asarray(-0.5 * (steep * steep)[:, None] + odds)
 
     def doubted(self) -> Floats:
         """Return the same where, with the chance :data:`DOUBT`, nobody knows what the scores tell of these people.

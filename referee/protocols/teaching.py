@@ -105,9 +105,9 @@ model the score is believed to be about the logarithm of the odds."""
 _UNUSUAL = 1.0
 """The standard deviation of the ln(slope) by how far ln(odds) usually are from their median, of a model whose noise may
 cost :data:`common.scenario.fitting.QUIET`."""
-_TAUGHT, _UNTAUGHT, _FAR = (0.0, 0.3), (0.25, 0.45), 0.8
+_TAUGHT, _UNTAUGHT, _FAR = (0.0, 0.3), (0.25, 0.45), 0.5
 """By how much the population's ln(slope) is less than the sample's on average, and its standard deviation from that,
-where agents teach the slope, and where they do not; the standard deviation of the ln(odds) from the sample's.
+where agents teach the slope, and where they do not; the scale of how far the ln(odds) are from the sample's.
 
 A score that was learned from some people tells less of others. Where agents teach the slope they tell how much less, so
 nothing is taken off beforehand."""
