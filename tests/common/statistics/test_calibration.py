@@ -100,6 +100,19 @@ def test_noise_moves_a_belief_by_no_more_than_it_deserves():
     assert believed(prior).best() == (1.0, 0.0)
 
 
+def test_of_other_people_far_odds_are_believed_where_answers_are_clear_and_noise_is_not():
+    """Student's t with 3 degrees of freedom: a vague answer moves it by less than a Gaussian of its deviation, .87."""
+    rare = Prior(step=0.0, odds=-3.0, steep=0.1, far=0.05)
+    heavy, light = rare.transferred(0.0, 0.1, 0.5), Prior(step=0.0, odds=-3.0, steep=0.15, far=0.87)
+    at_middle = heavy.logarithm()[24]
+    assert float(at_middle.max() - at_middle[np.searchsorted(_INTERCEPTS, -1.0)]) == pytest.approx(
+        2.0 * math.log1p((2.0 / math.hypot(0.05, 0.5)) ** 2 / 3.0), abs=0.01
+    )
+    vague, clear = Reported(0.3, 0.004), Reported(0.7, 1e-5)
+    assert believed(heavy, vague).best()[1] < believed(light, vague).best()[1] - 0.2
+    assert believed(heavy, clear).best()[1] > believed(light, clear).best()[1] + 0.2
+
+
 def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
     found = of_sample(shares(2.0, -1.0, 1e6), Prior())
     assert (found.step / 4.0, found.intercept) == pytest.approx((1.0, -1.0), abs=0.05)
@@ -107,7 +120,7 @@ def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
     unknown = of_sample(shares(2.0, -1.0, 1e-9), Prior())
     assert (unknown.steep, unknown.far) == pytest.approx((1.5, 4.0), rel=0.1)
     spread = math.hypot(found.steep, 0.3), math.hypot(found.far, 0.4)
-    assert found.transferred(0.0, 0.3, 0.4) == Prior(found.step, found.odds, *spread)
+    assert found.transferred(0.0, 0.3, 0.4) == Prior(found.step, found.odds, *spread, heavy=True)
     assert found.transferred(4.0 * QUARTER, 0.3, 0.4).step == pytest.approx(found.step - 4.0)  # an octave
 
 

@@ -563,7 +563,7 @@ def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_i
 
     def losses() -> tuple[list[float], list[float]]:
         """Return the log losses of what was taught, and of the odds after judges have told how often that errs."""
-        runs = [conducted(resolve(chosen), seed) for seed in range(12)]
+        runs = [conducted(resolve(chosen), seed) for seed in range(24)]
         taught, judged = [run.judged[0].hypothesis for run in runs], [run.calibrated for run in runs]
         return loss_of(taught), loss_of(judged)
 
@@ -575,7 +575,7 @@ def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_i
     assert np.mean(after) < np.mean(found)
     monkeypatch.setattr(teaching, "beforehand", lambda center, spread, noise: believed(center, spread, 0.0))
     broken, _ = losses()  # every score is taken for the logarithm of the odds
-    assert np.median(found) < 0.8 < 0.9 < np.median(broken)
+    assert np.median(found) < 0.75 < 0.85 < np.median(broken)
     assert max(found) < 1.2 < max(broken)
     assert np.mean(found) < 0.75 * np.mean(broken)  # of the two or three worst models
 
