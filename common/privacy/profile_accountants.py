@@ -15,7 +15,7 @@ from common.privacy.release_accountants import RenyiAccountant, cost_of
 from common.privacy.rounding import MAX_EPSILON, up
 from common.privacy.theorems.games import Game, GameValue, Move, cover, knots, move, triple_profiles
 from common.privacy.theorems.gaussian_dp import epsilon_of, mu_allowed
-from common.privacy.theorems.loss_grids import Composed, compose_profiles, reach
+from common.privacy.theorems.loss_grids import ComposedLosses, compose_profiles, reach
 from common.privacy.theorems.profiles import Profile, gaussian_price, gaussian_profile, release_profile, step_profile
 
 
@@ -240,7 +240,7 @@ def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -
 
 
 @lru_cache(maxsize=2)
-def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> Composed | None:
+def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> ComposedLosses | None:
     """Compose kinds, tuned to a delta > 0; None where the grid would be too long."""
     parts = [
         (gaussian_profile(up(math.sqrt(amount))), 1) if isinstance(kind, Gaussian) else (profile_of(kind), int(amount))

@@ -113,7 +113,7 @@ _DEVIATIONS = 10.0  # half the window, in standard deviations of the tilted sum,
 
 
 @dataclass(frozen=True)
-class Composed:
+class ComposedLosses:
     """Tilted masses of a composition, ready to be weighed.
 
     Attributes:
@@ -174,7 +174,7 @@ class Composed:
         return between(top, 0.0, lambda epsilon: self.delta(epsilon) <= delta, 1e-6)
 
 
-def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> Composed | None:
+def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> ComposedLosses | None:
     """Compose grids of one width, each so many times, with the tilt that suits ``delta``.
 
     None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its values.
@@ -204,7 +204,7 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     beyond = math.exp(log_tail) * (1.0 + 1e-9) + failure + short
     indices = first + np.arange(points)
     losses: Floats = width * indices.astype(np.float64)
-    return Composed(losses, masses[indices % points], suited.log_scale, suited.tilt, beyond)
+    return ComposedLosses(losses, masses[indices % points], suited.log_scale, suited.tilt, beyond)
 
 
 def length(grids: Sequence[tuple[LossGrid, int]], width: float, spread: float) -> int | None:
@@ -323,7 +323,7 @@ COARSEST = 0.1
 """The same, where the finest grid that can be transformed is coarser; one that adds more is not worth its time."""
 
 
-def compose_profiles(parts: Parts, delta: float) -> Composed | None:
+def compose_profiles(parts: Parts, delta: float) -> ComposedLosses | None:
     """Compose profiles on a grid of a suitable width, tuned to a delta in (0, 1); None where it would be too long."""
     cut = CUT * delta / sum(count for _, count in parts)
     coarsest = width = max(reach(profile, cut) for profile, _ in parts) / FIRST_CELLS

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from common.core.arrays import Floats
 from common.privacy.theorems.composition import composed_delta, composed_epsilon, subsampled
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of, mu_allowed
-from common.privacy.theorems.loss_grids import Composed, LossGrid, compose, connect_dots
+from common.privacy.theorems.loss_grids import ComposedLosses, LossGrid, compose, connect_dots
 from common.privacy.theorems.profiles import Profile, gaussian_excess, gaussian_profile, release_profile, step_profile
 from common.privacy.theorems.renyi import ORDERS, closed_form, epsilon_at, profile, pure_rdp, rho_allowed, step_rdp
 from tests.tiers import for_each
@@ -346,7 +346,7 @@ def test_a_step_at_small_s_keeps_its_digits() -> None:
 DELTA = 1e-6
 
 
-def run(profile: Profile, count: int, width: float) -> Composed | None:
+def run(profile: Profile, count: int, width: float) -> ComposedLosses | None:
     return compose([(connect_dots(profile, width, 1e-4 * DELTA / count), count)], width, DELTA)
 
 
