@@ -147,6 +147,38 @@ CREDIT: dict[str, Any] = {
     ],
 }
 
+CRASHES: dict[str, Any] = {
+    "files": ["nassCDS.csv"],
+    "label": {"column": "dead", "positive": ["dead"], "negative": ["alive"]},
+    "features": [
+        _category("dvcat", "1-9km/h 10-24 25-39 40-54 55+"),
+        _category("airbag", "airbag"),
+        _category("seatbelt", "belted"),
+        _number("frontal", 0, 1),
+        _category("sex", "m"),
+        _number("ageOFocc", 16, 97),
+        _number("yearacc", 1997, 2002),
+        _number("yearVeh", 1950, 2003, 1990),
+        _category("occRole", "driver"),
+    ],
+}
+STOPS: dict[str, Any] = {
+    "files": ["MplsStops.csv"],
+    "label": {"column": "personSearch", "positive": ["YES"], "negative": ["NO"]},
+    "features": [
+        _category("problem", "suspicious"),
+        {
+            "kind": "category",
+            "column": "race",
+            "values": ["Black", "White", "East African", "Latino", "Native American"],
+        },
+        _category("gender", "Male"),
+        _number("lat", 44.89, 45.06),
+        _number("long", -93.34, -93.19),
+        _category("policePrecinct", "1 2 3 4 5"),
+    ],
+}
+
 
 def _adult(folder: Path) -> polars.DataFrame:
     rows = []
@@ -201,6 +233,18 @@ def _credit(folder: Path) -> polars.DataFrame:
     return debtors.with_columns(polars.col("credit_risk").cast(polars.Utf8))
 
 
+def _crashes(folder: Path) -> polars.DataFrame:
+    return polars.read_csv(found(folder / "nassCDS.csv"), infer_schema_length=None, null_values="NA")
+
+
+def _stops(folder: Path) -> polars.DataFrame:
+    stops = polars.read_csv(found(folder / "MplsStops.csv"), infer_schema_length=None, null_values="NA")
+    precincts = polars.col("policePrecinct").cast(polars.Utf8)
+    return stops.filter(polars.col("personSearch").is_not_null() & polars.col("gender").is_not_null()).with_columns(
+        precincts
+    )
+
+
 def _text(condition: polars.Expr) -> polars.Expr:
     return condition.cast(polars.Int8).cast(polars.Utf8)
 
@@ -225,4 +269,6 @@ DATASETS: dict[str, DataSet] = {
     "gas_drift": DataSet(GAS, _gas),
     "wind": DataSet(WIND, _wind),
     "south_german_credit": DataSet(CREDIT, _credit),
+    "crashes": DataSet(CRASHES, _crashes),
+    "stops": DataSet(STOPS, _stops),
 }

@@ -136,6 +136,19 @@ SHIFTS: tuple[Shift, ...] = (
     ),
 )
 
+RARE_LABELS: tuple[Shift, ...] = (
+    Shift("crashes", "crashes, men to women: who dies", "crashes", _is("sex", "m"), _is("sex", "f"), 30_000),
+    Shift(
+        "stops",
+        "police stops, men to women: who is searched",
+        "stops",
+        _is("gender", "Male"),
+        _is("gender", "Female"),
+        30_000,
+    ),
+)
+"""For costs alone: ``nassCDS.csv`` (R package DAAG), ``MplsStops.csv`` (carData), in folders of these names."""
+
 
 def by_name(name: str) -> Shift:
     """Return the shift of that name."""
