@@ -473,6 +473,19 @@ def test_a_column_that_varies_in_the_population_alone_is_named() -> None:
         warn_of_constants(silent, schema)  # not a word: warnings are errors here
 
 
+def test_a_fit_says_where_the_user_called_it_which_column_only_the_population_varies_in() -> None:
+    """And what it learns is hardly moved by that column: the mean chance of the population is about its share."""
+    rng = np.random.default_rng(3)
+    (X, y), (others, labels) = ((of := rng.uniform(-1, 1, (n, 3)), (of[:, 0] > 0.2).astype(int)) for n in (1500, 3000))
+    X[:, 2], others[:, 2] = -1.0, 1.0
+    model = TransferClassifier(epsilon=1.0, agent_epsilon=1.0, random_state=0)
+    with pytest.warns(PrivateConstantWarning, match="the same value of 'x2'") as said:
+        model.fit(X, y, population=(others, labels))
+    assert said[0].filename == __file__
+    assert model.predict_proba(others)[:, 1].mean() == pytest.approx(labels.mean(), abs=0.12)
+    assert model.score(others, labels) > 0.8
+
+
 @pytest.mark.slow
 def test_default_bounds_on_natural_units_warn_before_anything_is_spent_and_leave_no_trace(tmp_path: Path) -> None:
     """Ages and incomes without ``bounds=``: a score of .55 instead of .99, without a word."""
