@@ -334,6 +334,17 @@ SLOW: tuple[Job, ...] = (
             (*ENDED, "in 2 runs"),
         ),
         Step("referee budget", (r"2: \(4, 2e-06\)",)),
+        Step("mkdir few"),
+        Step("python examples/own_data/make_people.py few quits"),
+        Step(
+            "referee init few/testers.csv few/customers.csv --label quits --positive yes --negative no "
+            "--bounds visits=0:30 --bounds months=0:60 --categories plan=basic,family,pro --id member --costs 24:1 "
+            "--epsilon 2 --agent-epsilon 2 --yes --output few.yaml",
+            ("a miss costs 24, a false alarm 1",),
+        ),
+        Step("referee run few.yaml --output runs/few --yes", (*ENDED, "The model costs [0-9.]+ a hundred people")),
+        Step("referee predict runs/few few/customers.csv --output labels.csv", check=around.few_are_found),
+        Step("referee report runs/few --output few.html", check=around.a_report),
         prepare=around.new_customers,
         ports=(8000, 8001),
     ),
