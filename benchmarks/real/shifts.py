@@ -136,7 +136,7 @@ SHIFTS: tuple[Shift, ...] = (
     ),
 )
 
-RARE_LABELS: tuple[Shift, ...] = (
+OPTIONAL_SHIFTS: tuple[Shift, ...] = (
     Shift("crashes", "crashes, men to women: who dies", "crashes", _is("sex", "m"), _is("sex", "f"), 30_000),
     Shift(
         "stops",

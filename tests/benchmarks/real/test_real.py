@@ -17,7 +17,7 @@ from benchmarks.real.methods import METHODS, Split, logistic
 from benchmarks.real.page import text
 from benchmarks.real.provenance import unlike
 from benchmarks.real.running import Row, Task, interval, plan, run, split
-from benchmarks.real.shifts import SHIFTS, Shift, by_name, load, rows, table
+from benchmarks.real.shifts import OPTIONAL_SHIFTS, SHIFTS, Shift, by_name, load, rows, table
 from benchmarks.real.verdicts import verdict
 from common.local.losses import Costs
 from common.local.records import Records
@@ -327,6 +327,13 @@ def test_a_gain_and_a_loss_that_may_be_chance_are_neither_better_nor_worse() -> 
 def test_costs_by_which_both_constants_cost_the_same() -> None:
     assert probabilities.costs_of(0.04) == Costs(miss=24.0, false_alarm=1.0)
     assert probabilities.costs_of(0.696) == Costs(miss=1.0, false_alarm=2.3)
+
+
+def test_shifts_whose_files_need_not_be_there_are_skipped_where_they_are_not(tmp_path: Path) -> None:
+    (tmp_path / "crashes").mkdir()
+    there = {shift.name: probabilities.has_data(shift, tmp_path) for shift in (*SHIFTS, *OPTIONAL_SHIFTS)}
+    assert there.pop("stops") is False
+    assert all(there.values())
 
 
 @pytest.mark.slow
