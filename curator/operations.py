@@ -16,7 +16,7 @@ from common.local.records import Records
 from common.numerics.loops import pack
 from common.operations import operation as ops
 from common.operations.operation import Operation, R
-from common.privacy.events import Event, NoEvent, Release
+from common.privacy.events import Event, Gaussian, NoEvent, Release
 from curator.learners.base import CallSizes, Learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.mechanisms import counts
@@ -146,8 +146,11 @@ class ReweighHandler(OperationHandler[Any, ops.Reweighed]):
 
 
 @HANDLERS.register("margins")
-class MarginsHandler(ReleasingHandler[ops.Margins, ops.NoisyMargins]):
-    """Weighted shares with noise (:class:`curator.mechanisms.counts.NoisyShares`: theorem and proof)."""
+class MarginsHandler(OperationHandler[ops.Margins, ops.NoisyMargins]):
+    """Weighted shares with noise (:class:`curator.mechanisms.sums.NoisyShares`: theorem and proof)."""
+
+    def event(self, operation: ops.Margins, standing: Standing) -> Event:
+        return Gaussian(mu=operation.mu)
 
     def run(self, operation: ops.Margins, access: Access, standing: Standing) -> ops.NoisyMargins:
         cells = operation.cells
@@ -155,7 +158,7 @@ class MarginsHandler(ReleasingHandler[ops.Margins, ops.NoisyMargins]):
         def items(records: Records) -> Indices:  # of this package, so it is given blocks
             return cells.items_of(records)
 
-        shares, whole = access.shares(operation.epsilon, cells.items, items)
+        shares, whole = access.shares(operation.mu, cells.items, items)
         return ops.NoisyMargins(shares=tuple(shares.tolist()), whole=whole)
 
 

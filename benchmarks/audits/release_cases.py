@@ -150,14 +150,14 @@ def count_case() -> Case:
     return Case("a count", claimed(operation), inputs, released(operation, number), 4000, twins=twins, least=0.6)
 
 
-HEAVY = Margins(cells=ScoreCells(hypothesis=Stump(feature=0, threshold=0.5, sign=1), cuts=(0.0,)), epsilon=1.0)
+HEAVY = Margins(cells=ScoreCells(hypothesis=Stump(feature=0, threshold=0.5, sign=1), cuts=(0.0,)), mu=1.0)
 
 
 def weighed_margins(replaced: Records, runs: int, source: RandomSource) -> AnyArray:
     """Weighted shares, released once a run, after a reweigh that gives the first person all the weight that it can.
 
     That person has label +1 and is in the one bin or the other, and the rest have label -1: all that the one share
-    loses, the other one gains.
+    loses, the other one gains. The number is the best test's, the difference of both.
     """
     sample = LocalSample.of(replaced)
     weights = Reweighing(len(replaced), 0.25, 5.0)
@@ -165,7 +165,7 @@ def weighed_margins(replaced: Records, runs: int, source: RandomSource) -> AnyAr
     desk, found = Workspace(sample, weights, None), []
     for run in range(runs):
         output = desk.perform(HEAVY, source.derive(run)).fractions
-        found.append(float(output[3] >= weights.sampling_bound() and output[1] <= 0.0))
+        found.append(float(output[3] - output[1]))
     return np.array(found)
 
 
@@ -173,10 +173,15 @@ def margins_case() -> Case:
     """One of 44 people, who weighs as much as four and is in the one bin of a score or in the other."""
     inputs = tuple(people([[bin_], *[[0]] * 43], [1] + 43 * [0]) for bin_ in (1, 0))
     plain = without((Reweighing, "share_bound"), lambda weights: 1.0 / weights.n, weighed_margins)
-    whole = without((counting, "down"), lambda each: 2.0 * each, weighed_margins)
-    twins = {"noise for a weight of 1/n": plain, "noise for one item": whole}
-    name = "weighted shares by score and label"
-    return Case(name, claimed(HEAVY), (inputs[0], inputs[1]), weighed_margins, 2500, twins=twins, least=0.4)
+    quiet = without(
+        (sums, "whole_normals"),
+        lambda deviation, count, source: whole_normals(deviation, count, source) // 2,
+        weighed_margins,
+    )
+    twins = {"noise for a weight of 1/n": plain, "half the noise": quiet}
+    name, delta = "weighted shares by score and label", 0.01
+    claim = cost([(workspace(people([[0]])).event(HEAVY), 1)], delta)
+    return Case(name, claim, (inputs[0], inputs[1]), weighed_margins, 4000, delta, twins, least=0.6)
 
 
 # Mechanisms that plug-ins use -----------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from common.privacy.accountants import Plan as Events
 from common.privacy.budget import cost, fits, sampling_schedule, smallest_n
 from common.privacy.events import Event, NonPrivate, parts_of
 from common.privacy.guarantee import Protected
-from common.privacy.rounding import down
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, follow
 
 V = TypeVar("V", bound="OpenSettings")
@@ -39,7 +38,6 @@ class PlanRequest:
         chi_squared, supremum: X = chi^2(T||S) + 1 and, where it is known, D_inf.
         vc_dimension, hypotheses: Size of the class, where the scenario says it.
         epsilon, delta: The curator's whole budget; None for none.
-        other_epsilon: What is spent beside the learner's calls, out of the same budget.
         given_n, given_rounds: n and T as the scenario has them.
         agnostic: Whether nothing is assumed of the best hypothesis' loss.
     """
@@ -55,7 +53,6 @@ class PlanRequest:
     hypotheses: int | None
     epsilon: float | None
     delta: float | None
-    other_epsilon: float
     given_n: int | Literal["plan"]
     given_rounds: int | Literal["plan"]
     agnostic: bool
@@ -88,11 +85,10 @@ class PlanTask(PlanRequest):
 
     @property
     def budget(self) -> tuple[float, float, float] | None:
-        """The curator's epsilon that is for its learner, delta, and kappa; None where one of them is missing."""
+        """The curator's epsilon and delta, and kappa; None where one of them is missing."""
         if self.epsilon is None or self.delta is None or self.kappa is None:
             return None
-        epsilon = down(self.epsilon - self.other_epsilon) if self.other_epsilon else self.epsilon
-        return epsilon, self.delta, self.kappa
+        return self.epsilon, self.delta, self.kappa
 
     def calls(self, n: int) -> Calls:
         return Calls(n, self.kappa, self.eta, self.rounds, self.before)

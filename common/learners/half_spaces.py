@@ -134,13 +134,10 @@ class OpenSgd(OpenSettings):
             return at(formulas.PAPER_NOISE)
         if task.paper and self.look == 0.0:  # the paper has no look, and no formula for its price
             return at(formulas.paper_noise(epsilon, delta, kappa * n))
-        calls, whole = task.calls(n), task.epsilon or epsilon
+        calls = task.calls(n)
 
         def fits(noise: float, quick: bool) -> bool:
-            if not calls.affordable(at(noise), epsilon, delta, quick=quick):
-                return False
-            # Accountants that price the calls well alone may not price them beside the counts: both must fit as well.
-            return not task.beside or calls.affordable(at(noise), whole, delta, beside=task.beside, quick=quick)
+            return calls.affordable(at(noise), epsilon, delta, beside=task.beside, quick=quick)
 
         return at(_least_noise(fits))
 

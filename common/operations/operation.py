@@ -409,7 +409,7 @@ class Reweigh(Operation[Reweighed]):
         return HypothesisLoss(self.hypothesis, self.loss, self.bound)
 
 
-LEAST_EPSILON = 0.0025  # with it, and with as many items as there may be, noise on the grid can still be drawn
+LEAST_MU, MOST_MU = 0.001, 30.0  # of :class:`Margins`
 
 
 class NoisyMargins(Result):
@@ -435,15 +435,15 @@ class Margins(Operation[NoisyMargins]):
 
     Where nothing was reweighed all weights are alike, and these are plain shares.
 
-    The noise has scale 2 s/epsilon, s a bound on one person's weight: 1/n before the first reweigh, 1/(kappa n) after
-    some.
+    The noise is Gaussian, of standard deviation sqrt(2) s/mu, s a bound on one person's weight: 1/n before the first
+    reweigh, 1/(kappa n) after some. This is mu-GDP.
     """
 
     result: ClassVar = NoisyMargins
     kind: Literal["margins"] = "margins"
     cells: ScoreCells
-    epsilon: float = Field(ge=LEAST_EPSILON, le=30.0)
-    examples: ClassVar = ({"cells": {"hypothesis": PLANE, "cuts": [0.0, 1.0], "groups": [4]}, "epsilon": 1.0},)
+    mu: float = Field(ge=LEAST_MU, le=MOST_MU)
+    examples: ClassVar = ({"cells": {"hypothesis": PLANE, "cuts": [0.0, 1.0], "groups": [4]}, "mu": 1.0},)
 
     @property
     def min_features(self) -> int:

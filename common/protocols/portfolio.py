@@ -17,7 +17,7 @@ class Portfolio(Value):
     """Settings of the protocol ``portfolio``; those who do not know better leave all of them out.
 
     Attributes:
-        margins: Share of the curator's epsilon that pays for the shares of its people by score and label.
+        margins: Share of the curator's budget, of mu^2, that pays for the shares of its people by score and label.
         teach: Share of the agents who teach the model: some tell their label, the others how far its probabilities are
             from their labels. The rest judges. At 0 nobody teaches, and all judge the model as it is and a constant.
         labels: Share of those agents who tell their label alone.

@@ -115,7 +115,7 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
             f"has a finite epsilon at delta = {curator.delta:g}, and the budget is {curator.epsilon:g}: add noise, "
             f"enlarge n, or lower rounds, steps or draws"
         ]
-    if requested <= curator.epsilon - scenario.margins_epsilon:
+    if requested <= curator.epsilon:
         if not counts:
             return []
         return [

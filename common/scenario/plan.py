@@ -8,7 +8,7 @@ from typing import Any, Literal
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
 from common.core.values import PLAN, Value
 from common.learners.base import LearnerSettings, PlanRequest, PlanTask
-from common.operations.operation import LEAST_EPSILON
+from common.operations.operation import LEAST_MU
 from common.protocols import portfolio
 from common.protocols.base import Problem, demands_of
 from common.protocols.portfolio import Portfolio, Roles
@@ -230,7 +230,6 @@ def _request(scenario: Scenario, paper: bool) -> PlanRequest:
         hypotheses=scenario.hypotheses,
         epsilon=curator.epsilon,
         delta=curator.delta,
-        other_epsilon=scenario.margins_epsilon,
         given_n=curator.n,
         given_rounds=curator.rounds,
         agnostic=scenario.mode == "agnostic",
@@ -407,15 +406,15 @@ def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
 
 
 def check_portfolio(scenario: Scenario, calls: int) -> None:
-    """Refuse a portfolio that would learn so often, or count the curator's people with hardly any epsilon."""
+    """Refuse a portfolio that would learn so often, or count the curator's people with hardly any budget."""
     if calls > 1:
         raise BadScenario(
             f"curator.rounds: a portfolio has one model, with the whole budget; found {calls}: set it to 1"
         )
-    if scenario.planned_margins and scenario.margins_epsilon < LEAST_EPSILON:
+    if scenario.planned_margins and scenario.margins_mu < LEAST_MU:
         raise BadScenario(
-            f"portfolio.margins: the count of the curator's people has epsilon = {scenario.margins_epsilon:g}, none "
-            f"can have less than {LEAST_EPSILON:g}: raise margins or curator.epsilon"
+            f"portfolio.margins: the count of the curator's people has mu = {scenario.margins_mu:g}, none can have "
+            f"less than {LEAST_MU:g}: raise margins or curator.epsilon"
         )
 
 

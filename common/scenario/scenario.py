@@ -5,6 +5,7 @@ the agents ``target`` and ``agents``, the referee the rest. :func:`common.scenar
 left at ``plan``; what it returns is a :class:`ResolvedScenario`.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -22,9 +23,10 @@ from common.local.hypotheses.composed import Task
 from common.local.losses import ROUNDING, UNIT
 from common.local.records import Records
 from common.numerics.randomness import subseed
-from common.operations.operation import Reweigh
-from common.privacy.events import Release
+from common.operations.operation import MOST_MU, Reweigh
+from common.privacy.events import Gaussian
 from common.privacy.rounding import down
+from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.protocols.base import DEMANDS, AnyProblem, PlanInputs, demands_of
 from common.protocols.portfolio import Portfolio
 from common.scenario.sections import (
@@ -42,7 +44,6 @@ from common.scenario.sections import (
 
 LEAST_BETA = 1e-9  # parts of it are subtracted from 1 in doubles
 MAX_HANDED_OVER = 10_000  # reweighs of earlier runs that a run may begin with
-MOST_FOR_MARGINS = 30.0  # counts with so little noise are as good as counts without any
 
 
 class Scenario(Value):
@@ -103,21 +104,28 @@ class Scenario(Value):
         )
 
     @property
-    def margins_epsilon(self) -> float:
-        """What a portfolio's count of the curator's people costs; 0 where the protocol makes none."""
-        demands = demands_of(self.protocol)
-        if not (demands.portfolio and demands.counts):
+    def margins_mu(self) -> float:
+        """Of a portfolio's count of the curator's people, which is mu-GDP; 0 where the protocol makes none.
+
+        Its square is a share of that of the mu-GDP releases which the curator's epsilon and delta allow.
+        """
+        demands, settings = demands_of(self.protocol), self.portfolio or Portfolio()
+        if not (demands.portfolio and demands.counts) or settings.teach == 0.0:  # nobody learns what they say
             return 0.0
-        settings = self.portfolio or Portfolio()
-        if settings.teach == 0.0:  # nobody learns what the curator's people say
-            return 0.0
-        epsilon, share = self.curator.epsilon, settings.margins
-        return min(MOST_FOR_MARGINS, MOST_FOR_MARGINS if epsilon is None else down(share * epsilon))
+        epsilon, delta = self.curator.epsilon, self.curator.delta
+        if epsilon is None:
+            return MOST_MU
+        if not delta:
+            raise BadScenario(
+                "portfolio.margins: the count of the curator's people has Gaussian noise, which takes a positive "
+                "curator.delta; or set portfolio.teach to 0: then there is no count"
+            )
+        return min(MOST_MU, down(math.sqrt(settings.margins) * mu_allowed(epsilon, delta)))
 
     @property
-    def planned_margins(self) -> tuple[Release, ...]:
+    def planned_margins(self) -> tuple[Gaussian, ...]:
         """What a portfolio's count of the curator's people releases; nothing where it makes none."""
-        return (Release(epsilon=down(self.margins_epsilon)),) if self.margins_epsilon else ()
+        return (Gaussian(mu=self.margins_mu),) if self.margins_mu else ()
 
     @property
     def halts(self) -> bool:

@@ -25,9 +25,9 @@ from common.privacy.events import (
     parts_of,
 )
 from curator.mechanisms.base import CENTRAL, CentralMechanism, ItemOfPerson, NoValue, own, person_by_person
-from curator.mechanisms.counts import NoisyShares
 from curator.mechanisms.gradient_steps import ClippedSteps
 from curator.mechanisms.selection import choose
+from curator.mechanisms.sums import NoisyShares
 from curator.sample.reweighing import Distinct, Reweighing, Sampler
 
 
@@ -205,12 +205,12 @@ class Access:
             made = of if own(of) else person_by_person(of, mechanism, self.dimension, self.dtype)
             return mechanism.apply(map(made, blocks), source)
 
-    def shares(self, epsilon: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
+    def shares(self, mu: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
         """Return the mu-weighted share of every item in whole units, with noise, and how many units make 1.
 
-        A pure epsilon-DP :class:`~curator.mechanisms.counts.NoisyShares`; ``of`` makes items of records.
+        A mu-GDP :class:`~curator.mechanisms.sums.NoisyShares`; ``of`` makes items of records.
         """
-        mechanism = NoisyShares(epsilon, items, self._sampler.share_bound)
+        mechanism = NoisyShares(mu, items, self._sampler.share_bound)
         self._meter.everybody()
         self._meter.mechanism(mechanism.price)
         with self._guarded():

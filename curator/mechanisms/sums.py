@@ -1,17 +1,20 @@
-"""Gaussian sums of clipped rows, of losses and of moments by class, and the class with the greatest noisy count."""
+"""Gaussian sums of clipped rows, losses, moments by class and weights, and the class with the greatest noisy count."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
+from common.local.losses import MAX_ITEMS
 from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
+from common.operations.operation import LEAST_MU, MOST_MU
 from common.privacy.rounding import down, up
 from common.privacy.theorems.votes import MAX_NOISE, MIN_NOISE
 from curator.mechanisms.base import GaussianCentral, central
@@ -308,3 +311,90 @@ class CoordinateMoments(GaussianCentral[Records, CoordinateSums]):
 def boxed(features: AnyArray) -> Floats:
     """Return features cut to [0, 1], in double precision; what is no number is 1/2."""
     return np.asarray(np.clip(np.nan_to_num(features.astype(np.float64), nan=0.5), 0.0, 1.0))
+
+
+FINENESS = 128  # half of what a record changes is so many units for each item, as far as :data:`MOST_UNITS` allows
+MOST_UNITS = 1 << 37  # units that make 1, at most: in units no share nor its noise comes near 2^53
+_BITS = 31  # weights are whole multiples of 2^-62, in two halves: sums of 2^32 of them are exact in int64
+_ROUNDED = 2.0**-20
+"""Far above 2^-29: what rounding weights down to multiples of 2^-62 adds to the bound, as a part of it."""
+
+
+@dataclass(frozen=True)
+class NoisyShares(GaussianCentral[tuple[Indices, Floats], Indices]):
+    """The share of every item in all weights, in whole units, with Gaussian noise in each: mu-GDP.
+
+    **Theorem.** Let two samples differ by one record, such that all other records' weights change in one direction, and
+    let s bound both weights of that record, where all weights add up to 1. Then the shares of the items change by
+    sqrt(2) s at most in Euclidean norm; that is attained.
+
+    *Proof.* Let the record go from item a with weight m to item b with weight m', and m' >= m (else exchange the
+    samples). The others' weights change in one direction, so they lose, m' - m in all. An item that is neither a nor b
+    can only lose, and so can a, if it is not b. So at most b gains: at most m' <= s, as it had no less than 0 of the
+    record before. Shares add up to 1, so what the other items lose, in all, is what b gains. Of losses with a given sum
+    one alone has the greatest squares: s^2 + s^2. Where b holds nobody else, m' = s, and all that is lost is lost by
+    one item, it is an equality. QED. Lazy weights are such laws (:class:`curator.sample.reweighing.Reweighing`), with s
+    the bound on the total variation.
+
+    *On a grid.* A share is rounded down to a multiple of 1/``whole``, so that each of K items may change by a unit
+    more: by sqrt(2) s whole + sqrt(K) units together, :attr:`sensitivity`. All are whole numbers, and noise of standard
+    deviation sensitivity/mu, rounded, is post-processing of the Gaussian mechanism (Dong, Roth and Su 2022, Theorem
+    2.7).
+
+    *In floating point.* Weights come as doubles p in [0, 1], the largest is 1; they are taken down to multiples of
+    2^-62 and added up as integers, the same on every machine. By how much the law of these doubles is off is part of
+    ``bound``. The multiples of 2^-62 move either law by at most 2 n 2^-62/sum p in the L1 norm, n below 2^32 and
+    1/sum p, the largest weight, at most ``bound``: together by 2^-29 of the bound for half the change, and 2^-20 is
+    added.
+
+    mu is in [0.001, 30], K = ``items`` at most 4096, and ``bound``, above 0 and at most 1, is s with what floating
+    point adds to half the change.
+    """
+
+    mu: float
+    items: int
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not (LEAST_MU <= self.mu <= MOST_MU and 1 <= self.items <= MAX_ITEMS and 0.0 < self.bound <= 1.0):
+            raise BadInput(
+                f"noisy shares need a mu in [{LEAST_MU:g}, {MOST_MU:g}], 1 to {MAX_ITEMS} items and a bound in (0, 1], "
+                f"found {self.mu}, {self.items} and {self.bound}"
+            )
+
+    @property
+    def whole(self) -> int:
+        """How many units make 1: a power of two, public."""
+        wanted = Fraction(FINENESS * self.items) / Fraction(self.bound)
+        return min(1 << (-(-wanted.numerator // wanted.denominator) - 1).bit_length(), MOST_UNITS)
+
+    @property
+    def sensitivity(self) -> float:
+        """By how many units all shares together may change, in Euclidean norm, when a record is replaced."""
+        return up(math.sqrt(2.0) * self.bound * (1.0 + _ROUNDED) * self.whole + math.sqrt(self.items), 8.0)
+
+    def apply(self, values: Iterator[tuple[Indices, Floats]], source: RandomSource) -> Indices:
+        """Return the shares with noise, shape (items,): they may be negative or above ``whole``."""
+        return self.rounded(values) + whole_normals(up(self.sensitivity / self.mu), self.items, source)
+
+    def rounded(self, values: Iterator[tuple[Indices, Floats]]) -> Indices:
+        """Return the shares, without noise: in units, rounded down, shape (items,).
+
+        Values are an item and a weight in [0, 1] a person, up to 2^21 people a block. Items outside 0..items-1 have no
+        share; their weights count in the sum of all.
+        """
+        sums = np.zeros((2, self.items + 1), dtype=np.int64)
+        for items, weights in values:
+            known = np.where((items >= 0) & (items < self.items), items, self.items)
+            for half, part in zip(sums, _halves(weights), strict=True):
+                # Sums of fewer than 2^22 whole numbers of at most 2^31 are exact in doubles.
+                np.add(half, np.bincount(known, part, self.items + 1).astype(np.int64), out=half)
+        held = [(int(high) << _BITS) + int(low) for high, low in sums.T]
+        everybody, whole = max(sum(held), 1), self.whole
+        return np.array([weight * whole // everybody for weight in held[:-1]], dtype=np.int64)
+
+
+def _halves(weights: Floats) -> tuple[AnyArray, AnyArray]:
+    scaled = np.ldexp(np.clip(weights, 0.0, 1.0), _BITS)
+    high = np.floor(scaled)
+    return high, np.floor(np.ldexp(scaled - high, _BITS))

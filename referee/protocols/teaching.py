@@ -39,7 +39,7 @@ class PortfolioPlan:
     Attributes:
         alpha, beta: The gap that is aimed at, and the chance that something that is stated is wrong.
         roles: How many agents tell their label, teach in each round, and judge.
-        margins: Epsilon of the curator's count of its people; 0 if there is none.
+        margins: mu of the curator's count of its people; 0 if there is none.
         noise: What the noise of a private model of so many people may cost: :func:`private_excess`.
         surveys: Whether some agents are surveyed, where they are many: not about several classes, or numbers.
     """
@@ -67,7 +67,7 @@ class PortfolioPlan:
                 f"agents.count: {count} agents are too few for a portfolio: some tell their label, some teach the "
                 "model, and each of two finalists has a judge"
             )
-        margins, curator = scenario.planned_margins, scenario.curator
+        curator = scenario.curator
         return cls(
             alpha=scenario.alpha,
             beta=scenario.beta,
@@ -78,7 +78,7 @@ class PortfolioPlan:
             settings=settings,
             roles=roles,
             n=curator.n,
-            margins=margins[0].epsilon if margins else 0.0,
+            margins=scenario.margins_mu,
             noise=private_excess(curator.n, curator.epsilon, curator.delta, scenario.source.dimension),
             surveys=demands_of(scenario.protocol).counts,
         )
@@ -183,8 +183,8 @@ def teach(
     Where further directions are taught, not ``alone``, a third of those who teach are asked here.
     """
     fine = ScoreCells(hypothesis=model, cuts=calibration.FINE_CUTS)
-    known = (yield from ask(Margins(cells=fine, epsilon=plan.margins))).fractions.reshape(fine.bins, 2)
-    noise = math.sqrt(2.0) * 2.0 / (plan.n * plan.margins)  # about the standard deviation of the noise on one share
+    known = (yield from ask(Margins(cells=fine, mu=plan.margins))).fractions.reshape(fine.bins, 2)
+    noise = math.sqrt(2.0) / (plan.n * plan.margins)  # the standard deviation of that on one share
     people = calibration.denoised(known.sum(axis=1), 2.0 * noise**2)
     scores = calibration.middles(fine.cuts)
     cuts = calibration.coarser(people, _BINS)

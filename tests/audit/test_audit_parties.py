@@ -246,9 +246,9 @@ def test_a_learner_uses_people_in_audited_ways_alone(way: str) -> None:
             asked.add("choose")
             return self.access.choose(candidates, recorded(fit), recorded(score), held)
 
-        def shares(self, epsilon: float, items: int, of: Any) -> Any:
+        def shares(self, mu: float, items: int, of: Any) -> Any:
             asked.add("NoisyShares")
-            return self.access.shares(epsilon, items, of)
+            return self.access.shares(mu, items, of)
 
     run(cheated(way, Recording))
     assert asked

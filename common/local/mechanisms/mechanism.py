@@ -261,7 +261,6 @@ class Laplace(Mechanism, PureMechanism):
 
     name: Literal["laplace"] = "laplace"
     flat_words: ClassVar[int] = 1  # A draw is flat with probability 2^-64 to this power
-    finer_words: ClassVar[int] = 1  # by so many words of 64 bits chances are finer than that
     answers: ClassVar[Literal["bit", "real", "levels"]] = "real"
     epsilon: float = Field(ge=0.001, le=30.0)
     examples: ClassVar = ({"epsilon": 0.25}, {"epsilon": 1.0}, {"epsilon": 8.0})
@@ -281,12 +280,12 @@ class Laplace(Mechanism, PureMechanism):
 
     @property
     def one(self) -> int:
-        """The whole number that stands for certainty: 2^128, or more where a flat draw is rarer or chances finer."""
+        """The whole number that stands for certainty: 2^128, or more where a flat draw is rarer."""
         return int(_WORD**self._words)
 
     @property
     def _words(self) -> int:
-        return self.flat_words + self.finer_words
+        return self.flat_words + 1
 
     @property
     def flat_chance(self) -> Fraction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from common.core.errors import BadScenario
 from common.learners.base import Calls
 from common.learners.half_spaces import MIN_NOISE
 from common.local.mechanisms.mechanism import Warner
-from common.privacy.budget import PRECISION, cost, sampling_schedule
-from common.privacy.events import Release
+from common.privacy.budget import PRECISION, cost, fits, sampling_schedule
+from common.privacy.events import Gaussian
+from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.protocols.portfolio import Portfolio
 from common.scenario import scenario as scenarios
 from common.scenario.accepting import accepted, violations
@@ -260,7 +262,7 @@ def test_the_models_and_the_counts_together_fit_the_budget(changes):
 
 
 def test_calls_that_fit_alone_and_not_beside_the_counts_are_named():
-    few = load("portfolio", ["curator.n=600", "agents.count=600", "curator.learner.noise=8.853"])
+    few = load("portfolio", ["curator.n=600", "agents.count=600", "curator.learner.noise=8.3"])
     alone, together = violations(few.model_copy(update={"portfolio": Portfolio(teach=0.0)})), violations(few)
     assert not [told for told in alone if told.startswith("privacy")]
     assert [told for told in together if told.startswith("privacy: 1 rounds and 1 counts")]
@@ -280,9 +282,19 @@ def test_people_are_not_planned_where_any_number_of_them_costs_the_same():
 
 
 def test_counts_cost_their_share_of_the_budget():
-    counts = resolve(light("portfolio.margins=0.2", NOISE)).planned_margins
-    assert {type(event) for event in counts} == {Release}
-    assert 0.4 * (1 - 1e-9) <= sum(event.epsilon for event in counts) <= 0.4
+    """Of mu^2: what is left of a budget of Gaussian releases is sqrt(.8) of its mu."""
+    chosen = resolve(light("portfolio.margins=0.2", NOISE))
+    whole = mu_allowed(chosen.curator.epsilon, chosen.curator.delta)
+    (count,) = chosen.planned_margins
+    assert math.sqrt(0.2) * whole * (1 - 1e-9) <= count.mu <= math.sqrt(0.2) * whole
+    given = chosen.curator.epsilon, chosen.curator.delta
+    for share, held in ((0.8 * (1 - 1e-6), True), (0.8 * (1 + 1e-6), False)):
+        assert fits([(count, 1), (Gaussian(mu=math.sqrt(share) * whole), 1)], *given) is held
+
+
+def test_a_portfolio_without_a_delta_is_told_what_its_counts_take():
+    with pytest.raises(BadScenario, match=r"takes a positive curator\.delta; or set portfolio\.teach to 0"):
+        plan(light("curator.delta=0", NOISE))
 
 
 def test_more_agents_tell_smaller_gaps_apart_and_planning_asks_for_as_many_as_alpha_takes():
@@ -301,7 +313,7 @@ def test_settings_of_a_portfolio_that_make_no_sense_are_refused_beforehand():
     """The count of the curator's people is asked for only after agents have answered."""
     for scenario, changes, why in (
         ("ball", ["portfolio.teach=0.3"], "portfolio is for protocol portfolio"),
-        ("portfolio", [*LIGHT, "curator.epsilon=0.003", NOISE], r"has epsilon = 0\.0003"),
+        ("portfolio", [*LIGHT, "curator.epsilon=0.003", NOISE], r"has mu = 0\.0003"),
         ("portfolio", [*LIGHT, NOISE, "curator.rounds=2"], "a portfolio has one model"),
     ):
         with pytest.raises(BadScenario, match=why):
@@ -314,5 +326,5 @@ def test_settings_of_a_portfolio_that_make_no_sense_are_refused_beforehand_where
         assert accepted(given) == given
         with pytest.raises(BadScenario, match="a portfolio has one model"):
             accepted(altered(given, ["curator.rounds=2"]))
-    with pytest.raises(BadScenario, match=r"has epsilon = 0\.0003"):
+    with pytest.raises(BadScenario, match=r"has mu = 0\.0007"):
         accepted(altered(resolve(PROTOCOLS["portfolio"].example()[0]), ["curator.epsilon=0.003"]))

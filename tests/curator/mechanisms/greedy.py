@@ -14,7 +14,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Release
 from curator.mechanisms.access import Access, Overdrawn, as_it_is
 from curator.mechanisms.base import CentralMechanism
-from curator.mechanisms.counts import NoisyShares
+from curator.mechanisms.sums import NoisyShares
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class LessNoise(Honest):
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.choose(candidates, lambda c, part: fit(c, LessNoise(part)), score, held)
 
-    def shares(self, epsilon: float, items: int, of: Any) -> Any:
-        return self.access.shares(1.001 * epsilon, items, of)
+    def shares(self, mu: float, items: int, of: Any) -> Any:
+        return self.access.shares(1.001 * mu, items, of)
 
 
 class LargerClip(Honest):
@@ -111,7 +111,7 @@ class OwnMechanism(Everybody):
     def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
         return self.access.release(Homemade(), of, draws=draws)
 
-    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+    def shares(self, mu: float, items: int, of: Any) -> Any:
         return self.access.release(Homemade(), of)
 
     def ask(self, name: str, *given: Any, **more: Any) -> Any:
@@ -134,8 +134,8 @@ class Tinkered(Honest):
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.choose(candidates, lambda c, part: fit(c, Tinkered(part)), score, held)
 
-    def shares(self, epsilon: float, items: int, of: Any) -> Any:
-        light: Any = NoisyShares(epsilon, items, 1e-9)  # as if nobody weighed anything
+    def shares(self, mu: float, items: int, of: Any) -> Any:
+        light: Any = NoisyShares(mu, items, 1e-9)  # as if nobody weighed anything
         return self.access.release(light, lambda records: (of(records), np.ones(len(records))))
 
 

@@ -150,8 +150,12 @@ def test_who_catches_the_failure_of_a_look_releases_nothing() -> None:
     def fails(records: Records) -> Any:
         raise ValueError("one of them is whom I looked for")
 
-    for look in (lambda given: given.release(COUNT, fails), lambda given: given.shares(1.0, 2, fails)):
-        given = access(Release(epsilon=1.0))
+    looks: list[tuple[Event, Any]] = [
+        (Release(epsilon=1.0), lambda given: given.release(COUNT, fails)),
+        (Gaussian(mu=1.0), lambda given: given.shares(1.0, 2, fails)),
+    ]
+    for event, look in looks:
+        given = access(event)
         with pytest.raises(ValueError, match="looked for"):
             look(given)
         with pytest.raises(Overdrawn, match="or a mechanism failed"):
@@ -202,13 +206,13 @@ def item(records: Records) -> Any:
 
 
 def test_weighted_shares_are_paid_for_first_and_take_the_noise_of_the_weights() -> None:
-    given = access(Release(epsilon=30.0))
+    given = access(Gaussian(count=2, mu=15.0))
     shares, whole = given.shares(15.0, 2, item)
     again, _ = given.shares(15.0, 2, item)
     np.testing.assert_allclose(shares / whole, np.bincount(item(people())) / N, atol=0.01)
     assert not np.array_equal(shares, again)
-    with pytest.raises(Overdrawn, match="0 and 0 are left"):
-        given.shares(0.0025, 2, item)
+    with pytest.raises(Overdrawn, match=r"mu\^2 = 0 is left"):
+        given.shares(0.001, 2, item)
 
 
 def test_shares_with_a_law_of_which_nothing_is_known_have_noise_for_all_of_it() -> None:
@@ -217,13 +221,13 @@ def test_shares_with_a_law_of_which_nothing_is_known_have_noise_for_all_of_it() 
     known = Reweighing(N, 0.5, 0.1).sampler(people())
     spread = []
     for sampler in (known, unknown):
-        shares, whole = Access(Release(epsilon=1.0), sampler, RandomSource.seeded(1)).shares(1.0, 512, item)
+        shares, whole = Access(Gaussian(mu=1.0), sampler, RandomSource.seeded(1)).shares(1.0, 512, item)
         spread.append(float(np.std(shares[2:] / whole)))
-    # Two-sided geometric noise of scale 2 s has standard deviation sqrt(2) 2 s; 510 of them tell it to a quarter.
-    assert spread == pytest.approx([math.sqrt(8.0) / N, math.sqrt(8.0)], rel=0.25)
+    # The noise has standard deviation sqrt(2) s; 510 of them tell it to a quarter.
+    assert spread == pytest.approx([math.sqrt(2.0) / N, math.sqrt(2.0)], rel=0.25)
 
 
-@for_each("event", [SubsampledRelease(draws=10, tv_bound=0.01, epsilon=1.0), Gaussian(mu=1.0), Release(epsilon=0.5)])
+@for_each("event", [SubsampledRelease(draws=10, tv_bound=0.01, epsilon=1.0), Release(epsilon=1.0), Gaussian(mu=0.5)])
 def test_what_does_not_pay_for_weighted_shares_gets_none(event: Event) -> None:
     given = access(event)
     for ask in (lambda: given.shares(1.0, 2, item), given.close):
@@ -331,7 +335,7 @@ def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
 )  # fmt: skip
 def test_a_function_that_makes_no_value_of_any_person_is_refused_and_nothing_leaves(mechanism: Any, of: Any) -> None:
     """It is tried on a record of zeros, so the refusal depends on no person and may say what was found."""
-    given = access(Release(epsilon=1.0) if mechanism is None else mechanism.price, records=few())
+    given = access(Gaussian(mu=1.0) if mechanism is None else mechanism.price, records=few())
     with pytest.raises(Overdrawn, match="tried on a record of zeros"):
         given.shares(1.0, 3, of) if mechanism is None else given.release(mechanism, of)
     with pytest.raises(Overdrawn):

@@ -201,7 +201,6 @@ RELEASES: dict[str, dict[str, Any]] = {
     "count": {"feature": 5},
     "parities": {"features": 2, "first": 2, "bits": 4, "blocks": 2, "parts": 3},
     "head": {"first": 1, "bits": 5, "most": 4},
-    "margins": {"cells": {"hypothesis": {"kind": "linear", "weights": [1.0] * 6, "threshold": 3.0}, "cuts": [0.0]}},
 }
 """Each reads the first six features. Of further kinds with an epsilon of their own it is their first example."""
 for _kind, _operation in OPERATIONS.items():
@@ -212,6 +211,10 @@ ROWS = np.random.default_rng(0).integers(0, 2, (40, 24)).astype(np.uint8)
 SAMPLE = Records(ROWS, np.where(ROWS[:, 0] > 0, 1, -1).astype(np.int8))
 
 
+CELLS_OF_SIX = {"hypothesis": {"kind": "linear", "weights": [1.0] * 6, "threshold": 3.0}, "cuts": [0.0]}
+MARGINS: dict[str, Any] = {"kind": "margins", "cells": CELLS_OF_SIX, "mu": 0.25}
+
+
 def wire(kind: str, **changes: Any) -> dict[str, Any]:
     return {"kind": kind, **RELEASES[kind], "epsilon": EPSILON, **changes}
 
@@ -219,7 +222,7 @@ def wire(kind: str, **changes: Any) -> dict[str, Any]:
 @pytest.fixture
 def local_curator(tmp_path, monkeypatch):
     """Return how to open a curator without a learner, with such a budget for so many releases, of any kind."""
-    anything = Demands(many(reduce(or_, map(curator, [*RELEASES, "learn"]))))
+    anything = Demands(many(reduce(or_, map(curator, [*RELEASES, "margins", "learn"]))))
     monkeypatch.setitem(DEMANDS._entries, "every-release", (DEMANDS.names(), anything)[1])
     with offices(tmp_path) as opening:
 
@@ -263,8 +266,17 @@ class TestEveryRelease:
         assert charged(open_desk) == []
 
 
+def test_margins_are_refused_before_anything_is_charged(local_curator):
+    """Of records with too few features, and by a budget without a delta: their noise is Gaussian."""
+    few = Records(np.ascontiguousarray(SAMPLE.features[:, :5]), SAMPLE.labels)
+    words = "needs 6 features, records have 5"
+    TestEveryRelease.refused(local_curator(sample=few), MARGINS, PolicyRefused, words)
+    TestEveryRelease.refused(local_curator(epsilon=80.0), MARGINS, BudgetExceeded, "never admits")
+
+
 REFUSED: dict[str, tuple[dict[str, Any], type[TandemError], str]] = {
-    "margins that no noise hides": (wire("margins", epsilon=31.0), BadMessage, "epsilon"),
+    "margins that no noise hides": (MARGINS | {"mu": 31.0}, BadMessage, "mu"),
+    "margins with no mu": (MARGINS | {"mu": 0.0}, BadMessage, "mu"),
     "no feature to select": (wire("select", count=0), BadMessage, "count"),
     "a count that no noise hides": (wire("count", epsilon=31.0), BadMessage, "epsilon"),
     "a head list with more noise than can be drawn": (wire("head", epsilon=0.002), BadMessage, "epsilon"),
@@ -283,7 +295,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_charged(what, local_cur
 
 
 def test_the_least_epsilon_of_every_release_can_be_carried_out(local_curator):
-    for kind, least in {"count": 0.001, "head": 0.0025, "margins": 0.0025}.items():
+    for kind, least in {"count": 0.001, "head": 0.0025}.items():
         assert local_curator().ask(wire(kind, epsilon=least))
 
 
@@ -356,7 +368,7 @@ LEARNED = {"hypothesis": CONSTANT}
 ANSWERED: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "learn": [({"round": 1}, LEARNED), ({"round": 2, "task": {"features": 3}}, LEARNED)],
     "reweigh": [({"hypothesis": CONSTANT, "loss": "hinge"}, {})],
-    "margins": [({"cells": CELLS, "epsilon": 1.0}, {"shares": [5, -1, 0, 7], "whole": 8})],
+    "margins": [({"cells": CELLS, "mu": 1.0}, {"shares": [5, -1, 0, 7], "whole": 8})],
     "select": [({"first": 2, "count": 3, "epsilon": 1.0}, {"feature": 4})],
     "count": [({"feature": 5, "epsilon": 1.0}, {"count": -7})],
     "parities": [(BLOCKS, {"parities": [[[0, 3], None]]})],
@@ -419,7 +431,7 @@ def test_only_reweigh_changes_weights_and_it_releases_nothing(kind):
 BOUNDS = [
     {"kind": kind, **ANSWERED[kind][0][0], **changes}
     for kind, changes in [
-        ("margins", {"epsilon": 0.002}),
+        ("margins", {"mu": 0.0009}),
         ("head", {"epsilon": 61.0}),
         ("head", {"bits": 65}),
         ("head", {"most": 0}),

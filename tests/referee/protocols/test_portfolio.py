@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable
 from functools import cache
@@ -20,6 +21,8 @@ from common.local.records import Records
 from common.numerics.elementary import logistic
 from common.numerics.randomness import subseed
 from common.operations.operation import Directions, Learn, Learned, Margins
+from common.privacy.events import Gaussian
+from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.protocols.base import AskCurator, Progress
 from common.scenario.fitting import QUIET
 from common.scenario.loading import load
@@ -308,7 +311,7 @@ def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
 def test_where_nobody_teaches_all_judge_the_model_and_a_constant():
     """Nothing is counted for what is not taught, the curator's whole budget is the model's, and there are no odds."""
     chosen = resolve(portfolio_small("portfolio.teach=0", "agents.count=300"))
-    assert chosen.margins_epsilon == 0.0
+    assert chosen.margins_mu == 0.0
     assert chosen.planned_margins == ()
     outcome = run("portfolio.teach=0", "agents.count=300", "alpha=0.01")
     assert outcome.calibrated is None
@@ -378,6 +381,8 @@ def test_the_curator_counts_once_and_no_more():
     scenario = resolve(portfolio_small())
     played(scenario, replies := Replies(scenario))
     (counted,) = replies.of(Margins)
+    assert counted.mu == pytest.approx(math.sqrt(0.1) * mu_allowed(scenario.curator.epsilon, scenario.curator.delta))
+    assert replies.engine.workspace.event(counted) == Gaussian(mu=counted.mu)
     with pytest.raises(PolicyRefused, match="1 'margins' operations are done"):
         replies(AskCurator(counted))
 
@@ -426,7 +431,7 @@ def without_directions(scenario: ResolvedScenario) -> Learned:
 def test_the_probabilities_of_a_model_of_few_people_are_not_much_surer_than_it_is(monkeypatch):
     """The scores of a model that is mostly noise are far apart; 300 agents cannot tell how far they should be."""
     noisy = "curator.learner={name: full-batch, mu: plan, rate: 96}"
-    chosen = portfolio_small("curator.n=300", "agents.count=300", "curator.epsilon=.5", noisy, LESS_SURE)
+    chosen = portfolio_small("curator.n=200", "agents.count=300", "curator.epsilon=.5", noisy, LESS_SURE)
     people, believed = sample_of_target(chosen), teaching.beforehand
 
     def losses() -> tuple[list[float], list[float]]:

@@ -75,7 +75,7 @@ def test_a_model_whose_weights_become_too_large_while_it_is_taught_is_judged_as_
 def test_the_constant_alone_is_the_rival_where_nobody_teaches():
     outcome = conducted(resolve(small_regression("portfolio.teach=0")))
     assert [judged.name for judged in outcome.judged] == ["model", "constant"]
-    assert resolve(small_regression()).margins_epsilon == 0.0
+    assert resolve(small_regression()).margins_mu == 0.0
 
 
 def test_few_agents_tell_the_offset_and_many_the_slope_too():

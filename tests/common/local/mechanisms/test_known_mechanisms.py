@@ -29,7 +29,6 @@ from common.local.mechanisms.mechanism import (
 )
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import RandomSource
-from curator.mechanisms.counts import FINEST, FineNoise
 from tests.common.local.mechanisms.laws import law, publics, words
 from tests.tiers import for_each
 
@@ -166,8 +165,7 @@ def test_every_registered_mechanism_is_known() -> None:
 
 
 NOISE_EPSILONS = [0.001, 0.01, 0.3, 1.0, 2.5, 8.0, 30.0]
-FINE = [FineNoise(epsilon=epsilon) for epsilon in (FINEST, 1e-8, 1e-5, 0.001, 1.0, 30.0)]
-NOISE = [*(Laplace(epsilon=epsilon) for epsilon in NOISE_EPSILONS), *FINE]
+NOISE = [Laplace(epsilon=epsilon) for epsilon in NOISE_EPSILONS]
 
 
 def digits_law(noise: Laplace, number: int) -> Fraction:
