@@ -247,12 +247,14 @@ class CellShares:
 
     Attributes:
         items: Shape (bins, 2): of labels -1, then +1. They may be negative.
-        precision: Shape (bins,): 1 over the variance of a share.
+        noise: Shape (bins,): the variance of the noise on a share.
+        people: How many the sample has.
         within: How people are assumed to lie inside the bins.
     """
 
     items: Floats
-    precision: Floats
+    noise: Floats
+    people: int
     within: Within
 
     @property
@@ -265,16 +267,21 @@ class CellShares:
 def of_sample(shares: CellShares, prior: Prior) -> Prior:
     """Return means and standard deviations of ln(slope) and the intercept on a sample, from its noisy shares.
 
-    With p the curve's chance of +1 in a bin, both shares of the bin are (m (1 - p), m p) and noise of one variance, so
-    what the bin says of p is how far they are from that line, whatever m is: (share_+ (1 - p) - share_- p)^2 / (p^2 +
-    (1 - p)^2), the least-squares line through the origin when both coordinates are noisy.
+    With p the curve's chance of +1 in a bin whose share of people is m, both shares are (m (1 - p), m p) and noise, so
+    what the bin tells of p is how far share_+ (1 - p) - share_- p is from 0. Its variance is m p (1 - p)/people, of
+    people's labels, and (p^2 + (1 - p)^2) times that of the noise. Squares divided by the variances under the curve are
+    Pearson's chi-squared, which tells as much as the likelihood where people are many. A variance that is the same for
+    all curves would take rare labels for less certain than they are, and the slope for flatter.
     """
     found = []
+    masses = np.maximum(shares.items[:, 0] + shares.items[:, 1], 1.0 / shares.people)
     for curve in shares.within.curves:
         chance = shares.within.averages(curve)
         other = 1.0 - chance
         off = shares.items[:, 1] * other - shares.items[:, 0] * chance
-        found.append(-0.5 * ordered_sum(shares.precision * (off * off) / (chance * chance + other * other)))
+        sampled = masses * chance * other / shares.people
+        variances = sampled + shares.noise * (chance * chance + other * other)
+        found.append(-0.5 * ordered_sum(off * off / np.maximum(variances, _LEAST)))
     return Belief((prior.logarithm() + np.array(found))[None]).moments(prior.middle)
 
 

@@ -240,8 +240,7 @@ def _cell_shares(known: Floats, within: Within, noise: float, people: int) -> Ce
     """Return the shares of coarser cells of a sample of so many ``people``; noise is of one share of ``known``."""
     shares = np.add.reduceat(known, list(within.starts), axis=0)
     merged = np.diff([*within.starts, len(known)])
-    variances = merged * noise**2 + np.maximum(shares, 0.0).mean(axis=1) / people
-    return CellShares(shares, np.asarray(1.0 / variances), within)
+    return CellShares(shares, np.asarray(merged * noise**2), people, within)
 
 
 def _together(posterior: tuple[float, float], reported: tuple[float, float]) -> float:

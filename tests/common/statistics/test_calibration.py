@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from common.local.mechanisms.mechanism import Warner
 from common.numerics.elementary import logistic
@@ -28,9 +29,10 @@ POINTS = Within(tuple(range(9)), SCORES, np.ones(9))
 
 
 def shares(slope: float, intercept: float, precision: float, mass: np.ndarray = MASS) -> CellShares:
-    """Shares that follow a curve, of a stated precision."""
+    """Shares of very many people that follow a curve, with noise of a stated precision."""
     chance = logistic(slope * SCORES + intercept)
-    return CellShares(np.stack([mass * (1.0 - chance), mass * chance], axis=1), np.full(9, precision), POINTS)
+    items = np.stack([mass * (1.0 - chance), mass * chance], axis=1)
+    return CellShares(items, np.full(9, 1.0 / precision), 1 << 40, POINTS)
 
 
 def reported(
@@ -124,6 +126,33 @@ def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
     assert found.transferred(4.0 * QUARTER, 0.3, 0.4).step == pytest.approx(found.step - 4.0)  # an octave
 
 
+@for_each("bend", [-0.1, 0.08])
+def test_of_odds_that_no_line_follows_the_likeliest_line_is_found_also_where_a_label_is_rare(bend: float) -> None:
+    """Nearly that of a logistic regression on the people themselves; with one variance for all bins it was not."""
+    people, middle = 14_000, -4.0 if bend > 0.0 else -3.0
+    chance = logistic(SCORES + bend * SCORES**2 + middle)
+    items = np.stack([MASS * (1.0 - chance), MASS * chance], axis=1)
+    rows, labels = np.tile(SCORES, 2)[:, None], np.repeat([0, 1], 9)
+    likeliest = LogisticRegression(C=1e9).fit(rows, labels, items.T.ravel())
+    noise = np.full(9, (5.0 / people) ** 2)
+    found = of_sample(CellShares(items, noise, people, POINTS), Prior(odds=middle))
+    assert math.exp(found.step * QUARTER) == pytest.approx(float(likeliest.coef_[0, 0]), abs=0.08)
+    assert found.odds == pytest.approx(float(likeliest.intercept_[0]), abs=0.2)
+
+
+def test_rare_labels_are_as_certain_as_their_number_says() -> None:
+    """With next to no noise the deviation of ln(odds) is that of the information in people's labels."""
+    people = 1_000
+    for middle in (-1.5, -3.0, -4.5):
+        chance = logistic(SCORES + middle)
+        items = np.stack([MASS * (1.0 - chance), MASS * chance], axis=1)
+        noise = np.full(9, (0.1 / people) ** 2)
+        known = of_sample(CellShares(items, noise, people, POINTS), Prior(odds=middle, steep=1e-3))
+        information = people * float((MASS * chance * (1.0 - chance)).sum())
+        assert known.odds == pytest.approx(middle, abs=0.05)
+        assert known.far == pytest.approx(information**-0.5, rel=0.25)
+
+
 def test_odds_at_the_middle_of_people_and_the_slope_are_believed_independently():
     """Few have labels +1, so scores are around -3: a steeper line through the middle of the people is as likely."""
     prior = Prior(step=0.0, odds=-3.0, steep=0.3, far=0.2, middle=-3.0)
@@ -181,7 +210,7 @@ def test_people_lie_inside_wide_bins_as_the_sample_does():
     chance = wide.means(1.0, np.array([-0.5]))[0]
     assert chance == pytest.approx([logistic(SCORES[:4] - 0.5).mean(), logistic(SCORES[4:] - 0.5).mean()])
     assert wide.middles == pytest.approx([SCORES[:4].mean(), SCORES[4:].mean()])
-    noisy = CellShares(np.array([[0.5, -0.2], [0.4, 0.3]]), np.ones(2), wide)
+    noisy = CellShares(np.array([[0.5, -0.2], [0.4, 0.3]]), np.ones(2), 100, wide)
     assert noisy.masses == pytest.approx([0.3, 0.7])
 
 
