@@ -56,7 +56,7 @@ EXIT_STATUSES = {
     3: "local-agent check: not shown yet; referee audit --strict: the result depends on those who did not answer",
     4: "local-agent check: counted, and the witness does not confirm it yet",
     130: "interrupted; the same command with the same folder goes on",
-    141: "what it prints is read no further, as by head",
+    141: "the reader of its output has stopped reading, as head does",
 }
 """What each exit status of every command means; help and docs/commands.md say the same."""
 EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meaning in EXIT_STATUSES.items()) + "."

@@ -3,7 +3,7 @@
 import { clip, exp, known, logistic, sum } from "./elementary.js";
 import { MAX_CLASSES, classScores, halfSpace, ownClass, parseHypothesis, plainHypothesis } from "./hypotheses.js";
 import { GREATEST, list, maybe, positive, real, refuse, weight, whole } from "./values.js";
-import { general } from "./words.js";
+import { SCALED, general } from "./words.js";
 
 const spread = maybe(positive(GREATEST));
 /** @param {number[]} chances @param {number[]} numbers */
@@ -21,13 +21,10 @@ export const kinds = {
       return {
         asks: (names) => {
           const of = hypothesis.rule(names);
-          const most = "as a part of the farthest that it can be: a number from 0 to 1";
-          if (!chosen.length) return `how much surer ${of} is of your own class than it expects to be, ${most}`;
+          if (!chosen.length) return `how much surer ${of} is of your own class than it expects to be, ${SCALED}`;
           const classes = chosen.map((/** @type {number} */ each) => each + 1).join(", ");
-          return (
-            `how far the probability that ${of} gives to the classes ${classes} of these together is from whether yours ` +
-            `is one of them, ${most}`
-          );
+          const given = `the probability that ${of} gives to the classes ${classes} of these together`;
+          return `the difference between ${given} and whether yours is one of them, ${SCALED}`;
         },
         value: ({ features: x }) => {
           const held = ownClass(hypothesis.fields, x);

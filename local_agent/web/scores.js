@@ -3,7 +3,7 @@
 import { known, logistic, parity, publicWord } from "./elementary.js";
 import { groupCount, groupOf, groupsForm, plainHypothesis, product } from "./hypotheses.js";
 import { GREATEST, ascending, list, maybe, object, refuse, weight, word } from "./values.js";
-import { general } from "./words.js";
+import { SCALED, general } from "./words.js";
 
 /** @typedef {{hypothesis: import("./hypotheses.js").Hypothesis, cuts: number[], groups: number[]}} Cells */
 const fields = object({ hypothesis: plainHypothesis, cuts: list(weight, 1, 255), groups: [groupsForm, []] });
@@ -38,10 +38,9 @@ export const kinds = {
         minFeatures: Math.max(hypothesis.minFeatures, direction?.length ?? 0),
         asks: (names) => {
           const of = direction === null ? "its score" : "a weighted sum of what your record has";
-          const turned = center === null ? "" : `, with the other sign unless ${of} is above ${general(center)}`;
-          const parts = `${hypothesis.rule(names)} gives is from ${hypothesis.target(names)}`;
-          const most = "as a part of the farthest that it can be";
-          return `how far the probability that ${parts} for you, ${most}${turned}: a number from 0 to 1`;
+          const turned = center === null ? "" : `, with the opposite sign unless ${of} is above ${general(center)}`;
+          const between = `${hypothesis.target(names)} and the probability that it gives${turned}`;
+          return `by how much ${hypothesis.rule(names)} errs about you: the difference between ${between}, ${SCALED}`;
         },
         value: (record) => {
           const score = finite(hypothesis.score(record.features));
@@ -63,10 +62,9 @@ export const kinds = {
         minFeatures: Math.max(hypothesis.minFeatures, Math.max(-1, ...groups) + 1),
         part: (slot) => Number(row(slot)),
         asks: (names) => {
-          const parts = [`in which of ${cuts.length + 1} ranges the score of ${hypothesis.rule(names)} is for you`];
+          const parts = [`in which of ${cuts.length + 1} ranges your score by ${hypothesis.rule(names)} is`];
           if (groups.length) parts.push(`which of these is true first (${names.conditions(groups)})`);
-          const made = `one binary digit that is made of ${parts.join(", ")}, and ${hypothesis.target(names)}`;
-          return `${made}: the value is 0 or 1`;
+          return `one digit, 0 or 1, computed from the following: ${parts.join(", ")}, and ${hypothesis.target(names)}`;
         },
         value: (record, slot) => {
           const score = known(hypothesis.score(record.features), -Infinity);

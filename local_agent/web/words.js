@@ -12,6 +12,8 @@ const PURPOSE = 200; // characters that are shown of a run's title
 const MAX_EPSILON = 700;
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu; // not seen, or changes how others are seen
 
+export const SCALED = "scaled to a number from 0 to 1";
+
 /** Return a stranger's text in one line; what is no visible character stands as its number. @param {string} shown */
 export const plain = (shown) =>
   shown.replace(HIDDEN, (character) => {

@@ -129,7 +129,7 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
         assert '"insured"' in text
         assert "These are the columns that your record was made for." in text
     assert sum('whether "insured" is "yes": the value is 1 if so' in text for text in texts) > 0
-    assert sum("how far the probability that" in text and '"visits" and "plan"' in text for text in texts) > 0
+    assert sum("errs about you: the difference between" in text and '"visits" and "plan"' in text for text in texts) > 0
 
 
 def test_what_a_record_says_of_its_columns_is_read_or_refused(tmp_path):

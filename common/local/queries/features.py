@@ -384,10 +384,10 @@ class ScoreQuery(CodedQuery):
     def asks(self, names: Names, slot: int) -> str:
         cells = self.cells
         model = cells.hypothesis
-        parts = [f"in which of {cells.bins} ranges the score of {model.rule(names)} is for you"]
+        parts = [f"in which of {cells.bins} ranges your score by {model.rule(names)} is"]
         if cells.groups:
             parts.append(f"which of these is true first ({names.conditions(cells.groups)})")
-        return f"one binary digit that is made of {', '.join(parts)}, and {model.target(names)}: the value is 0 or 1"
+        return f"one digit, 0 or 1, computed from the following: {', '.join(parts)}, and {model.target(names)}"
 
     @property
     def min_features(self) -> int:

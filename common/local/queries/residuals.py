@@ -17,6 +17,9 @@ _REGRESSION: dict[str, Any] = {"kind": "regressor", "weights": [0.5, -1.0], "int
 _Score = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
 
+_SCALED = "scaled to a number from 0 to 1"
+
+
 @QUERIES.register("residual")
 class ResidualQuery(HypothesisQuery):
     """(1 + f(x) (y - p(x))/m(x))/2: y is 1 for label +1, else 0, p(x) = 1/(1 + e^-(slope * score(x) + intercept)).
@@ -58,10 +61,10 @@ class ResidualQuery(HypothesisQuery):
 
     def asks(self, names: Names, slot: int) -> str:
         of = "its score" if self.direction is None else "a weighted sum of what your record has"
-        turned = "" if self.center is None else f", with the other sign unless {of} is above {self.center:g}"
+        turned = "" if self.center is None else f", with the opposite sign unless {of} is above {self.center:g}"
         return (
-            f"how far the probability that {self.hypothesis.rule(names)} gives is from {self.hypothesis.target(names)} "
-            f"for you, as a part of the farthest that it can be{turned}: a number from 0 to 1"
+            f"by how much {self.hypothesis.rule(names)} errs about you: the difference between "
+            f"{self.hypothesis.target(names)} and the probability that it gives{turned}, {_SCALED}"
         )
 
     @property
@@ -163,12 +166,11 @@ class ClassResidualQuery(HypothesisQuery):
 
     def asks(self, names: Names, slot: int) -> str:
         of = self.hypothesis.rule(names)
-        most = "as a part of the farthest that it can be: a number from 0 to 1"
         if not self.chosen:
-            return f"how much surer {of} is of your own class than it expects to be, {most}"
+            return f"how much surer {of} is of your own class than it expects to be, {_SCALED}"
         return (
-            f"how far the probability that {of} gives to the classes {', '.join(str(c + 1) for c in self.chosen)} of "
-            f"these together is from whether yours is one of them, {most}"
+            f"the difference between the probability that {of} gives to the classes "
+            f"{', '.join(str(c + 1) for c in self.chosen)} of these together and whether yours is one of them, {_SCALED}"
         )
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
