@@ -170,7 +170,8 @@ class ClassResidualQuery(HypothesisQuery):
             return f"how much surer {of} is of your own class than it expects to be, {_SCALED}"
         return (
             f"the difference between the probability that {of} gives to the classes "
-            f"{', '.join(str(c + 1) for c in self.chosen)} of these together and whether yours is one of them, {_SCALED}"
+            f"{', '.join(str(c + 1) for c in self.chosen)} of these together and whether yours is one of them, "
+            f"{_SCALED}"
         )
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
