@@ -46,7 +46,7 @@ def learn_parity(task: Task) -> Generator[AskCurator, Any, Parity | None]:
 
 
 def parity_of(learned: Learned, features: int) -> Parity | None:
-    """Return the parity of so many features that the curator learned; None if no block of its people answered."""
+    """Return the learned parity of at most so many features; None if no block of the curator's people answered."""
     hypothesis = learned.hypothesis
     if isinstance(hypothesis, Constant):
         return None
@@ -57,11 +57,11 @@ def parity_of(learned: Learned, features: int) -> Parity | None:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the agents said about a query's mean on T.
+    """What the agents' answers show about a query's mean on T.
 
     ``verdict`` is None if there was no test, or the agents ran out before it could decide; ``asked`` counts agents.
-    ``summary`` is what the estimate is made of. ``test`` says how far the test was at its end, for who watches
-    (:func:`reached_numbers`). No result holds either.
+    ``summary`` has the statistics that the estimate is computed from. ``test`` is the test's state at its end, for
+    display (:func:`reached_numbers`). No result contains either.
     """
 
     verdict: Verdict | None
@@ -72,16 +72,16 @@ class Finding:
 
 
 def reached_numbers(reached: Reached) -> dict[str, float]:
-    """Return how far a test is, under names that a note about a round has room for: ``tested_answers``, ..."""
+    """Return the state of a test under the names that progress messages use: ``tested_answers``, ..."""
     return {f"tested_{name}": float(value) for name, value in asdict(reached).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class EstimatePlan:
-    """How the mean of a query on T is estimated from answers that ``mechanism`` randomizes.
+    """How to estimate the mean of a query on T from answers that ``mechanism`` randomizes.
 
-    ``beta`` is the chance that an interval misses the mean, for all intervals of a run together; ``liars`` the largest
-    share of the first n answers, for every n, that may be lies.
+    ``beta`` is the chance that any interval of a run misses its mean; ``liars`` is the largest share of the first n
+    answers, for every n, that may be lies.
     """
 
     mechanism: Mechanism
@@ -90,7 +90,7 @@ class EstimatePlan:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> Self:
-        """Return the scenario's; BadScenario if its agents' answers have no mean."""
+        """Return the scenario's plan; BadScenario if its agents' answers have no mean."""
         return cls(scenario.agents.value_mechanism, scenario.beta, scenario.agents.liars)
 
     def summary(self, tallied: tuple[float, int], among: int, asked: int, *, once: bool = False) -> AnswerSummary:
@@ -99,10 +99,10 @@ class EstimatePlan:
 
 @dataclass(frozen=True)
 class LevelTestPlan(EstimatePlan):
-    """How it is tested whether the mean is above the level ``low`` or below ``high``.
+    """How to test whether the mean is above the level ``low`` or below ``high``.
 
-    ``batch`` is the first one of a sequential test; ``fixed`` the answers of a test of fixed size (0: as many as its
-    levels take), None of a sequential one.
+    ``batch`` is the size of a sequential test's first batch; ``fixed`` is the number of answers of a test of fixed size
+    (0: as many as its levels take), None for a sequential one.
     """
 
     low: float = 0.0
@@ -112,9 +112,9 @@ class LevelTestPlan(EstimatePlan):
 
     @classmethod
     def of(cls, scenario: ResolvedScenario, levels: tuple[float, float] | None = None, each: int = 1) -> Self:
-        """Return the scenario's, for so many tests ``each`` round; ``levels`` are by default those of its loss.
+        """Return the scenario's plan for ``each`` tests per round; ``levels`` are by default those of its loss.
 
-        BadScenario if answers have no mean, a test of fixed size cannot bear lies, or no test tells the levels apart.
+        BadScenario if answers have no mean, a test of fixed size must allow for lies, or no test separates the levels.
         """
         agents, (low, high), paper = scenario.agents, levels or scenario.levels, scenario.bounds == "paper"
         fixed = None
@@ -128,9 +128,9 @@ class LevelTestPlan(EstimatePlan):
         return found
 
     def check(self, tests: int) -> None:
-        """Refuse so many tests whose levels no number of answers tells apart, or that of the paper does not.
+        """Refuse so many tests if no number of answers separates their levels, or the paper's number does not.
 
-        All of them together may be wrong with probability beta.
+        Together they may be wrong with probability beta.
         """
         try:
             self.open(tests)
@@ -144,7 +144,7 @@ class LevelTestPlan(EstimatePlan):
             )
 
     def open(self, rounds: int) -> LossTest:
-        """Return one of so many tests, each of which may be wrong with probability beta / rounds."""
+        """Return one of ``rounds`` tests, each of which may be wrong with probability beta / rounds."""
         beta = self.beta / rounds
         if self.liars:
             return RobustTest(self.mechanism, self.low, self.high, beta, self.liars)
@@ -154,7 +154,7 @@ class LevelTestPlan(EstimatePlan):
 
 
 def test_mean(query: Query, levels: LevelTestPlan, rounds: int) -> JudgingScript:
-    """Ask fresh agents until it is clear whether the query's mean is above the one level or below the other.
+    """Ask fresh agents until a test decides whether the query's mean is above the lower level or below the higher one.
 
     Each of ``rounds`` tests may be wrong with probability beta / rounds, and all their intervals hold together with
     probability 1 - beta.
@@ -162,7 +162,7 @@ def test_mean(query: Query, levels: LevelTestPlan, rounds: int) -> JudgingScript
     test, asked = levels.open(rounds), 0
     while test.verdict is None:
         yield Testing("testing", {"asked": asked, **reached_numbers(test.reached())})
-        # A test goes on with further questions until it is decided: none needs to reach them all at once.
+        # A test asks further questions until it decides, so one question need not reach all agents at once.
         batch = min(test.next_batch(levels.batch), most_agents(alike=query.alike))
         answers = yield AskAgents(query, batch)
         if answers.asked == 0:
@@ -174,7 +174,7 @@ def test_mean(query: Query, levels: LevelTestPlan, rounds: int) -> JudgingScript
 
 
 def at_once(count: int, *, alike: bool = False) -> int:
-    """Return a number of agents that one question reaches; BadScenario if it reaches fewer.
+    """Return ``count``; BadScenario if one question reaches fewer agents than that.
 
     ``alike``: it asks every agent the same (:attr:`common.local.queries.query.Query.alike`).
     """
@@ -184,7 +184,7 @@ def at_once(count: int, *, alike: bool = False) -> int:
 
 
 def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Questions]:
-    """Ask ``count`` agents about a code, in as many questions like this as that takes, each with other public rows."""
+    """Ask ``count`` agents about a code, in as many questions as that takes, each with different public rows."""
     asked: Questions = []
     for begin in range(0, count, MAX_LISTED):
         question = query.model_copy(update={"public": query.public + len(asked)})
@@ -194,9 +194,9 @@ def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Qu
 
 
 def means_by_slot(answers: Answers, mechanism: Mechanism, of: int, unknown: float) -> tuple[Floats, Indices]:
-    """Return the mean of the answers about each of ``of`` things, and how many there are.
+    """Return the mean of the answers about each of ``of`` things, and the number of answers about it.
 
-    An agent's slot chooses what it is asked about. What nobody answered about has the mean ``unknown``.
+    An agent's slot determines what it is asked about. A thing that no one answered about has the mean ``unknown``.
     """
     about = answers.slots % of
     counts = np.bincount(about, minlength=of)
@@ -205,9 +205,9 @@ def means_by_slot(answers: Answers, mechanism: Mechanism, of: int, unknown: floa
 
 
 def estimate_mean(query: Query, answering: EstimatePlan, count: int, among: int, *, once: bool = True) -> JudgingScript:
-    """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates.
+    """Ask ``count`` fresh agents once and estimate; the reader will choose among ``among`` such estimates.
 
-    ``count`` was fixed before any of these answers, so the interval is that of one look; not ``once``: that of all.
+    ``count`` was fixed before any of these answers. ``once``: the interval is that of one look; else that of all looks.
     """
     answers = yield AskAgents(query, count)
     mechanism, values = answering.mechanism.pooled(answers.values)

@@ -1,8 +1,8 @@
 """What a protocol is: a generator over messages, with a declared message pattern.
 
 A protocol yields :class:`AskCurator`, :class:`AskAgents`, :class:`Together` and :class:`Progress`, receives the answer
-to each, and returns an :class:`Outcome`. It is deterministic given its parameters and the answers: resume and audit are
-replay.
+to each, and returns an :class:`Outcome`. It is deterministic given its parameters and the answers: resume and audit
+replay it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from common.statistics.robustness import Silence, robust_estimate
 
 @dataclass(frozen=True)
 class JudgedCandidate:
-    """A candidate of a protocol that judges several: its name, what it is, and what ``asked`` agents say about it."""
+    """A candidate of a protocol that judges several: its name, hypothesis, and the estimate from ``asked`` agents."""
 
     name: str
     hypothesis: Hypothesis
@@ -46,14 +46,14 @@ class JudgedCandidate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The answer's loss on T less that of its rival, the best that either side is believed to have alone.
+    """The answer's loss on T minus that of its rival, the best (by its posterior) of what either side has alone.
 
     Attributes:
         rival: The name of a candidate.
-        value, low, high: The estimate and its interval, which holds with the given confidence together with all else
-            that a result states.
-        likely, probable: Bounds each of which holds by itself with the probability
-            :data:`common.statistics.finalists.LIKELY`, and ``PROBABLE`` there.
+        value, low, high: The estimate and its interval, which holds with the given confidence together with all other
+            statements of a result.
+        likely, probable: Intervals that each hold by themselves, with the probabilities
+            :data:`common.statistics.finalists.LIKELY` and ``PROBABLE`` there.
         agents: About how many agents in all would show that the answer is better, if the estimate is right; None: no
             number.
     """
@@ -82,9 +82,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class BestConstant:
-    """The constant that is believed to be best, what agents said of it, and the answer beside the best of all.
+    """The constant with the least estimated loss, that estimate, and the answer's comparison with the best constant.
 
-    A constant that is the answer's rival is none of them.
+    A constant that is the answer's rival is not among these constants.
     """
 
     candidate: JudgedCandidate
@@ -103,7 +103,7 @@ class BestConstant:
 
 @dataclass(frozen=True)
 class TestedPair:
-    """By how much the answer's loss on T is above a rival's: an estimate with an interval, one of a protocol's pairs.
+    """By how much the answer's loss on T exceeds a rival's: an estimate with an interval, one of a protocol's pairs.
 
     All intervals of a run's pairs hold together with the confidence.
     """
@@ -125,20 +125,20 @@ class Outcome:
     """How a protocol ended: ``done`` with its answer, ``exhausted`` with the best one, all rounds or agents used.
 
     Attributes:
-        iterations: Rounds that were used.
-        answer, estimate, reason: What was found, what the agents say about it, and why it ended there.
-        tasks: Of a protocol that learns several things: how each ended, in order. The rest is then that of the last
-            one, and the iterations are those of all.
-        judged, gap: Of a protocol that judges several candidates: each of them, and by how much the answer's loss may
-            exceed the least. All intervals and the gap hold together with the estimate's confidence.
-        constant: The answer beside saying the same to everybody, as far as agents told of that; where its rival is a
-            constant, beside all others.
-        summary: What the estimate is made of, where that is counted: an audit sees from it what liars could have moved.
+        iterations: Number of rounds used.
+        answer, estimate, reason: The answer, its estimate from the agents' answers, and why the run ended there.
+        tasks: For a protocol that learns several things: how each ended, in order. The other attributes are then those
+            of the last one, except that ``iterations`` counts the rounds of all.
+        judged, gap: For a protocol that judges several candidates: each of them, and a bound on how much the answer's
+            loss exceeds the least. All intervals and the gap hold together with the estimate's confidence.
+        constant: How the answer compares with the best constant, where agents reported on constants; if the rival is a
+            constant, with the best of the others.
+        summary: The statistics behind the estimate, where answers were counted: an audit bounds what liars could move.
         silent: What those who were asked and did not answer could change; None where all answered.
-        pairs: Of a protocol that compares the answer with rivals: what agents say of each pair of the last round.
-        bound: Of an adaptation: what both samples alone say of the answer's loss on T, where that was asked for.
-        calibrated: A hypothesis whose margin is the logarithm of the odds of +1, as agents recalibrated a model's score
-            on T, also where the answer is another one; None where they did not.
+        pairs: For a protocol that compares the answer with rivals: the estimate for each pair of the last round.
+        bound: For domain adaptation: the bound on the answer's loss on T from both samples alone, if requested.
+        calibrated: A hypothesis whose margin is the logarithm of the odds of +1, from the agents' recalibration of a
+            model's score on T; the answer may be another one. None where they did not recalibrate.
         quality: How good that score is, where agents were surveyed.
     """
 
@@ -167,15 +167,15 @@ class Outcome:
         return self.answer
 
     def ended(self, iterations: int, reason: str) -> Outcome:
-        """Return this answer as that of a protocol which used up ``iterations`` rounds."""
+        """Return this answer as that of a protocol that used ``iterations`` rounds."""
         return replace(self, iterations=iterations, reason=reason)
 
 
 @dataclass(frozen=True)
 class AnswerSummary:
-    """What an estimate is made of, as :func:`common.statistics.robustness.robust_estimate` takes it.
+    """The statistics of an estimate, as :func:`common.statistics.robustness.robust_estimate` takes them.
 
-    ``asked`` agents were asked for these answers; ``once``: for all of them before any was seen.
+    ``asked`` agents were asked for these answers; ``once``: all of them before any answer was seen.
     """
 
     mechanism: Mechanism
@@ -191,7 +191,7 @@ class AnswerSummary:
         return self._estimate(max(self.liars, share), 0)
 
     def left_out(self) -> Estimate:
-        """Return what is known if the answers that are not there were left out because of what they say."""
+        """Return the estimate that allows for missing answers which were left out because of what they say."""
         return self._estimate(self.liars, self.asked - self.count)
 
     def _estimate(self, share: float, missing: int) -> Estimate:
@@ -201,16 +201,16 @@ class AnswerSummary:
 
 @dataclass(frozen=True)
 class Silent:
-    """What those who did not answer could change about an outcome, were they to differ from those who did.
+    """What those who did not answer could change about an outcome, if they differ from those who did.
 
     Attributes:
-        estimate, gap: What is known of all people in the place of the outcome's own, if silence depends on their
-            records alone; None where it has none.
-        left_out: What is known of all people if it may depend on the answers as well: somebody has seen them, and left
-            some out (:func:`common.statistics.robustness.robust_estimate`). It needs nothing of those who did not
-            answer; None where it is not known which answers the estimate is made of.
-        matters: Whether what the run has shown depends on them: ``left_out`` is unknown, reaches the level that was to
-            be shown, or is wider than :data:`~common.statistics.intervals.VAGUE` where no level was shown.
+        estimate, gap: The outcome's estimate and gap, widened to cover all people, if silence depends only on their
+            records; None where the outcome has none.
+        left_out: The estimate for all people if silence may depend on the answers as well: someone has seen them, and
+            left some out (:func:`common.statistics.robustness.robust_estimate`). It assumes nothing about those who did
+            not answer; None where it is not known which answers the estimate is made of.
+        matters: Whether they can change what the run has shown: it states a gap, or ``left_out`` is unknown, reaches
+            the level to be shown, or, without a level, is wider than :data:`~common.statistics.intervals.VAGUE`.
     """
 
     silence: Silence
@@ -226,25 +226,25 @@ Script = Generator[Step, Any, Outcome]
 
 
 class Protocol(ABC):
-    """A protocol: its name, its pattern, its script."""
+    """A protocol: its message pattern, its script, and what a run that ends ``done`` shows."""
 
     pattern: Pattern
     done: str = "it ended with its answer; nothing is stated about that but the interval of its estimate"
-    """What is shown where a run ends ``done``, and with which probability: no more than its theorem.
+    """What a run that ends ``done`` has shown, and with which probability: no more than its theorem.
 
-    Filled in by :func:`shown_by`: ``level``, ``alpha``, ``beta``, and ``sure``, which is 1 - beta.
+    :func:`shown_by` fills in ``level``, ``alpha``, ``beta``, ``gap``, ``more``, and ``sure``, which is 1 - beta.
     """
     tests_level: bool = False
-    """Whether, in mode ``realizable``, it ends done where a test shows the loss on T to be below a level."""
+    """Whether, in mode ``realizable``, it ends ``done`` where a test shows the loss on T to be below a level."""
     supports_byzantine_agents: bool = False
     """Whether its tests and intervals hold for the lies that ``agents.liars`` allows among the first n answers."""
-    problem: str | None = None  # name of the problem that its scenarios have; None: a hypothesis with a small loss
+    problem: str | None = None  # name of the problem of its scenarios; None: they seek a hypothesis with a small loss
     small: ClassVar[tuple[Any, ...]] = ()
-    """What makes a shipped scenario (``ball``; about a problem, its own: its people first) an example."""
+    """Settings that make a shipped scenario small: ``ball``, or a problem's own, with its people first."""
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return scenarios of it that run in a fraction of a second; they may leave numbers at ``plan``."""
+        """Return scenarios of this protocol that run in a fraction of a second; they may leave numbers at ``plan``."""
         return (small_ball(*cls.small),)
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
@@ -267,7 +267,7 @@ class ProblemPlan(Generic[P]):
     """The numbers of a resolved scenario that the script of its problem uses.
 
     The curator has n people, and epsilon ``share`` for each of its releases; ``count`` agents randomize by
-    ``mechanism``; from ``hybrid`` follows the plan of both sides.
+    ``mechanism``; the plan of both sides follows from ``hybrid``.
     """
 
     problem: P
@@ -281,11 +281,11 @@ class ProblemPlan(Generic[P]):
 
     @property
     def bits(self) -> BitMechanism:
-        """The mechanism, of agents who answer with a bit; else :class:`BadScenario`."""
+        """The mechanism, if agents answer with a bit; else :class:`BadScenario`."""
         return as_bits(self.mechanism)
 
     def oracle(self, known: str) -> FrequencyOracle:
-        """Return the mechanism, of agents who report an item; else :class:`BadScenario` that names those ``known``."""
+        """Return the mechanism, if agents report an item; else :class:`BadScenario` that names those ``known``."""
         if not isinstance(self.mechanism, FrequencyOracle):
             raise BadScenario(f"{self.problem.name} needs a frequency oracle as agents.mechanism: take {known}")
         return self.mechanism
@@ -299,7 +299,7 @@ AS_PLANNED = (
 
 
 class ProblemProtocol(Protocol, Generic[P]):
-    """A protocol about a problem, and what remains of it where one side is left out (scenario key ``alone``)."""
+    """A protocol for a problem, with what either side can do where the other is left out (scenario key ``alone``)."""
 
     kind: ClassVar[type[Problem]]
 
@@ -338,16 +338,16 @@ class ProblemProtocol(Protocol, Generic[P]):
         """Solve the problem with curator and agents."""
 
     def curator_alone(self, plan: ProblemPlan[P], public: int) -> Script:
-        """Do what the curator can do alone, if the demands say that something remains for it."""
+        """Run what the curator can do alone; overridden if the demands declare something for it."""
         raise AssertionError("this problem's demands leave nothing to the curator alone")
 
     def agents_alone(self, plan: ProblemPlan[P], public: int) -> Script:
-        """Do what the agents can do alone, likewise."""
+        """Run what the agents can do alone, likewise."""
         raise AssertionError("this problem's demands leave nothing to the agents alone")
 
 
 class Ablation(Protocol):
-    """A protocol about a problem of which one side remains: it shows what the other is needed for."""
+    """A problem's protocol with one side left out: it shows what the other side is needed for."""
 
     def __init__(self, name: str, side: Party) -> None:
         whole = PROTOCOLS[name]
@@ -375,7 +375,7 @@ def level_of(scenario: Scenario) -> float | None:
 
 
 def tested_loss(scenario: Scenario) -> str:
-    """Return the name of the loss that agents test, with its bound if it is counted as a part of that."""
+    """Return the name of the loss that agents test, with its bound if it is measured as a part of that."""
     agents = scenario.agents
     if agents.costs is not None:
         return f"mean cost of a person ({agents.costs.text}) as a part of {agents.costs.heaviest:g}"
@@ -383,20 +383,20 @@ def tested_loss(scenario: Scenario) -> str:
 
 
 def difference_in_words(loss: str, costs: Costs | None, value: float) -> str:
-    """Return a difference of two losses, rounded up: in points or costs where the loss is about mistakes."""
+    """Return a difference of two losses as text, rounded up: in points or costs for the zero-one loss."""
     return points(value, costs) if loss == "zero-one" else f"{math.ceil(value * 1e4 - 1e-9) / 1e4:g}"
 
 
-BUT = "; but "  # in a reason, before why a run does not end as its script did
+BUT = "; but "  # in a reason, before why a run does not end as its script ended
 
 
 def all_used(rounds: int) -> str:
-    """Begin the reason of a run whose last round's hypothesis was rejected as well."""
+    """Return the start of the reason of a run whose last round's hypothesis was rejected as well."""
     return f"all {rounds} rounds were used"
 
 
 def shown_by(scenario: Scenario, gap: float | None = None) -> str:
-    """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers.
+    """Return what a run of the scenario that ends ``done`` has shown (:attr:`Protocol.done`), with its own numbers.
 
     ``gap`` is the one that the run states, alpha at most; None: the run is still to come, or states none.
     """
@@ -416,17 +416,17 @@ def shown_by(scenario: Scenario, gap: float | None = None) -> str:
 
 
 def check_problem(scenario: Scenario) -> None:
-    """Refuse a scenario whose problem is not the one that its protocol is about; BadScenario names both."""
+    """Refuse a scenario whose problem is not that of its protocol; BadScenario names both."""
     wanted, given = PROTOCOLS[scenario.protocol].problem, scenario.problem and scenario.problem.name
     if given != wanted:
         raise BadScenario(f"protocol {scenario.protocol} is about problem {wanted or 'none'}, found {given or 'none'}")
 
 
 def protocol_of(scenario: ResolvedScenario) -> Protocol:
-    """Return the protocol that a scenario runs: the one it names, or what remains of it for a side that is alone.
+    """Return the protocol that a scenario runs: the one it names, or its ablation for a side that is alone.
 
-    BadInput says that there is none of that name, BadScenario that its problem is another one, or that the scenario
-    assumes liars, of which this protocol's intervals know nothing, or whom its agents' answers do not bear.
+    BadInput: there is no protocol of that name. BadScenario: its problem is another one, or the scenario assumes liars,
+    for which this protocol's intervals or the agents' mechanism do not allow.
     """
     check_problem(scenario)
     whole = PROTOCOLS[scenario.protocol]
@@ -449,5 +449,5 @@ BALL = (
 
 
 def small_ball(*numbers: str) -> Scenario:
-    """Return the scenario ``ball`` made small: Subsample-Test-Reweigh uses all its three rounds."""
+    """Return a small version of the scenario ``ball``: Subsample-Test-Reweigh uses all its three rounds."""
     return loading.load("ball", [*BALL, *numbers])

@@ -24,7 +24,7 @@ KEPT = 0.1  # share of the agents who are asked for the answer's loss, if so man
 
 @dataclass(frozen=True)
 class PairsPlan:
-    """The numbers of a resolved scenario that the protocol uses: T rounds, whose pairs are tested by ``levels``."""
+    """The numbers of a resolved scenario that the protocol uses: ``rounds`` (T), whose pairs ``levels`` tests."""
 
     rounds: int
     count: int
@@ -33,7 +33,7 @@ class PairsPlan:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> Self:
-        """Return the scenario's; BadScenario if its levels are out of range, or agents too few for each part."""
+        """Return the scenario's plan; BadScenario if its levels are out of range, or agents too few for each part."""
         agents = scenario.agents
         if scenario.accuracy.best is not None:
             raise BadScenario("protocol discrepancy compares with rivals: leave out accuracy.best")
@@ -50,19 +50,19 @@ class PairsPlan:
 class Discrepancy(Protocol):
     """Find a hypothesis that is no worse on T than rivals, by the discrepancy of S and T for pairs of hypotheses.
 
-    Rivals are what agents alone learn from averages, and both constants. In every round the curator's learner gives h
-    from its weighted sample mu, and for each rival g fresh agents say by how much L(T, h) - L(T, g) exceeds 0. The
-    learner is as good as any rival on mu, up to learner alpha; so where h is worse than g on T, the pair has another
-    difference of losses on mu than on T: a (one-sided) *discrepancy*. Then records on which h alone errs gain weight
-    against those on which g alone does, and the next round begins.
+    The rivals are what agents alone learn from averages, and both constants. In every round the curator's learner
+    returns h from its weighted sample mu, and for each rival g fresh agents report by how much L(T, h) - L(T, g)
+    exceeds 0. The learner is as good as any rival on mu, up to learner alpha; so where h is worse than g on T, the
+    pair's difference of losses on mu is not that on T: a (one-sided) *discrepancy*. Then records on which only h errs
+    gain weight over those on which only g errs, and the next round begins.
 
-    *What is tested.* Pairs of the last round's h and each rival, at levels of L(T, h) - L(T, g); nothing is known of
+    *What is tested.* Pairs of the last round's h and each rival, at levels of L(T, h) - L(T, g); nothing is known about
     other pairs. *Guarantee.* Done: with probability 1 - beta, L(T, h) < L(T, g) + halt_below alpha for each rival g.
     *Rounds.* Let u be a kappa-dense distribution on the sample with L(u, h) - L(u, g) >= L(T, h) - L(T, g) - s for all
     pairs, s both slacks of :func:`common.statistics.formulas.pair_gap`, and let the learner have L(mu, h) <= L(mu, g) +
     learner alpha in every round. Then at most K/(2 g^2) rounds reweigh, with g as planned: docs/discrepancy.md has the
     proof. Neither a perfect hypothesis nor alpha_H is assumed: with a perfect rival it is Subsample-Test-Reweigh.
-    *Heuristic:* that rivals matter. A model that is as good as all of them may still be far from the best.
+    *Heuristic:* the choice of rivals. A model that is as good as all of them may still be far from the best.
     """
 
     done = (
@@ -113,9 +113,9 @@ def _rivals(plan: PairsPlan) -> Generator[Any, Any, list[tuple[str, Hypothesis]]
 def _compared(
     plan: PairsPlan, hypothesis: Hypothesis, rivals: list[tuple[str, Hypothesis]], t: int
 ) -> Generator[Any, Any, tuple[Verdict | None, list[TestedPair]]]:
-    """Test the pair with each rival, until one of them is better or agents run out; return the last test's verdict.
+    """Test the pair with each rival, until one of them is better or agents run out.
 
-    The last of the pairs is the one that ended it.
+    Return the last test's verdict and the tested pairs; the last of these is the one that ended the comparison.
     """
     pairs: list[TestedPair] = []
     verdict: Verdict | None = None

@@ -1,4 +1,4 @@
-"""Drive a protocol: feed its generator, hold it to its message pattern. The same loop runs live, resumes and audits."""
+"""Drive a protocol: feed its generator, enforce its message pattern. The same loop runs live, resumes and audits."""
 
 import math
 from collections import Counter
@@ -31,7 +31,7 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
 
     ``exchange`` is called with 0, 1, 2, ... and the message, only for legal messages, and returns the reply.
     PatternViolation if the protocol sends, or ends, out of turn; nothing was sent then. PeerMisbehaved if the curator
-    released something else than the result that was asked for.
+    released something other than the requested result.
     """
     number, reply = 0, None
     first: dict[int, int] = {}
@@ -56,7 +56,7 @@ def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Cal
 
 
 def _grouped(number: int, step: AskCurator | AskAgents, first: dict[int, int]) -> AskCurator | AskAgents:
-    """Return a step with the number of the question whose agents it asks again; ``first`` has those of all groups."""
+    """Set ``again`` of a step to the number of its group's first question; ``first`` has that number of each group."""
     if not isinstance(step, AskAgents) or step.group is None or first.setdefault(step.group, number) == number:
         return step
     return replace(step, again=first[step.group])
@@ -76,19 +76,19 @@ def _read(step: AskCurator | AskAgents, reply: Any) -> Any:
         raise PeerMisbehaved(f"the curator released {what}: {error.detail}") from None
 
 
-_SIGMAS = 5.0  # standard deviations by which fewer may answer than a scenario's dropout leaves on average
+_SIGMAS = 5.0  # standard deviations by which fewer may answer than the mean number that a scenario's dropout leaves
 
 
 def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script:
-    """Start a protocol, as :meth:`~referee.protocols.base.Protocol.script` does, and hold it to what it was told.
+    """Start a protocol, as :meth:`~referee.protocols.base.Protocol.script` does, and check outcome and answers.
 
     ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers. A search that ends early
-    asks fewer than were planned: then those count whom it asked, less the scenario's dropout. About a problem each
-    question has its part of these. So does any end on answers that the agents' mechanism hardly ever gives
-    (:mod:`common.statistics.evidence`), each question's or all together: somebody left out answers because of what they
-    say, or many agents lie. The estimate is then that nothing is known. A hypothesis that the curator's learner cannot
-    have given ends the run (:func:`check_learned`). Where people were asked and did not answer, the outcome says what
-    they could change (:func:`_with_silent`).
+    asks fewer agents than were planned: then the number needed is that of those asked, less the scenario's dropout.
+    With a problem each question needs its part of that number. A run also ends ``exhausted`` on answers that the
+    agents' mechanism hardly ever gives (:mod:`common.statistics.evidence`), to one question or to all together: someone
+    left out answers because of what they say, or many agents lie. Its estimates then state nothing. A hypothesis that
+    the curator's learner cannot have given ends the run (:func:`check_learned`). Where agents were asked and did not
+    answer, the outcome states what they could change (:func:`_with_silent`).
     """
     tally = _AnswerTally(scenario.agents.mechanism, scenario.agents.liars)
     outcome = yield from _counted(protocol.script(scenario, public), tally, scenario)
@@ -113,9 +113,9 @@ def _but(outcome: Outcome, why: str) -> Outcome:
 
 
 def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
-    """Refuse what a protocol refuses on its way to its first messages; return what these ask the curator for.
+    """Refuse what a protocol refuses before its first messages; return the operations that these ask of the curator.
 
-    Nothing is sent. BadScenario: the protocol refuses the scenario, or agents cannot randomize what it first asks for.
+    Nothing is sent. BadScenario: the protocol refuses the scenario, or agents cannot randomize its first question.
     """
     script = begun(protocol_of(scenario), scenario, 0)
     try:
@@ -138,7 +138,7 @@ def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
 
 
 class _AnswerTally:
-    """What was heard of the agents so far; ``about`` has by each query's digest how many were asked, and answered."""
+    """Counts of the agents' answers so far; ``about`` maps each query's digest to how many were asked, and answered."""
 
     def __init__(self, mechanism: LocalRandomizer, liars: float) -> None:
         self._liars = liars
@@ -149,7 +149,7 @@ class _AnswerTally:
         self.wrong: str | None = None
 
     def short_of(self, share: float) -> str | None:
-        """Say which question the first is that a share of whom it asked, as chance has it, did not answer."""
+        """Return a message about the first question that too few answered for this share; None if there is none."""
         for number, (asked, answered) in enumerate(self.about.values(), start=1):
             least = math.floor(share * asked - _SIGMAS * math.sqrt(asked * share * (1.0 - share)))
             if answered < least:
@@ -160,7 +160,7 @@ class _AnswerTally:
         return None
 
     def take(self, query: Query, answers: Answers) -> None:
-        """Count answers, and keep what is wrong with the first ones that no honest agents gave."""
+        """Count answers; keep in ``wrong`` a message about the first ones that honest agents hardly ever give."""
         self.asked += answers.asked
         self.answered += len(answers.values)
         digest = query.fingerprint()
@@ -227,11 +227,11 @@ def _counted(script: Script, counted: _AnswerTally, scenario: ResolvedScenario) 
 def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: ResolvedScenario) -> Outcome:
     """Return the outcome with what those who were asked and did not answer could change (:class:`Silent`).
 
-    Every interval, test and gap is about those who answer. Where it is known which answers the estimate is made of,
-    those who are missing among them count, else those of the question that fewest answered; of several tasks the one
-    with the most. Whether that matters depends on what the run states, when all who are missing are counted against it:
-    a level stays shown only if it is above all that the loss could be, an interval becomes another one, which may tell
-    something still, and a gap or the answer to a problem is not shown any more.
+    Every interval, test and gap is about those who answer. If it is known which answers the estimate is computed from,
+    the missing ones among them count, else those of the question that the smallest share answered; of several tasks,
+    those of the task with the most. Whether they matter depends on what the run states, all missing answers being
+    counted against it: a level is still shown only if it is above the largest possible loss, an interval becomes a
+    wider one, which may still be informative, and a gap or the answer to a problem is no longer shown.
     """
     tasks = tuple(_with_silent(task, questions, scenario) for task in outcome.tasks)
     confidence, summary = 1.0 - scenario.beta, outcome.summary
@@ -260,11 +260,11 @@ def _matters(outcome: Outcome, left_out: Estimate | None, scenario: ResolvedScen
 
 
 def needed(scenario: ResolvedScenario) -> int:
-    """Return how many answers a run needs to be done.
+    """Return how many answers a run needs to end ``done``.
 
-    About a problem: as many as its plan would ask if everybody answered; fewer are refused beforehand. Where one test
-    follows one learner: the plan's, or, where the scenario asks fewer than that, or no number would do, those that its
-    dropout leaves. A sequential test decides on what it has heard, so it needs none beyond.
+    With a problem: as many as its plan would ask if everybody answered; fewer are refused beforehand. With one test
+    after one learner call: the plan's number, or, where the scenario asks fewer agents or no number suffices, what its
+    dropout leaves of them. A sequential test decides by the answers it has, so it needs no more: 0.
     """
     if scenario.alone == "curator":
         return 0
@@ -277,7 +277,7 @@ def needed(scenario: ResolvedScenario) -> int:
     expected = _expected(section.count, scenario)
     try:
         return min(int(plan(scenario).answers.value), expected)
-    except BadScenario:  # the answers are paid for by now, and what they show holds
+    except BadScenario:  # the budget for the answers is spent by now, and what they show holds
         return expected
 
 
@@ -287,9 +287,9 @@ def _expected(asked: int, scenario: ResolvedScenario) -> int:
 
 
 def check_learned(scenario: ResolvedScenario, asked: Learn, learned: Learned) -> None:
-    """Refuse a hypothesis that the curator's learner cannot have given, with :class:`PeerMisbehaved`.
+    """Raise :class:`PeerMisbehaved` for a hypothesis that the curator's learner cannot have given.
 
-    The number of features is compared where it is known without anybody's data, that of simulated people.
+    The number of features is compared only where it is known without anybody's data: for simulated people.
     """
     learner, found = scenario.curator.learner, learned.hypothesis
     if learner is not None and not learner.can_give(found):

@@ -1,4 +1,4 @@
-"""Tasks about frequencies: one for which both sides together are no better than either, and two for which they are."""
+"""Tasks about frequencies: in one, both sides together are no better than either alone; in two, they are better."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome
 class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
     """Section 6 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
-    The curator releases a noisy count, the agents a randomized bit each; the referee adds up both sides' likelihood
+    The curator releases a noisy count, the agents a randomized bit each; the referee adds up both sides' log-likelihood
     ratios.
 
     *Theorem 6.2.* If a hybrid protocol is right with probability 1/2 + g under both laws, one of the sides alone is
@@ -87,7 +87,7 @@ def _decided_alone(
     simulated: Callable[[ProblemPlan[HypothesisTesting], RandomSource], SideEvidence],
     world: int,
 ) -> Outcome:
-    """End for one side; with the reduction the other side is simulated, or ``world`` is answered at once."""
+    """End with one side's evidence; with the reduction, simulate the other side, or answer ``world`` at once."""
     if not plan.problem.reduction:
         return _decided_by(seen)
     coins = RandomSource.seeded(public, "reduction")
@@ -97,7 +97,7 @@ def _decided_alone(
 
 
 def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
-    """Return what as many agents say as the hybrid asks if they are drawn from D_1."""
+    """Return the evidence from as many simulated agents as the hybrid asks, drawn from D_1."""
     problem, mechanism = plan.problem, plan.bits
     count = int(problem.plan(plan.hybrid, False)["agents"].rule or 0)
     bits = coins.derive("people").bernoullis(problem.chances[1], count)
@@ -117,7 +117,7 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
     """Appendix B of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
     The curator selects by the exponential mechanism: n of order log d/alpha^2 suffices, where the local model needs d
-    log d/alpha^2 without interaction. Fresh agents each say the selected feature with randomized response: about
+    log d/alpha^2 without interaction. Fresh agents each report the selected feature with randomized response: about
     1/alpha'^2 of them suffice for the finer accuracy alpha', which the curator's few people cannot give.
     """
 
@@ -149,7 +149,7 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
     def agents_alone(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
         """Ask each agent, in one round, for the feature of its slot.
 
-        The best is selected, and estimated from its own share of them.
+        The feature with the largest estimate is selected; its estimate comes from the agents who were asked about it.
         """
         d = plan.problem.d
         answers: Answers = yield AskAgents(CoordinateQuery(first=0, count=d), at_once(plan.count))
@@ -177,9 +177,9 @@ Shares = tuple[Floats, Floats]  # estimated shares of people, and the variances 
 class BlenderProtocol(ProblemProtocol[Blender]):
     """Head list and local search, as in BLENDER (Avent, Korolova, Zeber, Hovden and Livshits, USENIX Security 2017).
 
-    One half of the curator's people choose the head list, the other half count its items (pure epsilon). The agents say
-    which item of the list is theirs, or none, through a frequency oracle. The two independent unbiased estimates of
-    each share are combined by inverse variance, the combination with the least variance. No answer of an agent costs
+    One half of the curator's people choose the head list, the other half count its items (pure epsilon). The agents
+    report which item of the list is theirs, or none, through a frequency oracle. The two independent unbiased estimates
+    of each share are combined with inverse-variance weights, which give the least variance. No answer of an agent costs
     more than its epsilon, whatever the list is.
     """
 
@@ -252,7 +252,7 @@ def _shares_by_agents(
 
 
 def _combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:
-    """End with the items by decreasing share; estimates are weighed by their inverse variances."""
+    """End with the items by decreasing share; estimates are weighted by their inverse variances."""
     head = HeadShares(items=(), shares=(), deviations=())
     if items:
         weights = np.array([1.0 / variances for _, variances in estimates])

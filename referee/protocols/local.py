@@ -1,4 +1,4 @@
-"""From the agents alone: learn, at once from averages or in steps by descent, or answer statistical queries."""
+"""Protocols of the agents alone: learn from averages at once, or by gradient descent, or answer statistical queries."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from referee.protocols.base import AS_PLANNED, PROTOCOLS, Outcome, ProblemPlan, 
 
 TESTED = 0.1  # share of the agents kept for estimating the loss of the result
 MIN_VARIANCE = 1e-9
-"""Estimated variances are taken for at least this, so that the more frequent label wins where nothing else is known."""
+"""Least value of an estimated variance, so that the more frequent label wins where nothing else is known."""
 
 
 @dataclass(frozen=True)
 class LocalPlan:
     """The numbers of a resolved scenario with which agents learn alone.
 
-    Records have so many features (``dimension``), of this norm and each at most ``coordinate`` in size. ``learning``
-    agents answer, to learn from, and ``testing`` others estimate the loss of the result.
+    Records have ``dimension`` features and norm at most ``norm``; each feature is at most ``coordinate`` in size. The
+    answers of ``learning`` agents are for learning; ``testing`` others estimate the loss of the result.
     """
 
     dimension: int
@@ -43,7 +43,7 @@ class LocalPlan:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario, who_needs: str) -> LocalPlan:
-        """Return the scenario's; BadScenario if records have no bounded norm, or there are fewer than two agents."""
+        """Return the scenario's plan; BadScenario if records have no bounded norm, or there are under two agents."""
         target, count = scenario.target, scenario.agents.count
         if not math.isfinite(target.norm):
             raise BadScenario(f"{who_needs} records of bounded norm: give the target a public norm")
@@ -65,12 +65,11 @@ class LocalAverages(Protocol):
     Each agent answers one randomized bit about one moment of its record, chosen by its slot: a coordinate x_j, its
     label times that, its label, or |x|^2 (Duchi, Jordan and Wainwright 2013: one coordinate an agent is the optimal way
     to estimate a mean). From the 2 d + 2 averages follows Fisher's discriminant for two Gaussian classes with one
-    variance in every coordinate. The difference of the means is shrunk as James and Stein do by what the randomizers'
-    known variance explains, so that the answer becomes the more frequent label, not noise, where there are too few
-    agents.
+    variance in every coordinate. The difference of the means is shrunk, as by James and Stein, by the randomizers'
+    known variance: with too few agents the answer becomes the more frequent label, not noise.
 
-    Learning is one message, and the first: the pattern admits no answer on which a question could depend. The question
-    that follows estimates the loss of the result and changes nothing about it.
+    Learning takes one message, the first, so no question of it can depend on an answer. The question that follows only
+    estimates the loss of the result.
     """
 
     done = "nothing: it has no level and no gap to stop at, and ends exhausted"
@@ -90,8 +89,8 @@ class LocalAverages(Protocol):
 def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tuple[Floats, Floats]:
     """Estimate each moment's mean, with the variance of that estimate, each of shape (2 d + 2,).
 
-    The variances take in which agents were asked where answers are bits; for other mechanisms they are the randomizer's
-    own. A moment about which nobody answered has mean 0 and the variance of one answer.
+    If answers are bits, the variances include that of sampling the agents; for other mechanisms they are the
+    randomizer's alone. A moment without answers has mean 0 and the variance of one answer.
     """
     means, counts = means_by_slot(answers, mechanism, query.moments, 0.5)
     spread = np.array([mechanism.variance(mean) for mean in np.clip(means, 0.0, 1.0).tolist()])
@@ -112,7 +111,7 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
     within a class. Means and variances have shape (2 d + 2,), as :func:`averages` returns them.
     """
     d = (len(means) - 2) // 2
-    # A share of a class below that of one agent in a million is not estimated by anybody.
+    # A share of a class below one in a million cannot be estimated.
     mean, label = means[:d], float(np.clip(means[2 * d], -1.0 + 1e-6, 1.0 - 1e-6))
     both = 1.0 - label * label
     difference = 2.0 * (means[d : 2 * d] - label * mean) / both
@@ -127,7 +126,7 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
     return Linear(weights=tuple(difference.tolist()), threshold=threshold)
 
 
-MIN_PER_COORDINATE = 400  # agents per coordinate and step, at least: below that a step is mostly noise
+MIN_PER_COORDINATE = 400  # least number of agents per coordinate and step: with fewer a step is mostly noise
 MAX_STEPS = 30
 
 
@@ -136,11 +135,11 @@ class LocalGradientDescent(Protocol):
     """Logistic regression without a curator: the baseline that the hybrid model must beat.
 
     Interactive local-model gradient descent (Smith, Thakurta and Upadhyay 2017; Duchi, Jordan and Wainwright 2013): in
-    each step agents answer one randomized bit about one coordinate of the gradient at their record. Every agent
-    answers ``agents.answers`` times at most, so each has so many times the mechanism's guarantee, whatever d is; but
-    d + 1 coordinates share the agents, and the error of a step grows as sqrt((d + 1) / agents) / epsilon. With one
-    answer each, fresh agents are asked in every step; with several, as many groups as that takes are asked by turns.
-    Returns the average of the second half of the iterates.
+    each step agents answer one randomized bit about one coordinate of the gradient at their record. Every agent answers
+    ``agents.answers`` times at most, so its epsilon is at most so many times the mechanism's, whatever d is; but d + 1
+    coordinates share the agents, and the error of a step grows as sqrt((d + 1) / agents) / epsilon. With one answer
+    each, fresh agents are asked in every step; with several, groups of agents take turns. Returns the average of the
+    second half of the iterates.
     """
 
     done = LocalAverages.done
@@ -162,7 +161,7 @@ class LocalGradientDescent(Protocol):
         for step in range(1, steps + 1):
             query = GradientQuery(hypothesis=_linear(iterate), bound=bound)
             answers = yield AskAgents(query, at_once(plan.learning // groups), group=step % groups)
-            # A coordinate about which nobody answered stays where it is: its slope is taken as 0.
+            # Without answers a coordinate does not move: its slope is taken as 0.
             means, _ = means_by_slot(answers, plan.answering.mechanism, width, 0.5)
             iterate = iterate - stride * ((2.0 * means - 1.0) * bound)
             if 2 * step > steps:
@@ -181,7 +180,7 @@ class StatisticalQueryProtocol(ProblemProtocol[StatisticalQuery]):
 
     Each query goes to agents of its own, who answer a randomized bit about its value at their record: the value is
     rounded to a bit at random, so the bit is unbiased. No answer costs an agent more than its epsilon, whatever the
-    query is, and nobody is asked twice. The curator is never asked.
+    query is, and no agent is asked twice. The curator is never asked.
     """
 
     done = (

@@ -50,10 +50,9 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
     """Appendix A of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
     The curator learns the parity (KLNRS, pure epsilon); no message to it depends on an agent, nor the other way round.
-    The agents learn the threshold in rounds. As a threshold function is 1 from t on, it is 0 for exactly the share
-    F(t) of people: a first batch says how many that are, and fresh agents find the quantile of y at that share by noisy
-    binary search. (The paper's protocol finds all quantiles and then the first bin of ones, which takes 4/alpha
-    searches.)
+    The agents learn the threshold in rounds. As a threshold function is 1 from t on, it is 0 for exactly the share F(t)
+    of people: a first batch estimates that share, and fresh agents find the quantile of y at that share by noisy binary
+    search. (The paper's protocol finds all quantiles and then the first bin of ones, which takes 4/alpha searches.)
 
     *Without interaction* (``problem.interactive=false``): three questions leave at once, for the parity, for the
     distribution function of y at all thresholds, and for that share; the quantile is read off.
@@ -83,9 +82,9 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         return (yield from _find_threshold(plan, parity_of(learned, problem.c), survey_answers))
 
     def curator_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
-        """Have the curator learn the parity, for which it spends its privacy; the threshold is half of the range.
+        """Have the curator spend its budget on learning the parity; the threshold is guessed as half of the range.
 
-        Pure privacy takes of order b/(alpha epsilon) further people for a threshold of b bits.
+        With pure privacy, a threshold of b bits takes of order b/(alpha epsilon) further people.
         """
         problem = plan.problem
         parity = yield from learn_parity(Task(features=problem.c))
@@ -104,7 +103,7 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
 def _search_parity(
     c: int, count: int, public: int, sign: int | Literal["label"] = "label"
 ) -> Generator[AskAgents, Answers, Parity]:
-    """Search with ``count`` agents for the parity of x that is most often the sign; of 63 features at most."""
+    """Search with ``count`` agents for the parity of x that most often equals ``sign``; of 63 features at most."""
     width = min(c, 63)
     search = yield from ask_coded(CodeQuery(first=0, bits=width, sign=sign, public=public), count)
     found = likeliest_parity(search)
@@ -131,7 +130,7 @@ def _find_threshold(plan: ProblemPlan[ParityAndThreshold], parity: Parity | None
 def _search_threshold(
     plan: ProblemPlan[ParityAndThreshold] | ProblemPlan[ParityXorThreshold], beta: float, survey_answers: Answers
 ) -> Generator[AskAgents | Progress, Any, Quantile]:
-    """Return the quantile of y at the share of those who said that they are not at the threshold or above."""
+    """Return the quantile of y at the share of people below the threshold, as the survey estimates it."""
     mechanism, tolerance = plan.bits, plan.alpha / 4.0
     below = 1.0 - float(mechanism.unbias(survey_answers.values).mean()) if len(survey_answers.values) else 0.5
     edge = 1.01 * tolerance
@@ -169,21 +168,21 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
     return _end_with_both(parity_of(learned, problem.c), int(found[place]), reason)
 
 
-Pieces = tuple[FeatureSet | None, ...]  # the parity of each block, None where nobody answered
+Pieces = tuple[FeatureSet | None, ...]  # the parity of each block, None where no part answered
 
 
 @PROTOCOLS.register("parity-xor-threshold")
 class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
     """Lemma 3.3 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
-    One step, in which every message leaves before any arrives. The curator sorts its people by y, divides them into K
-    blocks, and learns a parity of (x, 1) in each (KLNRS at epsilon/K): on all blocks but the one with the threshold the
-    threshold is constant, and the label a parity of (x, 1). The agents report prefixes of y, a frequency oracle each;
-    from these the referee has the K - 1 quantiles of y, which are where the blocks end.
+    There is one step, in which every message leaves before any arrives. The curator sorts its people by y, divides them
+    into K blocks, and learns a parity of (x, 1) in each (KLNRS at epsilon/K): on all blocks but the one with the
+    threshold the threshold is constant, and the label a parity of (x, 1). The agents report prefixes of y through a
+    frequency oracle; from these the referee estimates the K - 1 quantiles of y, at which the blocks end.
 
-    *With interaction* (``problem.interactive``; Section 1.1): two blocks. The parity of x that is right in one half of
-    the people leaves agents the threshold alone, as the sum of their label and that parity, and they search for it in
-    rounds. Where both halves have a parity, both are tried, and the one with the lesser loss among fresh agents stays.
+    *With interaction* (``problem.interactive``; Section 1.1): two blocks. Given the parity of x that is right in one
+    half of the people, the sum of an agent's label and that parity depends on the threshold alone: agents search for it
+    in rounds. If both halves have a parity, both are tried, and the one with less loss among fresh agents is kept.
     """
 
     done = (
@@ -232,8 +231,8 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
 def _try_parities(plan: ProblemPlan[ParityXorThreshold], parities: list[FeatureSet]) -> Script:
     """End with the better of some parities of (x, 1), each of which flips at the threshold that a search finds for it.
 
-    A survey says how many people's label is not the parity of x, the search where y has that quantile, and fresh agents
-    how often the result is wrong.
+    A survey estimates how many people's label is not the parity of x, the search finds where y has that quantile, and
+    fresh agents estimate how often the result is wrong.
     """
     problem, beta = plan.problem, plan.beta / 2.0
     count = at_once(surveyed(plan.bits.truth, plan.alpha, beta), alike=True)
@@ -270,7 +269,7 @@ def _learn_blocks(plan: ProblemPlan[ParityXorThreshold]) -> LearnParities:
 
 
 def _voted(learned: BlockParities) -> Pieces:
-    """Return the most frequent answer of each block, the earliest of several."""
+    """Return the most frequent answer of each block, the earliest one if several are as frequent."""
     votes = [Counter(answer for answer in block if answer is not None) for block in zip(*learned.parities, strict=True)]
     return tuple(vote.most_common(1)[0][0] if vote else None for vote in votes)
 
@@ -282,7 +281,7 @@ def _prefixes(problem: ParityXorThreshold, public: int) -> ItemQuery:
 def _pieced_together(
     problem: ParityXorThreshold, pieces: Pieces, query: ItemQuery, oracle: FrequencyOracle, answers: Answers
 ) -> Outcome:
-    """End with a parity between any two quantiles of y, which follow from the agents' reports of its prefixes."""
+    """End with a parity between any two quantiles of y, which are estimated from reports of its prefixes."""
     cuts = np.sort(estimate_cdf(query, oracle, answers, problem.blocks - 1).cuts).tolist()
     reason = f"{answers.asked:,} agents say where the blocks end"
     return Outcome("done", 1, Piecewise(cuts=tuple(cuts), pieces=pieces), None, reason)
@@ -292,10 +291,10 @@ def _pieced_together(
 class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
     """Lemma 5.2 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
-    The curator learns r from x and <x, r> (KLNRS, pure epsilon); the referee passes it on; each agent then says one
+    The curator learns r from x and <x, r> (KLNRS, pure epsilon); the referee passes it on; each agent then reports one
     randomized bit about its share s_{r,t} of the secret that r names: <row, t> + s_{r,t}, Hadamard response with a
-    sign. From these the referee decides every share, and adds them up. An agent's answer is epsilon-DP whatever r the
-    referee sends: safe against a malicious one.
+    sign. From these the referee decides every share, and adds the shares up. An agent's answer is epsilon-DP whatever r
+    the referee sends, so also if the referee is malicious.
     """
 
     done = f"a secret; {BY_NORMAL_LAW}it is right with a probability of about {{sure}} {AS_PLANNED}"
@@ -325,7 +324,7 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
     def agents_alone(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
         """Search for r with half of the agents, which takes 2^c times as many (Lemma 5.2's lower bound).
 
-        The others tell the shares of what was found.
+        The other half reports the shares of the secret that was found.
         """
         problem, count = plan.problem, plan.count
         search = yield from ask_coded(CodeQuery(first=0, bits=problem.c, sign="label", public=public), count // 2)
@@ -362,9 +361,9 @@ def _none_answered(public: int) -> Outcome:
 class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
     """Lemma 4.2 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
-    Each agent says one randomized bit about (t, s_t), Hadamard response; those who hold no share answer with a fair
-    coin, randomized like any other. For every t the referee takes the s with the largest estimate, adds them up, and
-    asks the curator to learn the parity with that number (KLNRS, pure epsilon): records that are shares say 0 = 0.
+    Each agent reports one randomized bit about (t, s_t), by Hadamard response; those who hold no share answer with a
+    fair coin, randomized like any other. For every t the referee takes the s with the largest estimate, adds these up,
+    and asks the curator to learn the parity with that number (KLNRS, pure epsilon): records of shares give 0 = 0.
     """
 
     done = f"a parity; {BY_NORMAL_LAW}it is the wanted one with a probability of about {{sure}} {AS_PLANNED}"
@@ -384,7 +383,7 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
         """Have the curator learn one parity at random.
 
         It has fewer people than there are shares, so it knows nothing about which parity is wanted, even without
-        privacy, and not enough privacy for all.
+        privacy, and its privacy budget does not suffice to learn all parities.
         """
         return (yield from _learn_wanted(plan.problem, public % (1 << plan.problem.d)))
 
@@ -399,7 +398,7 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
 def find_wanted(
     plan: ProblemPlan[OneOfManyParities], count: int, public: int
 ) -> Generator[AskAgents | Progress, Any, int]:
-    """Ask ``count`` agents for the shares of the wanted parity's number, and add up the likeliest."""
+    """Ask ``count`` agents for the shares of the wanted parity's number, and add up the likeliest values."""
     problem = plan.problem
     begin = problem.c + (1 << problem.d)
     bits = problem.share_bits + problem.d

@@ -40,10 +40,10 @@ from referee.protocols.teaching import PortfolioPlan, mean_answer, suited, surve
 class PortfolioProtocol(Protocol):
     """Learn, teach, judge. The answer is better than what either side has alone, up to a stated gap.
 
-    docs/portfolio.md has each step. The curator learns one model. Agents tell their label; then others teach the
-    model: they tell how far its probabilities are from their labels (:mod:`common.statistics.calibration`). Of what
-    either side has alone, the model as it was and both constants, the one that is believed to be best is the rival.
-    Agents who were not asked before judge the taught model and the rival, their number fixed beforehand
+    docs/portfolio.md has each step. The curator learns one model. Some agents report their label; then others teach the
+    model: they report how far its probabilities are from their labels (:mod:`common.statistics.calibration`). The rival
+    is the best, by the posterior, of what either side has alone: the original model and both constants. Agents who were
+    not asked before judge the taught model and the rival; their number is fixed beforehand
     (:mod:`common.statistics.finalists`: theorem and proof).
 
     ``done``: the answer's loss on T exceeds that of the rival by at most alpha, with probability 1 - beta over the
@@ -122,7 +122,7 @@ _MINUS, _PLUS = Constant(label=-1), Constant(label=1)
 
 @dataclass(frozen=True)
 class ReportedConstant:
-    """A constant, and bits of ``asked`` agents who were asked whether it errs; a mistake of it costs ``weight``."""
+    """A constant, and bits of ``asked`` agents who reported whether it errs; a mistake of it costs ``weight``."""
 
     name: str
     hypothesis: Hypothesis
@@ -132,7 +132,7 @@ class ReportedConstant:
 
 
 def _both(plan: PortfolioPlan, reports: Answers) -> list[ReportedConstant]:
-    """Return both constants, from those who told whether their label is +1: where -1 errs, +1 does not."""
+    """Return both constants with the bits of agents who reported their label: where -1 errs, +1 does not."""
     if plan.loss != "zero-one":
         return []
     weights = (1.0, 1.0) if plan.costs is None else plan.costs.weights
@@ -151,8 +151,8 @@ def judge(
 ) -> Generator[Any, Any, tuple[Outcome, list[Answers]]]:
     """Have fresh agents judge both finalists; the rival is the answer only if it is shown to be better.
 
-    The answer is also compared with the best of the constants that agents reported, but for the rival, which was
-    believed to be the best of them and may not be. Returned are the outcome and what judges of either finalist said.
+    The answer is also compared with the best of the reported constants other than the rival: the rival was chosen as
+    the best of them by its posterior, and may not be. Return the outcome and the judges' answers about either finalist.
     """
     half, reported = plan.roles.judges // 2, []
     for (_, hypothesis), count in ((answer, plan.roles.judges - half), (rival, half)):
@@ -173,12 +173,12 @@ def _beside(
     constants: Sequence[ReportedConstant],
     chosen: bool,
 ) -> BestConstant:
-    """Compare the answer with the best constant: what was taught, by its judges and those who told of the constants.
+    """Compare the answer with the best constant, by the taught model's judges and the reports about the constants.
 
-    ``chosen``: one more constant is the rival. Of two labels its judges tell what the other one errs, too.
+    ``chosen``: one more constant is the rival. With two labels its judges' bits also show how often the other one errs.
 
-    Where its rival is the answer, that is shown to be better by the interval of their difference: bounds follow from
-    both intervals, and none that holds by itself does.
+    If the rival is the answer, the interval of the difference shows that it is better than the taught model: the bounds
+    then follow from both intervals, and there are none that hold by themselves.
     """
     beta, between, judged = plan.beta, outcome.comparison, _ones(reported[0].values)
     found = ToBestConstant(
@@ -211,7 +211,7 @@ def _ones(bits: Bits) -> Ones:
 
 
 def _constant_loss(plan: PortfolioPlan, of: ReportedConstant, share: float) -> Estimate:
-    """Return a constant's loss, of mistakes that cost its weight; its interval fails with that share of beta."""
+    """Return a constant's loss, with its weight per mistake; its interval fails with that share of beta."""
     found = finalists.estimated(plan.mechanism, _ones(of.bits), share * plan.beta, 1.0 - plan.beta)
     ends = {end: of.weight * getattr(found, end) for end in ("value", "low", "high")}
     return found.model_copy(update=ends)

@@ -1,4 +1,4 @@
-"""Portfolio of several classes: agents teach a model what each class's odds are, and judge it beside every constant."""
+"""Portfolio of several classes: agents teach a model the odds of each class, and judge it and every constant."""
 
 import math
 from collections.abc import Generator, Sequence
@@ -26,14 +26,14 @@ from referee.protocols.teaching import PortfolioPlan, mean_answer
 class PortfolioClasses(PortfolioProtocol):
     """Learn, teach, judge, for several classes in the place of two labels: docs/portfolio.md, "Several classes".
 
-    A person's class stands in one-hot columns behind the features. Agents tell whether they are of a class, which gives
-    the constants. The curator learns a score for each class; in three rounds other agents tell how far the
-    probabilities of half of the classes together are from whether theirs is one of them, and how much surer the model
-    is of their class than it expects to be; intercepts and slope on T follow (:mod:`common.statistics.class_odds`).
-    Agents who were not asked before judge what was taught and its rival, which is what is believed to be the best of
-    the model as it was and the constants, by whether it names another class than theirs.
+    A person's class is in one-hot columns after the features. Agents report whether they are of a class, which gives
+    the constants. The curator learns a score for each class; in three rounds other agents report how far the total
+    probability of half of the classes is from whether theirs is one of them, and by how much the model's score of their
+    class exceeds its expectation; intercepts and slope on T follow (:mod:`common.statistics.class_odds`). Agents who
+    were not asked before judge the taught model and its rival by whether it names another class than theirs. The rival
+    is the original model or a constant: the one with the least expected loss.
 
-    That is a loss in [0, 1] of one record, so the theorem of the portfolio holds for it as it stands.
+    That is a loss in [0, 1] of one record, so the theorem of the portfolio holds for it unchanged.
     """
 
     pattern = pattern_of("portfolio-classes")
@@ -122,9 +122,9 @@ def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
 
 
 def _after(plan: PortfolioPlan, odds: ClassOdds, judged: Sequence[Answers], *, own: bool) -> ClassOdds:
-    """Return what is believed of the odds after judges told how often what was taught errs, and the model if ``own``.
+    """Return the odds after judges reported how often the taught model errs, and the original one if ``own``.
 
-    The probabilities follow that; the classes that the answer names stay as they were judged.
+    The probabilities follow these reports; the classes that the answer names stay as they were judged.
     """
     errors = [mean_answer(plan.mechanism, answers) for answers in judged]
     reports = [odds.right(1.0 - errors[0][0], errors[0][1], odds.scores)]
@@ -133,11 +133,11 @@ def _after(plan: PortfolioPlan, odds: ClassOdds, judged: Sequence[Answers], *, o
     return odds.beside(odds.given(reports))
 
 
-_Question = tuple[tuple[int, ...], int]  # of which classes, and to how many agents
+_Question = tuple[tuple[int, ...], int]  # the classes that it is about, and the number of agents
 
 
 def _teach(plan: PortfolioPlan, model: Argmax, odds: ClassOdds) -> Generator[Any, Any, ClassOdds]:
-    """Ask agents for residuals, in rounds: of sets of classes, and of the slope where they are many."""
+    """Ask agents for residuals, in rounds: of sets of classes, and also of the slope where agents are many."""
     sets = halves(len(model.hypotheses))
     for number in range(TEACHINGS):
         about, reports = moved(model, odds), []
@@ -159,7 +159,7 @@ def _questions(plan: PortfolioPlan, sets: list[tuple[int, ...]]) -> list[_Questi
 
 
 def moved(model: Argmax, odds: ClassOdds) -> Argmax:
-    """Return the model whose scores are those that are believed; BadMessage if its numbers become too large."""
+    """Return the model with the estimated slope and intercepts; BadMessage if its numbers become too large."""
     scored = [
         recalibrated(one, odds.slope, (float(intercept),))
         for one, intercept in zip(model.hypotheses, odds.intercepts, strict=True)

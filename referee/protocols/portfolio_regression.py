@@ -20,22 +20,22 @@ from referee.protocols.portfolio import PortfolioProtocol, judge
 from referee.protocols.teaching import PortfolioPlan, mean_answer
 
 ENOUGH = 530
-"""Where so many agents teach in each round, some of them tell the slope; fewer tell the offset alone."""
+"""If so many agents teach in each round, some of them report the slope; fewer report the offset alone."""
 
 
 @PROTOCOLS.register("portfolio-regression")
 class PortfolioRegression(PortfolioProtocol):
     """Learn, teach, judge, for a number in the place of a label: docs/portfolio.md, "A number in the place of a label".
 
-    The response is the last feature, in [0, 1] by its public bounds. Agents tell it, which gives a constant. The
-    curator learns a regression; in three rounds other agents tell their residual, and the same times how far their
-    prediction is from the middle; from these follow offset and slope on T (:mod:`common.statistics.lines`). Agents who
-    were not asked before judge what was taught and its rival, which is what is believed to be the better of the model
-    as it was and the constant, by the squared loss, or by its part of a public bound (agents.bound).
+    The response is the last feature, in [0, 1] by its public bounds. Agents report it, which gives a constant. The
+    curator learns a regression; in three rounds other agents report their residual, or its product with the distance of
+    the prediction from the middle. Offset and slope on T follow from these (:mod:`common.statistics.lines`). Agents who
+    were not asked before judge the taught model and its rival by the squared loss, or by its part of a public bound
+    (agents.bound). The rival is the original model or the constant: the one with the smaller expected loss.
 
-    The theorem of the portfolio is about any loss in [0, 1], of which an agent's bit is 1 with probability (1 - p) +
-    (2p - 1) loss: so it holds for this one. Where residuals are beyond the square root of the bound it is about the
-    squared loss that is cut there.
+    The theorem of the portfolio holds for any loss in [0, 1] for which an agent's bit is 1 with probability (1 - p) +
+    (2p - 1) loss, so it holds for this one. Where residuals exceed the square root of the bound, it is about the
+    squared loss clipped there.
     """
 
     done = (
@@ -73,7 +73,7 @@ class PortfolioRegression(PortfolioProtocol):
         if plan.roles.teachers and isinstance(model, Regressor):
             try:
                 line = yield from _teach(plan, model)
-                # Not better than the constant by itself, it is no rival.
+                # A model that is not better than the constant by itself is no rival.
                 of_model, of_constant = line.excess(line.center, line.spread), line.excess(middle, 0.0)
                 rival = alone[int(of_model <= of_constant)]
                 taught = ("model, recalibrated", model.recalibrated(*line.recalibration))
@@ -84,7 +84,7 @@ class PortfolioRegression(PortfolioProtocol):
 
 
 _TELL = 10
-"""Of so many who would teach, one tells the response instead: where the mean lies is half of what is to be learned."""
+"""One in so many teachers reports the response instead: the mean is half of what is to be learned."""
 
 
 def _plan(scenario: ResolvedScenario) -> PortfolioPlan:
@@ -99,11 +99,11 @@ def _constant(value: float, response: int) -> Regressor:
 
 
 _UNKNOWN = 0.5, 0.125
-"""Center and spread of predictions of which the model says nothing: spread over half of the bounds."""
+"""Center and spread of the predictions of a model that does not state them: spread over half of the bounds."""
 
 
 def _teach(plan: PortfolioPlan, model: Regressor) -> Generator[Any, Any, Line]:
-    """Ask agents for residuals, in rounds; of a model that says how its predictions lie, for their slope, too."""
+    """Ask agents for residuals, in rounds; if the model states how its predictions lie, also for their slope."""
     known = model.center is not None and model.spread is not None
     line = Line.of_sample(*((model.center, model.spread) if known else _UNKNOWN))  # type: ignore[arg-type]
     reach = math.sqrt(min(1.0, plan.bound))

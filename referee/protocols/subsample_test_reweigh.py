@@ -29,19 +29,19 @@ class SubsampleTestReweigh(Protocol):
     *Realizable* (Theorem 4.3): halt at the first hypothesis whose loss on T is shown to be below the upper level; every
     reweigh is by a hypothesis whose loss on T is shown to be above the lower level, so with probability 1 - 3 beta one
     of the first T rounds halts. *Agnostic* (no theorem; docs/corrections.md, K11): use every round, return the best by
-    its upper confidence limit, which holds for all rounds together. Out of rounds or agents: ``exhausted``, and the
-    best. With mechanism ``none`` and kappa null it is Algorithm 1: the agents' test is the SQ oracle, and its tolerance
-    tau is half the distance of the two levels.
+    its upper confidence limit, which holds for all rounds together. If rounds or agents run out, it ends ``exhausted``
+    with the best. With mechanism ``none`` and kappa null it is Algorithm 1: the agents' test is the SQ oracle, and its
+    tolerance tau is half the distance of the two levels.
 
     *Convex losses* (Algorithm 4, Theorem A.4): tested, and reweighed by, as l = min(L, B)/B for a public bound B. The
     proof needs a loss in [0, 1] and nothing else of it, so T, kappa and eta are those of alpha in units of B; a learner
     that reaches B alpha of its own loss L reaches alpha of l, since l <= L/B.
 
     *alpha_H* (``accuracy.best``): both levels are that much higher. If on every kappa-dense mu over the sample some
-    hypothesis has a loss of alpha_H at most (one suffices whose mean loss over its worst kappa n records is that), then
-    E_mu[1 - l] >= 1 - alpha_H - alpha in every round and E_u[1 - l] <= 1 - (alpha_H + reweigh_above alpha - slack):
-    alpha_H cancels, and T is as before. ``mode: realizable`` says that this holds. Without it, halting is no worse
-    founded, as the test alone decides it, but no theorem says that it ever comes.
+    hypothesis has a loss of alpha_H at most (it suffices that one has this mean loss over its worst kappa n records),
+    then E_mu[1 - l] >= 1 - alpha_H - alpha in every round and E_u[1 - l] <= 1 - (alpha_H + reweigh_above alpha -
+    slack): alpha_H cancels, and T is as before. ``mode: realizable`` says that this holds. Without it, halting is as
+    valid, since the test alone decides it, but no theorem says that the run ever halts.
     """
 
     tests_level = True
@@ -59,7 +59,7 @@ class SubsampleTestReweigh(Protocol):
 
 
 def take_over(scenario: ResolvedScenario) -> Generator[AskCurator, Any, None]:
-    """Begin with the weights of earlier runs: have the curator reweigh as they did (docs/hand-over.md)."""
+    """Start from the weights of earlier runs: have the curator repeat their reweighs (docs/hand-over.md)."""
     for reweigh in scenario.handed_over:
         yield from ask(reweigh)
 
@@ -68,9 +68,9 @@ def take_over(scenario: ResolvedScenario) -> Generator[AskCurator, Any, None]:
 class RoundsPlan:
     """The numbers of a resolved scenario that Algorithm 2 uses.
 
-    At most T, ``rounds``, learner calls; agents test ``loss``, as a part of ``bound``, by ``judging``: levels where the
-    run halts at the first good hypothesis, else an estimate a round, of ``share`` agents each. The curator reweighs by
-    the same loss, or by ``mistakes``.
+    There are at most ``rounds`` (T) learner calls. Agents test ``loss``, as a part of ``bound``, by ``judging``: by
+    levels if the run halts at the first good hypothesis, else by one estimate per round from ``share`` agents. The
+    curator reweighs by the same loss, or by ``mistakes``.
     """
 
     rounds: int
@@ -82,7 +82,7 @@ class RoundsPlan:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> Self:
-        """Return the scenario's; BadScenario if agents are too few for its rounds, or cannot be asked so."""
+        """Return the scenario's plan; BadScenario if it has fewer agents than rounds, or they cannot be asked so."""
         rounds, agents = scenario.curator.rounds, scenario.agents
         if not scenario.halts and agents.count < rounds:
             raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {agents.count}")
@@ -107,9 +107,9 @@ class RoundsPlan:
 
 
 def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Script:
-    """Algorithm 2 in the rounds ``first`` to ``last``, from whatever weights the curator has then.
+    """Run Algorithm 2 in the rounds ``first`` to ``last``, from the weights that the curator then has.
 
-    The outcome's ``iterations`` is the number of the last round that was used.
+    The outcome's ``iterations`` is the number of the last round used.
     """
     rounds = plan.rounds
     best, least = None, math.inf
@@ -143,16 +143,16 @@ class HandOver(Protocol):
     """Subsample-Test-Reweigh for each of the scenario's tasks in turn; the curator's weights are never reset.
 
     *Privacy.* All tasks' learner calls are made on the same people, so they share the curator's budget and its
-    ``rounds``; every call is charged at the number of reweighs that came before it, whatever task they were for. The
-    log-weight of a record is a function of the record and of public messages, so the sampling bound holds for any
-    sequence of public hypotheses about any labels.
+    ``rounds``; every call is charged for the number of reweighs before it, whatever task they were for. The log-weight
+    of a record is a function of the record and of public messages, so the sampling bound holds for any sequence of
+    public hypotheses about any labels.
 
     *Rounds.* m tasks take floor(K/(2 g^2)) + m rounds, where m separate runs may take m times floor(K/(2 g^2)) + 1,
     with probability 1 - 3 beta, if ``vc_dimension`` is that of the union of all tasks' losses. docs/hand-over.md has
-    the proofs, and what they do not say.
+    the proofs and their limits.
 
-    A task's accepted hypothesis is not reweighed by, as Algorithm 2 does not. A task that runs out of rounds or agents
-    ends the run: later ones are not begun. Agnostic (no theorem): each task gets an equal share of the rounds.
+    As in Algorithm 2, no reweigh uses a task's accepted hypothesis. A task that runs out of rounds or agents ends the
+    run: later ones do not start. Agnostic (no theorem): each task gets an equal share of the rounds.
     """
 
     tests_level = True
@@ -192,7 +192,7 @@ _DONE = (
 
 @dataclass(frozen=True)
 class SingleTest:
-    """The numbers of a resolved scenario with which one model is tested: by ``count`` agents, all at once."""
+    """The numbers of a resolved scenario for testing one model with ``count`` agents, all asked at once."""
 
     answering: EstimatePlan
     count: int
@@ -202,7 +202,7 @@ class SingleTest:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> Self:
-        """Return the scenario's; BadScenario if one question does not reach so many agents."""
+        """Return the scenario's plan; BadScenario if one question does not reach so many agents."""
         agents = scenario.agents
         count = at_once(agents.count, alike=True)
         return cls(EstimatePlan.of(scenario), count, agents.loss, agents.bound, agents.costs)
@@ -210,7 +210,7 @@ class SingleTest:
     def test(self, hypothesis: Hypothesis, reason: Callable[[int], str]) -> Script:
         """Ask all agents about a hypothesis that was chosen before any of them answered, and end.
 
-        ``exhausted`` if fewer than ``count`` were there to be asked. ``reason`` says why it ended, of how many.
+        It ends ``exhausted`` if fewer than ``count`` could be asked. ``reason`` says why, for a number of agents.
         """
         loss = LossQuery(hypothesis=hypothesis, loss=self.loss, bound=self.bound, costs=self.costs)
         found = yield from estimate_mean(loss, self.answering, self.count, 1)
@@ -223,9 +223,9 @@ class SingleTest:
 class LearnAndTest(Protocol):
     """One learner's call on the curator's sample, one test by all agents.
 
-    For learners that account for the difference of S and T themselves, for example by a public sample (private domain
-    adaptation, Bassily, Cortes, Mao and Mohri 2024): what they are worth is then a question to T. The estimate is of
-    one hypothesis, chosen before any agent answered, so its interval holds as it is.
+    For learners that account for the difference of S and T themselves, for example with a public sample (private domain
+    adaptation, Bassily, Cortes, Mao and Mohri 2024): agents then measure the result's loss on T. The estimate is of one
+    hypothesis, chosen before any agent answered, so its interval needs no correction.
     """
 
     done = _DONE
@@ -245,8 +245,8 @@ class LearnAndTest(Protocol):
 class ModelAgnosticProtocol(Protocol):
     """Algorithms 2 and 3 of Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (2018), and a test.
 
-    The curator's teachers label all public points, privately, and its student learns from the labels. What the student
-    is worth for the population is then a question to fresh agents, as in :class:`LearnAndTest`.
+    The curator's teachers privately label all public points, and its student learns from the labels. Fresh agents then
+    measure the student's loss on the population, as in :class:`LearnAndTest`.
     """
 
     done = _DONE
@@ -276,7 +276,7 @@ class ModelAgnosticProtocol(Protocol):
 
 
 def further(labelled: Labelled, learner: ModelAgnosticSettings) -> str:
-    """Say what may still be asked of the curator's stream; PeerMisbehaved if that is not what was agreed to."""
+    """Return as text what the curator's stream still accepts; PeerMisbehaved if it is not the stream agreed to."""
     stream, cutoff = labelled.stream, getattr(learner.aggregation, "cutoff", None)
     if (stream and (stream.questions, stream.cutoff)) != (learner.stream and (learner.stream, cutoff)):
         raise PeerMisbehaved("the curator opened another stream than its policy has")
@@ -290,7 +290,7 @@ def further(labelled: Labelled, learner: ModelAgnosticSettings) -> str:
 
 
 def student(labelled: Labelled, known: Collection[int]) -> Hypothesis:
-    """Return the student's model; PeerMisbehaved if there is none, or a label is not among those that are known."""
+    """Return the student's model; PeerMisbehaved if there is none, or a label is not among those ``known``."""
     if any(label is not None and label not in known for label in labelled.labels):
         raise PeerMisbehaved(f"the curator released labels other than null and the {len(known)} that are known")
     if labelled.hypothesis is None:

@@ -1,4 +1,4 @@
-"""Teaching: agents tell how far a model's probabilities are from their labels, and how good these are in the end."""
+"""Teaching: agents report residuals of a model's probabilities, which recalibrate it, and survey its quality."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class PortfolioPlan:
     """The numbers of a resolved scenario that a portfolio uses.
 
     Attributes:
-        alpha, beta: The gap that is aimed at, and the chance that something that is stated is wrong.
-        roles: How many agents tell their label, teach in each round, and judge.
-        margins: mu of the curator's count of its people; 0 if there is none.
-        noise: What the noise of a private model of so many people may cost: :func:`private_excess`.
-        surveys: Whether some agents are surveyed, where they are many: not about several classes, or numbers.
+        alpha, beta: The gap that the run aims at, and the chance that one of its statements is wrong.
+        roles: How many agents report their label, teach in each round, and judge.
+        margins: mu of the curator's noisy count of its people by score and label; 0 if there is none.
+        noise: The excess loss that noise may cause in a private model of n people: :func:`private_excess`.
+        surveys: Whether some agents are surveyed if there are many: not for several classes, nor for regression.
     """
 
     alpha: float
@@ -59,7 +59,7 @@ class PortfolioPlan:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> Self:
-        """Return the scenario's; BadScenario if there are too few agents for a role, or they cannot play it."""
+        """Return the scenario's plan; BadScenario if agents are too few for a role, or do not answer with bits."""
         settings, count = scenario.portfolio or Portfolio(), scenario.agents.count
         roles = Roles.of(count, settings)
         if roles.labels < 1 or roles.judges < 2 or (settings.teach and roles.teachers < 1):
@@ -90,35 +90,35 @@ class PortfolioPlan:
 
     @property
     def cut(self) -> float:
-        """The logarithm of the odds of +1 above which +1 costs less."""
+        """The ln(odds) of +1 above which predicting +1 costs less."""
         return 0.0 if self.costs is None else self.costs.odds
 
     def constant(self, share: float) -> int:
-        """Return which constant costs less where a share has +1: 0 for -1, 1 for +1."""
+        """Return which constant prediction costs less if this share of people has label +1: 0 for -1, 1 for +1."""
         miss, false_alarm = (1.0, 1.0) if self.costs is None else self.costs.weights
         return int(share * miss > (1.0 - share) * false_alarm)
 
 
 _STEEPEST, _FARTHEST = 1.0, 0.6
-"""Standard deviations, beforehand, of ln(slope) and of the ln(odds) at the median score on the sample itself: of any
-model the score is believed to be about the logarithm of the odds."""
+"""Prior standard deviations, on the sample itself, of ln(slope) and of the ln(odds) at the median score. The prior of
+any model expects its score to be about the logarithm of the odds."""
 _UNUSUAL = 1.0
-"""The standard deviation of the ln(slope) by how far ln(odds) usually are from their median, of a model whose noise may
-cost :data:`common.scenario.fitting.QUIET`."""
+"""Standard deviation of ln(slope) in the prior by the usual distance of ln(odds) from their median, for a model whose
+noise may cost :data:`common.scenario.fitting.QUIET`."""
 _TAUGHT, _UNTAUGHT, _FAR = (0.0, 0.3), (0.25, 0.45), 0.5
-"""By how much the population's ln(slope) is less than the sample's on average, and its standard deviation from that,
-where agents teach the slope, and where they do not; the scale of how far the ln(odds) are from the sample's.
+"""Mean and standard deviation of how much smaller ln(slope) is in the population than in the sample, where agents teach
+the slope, and where they do not; the scale of the distance of the ln(odds) from the sample's.
 
-A score that was learned from some people tells less of others. Where agents teach the slope they tell how much less, so
-nothing is taken off beforehand."""
+A score that was learned from some people is less informative about others. Where agents teach the slope, they report
+how much less, so the prior subtracts nothing."""
 _BINS = 8
 _BEYOND = 1e9  # a cut that no score reaches
 
 
 def mean_answer(mechanism: BitMechanism, answers: Answers) -> tuple[float, float]:
-    """Return the mean of the values, in [0, 1], as it is estimated without bias, and the variance of that.
+    """Return an unbiased estimate of the mean of the values, which are in [0, 1], and the variance of this estimate.
 
-    Where answers have no noise and all are alike the variance is not 0: one more answer might differ.
+    The variance is not 0 even if answers have no noise and are all equal: one more answer might differ.
     """
     total, count = tally(mechanism, answers.values)
     if count == 0:
@@ -129,10 +129,10 @@ def mean_answer(mechanism: BitMechanism, answers: Answers) -> tuple[float, float
 
 @dataclass(frozen=True)
 class Taught:
-    """What agents taught: ln(odds) = slope * score + intercept; which of both constants and the model is the rival.
+    """What agents taught: ln(odds) = slope * score + intercept, and the index of the rival: constant -1, +1 or model.
 
-    ``own`` are slope and intercept of the curator's people; ``cuts`` of the score divide these into bins; ``few`` is
-    what they told, where they are few.
+    ``own`` has slope and intercept for the curator's people; ``cuts`` of the score divide these people into bins;
+    ``few`` is the posterior from the teachers' answers, where agents are few.
     """
 
     slope: float
@@ -146,13 +146,13 @@ class Taught:
 
 @dataclass(frozen=True, eq=False)
 class TaughtByFew:
-    """What agents told of a model's odds where they are too few for a survey of them: their judges tell more.
+    """A posterior of a model's odds where agents are too few for a survey: the judges' answers update it.
 
     Attributes:
-        belief: From a prior that is in doubt, and what those who taught it told.
-        within, masses: How people lie by its score.
+        belief: The posterior from a prior with doubt (:meth:`Prior.doubted`) and the teachers' answers.
+        within, masses: How people are distributed by the model's score.
         cut: The score above which the taught model predicts +1.
-        rival: The same of its rival.
+        rival: The score above which its rival predicts +1.
         weights: What a miss and a false alarm count.
     """
 
@@ -164,10 +164,10 @@ class TaughtByFew:
     weights: tuple[float, float]
 
     def judged(self, plan: PortfolioPlan, answers: Sequence[Answers]) -> tuple[float, float]:
-        """Return slope and intercept after judges of the taught model, and of its rival, have answered.
+        """Return slope and intercept after the judges of the taught model, and of its rival, have answered.
 
-        What they say of losses is public by then: nobody is asked, and nothing is spent. It tells the slope, of which
-        those who taught an intercept alone have told nothing.
+        Their answers about losses are public by then, so this asks no agent and spends no budget. The answers are
+        informative about the slope, which agents who taught an intercept alone have not reported.
         """
         belief = self.belief
         for cut, judges in zip((self.cut, self.rival), answers, strict=True):
@@ -178,13 +178,13 @@ class TaughtByFew:
 def teach(
     plan: PortfolioPlan, model: Hypothesis, share: tuple[float, float], *, alone: bool = True
 ) -> Generator[Any, Any, Taught]:
-    """Ask the curator for shares of scores and labels among its people, then agents for residuals, in rounds.
+    """Ask the curator for shares of its people by score and label, then agents for residuals, in rounds.
 
-    Where further directions are taught, not ``alone``, a third of those who teach are asked here.
+    If further directions are taught (``alone`` is false), this asks a third of the teachers.
     """
     fine = ScoreCells(hypothesis=model, cuts=calibration.FINE_CUTS)
     known = (yield from ask(Margins(cells=fine, mu=plan.margins))).fractions.reshape(fine.bins, 2)
-    noise = math.sqrt(2.0) / (plan.n * plan.margins)  # the standard deviation of that on one share
+    noise = math.sqrt(2.0) / (plan.n * plan.margins)  # standard deviation of the noise on one share
     people = calibration.denoised(known.sum(axis=1), 2.0 * noise**2)
     scores = calibration.middles(fine.cuts)
     cuts = calibration.coarser(people, _BINS)
@@ -237,7 +237,7 @@ def teach(
 
 
 def _cell_shares(known: Floats, within: Within, noise: float, people: int) -> CellShares:
-    """Return the shares of coarser cells of a sample of so many ``people``; noise is of one share of ``known``."""
+    """Merge shares of fine cells into coarse ones; ``noise`` is the deviation on a fine share."""
     shares = np.add.reduceat(known, list(within.starts), axis=0)
     merged = np.diff([*within.starts, len(known)])
     return CellShares(shares, np.asarray(merged * noise**2), people, within)
@@ -246,7 +246,7 @@ def _cell_shares(known: Floats, within: Within, noise: float, people: int) -> Ce
 def _together(posterior: tuple[float, float], reported: tuple[float, float]) -> float:
     """Return a constant's loss from its posterior mean and deviation, and from a report with its variance.
 
-    The belief has T's scores from the sample; the report needs no scores.
+    The posterior takes T's scores from the sample; the report needs no scores.
     """
     deviation = max(posterior[1], 2.0**-20)
     precise, other = 1.0 / (deviation * deviation), 1.0 / reported[1]
@@ -254,11 +254,11 @@ def _together(posterior: tuple[float, float], reported: tuple[float, float]) -> 
 
 
 def beforehand(center: float, spread: float, noise: float) -> Prior:
-    """Return what is posterior of a model by its scores alone: their median, and how far they are from it.
+    """Return the prior of a model's calibration from its scores alone: their median, and their spread around it.
 
-    Were a score the ln(odds), the slope would be 1. Were it the ln(odds) plus independent noise, the slope would be the
-    part of its variance that the ln(odds) have, (usual/spread)^2. Both are posterior, the second the more so the more
-    ``noise`` the model may have: the product of both Gaussian densities of ln(slope) is Gaussian.
+    If a score were the ln(odds), the slope would be 1. If it were the ln(odds) plus independent noise, the slope would
+    be the part of its variance due to the ln(odds), (usual/spread)^2. The prior is the product of both Gaussian
+    densities of ln(slope), which is Gaussian; the more ``noise`` the model may have, the more the second one counts.
     """
     here, noisy = _STEEPEST**-2, noise / QUIET * _UNUSUAL**-2
     flatter = 2.0 * float(log(np.array(min(1.0, USUAL / spread)))) * noisy / (here + noisy)
@@ -267,17 +267,17 @@ def beforehand(center: float, spread: float, noise: float) -> Prior:
     )
 
 
-_TURNS = 3  # where directions are taught, that takes two thirds of those who teach
-_ALONG = 0.3  # standard deviation, beforehand, of what a direction adds to ln(odds)
+_TURNS = 3  # rounds in which directions are taught; they take two thirds of the teachers
+_ALONG = 0.3  # prior standard deviation of what a direction adds to ln(odds)
 
 
 def turned(plan: PortfolioPlan, model: Linear, found: Directions, bend: float) -> Generator[Any, Any, Linear]:
     """Have agents teach further directions u_j, and the intercept, of a model whose score is ln(odds).
 
-    In the sample u_j is 0 on average and of variance 1, so the mean of min(p, 1 - p) |u_j| is taken to be sqrt(2/pi),
-    that of a Gaussian's modulus, times ``bend``, the mean of min(p, 1 - p). Round by round residuals are asked for at
-    the present model, and what is believed of each coefficient, Gaussian, is moved by them. Errors of these assumptions
-    change the pace, not the end.
+    In the sample u_j has mean 0 and variance 1. The mean of min(p, 1 - p) |u_j| is approximated by ``bend``, the mean
+    of min(p, 1 - p), times sqrt(2/pi), the mean modulus of a Gaussian. Each round asks for residuals at the present
+    model and updates the Gaussian posterior of each coefficient. Errors of these assumptions change how fast the rounds
+    converge, not where to.
     """
     rows, offsets = np.array(found.rows), np.array(found.offsets)
     size = len(rows) + 1
@@ -306,13 +306,13 @@ _MODULUS = 0.7978845608028654  # sqrt(2/pi)
 
 
 def suited(found: Directions | None, model: Hypothesis) -> Directions | None:
-    """Return the directions if they are about the features that a half-space is about."""
+    """Return the directions if they are over the same features as a half-space, else None."""
     if found is None or not isinstance(model, Linear) or len(found.rows[0]) != len(model.weights):
         return None
     return found
 
 
-_APART = 0.05  # cuts of the log odds that are nearer to that of the costs are left out
+_APART = 0.05  # cuts of the log odds nearer than this to that of the costs are left out
 
 
 def surveyed(
@@ -323,13 +323,13 @@ def surveyed(
     public: int,
     beta: float,
 ) -> Generator[Any, Any, ScoreQuality]:
-    """Ask fresh agents, as many as there are in ``agents`` beside their mechanism, one bit each.
+    """Survey fresh agents, one bit each; return how good a calibrated score is on T.
 
     Args:
-        calibrated: Whose margin is the logarithm of the odds of +1.
+        calibrated: Its margin is the logarithm of the odds of +1.
         cuts: Where bins of the log odds may end; one ends at ``cut``, above which +1 is predicted.
-        public: Public randomness of the questions.
-        beta: The chance that what holds together does not (:class:`common.statistics.curves.ScoreQuality`).
+        agents, public: Their mechanism and their number; public randomness of the questions.
+        beta: The chance that the joint statements fail (:class:`common.statistics.curves.ScoreQuality`).
     """
     ends = sorted({cut, *(other for other in cuts if abs(other - cut) > _APART)})
     cells = cells_of(calibrated, ends)
@@ -341,7 +341,7 @@ def surveyed(
 
 
 def cells_of(calibrated: Hypothesis, ends: Sequence[float]) -> ScoreCells:
-    """Return the bins of a calibrated score; of a recalibrated one those of the score inside it, which are the same."""
+    """Return the bins of a calibrated score; for a recalibrated one, the same bins on the score inside it."""
     if isinstance(calibrated, Recalibrated):
         inner, slope, intercept = calibrated.hypothesis, calibrated.slope, calibrated.intercepts[0]
         return ScoreCells(hypothesis=inner, cuts=tuple((end - intercept) / slope for end in ends))
