@@ -1,7 +1,7 @@
-"""How labels go with a model's scores: a logistic curve, from a sample's noisy shares and residuals of agents.
+"""Calibration of a model's scores: a logistic curve, fitted to a sample's noisy shares and to residuals from agents.
 
-Everything is computed by sums and functions that are the same on every machine: what comes out is in later questions,
-which an audit asks again.
+All sums and functions give the same bits on every machine: the results are in later questions, which an audit asks
+again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from common.numerics.kernels import njit
 from common.numerics.loops import exps, logs
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
-"""2^(k/4): a library's powers may differ between machines."""
+"""2^(k/4) as constants: a library's powers may differ between machines."""
 
 
 def octave_quarter(step: int) -> float:
@@ -32,11 +32,11 @@ def octave_quarter(step: int) -> float:
 FINE_CUTS: tuple[float, ...] = tuple(
     sorted({0.0, *(sign * octave_quarter(step) for step in range(-12, 17, 2) for sign in (-1.0, 1.0))})
 )
-"""Halves of octaves from 1/8 to 16 on both sides of 0: whatever the scale of a score is, some of them divide it."""
+"""Half octaves from 1/8 to 16 on both sides of 0: some of these cuts divide a score, whatever its scale is."""
 
 
 def middles(cuts: tuple[float, ...]) -> Floats:
-    """Return a number inside each bin: the middle, and for the outer ones as far from their cut as the next is wide."""
+    """Return a score inside each bin: its middle; for an outer bin, half the width of the next bin beyond the cut."""
     inner = [(low + high) / 2.0 for low, high in itertools.pairwise(cuts)]
     if not inner:
         return np.array([cuts[0] - 1.0, cuts[0] + 1.0])
@@ -45,9 +45,9 @@ def middles(cuts: tuple[float, ...]) -> Floats:
 
 
 def coarser(people: Floats, most: int) -> list[int]:
-    """Return after which fine bins to cut, ascending, so that at most ``most`` >= 2 bins have about the same people.
+    """Return the fine bins after which to cut, ascending, for at most ``most`` >= 2 bins of about equally many people.
 
-    ``people`` are noisy numbers in the fine bins, of which negative ones count as 0. There is at least one cut b,
+    ``people`` are the noisy numbers of people in the fine bins; negative ones count as 0. There is at least one cut b,
     between the fine bins b and b + 1.
     """
     held = np.cumsum(np.maximum(people, 0.0))
@@ -61,7 +61,7 @@ def coarser(people: Floats, most: int) -> list[int]:
 def project_to_simplex(people: Floats, total: float) -> Floats:
     """Return the nearest numbers of people that are not negative and have the given positive sum, shape (k,).
 
-    The projection takes the same number from each count and cuts at 0, so it clears empty bins of noise (Duchi,
+    The projection subtracts the same number from each count and clips at 0, which removes noise from empty bins (Duchi,
     Shalev-Shwartz, Singer and Chandra 2008).
     """
     falling = sorted(people.tolist(), reverse=True)
@@ -76,11 +76,11 @@ def project_to_simplex(people: Floats, total: float) -> Floats:
 
 
 def denoised(shares: Floats, variance: float) -> Floats:
-    """Return how people lie among bins, from noisy shares of this variance, shape (k,); they sum to 1.
+    """Return the distribution of people over bins, from noisy shares of this variance, shape (k,); it sums to 1.
 
-    The projection, mixed with equal shares by the cube of the part that noise alone has, on average, in the sum of
-    squares. Where noise is all there is, the projection's few bins are nobody's, and might be near each other: odds by
-    so small a spread would be far too steep.
+    It is the projection, mixed with equal shares; the weight of these is the cube of the fraction of the sum of squares
+    that noise alone explains on average. If noise explains all of it, the few bins of the projection are random and may
+    be close to each other: a calibration on so small a spread of scores would be far too steep.
     """
     squares = math.fsum((shares * shares).tolist())
     part = min(1.0, len(shares) * variance / squares) if squares > 0.0 else 1.0
@@ -91,11 +91,11 @@ def denoised(shares: Floats, variance: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """How people are assumed to lie inside coarse bins: those of a sample, by its fine ones.
+    """How people are assumed to be distributed inside coarse bins: as a sample is over the fine ones.
 
     Attributes:
         starts: The first fine bin of each coarse one, ascending, the first 0.
-        scores, weights: Shape (fine bins,): a score that stands for each, and its part of its coarse bin's people.
+        scores, weights: Shape (fine bins,): a representative score, and the bin's fraction of its coarse bin.
     """
 
     starts: tuple[int, ...]
@@ -104,7 +104,7 @@ class Within:
 
     @classmethod
     def of(cls, people: Floats, cuts: list[int], values: Floats) -> Within:
-        """Return them from noisy people and a score in each fine bin; without people all bins count alike."""
+        """Build it from noisy people and a score in each fine bin; without people, fine bins count alike."""
         starts = (0, *(cut + 1 for cut in cuts))
         weights = np.maximum(people, 0.0)
         for begin, end in itertools.pairwise((*starts, len(people))):
@@ -120,7 +120,7 @@ class Within:
 
     @cached_property
     def curves(self) -> list[Floats]:
-        """Chances of +1 at the scores by the grid's curves: of each slope, shape (intercepts, fine bins)."""
+        """The probability of +1 at each score by the grid's curves: for each slope, shape (intercepts, fine bins)."""
         slopes = map(octave_quarter, _STEPS.tolist())
         return [logistic(slope * self.scores[None, :] + _WIDE[:, None]) for slope in slopes]
 
@@ -129,15 +129,15 @@ class Within:
         return self.averages(logistic(slope * self.scores[None, :] + intercepts[:, None]))
 
     def losses(self, chance: Floats, cut: float, weights: tuple[float, float] = (1.0, 1.0)) -> Floats:
-        """Return the loss of "+1 above a score" in each bin, shape (rows, bins), by chances of +1, (rows, fine bins).
+        """Return the loss in each bin, shape (rows, bins), of predicting +1 above a score.
 
-        ``weights`` are what a miss and a false alarm count.
+        ``chance``: of +1, shape (rows, fine bins); ``weights``: what a miss and a false alarm count.
         """
         wrong = np.where(self.scores[None, :] > cut, weights[1] * (1.0 - chance), weights[0] * chance)
         return self.averages(wrong)
 
     def spread(self, masses: Floats) -> Floats:
-        """Return the part of each fine bin in all people, shape (fine bins,), from that of each coarse one."""
+        """Return each fine bin's share of all people, shape (fine bins,), from the shares of the coarse bins."""
         sizes = np.diff([*self.starts, len(self.scores)])
         return np.asarray(np.repeat(masses, sizes) * self.weights)
 
@@ -160,38 +160,38 @@ def _average(weights: Floats, ends: Indices, values: Floats, found: Floats) -> N
 
 
 _STEPS = np.arange(-24, 25)
-"""Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
+"""Slopes are quarters of octaves apart: an error of a few percent in the slope moves no threshold."""
 QUARTER = 0.6931471805599453 / 4.0
 """The logarithm of one step from slope to slope."""
 _MOST = 16
 _FINE = 16  # intercepts are searched among sixteenths, then among 1024ths
 _WIDE = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
 DOUBT, FLATTER, ANY = 0.05, 1.0, 1.0
-"""The chance that scores tell something else of other people; by how much ln(slope) is then less, and its deviation."""
+"""The prior chance that scores mean something else for other people; how much less ln(slope) then is, its deviation."""
 FREEDOM = 3.0
-"""Of the t distribution of how far the ln(odds) of other people are from the sample's."""
+"""Degrees of freedom of the t distribution of the distance of other people's ln(odds) from the sample's."""
 NEAR = 0.005
-"""So much more log loss is accepted for probabilities on the side of the threshold on which the labels are."""
-_LEAST = 2.0**-1000  # of a density whose logarithm is taken
+"""The excess log loss that is accepted to keep probabilities on the side of the threshold where the labels are."""
+_LEAST = 2.0**-1000  # least density whose logarithm is taken
 _TILTS, _TILTED = np.arange(-8, 9) / 4.0, 0.5
-"""How many standard deviations higher the population's scores may be than the sample's, and the deviation of that."""
-_FARTHEST = 4.0  # standard deviations of the score, from which on a tilt counts no more
+"""By how many standard deviations the population's scores may exceed the sample's, and the prior deviation of that."""
+_FARTHEST = 4.0  # standard deviations of the score beyond which a tilt has no further effect
 _KEPT, _OTHER = 0.15, 0.01
-"""Of a bin with the share m of people, another share of the population's differs by a deviation of .15 sqrt(m). Of any
-mean a deviation of .01 is left: answers, however many, tell no line that nobody's odds follow exactly."""
+"""The population's share of a bin deviates from the expected share m by .15 sqrt(m). Any mean keeps a deviation of .01,
+however many answers there are, because no population's odds follow a line exactly."""
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed of a calibration ln(odds) = slope * score + intercept.
+    """A prior of a calibration ln(odds) = slope * score + intercept.
 
-    ln(slope) and the ln(odds) at a middle score are independent and Gaussian. At a score that nobody has they would
-    depend on each other: a steeper line through the middle of the people has another intercept.
+    ln(slope) and the ln(odds) at a middle score are independent and Gaussian. At a score that nobody has they would be
+    dependent: a steeper line through the middle of the people has another intercept.
 
     Attributes:
         step, steep: Mean, in quarters of octaves, and standard deviation of ln(slope).
         odds, far: Mean and standard deviation of the ln(odds) at the score ``middle``.
-        heavy: Whether the tails of the latter are heavy: ``far`` is then the scale of Student's t distribution with
+        heavy: Whether the ln(odds) have heavy tails: ``far`` is then the scale of Student's t distribution with
             :data:`FREEDOM` degrees of freedom.
     """
 
@@ -203,17 +203,17 @@ class Prior:
     heavy: bool = False
 
     def transferred(self, flatter: float, steep: float, far: float) -> Prior:
-        """Return the prior for other people, whose ln(slope) is less by ``flatter`` on average.
+        """Return the prior for other people, whose ln(slope) is smaller by ``flatter`` on average.
 
-        An independent Gaussian of this standard deviation is added to it. The ln(odds) have heavy tails, of the scale
-        of both together: most populations are near the sample, and some are far from it. Where a label is rare, few
-        answers tell its share by less than that share, and a Gaussian that allows for the far ones believes all noise.
+        An independent Gaussian with standard deviation ``steep`` is added to ln(slope). The ln(odds) get heavy tails,
+        of the scale of both together: most populations are near the sample, and some are far from it. The error of few
+        answers exceeds the share of a rare label, and a Gaussian wide enough for far populations would fit that noise.
         """
         moved, scale = self.step - flatter / QUARTER, math.hypot(self.far, far)
         return replace(self, step=moved, steep=math.hypot(self.steep, steep), far=scale, heavy=True)
 
     def logarithm(self) -> Floats:
-        """Return the logarithm of the density at all slopes and intercepts of the grid, but for a constant."""
+        """Return the log density at all slopes and intercepts of the grid, up to a constant."""
         steep = (_STEPS - self.step) * QUARTER / self.steep
         far = (_odds(self.middle) - self.odds) / self.far
         square = far * far
@@ -221,9 +221,9 @@ class Prior:
         return np.asarray(-0.5 * (steep * steep)[:, None] + odds)
 
     def doubted(self) -> Floats:
-        """Return the same where, with the chance :data:`DOUBT`, nobody knows what the scores tell of these people.
+        """Return the log density that allows, with chance :data:`DOUBT`, that scores mean something else for others.
 
-        Where agents tell the slope, a Gaussian alone would believe the sample against all that they tell.
+        Where agents teach the slope, a Gaussian alone would keep to the sample against all their answers.
         """
         other = replace(self, step=self.step - FLATTER / QUARTER, steep=ANY)
         usual, unusual = (Belief(prior.logarithm()[None]).chances for prior in (self, other))
@@ -231,12 +231,12 @@ class Prior:
 
     @property
     def intercept(self) -> float:
-        """The ln(odds) at the score 0, by the slope of the nearest quarter of an octave."""
+        """The ln(odds) at the score 0, for the grid slope nearest to the mean."""
         return self.odds - octave_quarter(round(self.step)) * self.middle
 
 
 def _odds(middle: float) -> Floats:
-    """Return the ln(odds) at a score by all slopes and intercepts of the grid, shape (slopes, intercepts)."""
+    """Return the ln(odds) at a score for all slopes and intercepts of the grid, shape (slopes, intercepts)."""
     slopes = np.array([octave_quarter(step) for step in _STEPS.tolist()])
     return np.asarray(slopes[:, None] * middle + _WIDE[None, :])
 
@@ -248,8 +248,8 @@ class CellShares:
     Attributes:
         items: Shape (bins, 2): of labels -1, then +1. They may be negative.
         noise: Shape (bins,): the variance of the noise on a share.
-        people: How many the sample has.
-        within: How people are assumed to lie inside the bins.
+        people: The size of the sample.
+        within: How people are assumed to be distributed inside the bins.
     """
 
     items: Floats
@@ -259,19 +259,19 @@ class CellShares:
 
     @property
     def masses(self) -> Floats:
-        """Each bin's share, positive, sum 1, shape (bins,)."""
+        """Each bin's share of the people, positive, sum 1, shape (bins,)."""
         cleaned = np.maximum(self.items[:, 0] + self.items[:, 1], 2.0**-20)
         return np.asarray(cleaned / math.fsum(cleaned.tolist()))
 
 
 def of_sample(shares: CellShares, prior: Prior) -> Prior:
-    """Return means and standard deviations of ln(slope) and the intercept on a sample, from its noisy shares.
+    """Return the posterior means and deviations of ln(slope) and the ln(odds) on a sample, from its noisy shares.
 
-    With p the curve's chance of +1 in a bin whose share of people is m, both shares are (m (1 - p), m p) and noise, so
-    what the bin tells of p is how far share_+ (1 - p) - share_- p is from 0. Its variance is m p (1 - p)/people, of
-    people's labels, and (p^2 + (1 - p)^2) times that of the noise. Squares divided by the variances under the curve are
-    Pearson's chi-squared, which tells as much as the likelihood where people are many. A variance that is the same for
-    all curves would take rare labels for less certain than they are, and the slope for flatter.
+    If p is the curve's probability of +1 in a bin with share m of the people, both shares are (m (1 - p), m p) plus
+    noise, so the statistic for p is share_+ (1 - p) - share_- p, which has mean 0. Its variance is m p (1 - p)/people
+    from sampling labels, plus (p^2 + (1 - p)^2) times that of the noise. The squares divided by the variances under the
+    curve are Pearson's chi-squared, which is as informative as the likelihood where people are many. One variance for
+    all curves would treat rare labels as less certain than they are, and the slope as flatter.
     """
     found = []
     masses = np.maximum(shares.items[:, 0] + shares.items[:, 1], 1.0 / shares.people)
@@ -287,10 +287,10 @@ def of_sample(shares: CellShares, prior: Prior) -> Prior:
 
 @dataclass(frozen=True)
 class Reported:
-    """What agents reported: the mean of f(x) (y - p(x))/max(p(x), 1 - p(x)), with the variance of the estimate.
+    """What agents reported: an estimate of the mean of f(x) (y - p(x))/max(p(x), 1 - p(x)), and its variance.
 
     Attributes:
-        slope, intercept: Of p(x) = 1/(1 + e^-(slope * score + intercept)); None, None: p is 0, y is reported.
+        slope, intercept: Of p(x) = 1/(1 + e^-(slope * score + intercept)); None, None: p is 0, and y is reported.
         center: f is 1 where the score is above it, else -1; None: f is 1.
     """
 
@@ -303,25 +303,25 @@ class Reported:
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """The logarithm of a density over tilts, slopes and intercepts of the grid, shape (tilts, slopes, intercepts).
+    """The log posterior over tilts, slopes and intercepts of the grid, shape (tilts, slopes, intercepts).
 
-    A population's scores may lie higher or lower than the sample's: its people's shares of the bins are taken to be m
-    e^(t z), but for a constant, with m those of the sample, z the standardised score, and t the tilt.
+    A population's scores may be higher or lower than the sample's: its shares of the bins are modelled as proportional
+    to m e^(t z), with m the sample's shares, z the standardised score, and t the tilt.
     """
 
     logarithm: Floats
 
     @classmethod
     def of_others(cls, logarithm: Floats) -> Belief:
-        """Return what is believed of a population, whose tilt nobody knows, by a density of slopes and intercepts."""
+        """Return the prior for a population of unknown tilt, from a log density of slopes and intercepts."""
         tilted = _TILTS / _TILTED
         return cls(logarithm - 0.5 * (tilted * tilted)[:, None, None])
 
     def given(self, within: Within, masses: Floats, reported: Reported) -> Belief:
-        """Return the belief after what agents reported.
+        """Return the posterior after what agents reported.
 
-        If the odds on T have the slope a and the intercept b, the mean of f (y - p)/m is that of f (p_ab - p)/m over
-        T's scores.
+        If the odds on T have slope a and intercept b, the mean of f (y - p)/m is that of f (p_ab - p)/m over T's
+        scores.
         """
         scores = within.scores
         asked = np.zeros_like(scores)
@@ -332,7 +332,7 @@ class Belief:
         return self._after(within, masses, tables, (reported.mean, reported.variance))
 
     def _after(self, within: Within, masses: Floats, tables: list[Floats], mean: tuple[float, float]) -> Belief:
-        """Return the belief after a mean, with its variance, that has these expectations in the bins, by the slope."""
+        """Return the posterior after a mean with its variance; ``tables``: its expectation by bin for each slope."""
         people, found = self._people(within, masses), []
         for bins in tables:
             expected, uncertain = _over(people, bins)
@@ -341,7 +341,7 @@ class Belief:
         return Belief(self.logarithm + np.stack(found, axis=1))
 
     def _people(self, within: Within, masses: Floats) -> Floats:
-        """Return the shares of the bins by the tilt, shape (tilts, bins), of a sample with the shares ``masses``."""
+        """Return the bins' shares for each tilt, shape (tilts, bins), of a sample with the shares ``masses``."""
         apart = within.middles - math.fsum((masses * within.middles).tolist())
         spread = math.sqrt(math.fsum((masses * apart * apart).tolist()))
         if len(self.logarithm) == 1 or spread == 0.0:
@@ -357,15 +357,15 @@ class Belief:
         loss: tuple[float, float],
         missed: tuple[float, float] = (1.0, 1.0),
     ) -> Belief:
-        """Return the belief after agents told the mean loss of "+1 above the score ``cut``", and its variance.
+        """Return the posterior after agents reported the mean loss, with its variance, of "+1 above the score ``cut``".
 
-        How often a threshold errs tells how steep the odds are on either side of it, which residuals that are not
-        turned by the score do not tell. How T's people lie is as uncertain as in :meth:`given`.
+        How often a threshold errs shows how steep the odds are on either side of it, which residuals without a sign by
+        the score do not show. The distribution of T's scores is as uncertain as in :meth:`given`.
         """
         return self._after(within, masses, [within.losses(chance, cut, missed) for chance in within.curves], loss)
 
     def best(self) -> tuple[float, float]:
-        """Return the most likely slope, and the intercept that is most likely beside it.
+        """Return the most likely slope, and the most likely intercept given that slope.
 
         Slopes are those of the grid, from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
         """
@@ -374,13 +374,13 @@ class Belief:
     def expected(
         self, within: Within, masses: Floats, through: tuple[float, float] | None = None
     ) -> tuple[float, float]:
-        """Return slope and intercept of the least log loss that is expected, within the grid of :meth:`best`.
+        """Return the slope and intercept of the least expected log loss, within the grid of :meth:`best`.
 
-        The expected log loss of a chance c is that of the mean chance of +1 at the score. Where little is known the
-        mean is flatter than the most likely line, and so is the line that is nearest to it.
+        The expected log loss of a probability depends only on the posterior mean probability of +1 at the score. Where
+        the data say little, this mean is flatter than the most likely line, and so is the line closest to it.
 
-        A line through the point ``through``, a score and its ln(odds), is preferred where it is expected to lose
-        :data:`NEAR` more at most: whoever is labelled by that point keeps their side.
+        A line through the point ``through``, a score and its ln(odds), is preferred if its expected loss is at most
+        :data:`NEAR` higher: then everyone who is labelled by that point keeps their side.
         """
         weights, scores = self.chances, within.scores
         tilts = ordered_sum(ordered_sum(self._all_chances))
@@ -403,7 +403,7 @@ class Belief:
         return _highest(free)
 
     def moments(self, middle: float = 0.0) -> Prior:
-        """Return means and standard deviations of ln(slope) and of the ln(odds) at a score."""
+        """Return posterior means and standard deviations of ln(slope) and of the ln(odds) at a score."""
         weights = self.chances
         step, steep = _moments([math.fsum(row) for row in weights.tolist()], _STEPS.astype(np.float64))
         odds, far = _moments(weights.ravel().tolist(), _odds(middle).ravel())
@@ -412,9 +412,9 @@ class Belief:
     def losses(
         self, within: Within, masses: Floats, cuts: Sequence[float], missed: tuple[float, float] = (1.0, 1.0)
     ) -> list[tuple[float, float]]:
-        """Return mean and standard deviation of the loss of each threshold: +1 is predicted above it.
+        """Return the posterior mean and standard deviation of each threshold's loss: +1 is predicted above it.
 
-        How T's people lie is as uncertain as in :meth:`given`. ``missed`` are what a miss and a false alarm count.
+        T's scores are as uncertain as in :meth:`given`. ``missed`` are what a miss and a false alarm count.
         """
         weights, people = self._all_chances, self._people(within, masses)
         first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
@@ -431,7 +431,7 @@ class Belief:
 
     @property
     def chances(self) -> Floats:
-        """The density of slopes and intercepts, which sums to 1 over the grid."""
+        """The posterior of slopes and intercepts, which sums to 1 over the grid."""
         return ordered_sum(np.moveaxis(self._all_chances, 0, -1))
 
     @cached_property
@@ -441,9 +441,9 @@ class Belief:
 
 
 def _over(people: Floats, bins: Floats) -> tuple[Floats, Floats]:
-    """Return means over all people of what is in each bin, shape (intercepts, bins), and how uncertain they are.
+    """Return means over all people of the values in the bins, shape (intercepts, bins), and variances of these means.
 
-    ``people`` has shape (tilts, bins); both means and variances (tilts, intercepts).
+    ``people`` has shape (tilts, bins); means and variances have shape (tilts, intercepts).
     """
     means, squares = np.zeros((len(people), len(bins))), np.zeros((len(people), len(bins)))
     _add_bins(people, np.ascontiguousarray(bins.T), means, squares)
@@ -460,7 +460,7 @@ def _add_bins(people: Floats, bins: Floats, means: Floats, squares: Floats) -> N
 
 
 def _highest(heights: Floats) -> tuple[float, float]:
-    """Return slope and intercept where the grid is highest, of the latter the vertex of the parabola through it."""
+    """Return slope and intercept at the grid's maximum; the intercept is the vertex of the parabola through it."""
     step, place = divmod(int(np.argmax(heights)), len(_WIDE))
     slope, best = octave_quarter(int(_STEPS[step])), float(_WIDE[place])
     if not 0 < place < len(_WIDE) - 1:

@@ -1,13 +1,13 @@
 """The distribution function of an item of {0,1}^b at all thresholds, from one question; and a quantile, by a search.
 
 As in TreeHist, agents report prefixes, a group for each length (Bassily, Nissim, Stemmer and Thakurta 2017), and the
-share below a threshold is put together from the nodes of the tree of prefixes beside the path to it. Reports are
-weighted, as in a consistent tree (Hay, Rastogi, Miklau and Suciu 2010): the estimate of a node is the mean of the
-report on it and of what the next few levels say about the parts of it, by inverse variance; and how much of a node's
-share is in its left half is the half of the share and of the difference between its halves. That is unbiased for every
-T. And only a search looks at the estimates: for each of k levels c = i/(k+1) a binary search goes down the tree to the
-least item at or below which are c of the people; the distribution function is the steps at these cuts, monotone and
-inside [0, 1] by itself. A single quantile takes fewer agents by a noisy binary search with fresh ones in every round.
+share below a threshold is the sum over the nodes of the prefix tree beside the path to it. Reports are weighted, as in
+a consistent tree (Hay, Rastogi, Miklau and Suciu 2010): the estimate of a node is the inverse-variance mean of the
+report on it and of the next few levels' reports on its parts; the share in a node's left half is half of the sum of its
+share and the difference between its halves. That is unbiased for every T. Only a search uses the estimates: for each of
+k levels c = i/(k+1) a binary search goes down the tree to the least item such that a share c of people is at or below
+it; the distribution function is the steps at these cuts, monotone and inside [0, 1] by itself. A single quantile takes
+fewer agents by a noisy binary search with fresh ones in every round.
 
 Functions raise :class:`BadInput` for numbers outside the ranges that they state, and for other prefixes than
 :func:`ladder`'s.
@@ -52,7 +52,7 @@ def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cu
     """Estimate the distribution function; time is proportional to answers times cuts at most.
 
     Args:
-        query: What was asked, with the prefixes of :func:`ladder`.
+        query: The question, with the prefixes of :func:`ladder`.
         answers: One batch.
         cuts: k, at least 1; about 16 divided by the error is best.
     """
@@ -80,9 +80,9 @@ def _shares_below(oracle: FrequencyOracle, came: Reports, nodes: Words, step: in
 
 
 def _halves(window: list[Floats], sizes: list[int]) -> Floats:
-    """Return what several levels together say about the two halves of each node, shape (k, 2).
+    """Return the combined estimates of several levels for the two halves of each node, shape (k, 2).
 
-    ``window[j]`` has the shape (k, 2^(j+1)): what the group of the level j+1 below the nodes says.
+    ``window[j]`` has the shape (k, 2^(j+1)): the estimates of the group j+1 levels below the nodes.
     """
     combined, weight = window[-1], float(sizes[len(window) - 1])
     for shares, size in zip(reversed(window[:-1]), reversed(sizes[: len(window) - 1]), strict=True):
@@ -94,7 +94,7 @@ def _halves(window: list[Floats], sizes: list[int]) -> Floats:
 
 
 MAX_CUTS = 1 << 14
-AHEAD = 4  # levels below a node that its estimate uses: more would improve little
+AHEAD = 4  # levels below a node that its estimate uses: more would improve it little
 _CELLS = 1 << 12
 
 
@@ -142,8 +142,8 @@ def _agents_needed(query: ItemQuery, oracle: HadamardResponse, tau: float, beta:
 def largest_sum(bits: int) -> float:
     """Return a bound on the sum of 2 min(x, 1-x)^2 v over the path to any threshold, where groups are of one agent.
 
-    The place in the half is 2 x mod 1. From the last level to the first, the largest sum for each of some small
-    intervals of x is that for one of the two intervals in it that come next.
+    The position within the half is 2 x mod 1. From the last level to the first, the largest sum for each small interval
+    of x follows from the largest of the two intervals that it maps to.
     """
     cells = np.arange(_CELLS)
     nearest = np.where(cells < _CELLS // 2, cells + 1, _CELLS - cells) / _CELLS
@@ -157,7 +157,7 @@ def largest_sum(bits: int) -> float:
 
 
 def check(query: ItemQuery, cuts: int) -> None:
-    """Refuse a question or a number of cuts that are not for a distribution function."""
+    """Refuse a question or a number of cuts that do not fit a distribution function."""
     if not 1 <= cuts <= MAX_CUTS:
         raise BadInput(f"there must be 1 to {MAX_CUTS} cuts, found {cuts}")
     if query.lengths != ladder(query.bits):
@@ -165,8 +165,8 @@ def check(query: ItemQuery, cuts: int) -> None:
 
 
 Search = Generator[AskAgents, Answers, "Quantile"]
-_FIRST = 8  # the first batch about a threshold is this part of the most that a verdict can take
-_PATIENCE = 4  # what all this waiting may take, in multiples of the most that a verdict can take
+_FIRST = 8  # the first batch about a threshold is this fraction of the most that a verdict can take
+_PATIENCE = 4  # what all waiting for second verdicts may take, in multiples of the most that a verdict can take
 
 
 @dataclass(frozen=True)
@@ -198,9 +198,9 @@ def find_quantile(
     batch by batch, until it is shown that F(t) = P(x < t) is above share - tolerance (go on below t) or below share +
     tolerance (go on from t). Both cannot be wrong, and by Ville's inequality one of them is shown falsely with
     probability at most beta/bits, however often and whenever one looks (:mod:`common.statistics.evidence`). There are
-    at most ``bits`` thresholds, so all that is shown is true with probability 1 - beta. A threshold of which both is
-    shown is itself an answer and ends the search: the second verdict is waited for unless it seems far off. All that is
-    asked is ``bits`` + 4 times what a verdict can take, at most.
+    at most ``bits`` thresholds, so all that is shown is true with probability 1 - beta. A threshold for which both are
+    shown is itself an answer and ends the search, so the search waits for the second verdict unless it seems far off.
+    In total it asks at most ``bits`` + 4 times what a verdict can take.
 
     Args:
         bits: Length of the item, 1 to 64.
@@ -234,7 +234,7 @@ def find_quantile(
 
 
 class _Bar(NamedTuple):
-    """What a verdict about a threshold takes: either e-process reaches 1/miss, which one has by ``most`` answers."""
+    """What a verdict about a threshold takes: an e-process reaches 1/miss, as one does within ``most`` answers."""
 
     evidences: evidence.EProcesses
     miss: float
@@ -244,7 +244,7 @@ class _Bar(NamedTuple):
 def _ask_about(
     query: ThresholdQuery, mechanism: Mechanism, bar: _Bar, patience: int
 ) -> Generator[AskAgents, Answers, tuple[bool, bool, int, int]]:
-    """Ask until there is a verdict and no second one in sight, or both, or no agent is left.
+    """Ask until there are both verdicts, or one and the second seems far off, or no agent is left.
 
     Return whether F is shown to be above and below, how many agents were asked, and how many after the first verdict.
     """

@@ -1,7 +1,7 @@
-"""What is believed of the odds of several classes: a slope and an intercept a class, by residuals that agents tell.
+"""Calibration of the odds of several classes: one slope, and an intercept per class, from residuals that agents report.
 
-What comes out is in later questions, which an audit asks again: it is rounded to a grid, so that a last bit that
-differs between machines does not get there.
+The results are in later questions, which an audit asks again: they are rounded to a grid, so that last bits that differ
+between machines have no effect.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from common.operations.operation import ClassScores
 from common.statistics.calibration import ANY, DOUBT, FLATTER, NEAR, octave_quarter
 
 POINTS = 48
-"""Points that stand for the people of a class."""
+"""Number of points that represent the people of a class."""
 STEEP, FAR = 0.5, 0.5
-"""Standard deviations, beforehand, of ln(slope) and of each intercept of the population from those of the sample."""
+"""Prior standard deviations of the population's ln(slope) and of each intercept from those of the sample."""
 _MIDDLES, _DEVIATIONS, _CHANCES = np.array([0.0, -FLATTER]), np.array([STEEP, ANY]), np.array([1.0 - DOUBT, DOUBT])
-"""Of ln(slope): of the usual law, and of scores that tell something else of these people than of the sample."""
-APART = 0.15  # standard deviation, beforehand, of a class's share of the population from that of the sample
+"""Both priors of ln(slope): the usual one, and the one by which scores mean something else for these people."""
+APART = 0.15  # prior standard deviation of a class's share of the population from that of the sample
 _GRID = 1024.0  # of slope and intercepts
-_LEAST = 1e-3  # of the share of a class
+_LEAST = 1e-3  # least share of a class
 _NEVER = 2.0**-1000  # the least density
 _STEPS = 25
 _WIDEST = 2.0  # the farthest that one step moves a coefficient
@@ -35,10 +35,10 @@ _WIDEST = 2.0  # the farthest that one step moves a coefficient
 
 @dataclass(frozen=True, eq=False)
 class ClassReport:
-    """The mean of v_y, as agents reported it, its variance, and the v and p that it was asked with.
+    """The mean of v_y, as agents reported it, its variance, and the v and p of the question.
 
     Its expectation is that of sum_c (q_c - p_c) v_c, q the classes' true probabilities; with p = 0 it is the mean of
-    v_y alone. ``chances`` and ``moved`` have shape (m, C), as
+    v_y alone. ``chances`` (p) and ``moved`` (v) have shape (m, C), as
     :func:`common.local.queries.residuals.instruments` gives them.
     """
 
@@ -50,10 +50,10 @@ class ClassReport:
 
 @dataclass(frozen=True, eq=False)
 class ClassOdds:
-    """P(class c | scores s) = softmax(slope * s + intercepts)_c on T, and what is known of it.
+    """P(class c | scores s) = softmax(slope * s + intercepts)_c on T, with the reports that it was fitted to.
 
     Attributes:
-        points, masses: Scores, shape (m, C), that stand for the people of T, and how many people each stands for.
+        points, masses: Scores, shape (m, C), that represent the people of T, and the share that each represents.
         reports: What agents reported.
     """
 
@@ -65,9 +65,9 @@ class ClassOdds:
 
     @classmethod
     def of_sample(cls, scores: ClassScores, shares: Floats) -> ClassOdds:
-        """Return what is believed before anything is reported, for a population with these shares of the classes."""
+        """Return the prior for a population with these shares of the classes, before anything is reported."""
         means, root = np.array(scores.means), np.array(scores.root)
-        # The same points of a standard normal law for everybody, with mean 0.
+        # The same points of a standard normal distribution for every class, with mean 0.
         numbers = np.empty((POINTS // 2, len(means)))
         counter.fill_normals(counter.stream(0, len(means)), np.arange(POINTS // 2), numbers)
         around = np.concatenate([numbers, -numbers]) @ root
@@ -77,24 +77,24 @@ class ClassOdds:
 
     @property
     def scores(self) -> Floats:
-        """The points' scores as they are believed: the logarithms of odds."""
+        """The points' recalibrated scores: the logarithms of odds."""
         return np.asarray(self.slope * self.points + self.intercepts)
 
     def asked(self, chosen: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Return p and v of a question about the scores as they are believed."""
+        """Return p and v of a question about the recalibrated scores."""
         return instruments(self.scores, chosen)
 
     def right(self, mean: float, variance: float, scores: Floats | None = None) -> ClassReport:
-        """Return the report that scores name a share ``mean`` of T's classes, with this variance.
+        """Return the report that scores name the right class for a share ``mean`` of T, with this variance.
 
-        ``scores`` are those of the points, shape (m, C), by default as they were.
+        ``scores`` are those of the points, shape (m, C), by default the original ones.
         """
         named = np.zeros_like(self.points)
         named[np.arange(len(named)), (self.points if scores is None else scores).argmax(axis=1)] = 1.0
         return ClassReport(mean, variance, np.zeros_like(named), named)
 
     def given(self, reports: Sequence[ClassReport]) -> ClassOdds:
-        """Return what is believed after agents reported more: the most likely slope and intercepts."""
+        """Return the odds after agents reported more: the slope and intercepts with the highest posterior density."""
         found = replace(self, reports=(*self.reports, *reports))
         place = np.concatenate([[math.log(found.slope)], found.intercepts])
         gradient, bend = found._around(place)
@@ -124,7 +124,7 @@ class ClassOdds:
         return np.asarray(exp(place[:1])[0] * self.points + place[1:])
 
     def _around(self, place: Floats) -> tuple[Floats, Floats]:
-        """Return half of minus the gradient of the cost, and the bend that Gauss and Newton take."""
+        """Return half of minus the cost's gradient, and the Gauss-Newton approximation of half its Hessian."""
         scores = self._scores(place)
         chances, steep = softmax(scores), scores - place[1:]
         likely = _densities(place[0])
@@ -140,10 +140,10 @@ class ClassOdds:
         return gradient, bend
 
     def beside(self, other: ClassOdds) -> ClassOdds:
-        """Return the other odds, or these, all scores times one number, where that is near enough to them.
+        """Return these odds, all scores scaled by one number, if that is near enough to ``other``, else ``other``.
 
-        Those name the classes that these name. The other odds taken for true, they lose the least log loss, and
-        :data:`common.statistics.calibration.NEAR` more than the others at most.
+        These name the same classes for any scale. The scale has the least expected log loss if the other odds are true;
+        it is accepted if that exceeds the loss of the others by :data:`common.statistics.calibration.NEAR` at most.
         """
         chances = softmax(other.scores)
 
@@ -158,21 +158,21 @@ class ClassOdds:
         return replace(self, slope=factor * self.slope, intercepts=factor * self.intercepts)
 
     def mistakes(self) -> float:
-        """Return the share of T of whom the scores as they were name another class, as is believed."""
+        """Return the share of T for whom the original scores name a wrong class, by these odds."""
         chances = softmax(self.scores)
         return 1.0 - float(self.masses @ chances[np.arange(len(chances)), self.points.argmax(axis=1)])
 
 
 def _densities(slope: float) -> Floats:
-    """Return the density of an ln(slope) under either law, times the law's chance, but for a constant."""
+    """Return the density of ln(slope) under either prior, times the prior's probability, up to a constant."""
     far = (slope - _MIDDLES) / _DEVIATIONS
     return np.asarray(np.maximum(_CHANCES / _DEVIATIONS * exp(-0.5 * far * far), _NEVER))
 
 
 def shares_of(sample: Sequence[float], reported: Sequence[tuple[float, float]]) -> Floats:
-    """Return the shares of T, shape (C,), as the sample's and what agents reported of each, mean and variance, have it.
+    """Return the shares of T's classes, shape (C,), from the sample's shares and what agents reported (mean, variance).
 
-    Beforehand each is Gaussian around the sample's, with deviation :data:`APART`; none is below a thousandth.
+    The prior of each is Gaussian around the sample's share, with deviation :data:`APART`; none is below a thousandth.
     """
     found = []
     for own, (mean, variance) in zip(sample, reported, strict=True):
@@ -183,10 +183,10 @@ def shares_of(sample: Sequence[float], reported: Sequence[tuple[float, float]]) 
 
 
 def halves(classes: int) -> list[tuple[int, ...]]:
-    """Return sets of classes that are asked about together, so that any two are apart in half or more of the questions.
+    """Return sets of classes to ask about together: any two classes are separated by half or more of the questions.
 
-    With H the power of two from C on, set r holds the classes c of which r and c have an odd number of bits in common,
-    r = 1 .. H - 1 (Hadamard's matrix, as Sylvester has it): any two are apart in H/2 of them.
+    With H the power of two from C on, set r holds the classes c for which r and c have an odd number of common bits, r
+    = 1 .. H - 1 (Sylvester's construction of the Hadamard matrix): H/2 of the sets separate any two classes.
     """
     size = 1 << (classes - 1).bit_length()
     rows = (tuple(c for c in range(classes) if (r & c).bit_count() % 2) for r in range(1, size))

@@ -13,15 +13,15 @@ from common.core.values import Value
 from common.numerics.elementary import logistic, ordered_sum
 from common.statistics.intervals import Estimate
 
-_GRID = 2000  # values of a ratio that are tried; an interval is made wider by one step at either end
+_GRID = 2000  # values of a ratio to try; an interval is widened by one step at either end
 _TRIED = np.arange(_GRID + 1) / _GRID
 
 
 def bins_for(answers: float) -> int:
-    """Return into how many bins so many clear answers divide a score, 2 to 8: four times as many for twice the bins.
+    """Return into how many bins, 2 to 8, to divide a score for so many answers: four times as many double the bins.
 
-    ``answers`` count as (2p - 1)^2 each, p being the chance of the truth. The standard deviation of a bin's share is
-    then at most a quarter of the mean share of a bin and label, with 8 bins or fewer.
+    Each of ``answers`` counts as (2p - 1)^2, p being the chance of the truth. The standard deviation of a bin's share
+    is then at most a quarter of the mean share of a bin and label, with 8 bins or fewer.
     """
     return min(8, max(2, math.isqrt(int(answers)) // 8))
 
@@ -39,10 +39,10 @@ class ScoreQuality(Value):
 
     Attributes:
         bins: The calibration curve.
-        auc: The chance that one of label +1 has a higher bin than one of label -1, of one bin counting half; its
-            interval is by the normal law. All others hold together with their confidence.
-        threshold: The predicted chance above which +1 is predicted: that of the costs.
-        recall, false_alarms: The shares of labels +1 and -1 for whom +1 is predicted so.
+        auc: The chance that a person of label +1 has a higher bin than one of label -1, ties counting half; its
+            interval is by the normal law. All other intervals hold together with their confidence.
+        threshold: The predicted chance above which +1 is predicted, from the costs.
+        recall, false_alarms: The shares of the people of label +1, and of label -1, for whom +1 is predicted.
     """
 
     agents: int
@@ -57,9 +57,9 @@ class ScoreQuality(Value):
 class ScoreShares:
     """Estimated shares of T's people by bin of a score, ascending, and label.
 
-    Each of ``count`` agents told one bit of the Hadamard code of its item, by randomized response: with r its public
-    uniform row and x its bit, (-1)^(x + <r, v>) scale is an unbiased estimate of the share of item v, scale = 1/(2p -
-    1), and the mean over the agents is the estimate (:func:`common.statistics.frequency.signed_shares`).
+    Each of ``count`` agents reported one bit of the Hadamard code of its item, by randomized response: with r its
+    public uniform row and x its bit, (-1)^(x + <r, v>) scale is an unbiased estimate of the share of item v, scale =
+    1/(2p - 1), and the mean over the agents is the estimate (:func:`common.statistics.frequency.signed_shares`).
 
     Attributes:
         items: Shape (bins, 2): of labels -1, then +1. They may be negative.
@@ -82,7 +82,7 @@ class ScoreShares:
         numbers X = scale (-1)^x W(r), W the Walsh-Hadamard transform of w. By Parseval E X^2 = scale^2 |w|_2^2, and |X|
         is at most b = scale |w|_1. So by Bernstein's inequality the estimate is beyond t = b l/(3 count) + sqrt((b l/(3
         count))^2 + 2 scale^2 |w|_2^2 l/count), l = ln(2/miss), with probability ``miss`` at most. The interval holds
-        all q that are not refuted so. QED.
+        all q that this does not reject. QED.
         """
         inside, outside = float(np.count_nonzero(part)), float(np.count_nonzero(whole & ~part))
         top, bottom = float(self.items[part].sum()), float(self.items[whole].sum())
@@ -100,13 +100,13 @@ class ScoreShares:
         return [self.ratio(whole & (np.arange(2) > 0), whole, miss / len(self.items)) for whole in wholes]
 
     def caught(self, first: int, label: int, miss: float) -> Estimate:
-        """Return which share of the people of a label (-1 or +1) is in the bins from ``first`` on."""
+        """Return the share of the people of a label (-1 or +1) who are in the bins from ``first`` on."""
         whole = np.zeros(self.items.shape, dtype=bool)
         whole[:, int(label > 0)] = True
         return self.ratio(whole & (np.arange(len(self.items)) >= first)[:, None], whole, miss)
 
     def quality(self, cuts: Sequence[float], cut: float, beta: float) -> ScoreQuality:
-        """Return what the shares tell, of bins between ``cuts`` of the log odds, one of which is the ``cut`` for +1.
+        """Return the score's quality, for bins between ``cuts`` of the log odds, one of which is the ``cut`` for +1.
 
         beta is divided: half for the curve, a quarter for either rate. The AUC has a beta of its own.
         """
@@ -126,13 +126,13 @@ class ScoreShares:
         )
 
     def auc(self, miss: float) -> Estimate:
-        """Return the chance that one of label +1 is in a higher bin than one of label -1, of one bin counting half.
+        """Return the chance that a person of label +1 is in a higher bin than one of label -1, ties counting half.
 
         With s and n the shares by bin of labels +1 and -1, the form s' M n, M_ij = 1[i > j] + 1[i = j]/2 - a, is 0 for
         the true a. Its estimate has the standard deviation scale/sqrt(count) |(M n, M' s)|, and that of the errors'
-        product, scale^2/count |M|_F. The interval holds all a at which the estimate is within as many of both as the
-        normal law puts beyond with probability ``miss``: as the number of agents grows it misses as often. For a given
-        number it is no bound.
+        product, scale^2/count |M|_F. The interval holds all a at which the estimate is within as many standard
+        deviations of both as the normal law exceeds with probability ``miss``. The chance that it misses tends to
+        ``miss`` as the number of agents grows; for a given number it is no bound.
         """
         negative, positive = self.items[:, 0], self.items[:, 1]
         below = np.tri(len(self.items), k=-1) + 0.5 * np.eye(len(self.items))
@@ -149,7 +149,7 @@ class ScoreShares:
 
 
 def _estimate(value: float, kept: AnyArray, confidence: float) -> Estimate:
-    """Return the hull of the values that are kept and of the estimate, wider by a step on either side."""
+    """Return the hull of the estimate and the values that are kept, widened by one step on either side."""
     value = min(1.0, max(0.0, value))
     places = [*np.flatnonzero(kept).tolist(), value * _GRID]
     low, high = max(0.0, (min(places) - 1.0) / _GRID), min(1.0, (max(places) + 1.0) / _GRID)
@@ -157,9 +157,9 @@ def _estimate(value: float, kept: AnyArray, confidence: float) -> Estimate:
 
 
 def auc_width(answers: int, scale: float) -> float:
-    """Return about how far from its estimate an AUC may be, by 95%, of labels that are balanced and spread evenly.
+    """Return about how far an AUC may be from its estimate, at 95%, for balanced labels that are spread evenly.
 
-    Rarer labels widen it by 1 over four times the product of both shares.
+    Rarer labels widen it by a factor of 1 over four times the product of both shares.
     """
     bins = bins_for(answers / (scale * scale))
     rising = np.arange(1.0, bins + 1.0)

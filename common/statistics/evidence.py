@@ -1,14 +1,14 @@
 """Evidence about a population's mean, from randomized answers: mixture e-processes, and the tests that rest on them.
 
-The referee asks whether a hypothesis's loss err on T is above ``low`` or below ``high`` (at least one is true). Two
+A test decides whether a hypothesis's loss err on T is above ``low`` or below ``high`` (at least one is true). Two
 e-processes run beside each other, one against each null hypothesis::
 
     "err <= low"    E = sum_k w_k exp(A_k total - B_k count),     rejecting it shows err > low
     "err >= high"   the mirrored one,                             rejecting it shows err < high
 
 where ``total`` is the number of ones (bit mechanisms) or the sum of unbiased answers (real ones). Under its null each E
-is a non-negative supermartingale that starts at 1, so by Ville's inequality it ever reaches 1/beta with probability at
-most beta. The nulls are disjoint: at most one of the two errors is possible, and one beta pays for both.
+is a non-negative supermartingale that starts at 1, so by Ville's inequality the probability that it ever reaches 1/beta
+is at most beta. The nulls are disjoint: at most one of the two errors is possible, so one beta covers both.
 
 Valid for fresh agents drawn independently from T (an unused i.i.d. pool in random order). Not valid for a finite
 population sampled without replacement, for agents asked twice, nor where silence depends on the answer.
@@ -56,7 +56,7 @@ class EProcess:
     condition: float
 
     def log_value(self, total: float, count: int) -> float:
-        """Return ln E, rounded down by a bound on everything that doubles can have lost on the way."""
+        """Return ln E, rounded down by a bound on the rounding errors of doubles."""
         terms = [
             math.log(weight) + slope * total - offset * count
             for weight, slope, offset in zip(self.weights, self.slopes, self.offsets, strict=True)
@@ -106,8 +106,8 @@ def gather(mechanism: Mechanism, low: float, high: float) -> EProcesses:
 def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> int:
     """Return N*, by which the sequential test always ends: ceil((ln(1/beta) + ln(1/w_m)) / rate).
 
-    When the answers' mean is at or above the mid-point, the mid-point component of ``above`` has gained at least kl(m,
-    q_low) per answer; below it, that of ``below`` at least kl(m, q_high), which is equal.
+    If the answers' mean is at or above the mid-point, the mid-point component of ``above`` has gained at least kl(m,
+    q_low) per answer; otherwise that of ``below`` has gained at least kl(m, q_high), which is equal.
     """
     evidences = gather(mechanism, low, high)
     need = needed(beta) + math.log(1.0 / _MIDDLE_WEIGHT) + 2e-12
@@ -116,7 +116,7 @@ def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> in
 
 
 def fixed_size(mechanism: Mechanism, low: float, high: float, beta: float) -> int:
-    """Return after how many answers comparing their mean with the mid-point errs with probability <= beta.
+    """Return the number of answers at which comparing their mean with the mid-point errs with probability <= beta.
 
     Chernoff: ceil(ln(1/beta) / rate), rate = kl(m, q_low) = kl(m, q_high) for bits, psi*(half the gap) for reals.
     """
@@ -252,14 +252,14 @@ def best_rate(mechanism: Mechanism, distance: float) -> float:
 
 
 FALSE_ALARM = 1e-9
-"""The chance, at most, that answers which are as they should be are called implausible, at one look.
+"""Upper bound on the probability, at one look, that honest answers are called implausible.
 
-A run looks twice at each question: at its answers, and at all so far.
+A run looks twice at each question: at its answers, and at all answers so far.
 """
 
 
 def implausible(mechanism: BitMechanism, ones: int, count: int, lies: int = 0) -> bool:
-    """Tell whether hardly any ``count`` honest answers hold so few, or so many, ones.
+    """Tell whether ``count`` honest answers hardly ever hold so few, or so many, ones.
 
     *Theorem.* For independent honest answers, whatever their values are, this is true with probability
     :data:`FALSE_ALARM` at most.
@@ -267,11 +267,11 @@ def implausible(mechanism: BitMechanism, ones: int, count: int, lies: int = 0) -
     *Proof.* An honest answer is 1 with a probability in [1 - p, p], p being the chance of the truth. So the number of
     ones is stochastically at least that of ``count`` flips of a coin with 1 - p, and at most that with p. By Chernoff's
     bound such a coin shows a share of a or less, a < 1 - p, with probability exp(-count kl(a, 1 - p)) at most, and the
-    other one a share of a or more, a > p, with probability exp(-count kl(a, p)); each is half of the alarm at most
-    where this is true. Of the answers ``lies`` may say anything: it is true only if the nearest count of ones within so
-    many of the one that was found is as unlikely.
+    other one a share of a or more, a > p, with probability exp(-count kl(a, p)); each is at most half of
+    :data:`FALSE_ALARM` where this is true. Up to ``lies`` answers may be anything: this is true only if the nearest
+    number of ones, at most that many away from the one found, is as unlikely.
 
-    It takes answers that were left out because of what they say, or a large share of lies: no estimate is then about
+    If it is true, answers were left out because of what they say, or a large share are lies: then no estimate holds for
     the people.
     """
     if count == 0 or mechanism.truth >= 1.0:
@@ -294,14 +294,14 @@ Verdict = Literal["above", "below"]
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a test is, from its answers so far.
+    """The state of a test, from its answers so far.
 
     Attributes:
         answers: How many it has.
         worst_case: Number of answers by which it has decided.
         above, below: Natural logarithms of the e-values against "the loss is at most ``low``" and "the loss is at least
-            ``high``"; None where the test looks once only, at the end.
-        needed: ln(1/beta): the first of the two to get there is the verdict; None as well.
+            ``high``"; None for a test that looks only once, at the end.
+        needed: ln(1/beta): the first of the two to reach it decides the verdict; None likewise.
     """
 
     answers: int
@@ -365,7 +365,7 @@ class FixedTest(LossTest):
         beta: Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
         size: Number of answers; by default the least that Chernoff's bound admits. For one that is given (the paper's
             N0) the threshold is the arithmetic mid-point, 3 alpha in Algorithms 2 and 4 of Kohen & Sheffet, and
-            :func:`failure` says what it is worth.
+            :func:`failure` bounds its error.
     """
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, size: int | None = None) -> None:
@@ -422,7 +422,7 @@ class SequentialTest(LossTest):
 
     def _decide(self) -> Verdict | None:
         above, below = self._evidence()
-        # Where both nulls fall at once, "below" ends the run and is as sure as the other.
+        # If both nulls are rejected at once, "below" ends the run, with the same error probability.
         if below >= self._needed:
             return "below"
         if above >= self._needed:
@@ -430,7 +430,7 @@ class SequentialTest(LossTest):
         return None
 
     def next_batch(self, first: int) -> int:
-        """Return ``first``, then half of what came, up to what is left to ``worst_case``; 0 after the verdict."""
+        """Return ``first``, then half of the number received, up to ``worst_case`` in all; 0 after the verdict."""
         if self.verdict is not None:
             return 0
         wanted = first if self.count == 0 else max(1, -(-self.count // 2))

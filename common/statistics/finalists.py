@@ -1,4 +1,4 @@
-"""Two finalists, judged once: exact intervals of a loss and of the difference of two; and that to the best constant."""
+"""Two finalists, judged once: exact intervals of a loss, of the difference of two, and of that to the best constant."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from common.numerics.bisection import least
 from common.statistics.intervals import Estimate, estimate
 
 LIKELY = 0.75
-"""What is called likely holds with this probability, what is called sure with 1 - beta."""
+"""The probability of statements called likely; those called sure hold with 1 - beta."""
 PROBABLE = 0.95
-"""What is called probable holds with this probability, by itself."""
+"""The probability with which each statement called probable holds, by itself."""
 SHARES = {"gap": 0.5, "worse": 0.05, "answer": 0.2, "alone": 0.05}
-"""beta is divided: the upper bound of the difference, its lower one, the interval of either loss."""
+"""Shares of beta: the upper bound of the difference, its lower one, and the interval of either loss."""
 OF_CONSTANTS = {"constant": 0.125, "constant better": 0.025, "constant alone": 0.05}
 """The rest of beta: the upper bound of the difference to the best constant, its lower one, that constant's interval."""
-_OUTWARD = 1e-9  # what an end may be off, beta functions being inverted in floating point
+_OUTWARD = 1e-9  # margin at an end for the floating-point inversion of beta functions
 
 
 def _clipped(value: float, low: float, high: float) -> float:
@@ -42,7 +42,7 @@ class Ones:
             raise BadInput(f"the number of ones must be in 0..{self.count}, found {self.ones}")
 
     def low(self, miss: float) -> float:
-        """Return a bound that is above the mean chance of a one with probability ``miss`` at most.
+        """Return a bound that exceeds the mean chance of a one with probability at most ``miss``.
 
         *Theorem.* The bits are independent; their chances may differ, and q is the mean of these. Let c be the
         Clopper-Pearson bound, at which a binomial number of so many trials reaches ``ones`` with probability ``miss``.
@@ -59,20 +59,20 @@ class Ones:
         return max(0.0, min(exact, (self.ones - 1) / self.count) - _OUTWARD)
 
     def high(self, miss: float) -> float:
-        """Return a bound that is below the mean chance of a one with probability ``miss`` at most: mirrored."""
+        """Return a bound that is below the mean chance of a one with probability ``miss`` at most, by symmetry."""
         return 1.0 - Ones(self.count - self.ones, self.count).low(miss)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """loss(first) - loss(second) on T, by as many bits about either.
+    """loss(first) - loss(second) on T, from equally many bits about either.
 
     *Theorem.* Count the ones about the first and the zeros about the second. These are independent bits whose mean
     chance is 1/2 + (2p - 1) (loss(first) - loss(second))/2, p the probability of telling the truth, since a bit about a
     loss v is 1 with probability (1 - p) + (2p - 1) v. So bounds of that mean (:class:`Ones`) are bounds of the
     difference. They need no independence of the two errors on one record, and hold for all losses in [0, 1].
 
-    Where the two numbers of bits differ, the surplus is left out, in their order.
+    If the two numbers of bits differ, the last bits of the longer sequence are left out.
     """
 
     mechanism: BitMechanism
@@ -89,7 +89,7 @@ class Difference:
 
     @property
     def value(self) -> float:
-        """The mean of what the bits say, clipped to [-1, 1]: without a bias only where it is not clipped."""
+        """The mean of what the bits say, clipped to [-1, 1]: unbiased only if it is never clipped."""
         return self._mapped(self.reported.ones / self.reported.count) if self.reported.count else 0.0
 
     def low(self, miss: float) -> float:
@@ -105,17 +105,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class ToConstant:
-    """loss(h) - weight * loss(constant), by bits of those who judge h and of those who told whether the constant errs.
+    """loss(h) - weight * loss(constant), from bits of h's judges and of agents who reported whether the constant errs.
 
-    *Theorem.* h may be whatever follows from what was told. With m bits of judges and n of reporters, w the weight and
-    p the probability of telling the truth, the estimate less sqrt((1/m + w^2/n) ln(1/miss)/2)/(2p - 1) is above the
+    *Theorem.* h may depend on the reports in any way. With m bits of judges and n of reporters, w the weight and p the
+    probability of telling the truth, the estimate less sqrt((1/m + w^2/n) ln(1/miss)/2)/(2p - 1) is above the
     difference with probability ``miss`` at most; so is the difference above the estimate and as much.
 
     *Proof.* A bit about a loss v is 1 with probability (1 - p) + (2p - 1) v. Let J be the mean of the judges' bits less
-    that of their chances, J' that of the reporters. Given all that was told, h is fixed and the judges' bits are
-    independent: E[e^(s J) | told] <= e^(s^2/(8m)) for all s (Hoeffding 1963), whatever h is. The constant's loss is
-    T's: E e^(-s w J') <= e^(s^2 w^2/(8n)). So E e^(s (J - w J')) <= e^(s^2 (1/m + w^2/n)/8), and likewise for -s; the
-    estimate is off by (J - w J')/(2p - 1). Markov's inequality at the best s. QED.
+    that of their chances, J' that of the reporters. Given all reports, h is fixed and the judges' bits are independent:
+    E[e^(s J) | reports] <= e^(s^2/(8m)) for all s (Hoeffding 1963), whatever h is. The constant's loss is T's: E e^(-s
+    w J') <= e^(s^2 w^2/(8n)). So E e^(s (J - w J')) <= e^(s^2 (1/m + w^2/n)/8), and likewise for -s; the estimate is
+    off by (J - w J')/(2p - 1). Markov's inequality at the best s. QED.
 
     (Clopper and Pearson's ends of :class:`Difference` need bits whose chances are fixed, and here h depends on some.)
     """
@@ -150,7 +150,7 @@ class ToConstant:
 
 
 def constant_width(mechanism: BitMechanism, counts: tuple[int, int], miss: float, weight: float = 1.0) -> float:
-    """Return how far bounds of :class:`ToConstant` are from its estimate, by so many judges and reporters."""
+    """Return how far bounds of :class:`ToConstant` are from its estimate, for these numbers of judges and reporters."""
     judges, reporters = counts
     if not (judges and reporters):
         return 2.0
@@ -160,7 +160,7 @@ def constant_width(mechanism: BitMechanism, counts: tuple[int, int], miss: float
 
 @dataclass(frozen=True)
 class ToBestConstant:
-    """loss(h) less the least loss of some constants, of each of which agents told.
+    """loss(h) minus the least loss of some constants, on each of which agents reported.
 
     *Theorem.* The greatest of the upper bounds, each of which fails with probability ``miss``, is below the difference
     to the best constant with probability ``miss`` at most. The greatest of k lower bounds, each of which fails with
@@ -171,8 +171,8 @@ class ToBestConstant:
     the greatest lower bound to be above d one must be above its own difference, which is d at most: union bound. QED.
 
     Attributes:
-        each: The constants; of one that the judges told of, their bits.
-        chosen: Whether what was told decides which constant is not among them, the rival. The best of the rest is then
+        each: The constants; for one that judges reported on, their bits.
+        chosen: Whether the reports decide which constant, the rival, is not among them. The best of the rest is then
             one of two that T alone decides, the best of all and the next one, so each bound fails with half of
             ``miss``; and lower bounds are of one constant more.
     """
@@ -201,9 +201,9 @@ class ToBestConstant:
 
 
 def estimated(mechanism: BitMechanism, reported: Ones, miss: float, confidence: float) -> Estimate:
-    """Return a loss and its interval, which fails with chance ``miss`` at most: exact, of one look.
+    """Return a loss and its interval, which fails with chance ``miss`` at most: exact, for one look.
 
-    ``confidence`` is that of all statements of a result together, and what its document says.
+    ``confidence`` is that of all statements of a result together, which its document states.
     """
     found = estimate(mechanism, float(reported.ones), reported.count, 1.0 - miss, once=True)
     return found.model_copy(update={"confidence": confidence})
@@ -211,10 +211,10 @@ def estimated(mechanism: BitMechanism, reported: Ones, miss: float, confidence: 
 
 @lru_cache(maxsize=1 << 10)
 def width(mechanism: BitMechanism, judges: int, miss: float) -> float:
-    """Return by how much a difference of losses that is estimated as 0 is bounded above that, by so many judges of two.
+    """Return the upper bound of a difference of losses that is estimated as 0, for this many judges of both together.
 
-    So much is the widest gap unless the rival's estimate is better. Of an estimate somewhat below 0 the bound is a
-    little farther: 3% with 40 judges, a thousandth with 1,000.
+    This is the widest gap unless the rival's estimate is better. For an estimate somewhat below 0 the bound is a little
+    farther away: 3% with 40 judges, a thousandth with 1,000.
     """
     each = judges // 2
     if each == 0:
@@ -233,7 +233,7 @@ def likely(mechanism: BitMechanism, judges: int) -> float:
 
 
 def judges_needed(mechanism: BitMechanism, gap: float, beta: float) -> int:
-    """Return how many judges tell two losses apart that differ by ``gap``, at most 2^40; see :func:`sure`."""
+    """Return how many judges, at most 2^40, separate two losses that differ by ``gap``; see :func:`sure`."""
     try:
         return least(lambda judges: sure(mechanism, judges, beta) <= gap, 2, 1 << 40)
     except LookupError:
@@ -241,9 +241,9 @@ def judges_needed(mechanism: BitMechanism, gap: float, beta: float) -> int:
 
 
 def settling(mechanism: BitMechanism, difference: Difference, beta: float) -> int | None:
-    """Return about how many judges would show the answer to be better, if the difference is as estimated; None: none.
+    """Return about how many judges would show the answer to be better, if the estimated difference is right, else None.
 
-    It is a forecast, and none is made where the estimate is not below 0 by more than 2^40 judges can show.
+    This is a forecast. It is None where the estimate is not below 0 by as much as 2^40 judges can show.
     """
     if difference.value >= 0.0:
         return None

@@ -33,7 +33,7 @@ def paper_answers_valid(beta: float, rounds: int, epsilon: float, delta: float) 
 
 
 def paper_sample(alpha: float, beta: float, chi_squared: float, dimension: float) -> int:
-    """Return Lemma 3.2's n, the larger of its two; ``dimension`` d is the pseudo-dimension, or log_2 |H|.
+    """Return Lemma 3.2's n, the larger of its two bounds; ``dimension`` d is the pseudo-dimension, or log_2 |H|.
 
     150 X ln(4/beta) / alpha^2, 800 X ln(1/alpha) (d ln(400 d/alpha^3) + ln(8/beta)) / alpha^2
     """
@@ -201,7 +201,7 @@ def rounds(entropy: float, gap: float) -> int:
 
 
 def sample_weights(alpha: float, beta: float, chi_squared: float) -> int:
-    """Return n = 150 X ln(6/beta)/alpha^2, rounded up: the weights behave (Lemma 3.2, first half)."""
+    """Return n = 150 X ln(6/beta)/alpha^2, rounded up: the weights concentrate (Lemma 3.2, first half)."""
     return math.ceil(150.0 * chi_squared * math.log(6.0 / beta) / alpha**2)
 
 
@@ -237,7 +237,7 @@ def sample_uniform(alpha: float, beta: float, chi_squared: float, dimension: int
 def consistent_sample(alpha: float, beta: float, dimension: int) -> int:
     """Return max((4/alpha) log_2(2/beta), (8 V/alpha) log_2(13/alpha)), rounded up: realizable PAC learning.
 
-    So many draws, and every hypothesis of a class of VC dimension V that errs on none of them has loss alpha at most,
+    With so many draws, every hypothesis of a class of VC dimension V that errs on none of them has loss at most alpha,
     with probability 1 - beta (Blumer, Ehrenfeucht, Haussler and Warmuth 1989, Theorem 2.1).
     """
     return math.ceil(max(4.0 * math.log2(2.0 / beta), 8.0 * dimension * math.log2(13.0 / alpha)) / alpha)
@@ -246,9 +246,9 @@ def consistent_sample(alpha: float, beta: float, dimension: int) -> int:
 def agnostic_sample(alpha: float, beta: float, dimension: int) -> int:
     """Return the least n >= V with n >= (32/alpha^2)(V ln(2 e n/V) + ln(4/beta)): agnostic PAC learning.
 
-    So many draws, and no loss in the class is misjudged by more than alpha/2 with probability 1 - beta: the one that
-    errs least on them has loss alpha above the best's at most. Vapnik and Chervonenkis (1971): 4 S(2n) e^{-n e^2/8} for
-    e = alpha/2, and Sauer's S(2n) <= (2 e n/V)^V.
+    With so many draws, no loss in the class is misestimated by more than alpha/2, with probability 1 - beta: the
+    hypothesis that errs least on them has at most alpha more loss than the best. Vapnik and Chervonenkis (1971): 4
+    S(2n) e^{-n e^2/8} for e = alpha/2, and Sauer's S(2n) <= (2 e n/V)^V.
     """
 
     def enough(n: int) -> bool:
@@ -301,7 +301,7 @@ def steps_strong(
 ) -> int:
     """Return the least R with :func:`strong_excess` at most alpha - lambda D^2/8, for chance = beta/(3T).
 
-    F is at most lambda D^2/8 above the loss on the ball, and never below it: so the loss is at most the least one and
+    F is at most lambda D^2/8 above the loss on the ball, and never below it: so the loss is at most the least one plus
     alpha, in all T calls with probability 1 - beta.
     """
     left = alpha - convexity * diameter**2 / 8.0
@@ -415,5 +415,5 @@ def follow(given: Any, rule: Callable[[], float], formula: str, source: str) -> 
 
 
 def fixed(value: float, formula: str, source: str) -> PlannedValue:
-    """Return a number that nobody can give, only follow."""
+    """Return a number that a scenario cannot give: it always follows from the formula."""
     return PlannedValue(value=value, rule=value, formula=formula, source=source)

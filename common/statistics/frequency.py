@@ -17,7 +17,7 @@ _ROUNDING = 1e-9  # room, in the rate of support, for what quantiles in doubles 
 
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """Answers to one question about an item, shape (n,), with the public word of each: all that an oracle looks at.
+    """Answers to one question about an item, shape (n,), with the public word of each: all that an oracle needs.
 
     ``domain`` is the number of items that they were randomized for.
     """
@@ -90,8 +90,8 @@ def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:
 def likeliest_parity(asked: Questions) -> int:
     """Return the row r for which the agents of that row reported <r, v> + s = 0 most clearly: s is the parity r of v.
 
-    Agents of another row tell 0 and 1 alike. With fewer than a few agents a row, 2^bits in all, this is a guess: no
-    local protocol without exponentially many agents does better (Kasiviswanathan et al. 2011, Theorem 5.6).
+    Agents of another row report 0 and 1 equally often. With fewer than a few agents a row, 2^bits in all, this is a
+    guess: no local protocol without exponentially many agents does better (Kasiviswanathan et al. 2011, Theorem 5.6).
     """
     rows = np.concatenate([query.rows(answers.slots) for query, answers in asked])
     if not len(rows):

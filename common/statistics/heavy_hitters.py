@@ -1,10 +1,10 @@
-"""All frequent items of {0,1}^b, b up to 64, from one question that is asked of all agents at once.
+"""All frequent items of {0,1}^b, b up to 64, from one question to all agents at once.
 
 The prefix extending method (Wang, Li and Jha 2019, "Locally differentially private heavy hitter identification"): the
 agents' slots put them into groups, each of which reports prefixes of one length. The prefixes that the first group
-supports most are extended by all continuations to the second length, the second group says which of these it supports
-most, and so on; the last group says which whole items are frequent. Groups are disjoint, so what a group says about its
-candidates is independent of how they became candidates.
+supports most are extended by all continuations to the second length, the second group shows which of these it supports
+most, and so on; the last group shows which whole items are frequent. Groups are disjoint, so a group's reports about
+its candidates are independent of how they became candidates.
 
 Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
@@ -44,11 +44,11 @@ def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: floa
 
     A candidate of the last group is listed if the interval of its share lies above 0. All these intervals hold together
     with probability 1 - beta (:func:`~common.statistics.frequency.binomial_intervals`, among all candidates), so that
-    none with a share of 0 is listed but with probability beta/2. Time is proportional to answers times ``kept`` with
+    with probability beta/2 at most any with a share of 0 is listed. Time is proportional to answers times ``kept`` with
     Hadamard response, and to answers times candidates with others.
 
     Args:
-        query: What was asked; :func:`ladder` gives good prefixes. Its public randomness was drawn at random.
+        query: The question; :func:`ladder` gives good prefixes. Its public randomness was drawn at random.
         answers: One batch.
         beta: Failure probability, in (0, 1).
         kept: Prefixes that go on from each length to the next; at least 1.
@@ -76,7 +76,7 @@ def find(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: floa
 
 
 def _most_supported(came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, kept: int) -> Words:
-    """Return the most supported continuations, at most ``kept``; of equals the smaller ones."""
+    """Return the most supported continuations, at most ``kept``; ties go to the smaller items."""
     items, supports = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
     for more, theirs in _continuations(came, oracle, prefixes, step):
         bar = supports[-1] if len(supports) == kept else 0

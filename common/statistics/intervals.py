@@ -15,20 +15,20 @@ from common.core.values import Value
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.statistics.evidence import log_sum
 
-VAGUE = 0.25  # wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both
+VAGUE = 0.25  # a wider interval is uninformative: a loss of 0 is perfect, 1/2 is a coin, and it may be near both
 _COMPONENTS = 48
 _NEAR = 1e-12  # distance from its border at which a point just outside an interval is near enough
 _ROUNDING = 2.0**-44
-_TAIL_ROUNDING = 1e-6  # relative error of a binomial tail, far above what SciPy's is
-_FINER = 4  # rates of one look lie so much denser: no weights are paid for them
+_TAIL_ROUNDING = 1e-6  # assumed relative error of a binomial tail, far above that of SciPy
+_FINER = 4  # for one look, rates are this many times denser, since they need no weights
 
 
 class Estimate(Value):
     """A loss with its confidence interval.
 
     Attributes:
-        value: Mean of the answers, clipped to [0, 1]. It has a bias once it was clipped, and after a stop or a choice
-            that depends on the answers (``docs/statistics.md``); the interval, ``low`` to ``high``, holds all the same.
+        value: Mean of the answers, clipped to [0, 1]. It is biased once it is clipped, and after a stop or a choice
+            that depends on the answers (``docs/statistics.md``); the interval, ``low`` to ``high``, still holds.
         confidence: Probability, before any answer exists, that the interval will cover the loss on T.
     """
 
@@ -39,12 +39,12 @@ class Estimate(Value):
 
 
 def certainty(confidence: float) -> str:
-    """Return a confidence in per cent, never rounded up: .95 is 95%, .9999 is 99.99%, and nothing is 100%."""
+    """Return a confidence in per cent, never rounded up: .95 is 95%, .9999 is 99.99%, and none is 100%."""
     return f"{_ten_thousandths(confidence) / 100:g}%"
 
 
 def probability(confidence: float) -> str:
-    """Return a confidence as a number, likewise: .95, .9999, and nothing is 1."""
+    """Return a confidence as a number, likewise never rounded up: .95, .9999, and none is 1."""
     return f"{_ten_thousandths(confidence) / 10_000:g}"
 
 
@@ -53,7 +53,7 @@ def _ten_thousandths(confidence: float) -> int:
 
 
 def tally(mechanism: Mechanism, answers: AnyArray) -> tuple[float, int]:
-    """Return what a batch comes down to: number of ones or sum of unbiased answers, and their count."""
+    """Return the statistics of a batch: number of ones or sum of unbiased answers, and the number of answers."""
     if isinstance(mechanism, BitMechanism):
         return float(answers.sum(dtype="int64")), len(answers)
     return math.fsum(mechanism.unbias(answers)), len(answers)
@@ -65,8 +65,8 @@ def estimate(
     """Estimate the mean value of the agents' population from their randomized answers.
 
     *At every number of answers* (the default). The interval is a confidence sequence: it covers the truth at every
-    count simultaneously with the given probability, so that it may be read after a test that stopped because of what it
-    saw. Bit mechanisms: the set of q for which the beta-binomial mixture (Robbins 1970, prior Beta(1/2, 1/2))
+    count simultaneously with the given probability, so that it may be used after a test that stopped because of the
+    answers. Bit mechanisms: the set of q for which the beta-binomial mixture (Robbins 1970, prior Beta(1/2, 1/2))
 
         ln B(ones + 1/2, zeros + 1/2) - ln B(1/2, 1/2) - ones ln q - zeros ln(1 - q)  <  ln(among/(1 - confidence))
 
@@ -75,15 +75,15 @@ def estimate(
     mechanisms: for each side, the means v at which the mixture over a grid of rates sum_k w_k exp(rate_k (sum of
     answers - count v) - count psi(rate_k)) stays below 2 among/(1 - confidence).
 
-    *At one number of answers* (``once``), which no answer decided: about half as wide. *Theorem.* Let the answers be
-    independent, each of mean v, and let their number not depend on them. Then the interval covers v with the given
+    *At one number of answers* (``once``), fixed beforehand: about half as wide. *Theorem.* If the answers are
+    independent, each of mean v, and their number does not depend on them, the interval covers v with the given
     probability. *Proof.* With miss = (1 - confidence)/among, a bit is 1 with chance q = (1-p) + (2p-1) v, so the ones
     are binomial, whatever the law of the values is; the interval has those q for which neither P(Bin(count, q) >= ones)
     nor P(Bin(count, q) <= ones) is miss/2 or less, and each of the two is that small with probability miss/2 at most,
-    since it is a tail of the law of the ones at their own place (Clopper and Pearson 1934). Real mechanisms: for each
-    side, the v for which no rate of the grid gives rate (sum of answers - count v) - count psi(rate) >= ln(2/miss). For
-    the true v some rate gives so much just if the sum passes one threshold, the least (ln(2/miss) + count psi(rate))/
-    rate above count v; the rate of that one alone bounds the chance of it by miss/2 (Chernoff). QED.
+    as the tail probability of the ones at their own value (Clopper and Pearson 1934). Real mechanisms: for each side,
+    the v for which no rate of the grid gives rate (sum of answers - count v) - count psi(rate) >= ln(2/miss). For the
+    true v some rate gives so much exactly if the sum passes one threshold, the least (ln(2/miss) + count
+    psi(rate))/rate above count v; the rate of that one alone bounds the chance of it by miss/2 (Chernoff). QED.
 
     Args:
         total, count: As :func:`tally` gives them, added up over batches.
@@ -123,7 +123,7 @@ def _bits(truth: float, ones: float, count: int, miss: float, once: bool) -> tup
 def _mixed(ones: float, count: int, miss: float) -> Callable[[float], bool]:
     zeros = count - ones
     mixture = float(betaln(ones + 0.5, zeros + 0.5) - betaln(0.5, 0.5))
-    # Room for what doubles lose: betaln and the sums are near count * ln 2 in size.
+    # Margin for rounding errors: betaln and the sums are near count * ln 2 in size.
     bar = -math.log(miss) + _ROUNDING * (count + 64)
     return lambda q: mixture - _log_likelihood(ones, zeros, q) < bar
 

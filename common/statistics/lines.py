@@ -1,7 +1,7 @@
-"""How a response goes with a regression's predictions: a line, from the sample's and from residuals of agents.
+"""Calibration of a regression's predictions: a line, fitted to the sample's and to residuals from agents.
 
-Everything is computed by sums and products of single numbers, the same on every machine: what comes out is in later
-questions, which an audit asks again.
+All sums and products are of single numbers, the same on every machine: the results are in later questions, which an
+audit asks again.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ import math
 from dataclasses import dataclass
 
 SHIFTED = 0.5
-"""Standard deviation, beforehand, of the population's mean prediction from the sample's, in the sample's deviations."""
+"""Prior standard deviation of the population's mean prediction from the sample's, in the sample's deviations."""
 INSIDE = 0.6826894921370859
-"""E[z clip(z, -1, 1)] = P(|z| < 1) of a standard normal z (Stein's lemma): what a slope moves its own residual by."""
+"""E[z clip(z, -1, 1)] = P(|z| < 1) of a standard normal z (Stein's lemma): the slope's effect on its own residual."""
 FAR, STEEP = 0.1, 0.5
-"""Standard deviations, beforehand, of the line's height, and of its slope as a share of that."""
+"""Prior standard deviations of the line's height, and of its slope as a share of that slope."""
 _FLATTEST, _STEEPEST = 0.05, 4.0  # of the sample's slope
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is believed of E[r | v] = height + slope z, z = (v - center)/spread: height and slope are Gaussian.
+    """A posterior of E[r | v] = height + slope z, z = (v - center)/spread: height and slope are Gaussian.
 
-    v are the model's predictions; z has mean 0 and variance 1 about.
+    v are the model's predictions; z has about mean 0 and variance 1.
 
     Attributes:
         height, slope: Means.
-        flat, both, steep: The precision: of the height, of both together, and of the slope.
+        flat, both, steep: The precision matrix: the entry of the height, the joint entry, and that of the slope.
     """
 
     center: float
@@ -39,14 +39,14 @@ class Line:
 
     @classmethod
     def of_sample(cls, center: float, spread: float) -> Line:
-        """Return what a model says of itself, as is believed for other people."""
+        """Return the prior for other people, from the center and spread of a model's predictions."""
         return cls(center, spread, center, spread, 1.0 / FAR**2, 0.0, 1.0 / (STEEP * spread) ** 2)
 
     def given(self, mean: float, variance: float, weighed: bool) -> Line:
-        """Return what is believed after agents told the mean of their residuals around this very line.
+        """Return the posterior after agents reported the mean of their residuals around this very line.
 
-        ``weighed`` by clip(z, -1, 1), or as they are. The mean of residuals is off by the slope's error times the mean
-        of z, which is not known to be 0 on T: :data:`SHIFTED`.
+        The residuals are ``weighed`` by clip(z, -1, 1), or not. Their mean is off by the slope's error times the mean
+        of z, which need not be 0 on T: :data:`SHIFTED`.
         """
         rest = self.flat * self.steep - self.both * self.both
         along = (0.0, INSIDE) if weighed else (1.0, 0.0)
@@ -63,15 +63,15 @@ class Line:
 
     @property
     def recalibration(self) -> tuple[float, float]:
-        """Slope and intercept by which predictions become the line's; the slope is positive, within public limits."""
+        """Slope and intercept that map predictions to the line; the slope is positive, within public limits."""
         slope = min(_STEEPEST, max(_FLATTEST, self.slope / self.spread))
         return slope, self.height - slope * self.center
 
     def excess(self, height: float, slope: float) -> float:
-        """Return by how much the mean squared error of another line is believed to be above that of this one."""
+        """Return by how much the mean squared error of another line is expected to exceed that of this one."""
         return (self.height - height) ** 2 + (self.slope - slope) ** 2
 
 
 def plain(mean: float, variance: float, reach: float) -> tuple[float, float]:
-    """Return mean and variance of residuals, of those of the answers (1 + residual/reach)/2 in [0, 1]."""
+    """Return mean and variance of residuals from those of the answers (1 + residual/reach)/2, which are in [0, 1]."""
     return reach * (2.0 * mean - 1.0), 4.0 * reach * reach * variance if math.isfinite(variance) else math.inf

@@ -1,20 +1,20 @@
-"""Estimates and tests that hold although a share of the answers is adversarial, and although some are missing.
+"""Estimates and tests that hold even if a share of the answers is adversarial, or some answers are missing.
 
 **Adversarial answers.** A liar is an agent whose answer is not what its mechanism gives: it may send any answer,
 knowing all the others' answers and what was asked. *Theorem.* Let a set of values be covered by the interval of
 :func:`common.statistics.intervals.estimate` for every number of answers at once with probability 1 - miss if all are
 honest. Whatever at most k of the first n agents answer, for every n at once and with the same probability, the value
-lies in the hull of the intervals for ones - k, ..., ones + k at the same n, where ones is what was counted; the hull
-has the ends of its two ends, and the same holds for the e-processes of a test. Answers that are numbers have no such
-bound: one liar moves their sum as far as it likes.
+lies in the hull of the intervals for ones - k, ..., ones + k at the same n, where ones is what was counted; the first
+and the last interval give the ends of the hull, and the same holds for the e-processes of a test. Real-valued answers
+have no such bound: one liar moves their sum arbitrarily far.
 
-**Missing answers.** *Theorem.* Let each person who is asked answer or not, as their record and chance have it; let m be
-the chance that one does not answer, and let [a, b], within [0, 1], cover the mean of a value in [0, 1] over those who
-answer with probability 1 - miss. Let M be at least m with probability 1 - other. Then with probability 1 - miss - other
-the mean over all people is in [(1 - M) a, (1 - M) b + M], whatever the values of those who do not answer are. A
+**Missing answers.** *Theorem.* Let each person who is asked answer or not, depending on their record and on chance; let
+m be the chance that one does not answer, and let [a, b], within [0, 1], cover the mean of a value in [0, 1] over those
+who answer with probability 1 - miss. Let M be at least m with probability 1 - other. Then with probability 1 - miss -
+other the mean over all people is in [(1 - M) a, (1 - M) b + M], whatever the values of those who do not answer are. A
 difference of two such means that is at most g over those who answer is at most (1 - M) g + M over all. It does not hold
-where randomized answers are left out after they were seen: those are as good as lies, and :func:`robust_estimate` is
-for them.
+where randomized answers are left out after they were seen: those are like lies, and :func:`robust_estimate` is for
+them.
 
 The proofs are in docs/statistics.md. Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
@@ -44,7 +44,7 @@ def robust_estimate(
     missing: int = 0,
     once: bool = False,
 ) -> Estimate:
-    """Estimate a population's mean although answers are lies, or were left out because of what they say.
+    """Estimate a population's mean even if answers are lies, or were left out because of what they say.
 
     *Theorem.* As for lies alone: had all who were asked answered by their mechanism, the ones among ``count + missing``
     answers would number ``total - lies`` to ``total + lies + missing``, and the interval for what would have been
@@ -104,11 +104,11 @@ _EXACT = NoMechanism()
 
 @dataclass(frozen=True)
 class Silence:
-    """How many of those who were asked did not answer, and what they could change.
+    """The share of those asked who did not answer, and how much they could change.
 
     Attributes:
-        missing: The share of those who were asked whose answers are not there; of several questions, the largest.
-        most: The chance that one who is asked does not answer is at most this, with the probability ``confidence``.
+        missing: The share of those who were asked whose answers are missing; of several questions, the largest.
+        most: An upper bound, with probability ``confidence``, on the chance that someone who is asked does not answer.
     """
 
     missing: float
@@ -116,7 +116,7 @@ class Silence:
     confidence: float
 
     def widened(self, found: Estimate) -> Estimate:
-        """Return what is known of the mean over all people, from what is known of those who answer (the theorem)."""
+        """Return the estimate for all people, from that for those who answer (the theorem)."""
         sure = found.confidence + self.confidence - 1.0
         if sure <= 0.0:
             return found.model_copy(update={"low": 0.0, "high": 1.0})
@@ -124,12 +124,12 @@ class Silence:
         return found.model_copy(update={"low": low, "high": high, "confidence": sure})
 
     def exceeded(self, difference: float) -> float:
-        """Return what bounds a difference of two means over all people that is bounded so over those who answer."""
+        """Return a bound on a difference of two means over all people, from a bound on it over those who answer."""
         return (1.0 - self.most) * difference + self.most
 
 
 def silence_bound(questions: list[tuple[int, int]], confidence: float, among: int = 1) -> Silence | None:
-    """Return what is known of the silent; None where all who were asked have answered.
+    """Return the bound on the share who do not answer; None where all who were asked have answered.
 
     Args:
         questions: How many were asked and how many answered, for each thing that people were asked about, in order.

@@ -1,8 +1,8 @@
 """How many records it takes until equations of parities have full rank, and in how many blocks they must come.
 
-Notation: d features, T uniform on {0,1}^d, X = chi^2(T||S) + 1, beta the failure probability, p the chance of a record
-to be kept, b that of a block to say bottom. ``paper_...`` are Kohen & Sheffet's. Functions raise :class:`BadInput` for
-numbers outside the ranges that they state.
+Notation: d features, T uniform on {0,1}^d, X = chi^2(T||S) + 1, beta the failure probability, p the probability that a
+record is kept, b that a block answers bottom. ``paper_...`` are Kohen & Sheffet's. Functions raise :class:`BadInput`
+for numbers outside the ranges that they state.
 """
 
 import math
@@ -24,13 +24,13 @@ def paper_blocks(beta: float) -> int:
 def paper_rows(dimension: int, beta: float, chi_squared: float, epsilon: float) -> int:
     """Return n = 32 X d ln(2d/beta)/eps records a block, rounded up (Corollary B.3).
 
-    As printed: it lacks a union over the blocks (docs/corrections.md, K9), for which there is room.
+    The printed formula lacks a union bound over the blocks (docs/corrections.md, K9), for which there is room.
     """
     return math.ceil(32.0 * chi_squared * dimension * math.log(2.0 * dimension / beta) / epsilon)
 
 
 def escapes(dimension: int, chi_squared: float, supremum: float | None) -> Floats:
-    """Bound from below how often a record of S leaves a subspace of dimension i, shape (d,), for i = 0..d-1.
+    """Return a lower bound on how often a record of S leaves a subspace of dimension i, shape (d,), for i = 0..d-1.
 
         q_i = max(u_i^2/X, u_i/D_inf),   u_i = 1 - 2^{i-d}
 
@@ -89,7 +89,7 @@ def rows_of(chances: Floats, bottom: float, beta: float, count: int) -> int:
 
 @njit
 def _walk(chances: Floats, beta: float, most: int) -> int:
-    """Return after how many steps full rank is missed with chance beta at most; 0 if after more than ``most``."""
+    """Return after how many steps the chance of missing full rank is at most beta; 0 if after more than ``most``."""
     law = np.zeros(len(chances))
     law[0] = 1.0
     for step in range(most + 1):
