@@ -1,4 +1,4 @@
-"""Whether a scenario can be carried out, as far as its public numbers tell: every party asks this before it begins."""
+"""Whether a scenario can be carried out, as far as public numbers show: every party checks this before it begins."""
 
 import math
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ from common.statistics import formulas
 
 
 def accepted(asked: Scenario) -> ResolvedScenario:
-    """Return the resolved scenario, if every party can do its part of it, whatever the people's records are.
+    """Return the resolved scenario if every party can carry out its part, whatever the people's records are.
 
-    What only one party knows (the curator's learners, the referee's protocols) it checks by itself, before it begins;
-    :func:`deploy.checking.checked` asks all of them. Every function here refuses by a BadScenario.
+    What only one party knows (the curator's learners, the referee's protocols) that party checks by itself before it
+    begins; :func:`deploy.checking.checked` asks all of them. Every function here refuses by a BadScenario.
     """
     try:
         pattern_of(asked.protocol, asked.alone)
@@ -41,7 +41,7 @@ def accepted(asked: Scenario) -> ResolvedScenario:
 
 @contextmanager
 def in_range() -> Iterator[None]:
-    """Refuse a scenario from which an event, a query or an operation follows that is out of its own range."""
+    """Refuse a scenario from which an event, a query or an operation with numbers out of its range follows."""
     try:
         yield
     except ValidationError as error:
@@ -73,10 +73,10 @@ def check_answers(scenario: Scenario) -> None:
 
 
 def violations(scenario: Scenario, found: Plan | None = None) -> list[str]:
-    """Say which numbers of the scenario break a bound it relies on, and what to change; empty if none does.
+    """Return which numbers of the scenario break a bound it relies on, and what to change; empty if none does.
 
-    Each sentence begins with what is at stake: ``privacy``, ``accuracy`` or ``agents``. ``found`` is the scenario's
-    plan, where it is known.
+    Each sentence begins with what is affected: ``privacy``, ``accuracy`` or ``agents``. ``found`` is the scenario's
+    plan, if known.
     """
     try:
         if scenario.problem is not None:

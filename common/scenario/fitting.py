@@ -1,6 +1,6 @@
-"""Settings that fit the size: what so many people on both sides can give, by public numbers alone.
+"""Settings that fit the size: what a number of people on both sides can achieve, from public numbers alone.
 
-The rules, and what they rest on, are those of docs/portfolio.md ("Settings that fit the size").
+docs/portfolio.md ("Settings that fit the size") has the rules and their justification.
 """
 
 import math
@@ -26,22 +26,22 @@ from common.statistics.curves import auc_width
 from common.statistics.intervals import VAGUE
 
 QUIET = 0.05
-"""A ball of models is chosen so wide that noise may cost a model so much at most."""
+"""The largest loss that noise may cost a model: the diameter of the ball of models is chosen for it."""
 NARROW, WIDE = 2.0, 60.0  # diameters between which a learner's ball is chosen
 STEPS_A_PERSON = 1_000
 FEWEST, MOST = 10_000, 2_000_000  # gradient steps in all
 JUDGES = 0.25
-"""Where agents are not even likely to tell so coarse a difference of losses, what they judge is said to tell little."""
-IGNORANT = math.log(2.0)  # the logistic loss of a model that knows nothing
+"""If judges cannot even likely show a difference of losses this large, a warning says that they show little."""
+IGNORANT = math.log(2.0)  # the logistic loss of a model without information
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What decides which settings fit, all of it public: n people of the curator, and the agents who answer.
+    """The public numbers that decide which settings fit: n people of the curator, the agents who answer, and the rest.
 
     ``epsilon`` and ``delta`` are the curator's budget (None: nothing is private), ``beta`` is the failure probability
-    of the gap that is stated. ``reach`` is L D/2 of the learner: the Lipschitz constant of its loss times the radius of
-    the ball of its models, 1 where it is not known. ``classes`` are those that it tells apart, 0 for two labels.
+    of the stated gap. ``reach`` is L D/2 of the learner: the Lipschitz constant of its loss times the radius of the
+    ball of its models, 1 where it is not known. ``classes`` is the number of classes of the learner, 0 for two labels.
     ``costs``: of mistakes; None where each counts as one. ``response``: whether a number is predicted.
     """
 
@@ -59,18 +59,18 @@ class Sizes:
 
 
 class Advice(Value):
-    """What fits so many people.
+    """The settings that fit a number of people.
 
     Attributes:
         protocol: ``portfolio``: agents teach the curator's model and judge it. ``learn-and-test``: they are too few,
             and the curator's model is the answer as it is.
-        taught: What the agents who teach tell of the model's mean error, as a standard deviation; None: none teach.
-        sure, likely: The difference of two finalists' losses that the judges tell with probability 1 - beta, together
-            with all else that a run states, and with probability :data:`common.statistics.finalists.LIKELY`; where
-            nobody judges, half the width of the interval of one loss.
-        noise: What the curator's noise may cost its model, of the learner's own loss: :func:`private_excess`.
-        sentences, warnings: The same for people; where the agents, or the curator, cannot add anything.
-        probabilities: Why these may tell no more than the share of the label; None: they may, or there are none.
+        taught: The standard deviation of the model's mean error as the agents who teach report it; None: none teach.
+        sure, likely: The difference of two finalists' losses that the judges show with probability 1 - beta, together
+            with all other statements of a run, and with probability :data:`common.statistics.finalists.LIKELY`; without
+            judges, half the width of the interval of one loss.
+        noise: What the curator's noise may cost its model, in its learner's own loss: :func:`private_excess`.
+        sentences, warnings: The same as text; where the agents, or the curator, cannot contribute anything.
+        probabilities: Why these may show no more than the share of the label; None: they may, or there are none.
     """
 
     protocol: Literal["portfolio", "learn-and-test"]
@@ -94,21 +94,21 @@ def private_excess(n: int, epsilon: float | None, delta: float | None, dimension
         return 0.0
     width = dimension + 1.0
     if delta:
-        # The same on every machine: the price of noise is in what a portfolio asks.
+        # The same on every machine: this value affects what a portfolio asks.
         width = min(width, math.sqrt(width * float(log(np.asarray(1.0 / delta)))))
     return reach * width / (n * epsilon)
 
 
 USUAL = 1.6
-"""How far the ln(odds) of people usually are from their median."""
-_BENT = 1.0 / 6.0  # the mean of p (1 - p), which turns a difference of ln(odds) into one of probabilities
+"""The usual distance of people's ln(odds) from their median."""
+_BENT = 1.0 / 6.0  # the mean of p (1 - p), which converts a difference of ln(odds) into one of probabilities
 
 
 def informative(n: int, epsilon: float | None, delta: float | None, dimension: int) -> float:
     """Return by how much probabilities by a private model's score may differ between people, as a standard deviation.
 
-    A score is taken to be the ln(odds), :data:`USUAL` around their median, plus noise. With e that of
-    :func:`private_excess`, the mean gradient has noise of length sqrt(2) e. The inverse of the Hessian takes it to the
+    A score is modelled as the ln(odds), :data:`USUAL` around their median, plus noise. With e that of
+    :func:`private_excess`, the mean gradient has noise of length sqrt(2) e. The inverse of the Hessian maps it to the
     weights: its eigenvalues are (d + 1)/(p (1 - p)) where features vary alike, so that scores are off by
     sqrt(2 (d + 1)) e/(p (1 - p)), and by sqrt(2) times that where half of all steps are averaged. An order, no bound.
     """
@@ -117,17 +117,17 @@ def informative(n: int, epsilon: float | None, delta: float | None, dimension: i
 
 
 def taught_within(mechanism: BitMechanism, roles: Roles) -> float:
-    """Return the standard deviation of a mean residual that all who teach tell."""
+    """Return the standard deviation of the mean residual that all teaching agents report."""
     return 2.0 * math.sqrt(mechanism.variance(0.5) / (TEACHINGS * roles.teachers))
 
 
 def vague_probabilities(
     people: tuple[int, int], budget: tuple[float | None, float | None], dimension: int, taught: float
 ) -> str | None:
-    """Say that probabilities may tell no more than the share of the label; None where they are likely to.
+    """Return a warning that probabilities may show no more than the share of the label; None if they likely show more.
 
-    They then differ by less than their mean may be off, ``taught``, when agents have told it. ``people`` are n and the
-    agents, and ``budget`` is the curator's.
+    They show no more if they differ by less than ``taught``, the standard deviation of their mean after teaching.
+    ``people`` are n and the agents, and ``budget`` is the curator's.
     """
     apart = informative(people[0], *budget, dimension)
     if apart >= taught:
@@ -141,41 +141,41 @@ def vague_probabilities(
 
 
 def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
-    """Return the diameter of a ball of models, of a loss of slope 1, whose noise may cost ``QUIET`` at most.
+    """Return the diameter of a ball of models at which noise may cost ``QUIET`` at most, for a loss of slope 1.
 
-    In a wider ball a model fits better and its noise is more: :func:`private_excess` is linear in the radius. From
-    ``NARROW`` to ``WIDE``.
+    In a wider ball a model fits better and has more noise: :func:`private_excess` is linear in the radius. The diameter
+    is between ``NARROW`` and ``WIDE``.
     """
     if not (n > 0 and 0.0 < epsilon < math.inf and 0.0 <= delta < 1.0):
-        return NARROW  # refused where the scenario is read
+        return NARROW  # such numbers are refused where the scenario is read
     return min(WIDE, max(NARROW, QUIET / private_excess(n, epsilon, delta, dimension, 0.5)))
 
 
 def usual_learner(agents: int) -> dict[str, Any]:
-    """Return the learner that the curator has where none is named: full-batch gradients, for any n and d.
+    """Return the curator's default learner: full-batch gradients, for any n and d.
 
-    So many agents as teach along the curator's directions want the discriminant, whose release has those as well.
+    If there are enough agents to teach the curator's directions, it is the discriminant, whose release has directions.
     """
     return {"name": "discriminant" if agents >= MANY else "full-batch", "mu": "plan"}
 
 
 REGRESSION = "portfolio-regression"
 FARTHEST = 0.25
-"""Errors of this share of a response's bounds and more count alike for agents, who answer with less noise so."""
+"""Errors from this share of a response's bounds on count alike for agents, so that their answers have less noise."""
 
 
 def usual_regression(features: int) -> dict[str, Any]:
-    """Return the learner of a response from so many columns: each is a number, or one 0/1 feature at most."""
+    """Return the default learner of a response, for so many columns: each is a number, or one 0/1 feature at most."""
     return {"name": "least-squares", "norm": math.sqrt(features + 1.0), "mu": "plan"}
 
 
 def learner_of_classes(first: int, count: int) -> dict[str, Any]:
-    """Return the same for so many classes, which stand in columns from ``first`` on."""
+    """Return the default learner of so many classes, whose columns begin at ``first``."""
     return {"name": "discriminant", "mu": PLAN, "classes": {"first": first, "count": count}}
 
 
 def of_classes(protocol: str) -> str:
-    """Return the protocol for several classes that is like one for two labels."""
+    """Return the protocol for several classes that corresponds to one for two labels."""
     return "portfolio-classes" if protocol == "portfolio" else protocol
 
 
@@ -185,11 +185,11 @@ def steps(people: int) -> int:
 
 
 def advise(sizes: Sizes) -> Advice:
-    """Return what fits: a portfolio, where agents answer by bits and each of its roles has some.
+    """Return what fits: a portfolio, if agents answer by bits and each of its roles has some.
 
-    Agents who are too few to judge teach nevertheless: which side of 1/2 the label's share is on takes fewer of them
-    than a difference of two losses. Of several classes, and of numbers, it was not measured whether that helps: there
-    so few judge nothing.
+    Agents who are too few to judge still teach: finding on which side of 1/2 the label's share is takes fewer of them
+    than a difference of two losses. Whether that helps with several classes, or numbers, was not measured: there so few
+    agents judge nothing.
     """
     mechanism, roles = sizes.mechanism, Roles.of(sizes.agents, Portfolio())
     of_labels = not (sizes.classes or sizes.response)
@@ -240,7 +240,7 @@ def _sizes_of(scenario: Scenario, n: int, agents: int) -> Sizes | None:
 
 
 def advice(scenario: Scenario, n: int, agents: int, *, response: bool = False) -> Advice | None:
-    """Return what fits the people of a scenario; None where its answer is no model that agents could judge.
+    """Return what fits the people of a scenario; None if its answer is no model that agents could judge.
 
     ``n`` and ``agents`` are its numbers, or its plan's where it leaves them open: at most all are enrolled.
     ``response``: whether a number is to be predicted.
@@ -250,7 +250,7 @@ def advice(scenario: Scenario, n: int, agents: int, *, response: bool = False) -
         return None
     sizes = replace(sizes, response=response)
     found, alike, dimension = advise(sizes), n / scenario.divergence.chi_squared, sizes.dimension
-    known = scenario.people == "simulated"  # an experiment, which tells
+    known = scenario.people == "simulated"  # an experiment, which shows it
     if known or not demands_of(scenario.protocol).reweighs or alike >= dimension + 1:
         return found
     return found.model_copy(update={"warnings": (*found.warnings, _too_different(scenario, n, alike, dimension + 1))})
@@ -263,10 +263,10 @@ def advice_of(scenario: Scenario) -> Advice | None:
 
 
 def noise_alone(scenario: Scenario, n: int, agents: int) -> str | None:
-    """Say why noise alone would decide what a run shows of so many people; None where more does, or nothing is known.
+    """Return why noise alone would decide what a run shows; None where it would not, or nothing is known.
 
-    Either the curator's model may be noise (:func:`private_excess`), or the agents are too few to tell anything: an
-    interval of one loss is vague (:data:`VAGUE`), or those who judge are not likely to tell :data:`JUDGES`.
+    Either the curator's model may be noise (:func:`private_excess`), or the agents are too few: an interval of one loss
+    is vague (:data:`VAGUE`), or those who judge are not likely to show a difference of :data:`JUDGES`.
     """
     sizes = _sizes_of(scenario, n, agents)
     if sizes is None:
@@ -352,10 +352,10 @@ def _no_model(sizes: Sizes, noise: float) -> str:
 
 
 def _too_different(scenario: Scenario, n: int, alike: float, weights: int) -> str:
-    """Say that S may be too far from T to help.
+    """Return a warning that S may be too different from T to help.
 
     The mean of w f over n people of S, with w = dT/dS and abs(f) <= 1, has variance E_S[w^2]/n at most, and E_S[w^2] is
-    at most ``chi_squared``: so reweighed people count for n over that of T's own (Kong 1992).
+    at most ``chi_squared``: so n reweighed people count as n/E_S[w^2] people of T (Kong 1992).
     """
     return (
         f"the curator's people may be too different from the population: with divergence.chi_squared = "
@@ -369,26 +369,26 @@ BETA = 0.05
 
 
 def accuracy(found: Advice) -> float:
-    """Return alpha for a run of what fits: a gap that five of six runs can state where the answer is no worse.
+    """Return alpha for a run of what fits: a gap that five of six runs can state if the answer is no worse.
 
-    It is what is told for sure, and one standard deviation more, by which the rival's estimate may be better. Where
-    nobody judges, it is half the width of the interval of one loss.
+    It is the sure difference plus one standard deviation, by which the rival's estimate may be better. If no agents
+    judge, it is half the width of the interval of one loss.
     """
     more = found.likely / _QUARTILE if found.protocol == "portfolio" else 0.0
     return min(MOST_ALPHA, math.ceil((found.sure + more) * 1e3) / 1e3)
 
 
 _QUARTILE = 0.6744897501960817
-"""So many standard deviations a normal variable is exceeded by with probability 1 - ``LIKELY``."""
+"""A normal variable exceeds this many standard deviations with probability 1 - ``LIKELY``."""
 
 
 MOST_ALPHA = 0.49
-"""A gap is below 1/2 where a scenario names it."""
+"""The largest gap that is chosen: a scenario's must be below 1/2."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """What somebody says of two tables, all of it public.
+    """The public description of two tables, from which a scenario is made.
 
     ``classes`` are the texts of the label's column where there are more than two of them.
 
@@ -428,7 +428,7 @@ def usual_delta(n: int) -> float:
 
 
 def advised(start: Start) -> Advice:
-    """Return what fits so many people: :func:`advise`."""
+    """Return what :func:`advise` says for the tables of a start."""
     n, epsilon, delta, dimension = start.n, start.epsilon, start.delta, start.dimension
     mechanism, classes = Warner(epsilon=start.agent_epsilon), len(start.classes)
     found = advise(
@@ -461,7 +461,7 @@ def _of_response(found: Advice) -> str:
 
 
 def scenario_tree(start: Start) -> Mapping[str, Any]:
-    """Return the scenario's tree, without the keys whose defaults hold."""
+    """Return the scenario's tree, without keys that have their default values."""
     found = advised(start)
     usual, features = Layout().wire(), list(start.features)
     layout = {key: value for key, value in start.layout.wire().items() if usual.get(key) != value}

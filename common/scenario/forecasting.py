@@ -1,4 +1,4 @@
-"""What the verdict on a run will be able to say, from public sizes alone, before anything is spent."""
+"""A forecast of what the verdict on a run can state, from public sizes alone, before any budget is spent."""
 
 import math
 from functools import lru_cache
@@ -15,14 +15,14 @@ from common.statistics import finalists
 from common.statistics.intervals import certainty, estimate
 
 OFTEN = 0.8
-"""A verdict is forecast where it is given in so many runs."""
-_QUANTILE = 0.8416212335729143  # the standard normal is below it with probability ``OFTEN``
+"""A verdict is forecast if at least this share of runs give it."""
+_QUANTILE = 0.8416212335729143  # a standard normal variable is below it with probability ``OFTEN``
 _BEGINS = "Forecast of the verdict"
 _PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
 
 
 def points(share: float, costs: Costs | None = None) -> str:
-    """Return a difference of losses in points, or in what a hundred people cost, where mistakes have costs.
+    """Return a difference of losses as text: in points or, where mistakes have costs, in the cost of a hundred people.
 
     It is rounded up: to a whole number, to hundredths below two.
     """
@@ -42,7 +42,7 @@ def half_width(mechanism: Mechanism, answers: int, miss: float) -> float:
 
 @lru_cache(maxsize=1 << 10)
 def answers_within(mechanism: Mechanism, error: float, miss: float) -> int:
-    """Return with how many answers half an interval of one look is at most ``error``; BadInput beyond 2^40."""
+    """Return for how many answers half the interval of one look is at most ``error``; BadInput beyond 2^40."""
     try:
         return least(lambda answers: half_width(mechanism, answers, miss) <= error, 1, 1 << 40)
     except LookupError:
@@ -50,19 +50,19 @@ def answers_within(mechanism: Mechanism, error: float, miss: float) -> int:
 
 
 def detectable(mechanism: BitMechanism, judges: int, miss: float) -> float:
-    """Return by how much a model must be better for a bound of that ``miss`` to show it in :data:`OFTEN` of all runs.
+    """Return by how much a model must be better for a bound with this ``miss`` to show it in :data:`OFTEN` of all runs.
 
-    The bound is about :func:`common.statistics.finalists.width` above the estimate. The estimate of a difference has
-    a standard deviation of 1/((2p - 1) sqrt(judges)) at most; the normal law's quantile of it is added.
+    The bound is about :func:`common.statistics.finalists.width` above the estimate. The estimate of a difference has a
+    standard deviation of at most 1/((2p - 1) sqrt(judges)); that times its normal quantile is added.
     """
     spread = 1.0 / ((2.0 * mechanism.truth - 1.0) * math.sqrt(max(judges, 1)))
     return min(1.0, finalists.width(mechanism, judges, miss) + _QUANTILE * spread)
 
 
 def detectable_beside_a_constant(mechanism: BitMechanism, roles: Roles, beta: float, classes: int) -> float:
-    """Return the same where those who told their label are all that is known of constants: Roles.of_constants.
+    """Return the same where all that is known of constants is from agents who reported labels: Roles.of_constants.
 
-    It holds where the rival is a constant that was chosen by what they told, too, which takes half of the miss
+    It also holds where the rival is a constant that was chosen by these reports, which halves the miss
     (:class:`common.statistics.finalists.ToBestConstant`).
     """
     judges, reporters = counts = roles.of_constants(classes)
@@ -72,7 +72,7 @@ def detectable_beside_a_constant(mechanism: BitMechanism, roles: Roles, beta: fl
 
 
 def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int = 0, costs: Costs | None = None) -> str:
-    """Return what a verdict says that compares a model with what one side has alone."""
+    """Return the forecast of a verdict that compares a model with what one side has alone."""
     judges = roles.judges
     yes = detectable(mechanism, judges, finalists.SHARES["gap"] * beta)
     probably = detectable(mechanism, judges, 1.0 - finalists.PROBABLE)
@@ -101,14 +101,14 @@ def of_judges(mechanism: BitMechanism, roles: Roles, beta: float, classes: int =
 
 
 def forecast_of(what: str, sentence: str) -> str:
-    """Return a forecast that says what it is about, where two are shown side by side; other sentences as they are."""
+    """Return a forecast that names its subject, where two are shown side by side; other sentences unchanged."""
     return sentence.replace(_BEGINS, f"{_BEGINS} of {what}", 1)
 
 
 def worst_constant(classes: int, costs: Costs | None) -> float:
-    """Return the loss that the better constant has at most: where labels are as it likes them least.
+    """Return the largest loss that the better constant can have: at the least favourable shares of the labels.
 
-    A model cannot be better than that by more, and a constant is among what either side has alone.
+    A model cannot be better than the constant by more, and a constant is among what either side has alone.
     """
     if classes:
         return 1.0 - 1.0 / classes
@@ -118,7 +118,7 @@ def worst_constant(classes: int, costs: Costs | None) -> float:
 
 
 def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1, costs: Costs | None = None) -> str:
-    """Return what a verdict says of one model, or of the best of some rounds, each tested by so many agents at once."""
+    """Return the forecast for one model, or the best of some rounds, each tested by so many agents at once."""
     half, what, rest = half_width(mechanism, answers, beta / rounds), "on how many of the population the model errs", ""
     if costs is None:
         rest = ", unless it errs on more than half"
@@ -132,10 +132,10 @@ def of_one(mechanism: Mechanism, answers: int, beta: float, rounds: int = 1, cos
 
 
 def forecast(scenario: Scenario, agents: int) -> str | None:
-    """Return what the verdict will be able to say if so many agents are enrolled; None where that is not known.
+    """Return the forecast of the verdict if so many agents are enrolled; None where it is not known.
 
     It is about the protocol that the scenario names (:mod:`common.scenario.fitting` says which one fits), and about
-    mistakes, or what they cost.
+    mistakes, or their costs.
     """
     mechanism, demands, beta = scenario.agents.mechanism, demands_of(scenario.protocol), scenario.beta
     costs = scenario.agents.costs

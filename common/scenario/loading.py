@@ -22,7 +22,7 @@ from common.operations.operation import Reweigh
 from common.protocols.base import USUAL
 from common.scenario.scenario import Scenario, parse
 
-_KINDS_OF_PEOPLE = {"distribution", "table"}  # people have one: a tree with it replaces another, whole
+_KINDS_OF_PEOPLE = {"distribution", "table"}  # a tree with either replaces another tree as a whole
 
 
 def shipped() -> list[str]:
@@ -32,7 +32,7 @@ def shipped() -> list[str]:
 
 @dataclass(frozen=True)
 class DescribedPeople:
-    """What a scenario says to the people whom it asks: of its people, their table, and how it asks them."""
+    """What a scenario states to the people whom it asks: its title, their table, its protocol and mechanism."""
 
     title: str
     table: TableSource
@@ -41,9 +41,9 @@ class DescribedPeople:
 
 
 def described_people(name_or_path: str, overrides: list[str] | None = None) -> DescribedPeople:
-    """Return what a scenario says to its people; simulated ones are refused.
+    """Return what a scenario states to its people; simulated people are refused.
 
-    Only the table is checked, so that an individual's device needs nothing of what else a scenario is made of.
+    Only the table is checked, so that an individual's device needs no other part of the scenario.
     """
     tree = _tree(name_or_path, overrides)
     target = tree.get("target")
@@ -65,10 +65,10 @@ def described_people(name_or_path: str, overrides: list[str] | None = None) -> D
 def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
     """Read a shipped scenario or a YAML file and apply ``KEY=VALUE`` overrides (dotted keys, YAML values).
 
-    A file may describe the same experiment with real people below its key ``real``: once ``data`` is given, that tree
-    is laid over the rest, key by key (lists and null replace what was there), before the overrides. Its own ``data`` is
-    the name of a folder that is looked for in the directory given. A BadScenario names the first unknown key or wrong
-    value, and where it stands.
+    A file may describe the same experiment with real people under its key ``real``: if ``data`` is given, that tree is
+    merged over the rest, key by key (lists and null replace the old value), before the overrides. Its own ``data`` is
+    the name of a folder, which is looked up in the given directory. A BadScenario names the first unknown key or wrong
+    value, and its position.
     """
     return parse(_tree(name_or_path, overrides), partial(_place, name_or_path, overrides or []))
 
@@ -76,7 +76,7 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
 def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], kind: str) -> str:
     if name_or_path in shipped():
         return ""
-    # What an option has set stands in no file.
+    # What an option has set is in no file.
     parts = [str(part) for part in path]
     given = (override.partition("=")[0].split(".") for override in overrides)
     if any(parts[: len(set_by)] == set_by for set_by in given):
@@ -88,7 +88,7 @@ def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], k
     return f" ({where}{newer})"
 
 
-_LISTED = 10  # files that are named
+_LISTED = 10  # most files that are named
 
 
 def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _laid_over(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
-    # What tables name as their schema is a file beside the scenario, or in its directory of data.
+    # What tables name as their schema is a file beside the scenario, or in its data directory.
     sections = {side: tree.get(side) for side in ("source", "target", "public")}
     tables = {
         side: section["table"] for side, section in sections.items() if isinstance(section, dict) and "table" in section
@@ -164,7 +164,7 @@ def altered(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
 
 
 def handed_over(scenario: Scenario, reweighs: Sequence[Reweigh]) -> Scenario:
-    """Return a scenario that begins with the weights which these reweighs have left, after those that it names."""
+    """Return a scenario that begins with the weights after these reweighs, which follow those that it already names."""
     before = [reweigh.wire() for reweigh in (*scenario.handed_over, *reweighs)]
     return parse({**scenario.wire(), "handed_over": before})
 
@@ -182,6 +182,6 @@ def _override(tree: dict[str, Any], override: str) -> None:
         tree = tree.setdefault(parent, {})
         if not isinstance(tree, dict):
             raise BadScenario(f"--set {key}: {parent} holds a value, not a mapping")
-    with suppress(ValueError):  # to YAML 1.1 also 1e-6 is a text; one in quotation marks is meant as one
+    with suppress(ValueError):  # YAML 1.1 reads 1e-6 as text too; a number in quotation marks stays text
         value = float(value) if value == text.strip() else value
     tree[last] = value

@@ -1,4 +1,4 @@
-"""The plan of a scenario: every number it needs, by the paper's formulas or by the tighter ones, with its source."""
+"""The plan of a scenario: every number it needs, by the paper's formulas or by tighter ones, with its source."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"
 _EXACT = "docs/statistics.md"
 DISCREPANCY = "docs/discrepancy.md"
-RIVALS = 3  # what agents alone learn, and two constants
+RIVALS = 3  # what agents alone learn, and both constants
 
 CLEAR_LOSS = 0.5  # the loss on T at which a plan quotes the sequential test's usual number of answers
 
@@ -30,13 +30,13 @@ class Plan(Value):
     """Every number of a run; None where it does not apply.
 
     Attributes:
-        rounds: T, the most learner calls.
+        rounds: T, the largest number of learner calls.
         kappa, eta: Density and step of multiplicative weights.
-        sample: n that the statistics ask for (Lemma 3.2, or the learner's own).
-        n: Curator's sample size: the larger of ``sample`` and what the privacy budget asks for.
+        sample: The n that the accuracy requires (Lemma 3.2, or the learner's own).
+        n: Curator's sample size: the larger of ``sample`` and what the privacy budget requires.
         learner: The learner's settings, without any ``plan``.
         settings: The planned ones among them, by name.
-        answers, answers_clear: Answers a round: at most (what is reserved), and about how many if the loss on T is 1/2.
+        answers, answers_clear: Answers per round: at most (reserved), and about how many if the loss on T is 1/2.
         agents: Agents to enrol.
     """
 
@@ -54,7 +54,7 @@ class Plan(Value):
 
     @property
     def numbers(self) -> dict[str, PlannedValue]:
-        """All of them by name, in the order of the fields, with the settings that are planned."""
+        """All of them by name, in the order of the fields, including the planned settings."""
         found: dict[str, PlannedValue] = {}
         for name, value in self:
             found |= {name: value} if isinstance(value, PlannedValue) else self.settings if name == "settings" else {}
@@ -62,7 +62,7 @@ class Plan(Value):
 
 
 class PlanRow(Value):
-    """One line of the comparison: a name, both values, and where they come from."""
+    """One row of the comparison: a name, both values, and their sources."""
 
     name: str
     paper: float | None
@@ -72,11 +72,11 @@ class PlanRow(Value):
 
 
 def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
-    """Plan a scenario. What it fixes is kept, what it leaves at ``plan`` follows; the rest is built on both.
+    """Plan a scenario: keep the numbers that it gives, and derive those that it leaves at ``plan``.
 
-    Failure probability: beta each for the sample, the learner's calls, and the tests (1 - 3 beta in all,
-    Theorem 4.3). BadScenario if a number that is left at ``plan`` has no value: no gap, levels that cannot be told
-    apart, a budget that nothing fits.
+    Failure probability: beta each for the sample, the learner's calls, and the tests (1 - 3 beta in all, Theorem 4.3).
+    BadScenario if a number left at ``plan`` has no value: no gap, levels that no test separates, a budget that nothing
+    fits.
     """
     with _refusing():
         return _plan(scenario, (bounds or scenario.bounds) == "paper")
@@ -84,7 +84,7 @@ def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Refuse a scenario of which a number has no value."""
+    """Refuse a scenario if one of its numbers has no value."""
     try:
         yield
     except (BadInput, BudgetExceeded) as error:
@@ -96,7 +96,7 @@ def _refusing() -> Iterator[None]:
 def resolve(scenario: Scenario, found: Plan | None = None) -> ResolvedScenario:
     """Return the scenario with every ``plan`` replaced by its number; errors are those of :func:`plan`.
 
-    ``found`` is what :func:`plan` returns for the scenario, where that is known: it takes long.
+    ``found`` is what :func:`plan` returns for the scenario, if known: computing it is slow.
     """
     if not scenario.anything_open:
         return settled(scenario)
@@ -115,7 +115,7 @@ def resolve(scenario: Scenario, found: Plan | None = None) -> ResolvedScenario:
 
 
 def rows(paper: dict[str, PlannedValue], tight: dict[str, PlannedValue]) -> tuple[PlanRow, ...]:
-    """Put the numbers of both plans beside each other, one row a number, in their order."""
+    """Pair the numbers of both plans, one row per number, in their order."""
 
     def shown(figure: PlannedValue | None) -> tuple[float | None, str]:
         return (None, "") if figure is None else (figure.value, f"{figure.formula} ({figure.source})")
@@ -186,7 +186,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
 
 
 def _bound(scenario: Scenario, learner: LearnerSettings) -> PlannedValue:
-    """Return the bound of the tested loss, beside the least that no loss of the learner's class is above."""
+    """Return the bound of the tested loss, beside the least bound on the losses of the learner's class."""
     norm = max(scenario.source.norm, scenario.target.norm)
     least = learner.greatest_loss(norm, scenario.source.dimension)
     known = least if math.isfinite(least) else None
@@ -195,10 +195,10 @@ def _bound(scenario: Scenario, learner: LearnerSettings) -> PlannedValue:
 
 
 def _alone(scenario: Scenario, paper: bool) -> PlannedValue | None:
-    """Return how many people the curator alone takes for the same accuracy on T; None where no class is known.
+    """Return how many people the curator alone needs for the same accuracy on T; None if no class is known.
 
-    What errs on at most a of S errs on at most :func:`common.statistics.formulas.largest_loss_on_target` of T; without
-    privacy so many people of S suffice to learn within a, if some hypothesis of the class never errs on S.
+    A model that errs on at most a of S errs on at most :func:`common.statistics.formulas.largest_loss_on_target` of T.
+    Without privacy so many people of S suffice to learn within a, if some model of the class never errs on S.
     """
     demands, known = demands_of(scenario.protocol), scenario.vc_dimension or scenario.hypotheses
     if not (demands.reweighs and demands.claims) or scenario.mode != "realizable" or not known:
@@ -237,7 +237,7 @@ def _request(scenario: Scenario, paper: bool) -> PlanRequest:
 
 
 def _lemma(scenario: Scenario, paper: bool) -> PlannedValue:
-    # The n of Lemma 3.2: the weights behave, and no hypothesis is understated by more than alpha/4.
+    # The n of Lemma 3.2: the weights concentrate, and no hypothesis is understated by more than alpha/4.
     alpha, beta, x = scenario.alpha, scenario.beta, scenario.divergence.chi_squared
     dimension, hypotheses = scenario.vc_dimension, scenario.hypotheses
     if paper:
@@ -274,7 +274,7 @@ def _once(given: Any) -> PlannedValue:
 
 def _rounds(scenario: Scenario, paper: bool) -> PlannedValue:
     alpha, x = scenario.alpha, scenario.divergence.chi_squared
-    further = max(0, len(scenario.tasks) - 1)  # a task that takes over the weights: docs/hand-over.md
+    further = max(0, len(scenario.tasks) - 1)  # a task that starts from earlier weights: docs/hand-over.md
     if paper:
         text, source = "128 log_2(8 X/alpha)/alpha^2", PAPER + "Algorithm 2"
         return follow(scenario.curator.rounds, lambda: formulas.paper_rounds(alpha, x) + further, text, source)
@@ -329,7 +329,7 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
 
 
 def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue | None]:
-    """Return the answers a round: at most, and about how many if the loss on T is 1/2 (None: as many)."""
+    """Return the answers per round: at most, and about how many if the loss on T is 1/2 (None: as many)."""
     once = not demands_of(scenario.protocol).reweighs
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee
@@ -362,15 +362,15 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
 
 
 def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:
-    """Return the problem's plan; if there is none, a BadScenario says why."""
+    """Return the problem's plan; BadScenario says why if there is none."""
     with _refusing():
         return problem.plan(scenario.plan_inputs, paper)
 
 
 def _resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
-    """Fill in the numbers of a problem's plan; a setting that cannot be planned is refused.
+    """Fill in the numbers of a problem's plan; refuse a setting that cannot be planned.
 
-    A side that is left out is one agent, or the planned sample: it stands by.
+    A side that is left out has one agent, or the planned sample; it is never asked.
     """
     curator = scenario.curator
     learner = None if curator.learner is None else curator.learner.as_written
@@ -396,7 +396,7 @@ def _whole(value: float) -> float:
 
 
 def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
-    """Say which of the scenario's own numbers are below what the guarantee takes; a side left out may be any size."""
+    """Return which of the scenario's numbers are below what the guarantee requires; a side left out may be any size."""
     absent = {"curator": "agents", "agents": "n"}.get(scenario.alone or "")
     return [
         f"accuracy: {name} = {figure.value:g} is below the {figure.rule:g} of {figure.formula.removeprefix('given; ')}"
@@ -406,7 +406,7 @@ def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
 
 
 def check_portfolio(scenario: Scenario, calls: int) -> None:
-    """Refuse a portfolio that would learn so often, or count the curator's people with hardly any budget."""
+    """Refuse a portfolio with several learner calls, or with hardly any budget for counting the curator's people."""
     if calls > 1:
         raise BadScenario(
             f"curator.rounds: a portfolio has one model, with the whole budget; found {calls}: set it to 1"

@@ -1,8 +1,8 @@
 """Scenarios: what to run, as one YAML file with a closed set of keys.
 
-A scenario is public. Every party reads the same file and takes only its own: the curator ``source`` and ``curator``,
-the agents ``target`` and ``agents``, the referee the rest. :func:`common.scenario.plan.resolve` replaces the numbers
-left at ``plan``; what it returns is a :class:`ResolvedScenario`.
+A scenario is public. Every party reads the same file and uses only its own sections: the curator ``source`` and
+``curator``, the agents ``target`` and ``agents``, the referee the rest. :func:`common.scenario.plan.resolve` replaces
+the numbers left at ``plan``; what it returns is a :class:`ResolvedScenario`.
 """
 
 import math
@@ -42,7 +42,7 @@ from common.scenario.sections import (
     Step,
 )
 
-LEAST_BETA = 1e-9  # parts of it are subtracted from 1 in doubles
+LEAST_BETA = 1e-9  # parts of beta are subtracted from 1 in doubles
 MAX_HANDED_OVER = 10_000  # reweighs of earlier runs that a run may begin with
 
 
@@ -105,12 +105,12 @@ class Scenario(Value):
 
     @property
     def margins_mu(self) -> float:
-        """Of a portfolio's count of the curator's people, which is mu-GDP; 0 where the protocol makes none.
+        """The mu of a portfolio's count of the curator's people, which is mu-GDP; 0 where the protocol makes no count.
 
         Its square is a share of that of the mu-GDP releases which the curator's epsilon and delta allow.
         """
         demands, settings = demands_of(self.protocol), self.portfolio or Portfolio()
-        if not (demands.portfolio and demands.counts) or settings.teach == 0.0:  # nobody learns what they say
+        if not (demands.portfolio and demands.counts) or settings.teach == 0.0:  # without teachers it has no use
             return 0.0
         epsilon, delta = self.curator.epsilon, self.curator.delta
         if epsilon is None:
@@ -124,7 +124,7 @@ class Scenario(Value):
 
     @property
     def planned_margins(self) -> tuple[Gaussian, ...]:
-        """What a portfolio's count of the curator's people releases; nothing where it makes none."""
+        """The events of a portfolio's count of the curator's people; none where it makes no count."""
         return (Gaussian(mu=self.margins_mu),) if self.margins_mu else ()
 
     @property
@@ -134,24 +134,24 @@ class Scenario(Value):
 
     @property
     def levels(self) -> tuple[float, float]:
-        """The loss on T above which a run reweighs, and that below which it halts: alpha_H and so many alpha."""
+        """The loss on T above which a run reweighs, and that below which it halts: alpha_H plus multiples of alpha."""
         best, accuracy = self.accuracy.best or 0.0, self.accuracy
         return best + accuracy.reweigh_above * self.alpha, best + accuracy.halt_below * self.alpha
 
     @property
     def rounding(self) -> float:
-        """What a round of reweighing can lose where losses are rounded."""
+        """How much a round of reweighing can lose because losses are rounded."""
         return ROUNDING if self.agents.tests_convex else 0.0
 
     @property
     def shares_a_file(self) -> bool:
-        """Whether a row that changes may leave one side and join the other."""
+        """Whether both sides read one file, so that a changed row may leave one side and join the other."""
         source, target = self.source.table, self.target.table
         return source is not None and target is not None and bool(source.plain_names & target.plain_names)
 
     @property
     def covered(self) -> tuple[float, float, Lifetime | None] | None:
-        """What the curator's charge covers of the agents', where both sides read one file: cost and promise."""
+        """What the curator's charge covers of the agents', if both sides read one file: their cost and lifetime."""
         return (*self.agents.cost, self.agents.lifetime) if self.shares_a_file else None
 
     @model_validator(mode="before")
@@ -184,7 +184,7 @@ class Scenario(Value):
         if self.problem is None:
             if self.alone is not None:
                 raise ValueError("alone is for scenarios with a problem: leave it out")
-            known = self.protocol in DEMANDS.names()  # of another, who runs it says that there is none
+            known = self.protocol in DEMANDS.names()  # an unknown protocol is refused by the party that runs it
             if known and "divergence" not in self.model_fields_set and demands_of(self.protocol).reweighs:
                 raise ValueError("divergence: must be given, as reweighing rests on it")
             if self.curator.learner is None:
@@ -278,8 +278,8 @@ class Scenario(Value):
 def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda path, kind: "") -> Scenario:
     """Validate a scenario from its YAML/JSON tree; a BadScenario names the first unknown key or wrong value.
 
-    ``place`` says, behind a space, where a wrong key stands, given its path and pydantic's name of what is wrong with
-    it. The path is empty where a whole section does not fit together.
+    ``place`` returns, after a space, the position of a wrong key, given its path and pydantic's name of the error. The
+    path is empty where a whole section is inconsistent.
     """
     try:
         found = Scenario.model_validate(tree)
@@ -290,15 +290,15 @@ def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda p
         raise BadScenario(error.detail + place((), "")) from None
     own = found.wire()
     if found.curator.learner is not None:
-        own["curator"]["learner"] = found.curator.learner.model_dump(mode="json")  # not as it was written
-    for path in _truth_values(tree, own):  # pydantic takes them for 1 and 0
+        own["curator"]["learner"] = found.curator.learner.model_dump(mode="json")  # as parsed, not as written
+    for path in _truth_values(tree, own):  # pydantic accepts them as 1 and 0
         where, found_it = ".".join(map(str, path)), "a truth value (yes, no, on, off, true or false)"
         raise BadScenario(f"{where}: Input should be a number, found {found_it}{place(path, 'bool')}")
     return found
 
 
 def _truth_values(given: Any, own: Any) -> Iterator[tuple[int | str, ...]]:
-    """Yield where a truth value is given for something else, given what it was parsed to."""
+    """Yield the paths where ``given`` has a truth value that was parsed to something else in ``own``."""
     if isinstance(given, bool) and not isinstance(own, bool):
         yield ()
     elif isinstance(given, dict) and isinstance(own, dict):
@@ -323,13 +323,13 @@ def public_sample(scenario: Scenario, seed: int) -> Records | None:
 
 
 def policy_digest(scenario: Scenario) -> str:
-    """Return the SHA-256 of what a curator agrees to: where its people and the public ones come from, its section."""
+    """Return the SHA-256 of what a curator agrees to: its people's source, the public sample's, and its section."""
     wire = scenario.wire()
     return canonical.digest({part: wire[part] for part in ("people", "source", "public", "curator")})
 
 
 class ResolvedCurator(CuratorSection):
-    """A curator's policy of which every number is known."""
+    """A curator's policy with all numbers known."""
 
     n: SampleSize
     kappa: Density | None
@@ -343,14 +343,14 @@ class ResolvedCurator(CuratorSection):
 
     @property
     def share(self) -> float:
-        """What one of ``rounds`` pure releases may cost: epsilon / rounds, rounded down; without epsilon, refused."""
+        """The epsilon of one of ``rounds`` pure releases: epsilon / rounds, rounded down; refused if there is none."""
         if self.epsilon is None:
             raise BadScenario("curator.epsilon: this protocol needs a private curator")
         return self.epsilon if self.rounds == 1 else down(self.epsilon / self.rounds)
 
 
 class ResolvedAgents(AgentsSection):
-    """The agents' side, their number known."""
+    """The agents' side, with their number known."""
 
     count: AgentCount
 
@@ -363,7 +363,7 @@ class ResolvedScenario(Scenario):
 
 
 def settled(scenario: Scenario) -> ResolvedScenario:
-    """Return a scenario of which nothing is open as a resolved one; an open value is a BadScenario."""
+    """Return a scenario without open values as a resolved one; BadScenario if a value is open."""
     if isinstance(scenario, ResolvedScenario):
         return scenario
     if scenario.anything_open:
@@ -385,7 +385,7 @@ def filled(
     learner: dict[str, Any] | None,
     agents: int,
 ) -> ResolvedScenario:
-    """Return a scenario with these numbers, ``learner`` in JSON form, in the place of its own.
+    """Return a scenario with these numbers instead of its own; ``learner`` is in JSON form.
 
     They may be larger than a run admits: :func:`parse_resolved` refuses them.
     """

@@ -31,7 +31,7 @@ class Moment(Value):
 class Divergence(Value):
     """What is publicly assumed about S and T: X = chi^2(T||S) + 1 >= 1, the second moment of the weights under S.
 
-    And D_inf = sup dT/dS and higher moments, if known: the larger density that they show is planned with.
+    Also D_inf = sup dT/dS and higher moments, if known: the plan uses the larger density that they allow.
     """
 
     chi_squared: float = Field(ge=1)
@@ -48,8 +48,8 @@ class Accuracy(Value):
     """How the target accuracy is split, in units of alpha; the defaults are those of Theorem 4.3.
 
     ``learner`` bounds the learner's loss on its reweighed distribution. The run halts when the loss on T is shown to be
-    below ``halt_below``, and reweighs when it is shown to be above ``reweigh_above``. All three are beyond ``best``,
-    alpha_H, the loss that the best of the class is said to have; with it, an agnostic run halts, too.
+    below ``halt_below``, and reweighs when it is shown to be above ``reweigh_above``. All three are in addition to
+    ``best``, alpha_H, the stated loss of the best of the class; with it, an agnostic run halts, too.
     """
 
     learner: float = Field(default=1.0, gt=0)
@@ -84,7 +84,7 @@ class CuratorSection(Value):
 
     ``learner`` is null where the protocol asks for other operations; each may then cost ``epsilon / rounds``. Without
     ``epsilon`` and ``delta`` nothing is private; ``kappa: null`` then leaves out the projection (Algorithm 1). Real
-    people take part in a further run only if a ``lifetime`` budget holds all of their runs; it holds for the agents'
+    people take part in a further run only if a ``lifetime`` budget covers all of their runs; it applies to the agents'
     people, too, unless ``agents`` has one of its own.
     """
 
@@ -108,7 +108,7 @@ class CuratorSection(Value):
 
     @property
     def settings(self) -> OpenSettings:
-        """The learner's settings; if there is no learner, a BadScenario."""
+        """The learner's settings; BadScenario if there is no learner."""
         if self.learner is None:
             raise BadScenario("curator.learner: give the name of a learner and its settings")
         return self.learner
@@ -127,11 +127,11 @@ class CuratorSection(Value):
 class AgentsSection(Value):
     """The agents' side: how many are enrolled, how they randomize, how the referee tests with their answers.
 
-    Accuracies are about the ``loss`` that is tested: a convex one as a part of its ``bound``, above which losses count
-    as that; with ``costs`` a mistake counts as its cost, as a part of the heavier one. The curator reweighs by the
-    same, or by ``mistakes``: no theorem then speaks of what is tested, unless it is mistakes. Batches of a sequential
-    test grow by half of what was already asked. Tests and intervals hold although, for every n at which they are looked
-    at, at most the share ``liars`` of the first n answers about a loss are lies (:mod:`common.statistics.robustness`).
+    Accuracies are about the ``loss`` that is tested: a convex one is clipped at its ``bound`` and counts as a part of
+    it; with ``costs`` a mistake counts as its cost, as a part of the heavier one. The curator reweighs by the same
+    loss, or by ``mistakes``: then no theorem covers the tested loss, unless that is mistakes. Batches of a sequential
+    test grow by half of what was already asked. Tests and intervals hold even if, for every n at which someone looks at
+    them, at most a share ``liars`` of the first n answers about a loss are lies (:mod:`common.statistics.robustness`).
 
     A run may ask each agent ``answers`` times, each time with the mechanism's epsilon and delta.
     """
@@ -169,12 +169,12 @@ class AgentsSection(Value):
 
     @property
     def cost(self) -> tuple[float, float]:
-        """The (epsilon, delta) of all answers together that a run may ask of an agent."""
+        """The (epsilon, delta) of all answers together that a run may ask an agent for."""
         return repeated(self.mechanism.guarantee, self.answers)
 
     @property
     def value_mechanism(self) -> Mechanism:
-        """The mechanism, of protocols that ask for values in [0, 1]; one that randomizes items is a BadScenario."""
+        """The mechanism, for protocols that ask for values in [0, 1]; BadScenario if it randomizes items."""
         if not isinstance(self.mechanism, Mechanism):
             found = f"{self.mechanism.name} randomizes items"
             raise BadScenario(f"agents.mechanism: {found}, this protocol asks for values in [0, 1]: take warner")
@@ -182,5 +182,5 @@ class AgentsSection(Value):
 
     @property
     def bit_mechanism(self) -> BitMechanism:
-        """The mechanism, of protocols whose agents answer with a bit; another one is a BadScenario."""
+        """The mechanism, for protocols whose agents answer with a bit; BadScenario if it is another one."""
         return as_bits(self.mechanism)
