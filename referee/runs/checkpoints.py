@@ -1,9 +1,9 @@
-"""Checkpoints of a run: the referee signs how far its transcript goes, and witnesses keep that from then on.
+"""Checkpoints of a run: the referee signs the length and hash of its transcript, and witnesses keep that.
 
-Entry 0 of a transcript names the witnesses of the run, and each of them has the run's first checkpoint before anybody
-is asked. From then on they have a further one at most once a second, as answers come in, and the last one once the run
-has ended. A witness that is away meanwhile, that hangs, or that answers what no witness does, is passed over, and asked
-again. What ends a run is the referee's own signature under another history, which a witness shows.
+Entry 0 of a transcript names the witnesses of the run, and each of them has the run's first checkpoint before any agent
+is asked. After that each gets a further one at most once a second, as answers come in, and the last one once the run
+has ended. A witness that is unavailable, that hangs, or that answers wrongly is skipped and asked again later. A run
+ends if a witness shows the referee's own signature under another history.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from referee.store import RefereeStore
 
 T = TypeVar("T")
 log = logging.getLogger("tandem.referee")
-BETWEEN = 1.0  # seconds between two checkpoints of a run that goes on, at least
-SHARE = 50.0  # how many times as long as a checkpoint takes is the time to the next one, at least
-SLOW = 0.25  # seconds from which on what a witness takes is weighed over all runs, and not for each by itself
+BETWEEN = 1.0  # least seconds between two checkpoints of a run in progress
+SHARE = 50.0  # least time to the next checkpoint, in multiples of what this one took
+SLOW = 0.25  # a witness that takes at least so many seconds is paced over all runs, not per run
 PATIENCE = 2.0
-"""Seconds in which a witness answers; and those that one which fails may cost a run that goes on, in total."""
+"""Timeout in seconds of a witness's answer; also the total that a failing witness may cost a run in progress."""
 
 
 @dataclass
 class WitnessStatus:
     """How a witness has answered so far."""
 
-    key: str = ""  # empty until it has said it
-    problem: str = ""  # why its last answer was none; empty if it was one
-    misbehaved: int = 0  # how often it has answered what no witness does
-    again: float = 0.0  # from when on a run that goes on asks it again, seconds of this machine's clock
+    key: str = ""  # empty until it has sent it
+    problem: str = ""  # why its last answer was invalid; empty if it was valid
+    misbehaved: int = 0  # how often it has answered wrongly
+    again: float = 0.0  # when a run in progress asks it again, in seconds of this machine's clock
 
 
 class RunCheckpoints:
     """Makes the checkpoints of one referee's runs, and has them witnessed.
 
-    With ``beacon`` the witnesses' words take part in the orders of runs (:mod:`common.log.receipts`).
-    Where a witness does not answer as one does, PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized or
-    VersionSkew is raised; RolledBack where it has seen another transcript of the run; and what the caller's own time
-    limit raises (:func:`common.net.transport.time_limit`).
+    With ``beacon`` the witnesses' signed statements are part of the orders of runs (:mod:`common.log.receipts`). Raises
+    PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized or VersionSkew where a witness does not answer as it
+    should; RolledBack where it has seen another transcript of the run; and what the caller's own time limit raises
+    (:func:`common.net.transport.time_limit`).
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class RunCheckpoints:
         self._due: dict[str, float] = {}
         self._settled: set[str] = set()
         self._making: dict[str, threading.Lock] = {}
-        self._last: dict[tuple[str, str], Witnessed] = {}  # word of each witness about each run, by its key
+        self._last: dict[tuple[str, str], Witnessed] = {}  # each witness's last statement on each run, by key
         self._links: dict[str, list[EntryHash]] = {}  # of each run's first entries, which never change
 
     def keys(self) -> list[str]:
         return [self._key(witness) for witness in self._witnesses]
 
     def make(self, run: str, configuration: str) -> StoredCheckpoint:
-        """Make a checkpoint of the whole transcript, or take the one that there is, and have it witnessed by all.
+        """Make a checkpoint of the whole transcript, or take the existing one, and have it witnessed by all.
 
         ``configuration`` is the digest of the run's.
         """
@@ -94,28 +94,28 @@ class RunCheckpoints:
         return time.monotonic() >= self._due.get(run, 0.0)
 
     def in_passing(self, run: str, configuration: str, cost: dict[str, float]) -> dict[str, str]:
-        """Make a checkpoint of a run that goes on; return the problem of each witness that was asked in vain.
+        """Make a checkpoint of a run in progress; return the problem of each witness that failed.
 
-        ``cost`` has the seconds that each witness has cost this run in vain. Beyond :data:`PATIENCE` it is not asked
-        any more.
+        ``cost`` has the seconds that each witness has cost this run in vain. Beyond :data:`PATIENCE` the witness is no
+        longer asked.
         """
         now = time.monotonic()
         asked = [witness for witness in self._witnesses if now >= self.standing[witness.place].again]
         return self._tell_patiently(run, configuration, asked, cost)
 
     def catch_up(self, run: str, configuration: str, cost: dict[str, float]) -> None:
-        """Have the end of a run witnessed by those who were passed over, in a thread that no run waits for.
+        """Have skipped witnesses sign the end of a run, in a thread that no run waits for.
 
-        ``cost`` is over all runs that are caught up with now.
+        ``cost`` is the total over all runs that are caught up with now.
         """
         try:
             self._tell_patiently(run, configuration, self._witnesses, cost)
         except RolledBack as error:
-            self.settle(run)  # nothing that is said again makes the witness forget
+            self.settle(run)  # repeating the request does not change what the witness has seen
             log.warning("the end of run %s is not witnessed: %s", run, error.detail)
 
     def owed(self, run: str) -> bool:
-        """Tell whether the end of a run that has ended is without a checkpoint, or one of its witnesses without it."""
+        """Tell whether the end of an ended run has no checkpoint, or some witness has not signed it."""
         if run in self._settled:
             return False
         last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
@@ -174,7 +174,7 @@ class RunCheckpoints:
         return standing.key
 
     def _word(self, witness: Witness, kept: StoredCheckpoint) -> Signed:
-        """Have a witness keep a checkpoint; return its word, which is for this one and no other."""
+        """Have a witness keep a checkpoint; return its signed statement, which is about exactly this checkpoint."""
         signed = self._asked(witness, lambda: witness.keep(kept.checkpoint))
         if signed is None:
             raise self._misbehaves(witness, "it signs nothing")
@@ -191,10 +191,10 @@ class RunCheckpoints:
         return signed
 
     def _fill_gap(self, witness: Witness, run: str, kept: StoredCheckpoint, parsed: Witnessed) -> None:
-        """Store the words that a witness has signed before this one and that never arrived here.
+        """Store the statements that a witness has signed before this one and that never arrived here.
 
-        Without them the audit would find a gap, and take it for a history that is hidden. A word is not stored if the
-        witness does not show all that it has kept, or has signed what it was not shown.
+        Without them an audit would find a gap and take it for a hidden history. A statement is not stored if the
+        witness does not show all that it has kept, or has signed something that it was not shown.
         """
         key = self._key(witness)
         if (run, key) not in self._last or not _follows(parsed, self._last[run, key]):
@@ -210,7 +210,7 @@ class RunCheckpoints:
     def _missing(
         self, witness: Witness, run: str, known: Sequence[StoredCheckpoint], last: Witnessed | None
     ) -> Witnessed | None:
-        """Store the words of a witness that follow its last one here, as it shows them; return the newest."""
+        """Store the statements of a witness that follow its last one here, as it shows them; return the newest."""
         key = self._key(witness)
         shown = self._asked(witness, lambda: witness.kept(self._identity.public, run))
         try:
@@ -229,13 +229,13 @@ class RunCheckpoints:
         return last
 
     def _asked(self, witness: Witness, ask: Callable[[], T]) -> T:
-        """Ask a witness, and note how it answers: it may raise anything, since what it answers is not ours."""
+        """Ask a witness and record how it answers; handle any exception, since its answer is external input."""
         standing, began = self.standing[witness.place], time.monotonic()
         try:
             with time_limit(PATIENCE):
                 return ask()
         except (RolledBack, RunCancelled, Superseded):
-            raise  # the last two are the run's own, which looks up while it waits
+            raise  # the last two belong to the run, which checks its state while it waits
         except (Overdue, CannotWrite) as error:
             problem: TandemError = PeerUnavailable(f"the witness at {witness.place} has not answered in {PATIENCE:g} s")
             if isinstance(error, CannotWrite):
@@ -271,7 +271,7 @@ class RunCheckpoints:
         links = self._links[run] = [*known, *self._store.links(run, len(known))]
         now = int(time.time())
         if kept is not None:
-            now = max(now, Checkpoint.parse(kept.checkpoint.message).time)  # a clock that was put back
+            now = max(now, Checkpoint.parse(kept.checkpoint.message).time)  # if the clock was set back
         kept = StoredCheckpoint(checkpoint=signed_checkpoint(self._identity, run, configuration, links, now))
         self._store.keep_checkpoint(run, len(links), kept)
         return kept

@@ -1,4 +1,4 @@
-"""The referee's side of a curator: its port, what requests and releases must be, and how long an answer may take."""
+"""The referee's side of a curator: its port, the checks of requests and releases, and how long an answer may take."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class CuratorPort(Protocol):
         """Carry out an operation; the same request again gets the stored release."""
 
     def acknowledge(self, signed: Signed) -> None:
-        """Take the countersignature of all that was released; whoever is away is not waited for."""
+        """Accept the countersignature of all releases; an unavailable curator is not waited for."""
 
 
 def operation_request(run: str, digest: str, number: int, operation: Operation[Any], seen: Head) -> messages.Perform:
-    """Return the one request that message ``number`` of a run's protocol makes of the curator.
+    """Return the request to the curator for message ``number`` of a run's protocol; it is unique.
 
-    ``seen`` is the head of the curator's ledger in its reply before this one.
+    ``seen`` is the head of the curator's ledger in its previous reply.
     """
     return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire(), seen=seen)
 
 
-# Whose key signs what the curator says, and what is to be done if another key does.
+# Whose key signs the curator's messages, and what to do if another key does.
 CURATORS = (
     "the key of the curator that agreed to this run: another curator answers at its address, or it has lost its key; "
     "start the curator with the state directory of this run"
@@ -49,10 +49,10 @@ CURATORS = (
 
 
 def check_release(signed: Signed, request: messages.Perform, digest: str, key: str) -> messages.StoredRelease:
-    """Return the release that a curator has sent if it signed it for exactly this request, which has this digest.
+    """Return the curator's release if it is signed for exactly this request, which has this digest.
 
-    Forged if another key signed. PeerMisbehaved if it answers another request, its ledger does not hold what it showed
-    before, or it declares no privacy event: an audit could not read what the run has cost.
+    Forged if another key signed. PeerMisbehaved if it answers another request, its ledger does not extend the one shown
+    before, or it declares no privacy event: an audit could then not compute the run's privacy cost.
     """
     release = messages.StoredRelease.parse(verify(signed, messages.StoredRelease.KIND, key, CURATORS))
     expected = (request.run, request.digest, request.operation_id, digest)
@@ -69,9 +69,9 @@ def check_release(signed: Signed, request: messages.Perform, digest: str, key: s
 
 
 def check_terms(signed: Signed, configuration: messages.Configuration) -> messages.Terms:
-    """Return the curator's terms if it signed them for exactly this configuration.
+    """Return the curator's terms if they are signed for exactly this configuration.
 
-    PeerMisbehaved says that they are for another one, or promise something else than its scenario says.
+    PeerMisbehaved if they are for another one, or promise something other than its scenario.
     """
     terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
     if (terms.run, terms.digest) != (configuration.run, configuration.fingerprint()):
@@ -88,16 +88,16 @@ def check_terms(signed: Signed, configuration: messages.Configuration) -> messag
 
 T = TypeVar("T")
 
-CURATOR_PATIENCE = 86_400.0  # seconds for which a run waits for one answer of its curator, at most
-PAUSE = 2.0  # seconds before a curator that is away, or cannot write, is asked again
-DOUBTS = 2  # how often a curator is asked again whose reply, or whose view of the request, is not what was signed
-DOUBT = 0.2  # seconds before that
+CURATOR_PATIENCE = 86_400.0  # timeout in seconds of one answer of the curator
+PAUSE = 2.0  # seconds before retrying a curator that is away, or cannot write
+DOUBTS = 2  # retries after a reply, or a complaint about the request, that does not match what was signed
+DOUBT = 0.2  # seconds before such a retry
 
 
 def within(patience: float, ask: Callable[[Signed], T], signed: Signed, look: Callable[[], None]) -> T:
-    """Return the curator's answer, if it is there in time; else Overdue. One in this process is waited for as it is.
+    """Return the curator's answer; raise Overdue if it takes too long. A curator in this process has no timeout.
 
-    ``look`` is called now and then while another process is waited for; it ends the wait by raising.
+    ``look`` is called from time to time while waiting for another process; it ends the wait by raising.
     """
     if not isinstance(getattr(ask, "__self__", None), Client):
         return ask(signed)
@@ -121,13 +121,13 @@ def answered(
     look: Callable[[], None],
     say: Callable[[str], None],
 ) -> tuple[Signed, T]:
-    """Return the curator's answer and what ``check`` makes of it; ask again as long as that may help.
+    """Return the curator's answer and the result of ``check``; retry as long as that may help.
 
-    The same request is the same operation, so to repeat it costs nothing. A curator that cannot store what it must
-    store first is asked again, and one that is away, once it has agreed to the run. What does not pass ``check``, or is
-    called forged or malformed there, is asked for again :data:`DOUBTS` times: a bit may have changed on the way.
+    A repeated request is the same operation, so repeating it costs nothing. A curator that cannot store what it must
+    store first is retried, and so is one that is unavailable, once it has agreed to the run. An answer that fails
+    ``check``, or that is forged or malformed, is retried :data:`DOUBTS` times: a bit may have changed in transit.
 
-    ``look`` is called before and after each pause, and while an answer is waited for; it ends the wait by raising.
+    ``look`` is called before and after each pause, and while waiting for an answer; it ends the wait by raising.
     PeerUnavailable: the curator is away before it has agreed, or has kept one request open beyond the patience.
     """
     reported, doubts = False, 0

@@ -1,6 +1,6 @@
-"""Carry one run to its end, from wherever it stands: each exchange is on disk before the protocol learns of it.
+"""Carry one run to its end from its stored state: each exchange is on disk before the protocol receives it.
 
-A restarted referee feeds the stored replies to a fresh generator and goes on where it was.
+A restarted referee feeds the stored replies to a fresh generator and continues where it was.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ from referee.tables import StoredRun
 
 T = TypeVar("T")
 
-ENROLMENT_PATIENCE = 300.0  # seconds to wait until as many agents are enrolled as a scenario wants
-PAUSE = 2.0  # seconds before it is looked again whether what a run waits for is there
-LOOK = 0.5  # seconds between two looks at whether the run is to be cancelled
-OTHERS = 5  # how many times as long as it has waited for a witness in vain a run that has not begun lets others work
-ACKNOWLEDGED = 5.0  # seconds in which the curator may take the last acknowledgement of a run
+ENROLMENT_PATIENCE = 300.0  # seconds to wait for as many enrolled agents as a scenario wants
+PAUSE = 2.0  # seconds between two checks of whether what a run waits for is there
+LOOK = 0.5  # seconds between two checks of whether the run is to be cancelled
+OTHERS = 5  # a run that has not begun lets others work this many times as long as it waited for a witness in vain
+ACKNOWLEDGED = 5.0  # seconds that the curator has to accept the last acknowledgement of a run
 _TERMS, _BEACON = -1, -2
-"""The steps under which the curator's terms, and a run's beacon, are stored: before the protocol's first."""
+"""The steps under which the curator's terms, and a run's beacon, are stored: before the protocol's first step."""
 
 
 @dataclass(eq=False)
 class Execution:
-    """One run of one referee, as it stands in the store.
+    """One run of one referee, in its stored state.
 
-    ``wait`` is how to wait for enrolments and reports, ``patience`` for how many seconds for agents to enrol, and
-    ``curator_patience`` for one answer of the curator.
+    ``wait`` waits for enrolments and reports; ``patience`` is the timeout in seconds for agents to enrol, and
+    ``curator_patience`` that for one answer of the curator.
     """
 
     state: StoredRun
@@ -87,7 +87,7 @@ class Execution:
     def run(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
         """Drive the protocol to its end and return the result document.
 
-        It may end as ``refused`` (a party's own rules forbid it), ``failed`` or ``cancelled``, with the reason.
+        The run may end as ``refused`` (a party's own rules forbid it), ``failed`` or ``cancelled``, with the reason.
         """
         began = time.monotonic()
         self._on_progress = on_progress
@@ -114,7 +114,7 @@ class Execution:
         except errors.RunCancelled:
             status, reason = "cancelled", self._cancellation_summary()
         except errors.Superseded:
-            raise  # whoever drives now goes on where this one was
+            raise  # the process that drives the run now continues it
         except (errors.Refused, errors.BadScenario, errors.BadMessage) as error:
             status, reason = "refused", error.detail
         except errors.TandemError as error:
@@ -156,7 +156,7 @@ class Execution:
     def begin(self, on_progress: Callable[[Progress], None]) -> messages.Configuration:
         """Fix the configuration once enough agents are enrolled; afterwards it never changes.
 
-        PeerUnavailable says that they are not enrolled in time.
+        PeerUnavailable if they do not enrol in time.
         """
         if self.state.configuration is not None:
             return messages.Configuration.parse(self.state.configuration)
@@ -166,7 +166,7 @@ class Execution:
         check_room(self._roster.agents, min(self._wanted, self._available()), self._scenario.agents.mechanism)
         in_use = self._orders_in_use()
         enrolled = len(self._roster)
-        agents = self._roster.before(enrolled)  # who enrols from here on is of the next cohort
+        agents = self._roster.before(enrolled)  # agents who enrol later belong to the next cohort
         listed = self._roster.encode(enrolled)
         orders = orders_of(self.store.cohorts(), agents, self._public_seed, in_use)
         configuration = messages.Configuration(
@@ -208,7 +208,7 @@ class Execution:
             )
 
     def _until_witnessed(self, ask: Callable[[], T]) -> T:
-        """Ask witnesses, again and again while one is away; one that answers what no witness does ends the run."""
+        """Ask witnesses, and retry while one is unavailable; a witness that keeps answering wrongly ends the run."""
         reported, doubts = False, 0
         while True:
             began = time.monotonic()
@@ -225,12 +225,12 @@ class Execution:
                 if not reported:
                     self._say(f"the run waits for a witness: {error.words}")
                 reported = True
-                # One that hangs has kept the other runs waiting as well: most of the time is theirs.
+                # A slow witness has blocked the other runs as well: they get most of the time.
                 for _ in range(1 + int(OTHERS * (time.monotonic() - began) / PAUSE)):
                     self._wait(PAUSE)
 
     def lacking(self) -> str | None:
-        """Say which agents the run waits for before it can begin; None if it has begun or can begin."""
+        """Return which agents the run waits for before it can begin; None if it has begun or can begin."""
         if self.state.configuration is not None or (available := self._available()) >= self._wanted:
             return None
         return f"waiting for agents: {self._wanted:,} wanted, {available:,} enrolled that were never asked"
@@ -239,7 +239,7 @@ class Execution:
         return max(0, self._wanted - self.store.agents_asked(self._run))
 
     def has_enough(self, beside: int) -> bool:
-        """Tell whether as many agents as the run wants were never asked, ``beside`` others not counted."""
+        """Tell whether enough agents for the run were never asked, not counting ``beside`` others."""
         return self._available() - beside >= self._wanted
 
     @property
@@ -282,14 +282,14 @@ class Execution:
             self._wait(PAUSE)
 
     def _agree(self) -> str:
-        """Have the curator's terms, and the beacon where there is one; return the key that the curator signs with."""
+        """Get the curator's terms, and the beacon if there is one; return the key with which the curator signs."""
         agreed = self.store.reply_entry(self._run, _TERMS)
         if agreed is None:
             asked = self.identity.sign(messages.Configuration.KIND, self._configuration.wire())
             check = partial(check_terms, configuration=self._configuration)
             signed, terms = self._patiently(self.curator.open_run, asked, check)
             for run, seen in self.store.heads(signed.key):
-                if not terms.ledger.extends(seen):  # it has forgotten what it showed in an earlier run
+                if not terms.ledger.extends(seen):  # it has lost what it showed in an earlier run
                     raise errors.PeerMisbehaved(
                         f"{behind('the referee', seen, terms.ledger.head)} (run {run!r}). What was released there "
                         "counts as spent: the curator must put its newest ledger back"
@@ -306,7 +306,7 @@ class Execution:
         return signed.key
 
     def _draw(self, terms: messages.Terms, key: str) -> None:
-        """Have the run's beacon, and the curator's share, before anybody is asked: the order is made of them."""
+        """Get the run's beacon, and the curator's share, before any agent is asked: the order is derived from them."""
         if self.store.reply_entry(self._run, _BEACON) is not None:
             return
         words = self._until_witnessed(lambda: self.checkpoints.make(self._run, self._configuration.fingerprint()))
@@ -335,7 +335,7 @@ class Execution:
         reason: str,
         rounds: list[dict[str, float]],
     ) -> dict[str, Any]:
-        # As they are stored: a run that was taken up again may end before it comes to them.
+        # The stored terms: a run that was resumed may end before it reads them.
         agreed = self.store.reply_entry(self._run, _TERMS)
         terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
         self.collection.close(self._run)
@@ -362,7 +362,7 @@ class Execution:
         last = self.store.last_entry(self._run)
         entry = None
         if last is not None:
-            # Of the orders alone that it used: others, and what nobody was asked in, stay secret.
+            # Only of the orders that it used: others, and the unused parts, stay secret.
             configuration = messages.Configuration.parse(self.store.run(self._run).configuration)
             used = {part.cohort for question in self.store.questions(self._run) for part in question.parts}
             given = self._given(configuration, terms)
@@ -376,7 +376,7 @@ class Execution:
         return result
 
     def _enrolled(self) -> int:
-        """Return how many people's agents were enrolled when the run began: who enrols later has no part in it."""
+        """Return how many people's agents were enrolled when the run began: later ones take no part in it."""
         first = self.store.first_entry(self._run)
         places = len(self._roster) if first is None else int(first.body["participants"]["count"])
         return self._roster.people_before(places)
@@ -398,7 +398,7 @@ class Execution:
 
     def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
         began = time.monotonic()
-        if self.store.reply_entry(self._run, number) is None:  # else a crash is over, and its answer is known
+        if self.store.reply_entry(self._run, number) is None:  # else it resumes after a crash
             self._check_cancelled()
         reply = self._ask_curator(number, step) if isinstance(step, AskCurator) else self._ask_agents(number, step)
         self._seconds["curator" if isinstance(step, AskCurator) else "agents"] += time.monotonic() - began
@@ -420,7 +420,7 @@ class Execution:
         return release.result
 
     def _acknowledge(self) -> None:
-        """Countersign what the curator released last; the run does not depend on it."""
+        """Countersign the curator's last release; the run does not depend on it."""
         if self._seen is None:
             return
         received = messages.Acknowledgement(run=self._run, digest=self._fingerprint, seen=self._seen)
@@ -436,7 +436,7 @@ class Execution:
     def _patiently(
         self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]
     ) -> tuple[Signed, T]:
-        agreed, patience = self._seen is not None, self.curator_patience  # that comes with the terms
+        agreed, patience = self._seen is not None, self.curator_patience  # it is set once the terms are agreed
         return answered(ask, signed, check, patience, agreed=agreed, look=self._check_lease, say=self._say)
 
     def _check_lease(self) -> None:

@@ -1,7 +1,7 @@
-"""In which order a run asks: who takes part in the seed, what is committed to before, and what is published after.
+"""The order in which a run asks agents: who contributes to its seed, what is committed to before and published after.
 
-The beacon is the part of witnesses and of the curator: witnesses sign a run's beginning, then the curator reveals its
-share.
+The beacon is the contribution of the witnesses and the curator: witnesses sign a run's beginning, then the curator
+reveals its share.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from referee.tables import Cohort
 class Orders(NamedTuple):
     """What a run begins with: commitments to the orders with agents that were never asked, oldest first.
 
-    ``fresh`` is the one of those who enrolled since the last run began; ``seeds`` are the new ones of orders that were
-    there, by their first agents.
+    ``fresh`` is the cohort of those who enrolled since the last run began; ``seeds`` are the new seeds of existing
+    orders, by their first agents.
     """
 
     fresh: Cohort | None
@@ -35,10 +35,10 @@ class Orders(NamedTuple):
 
 
 def orders_of(cohorts: Sequence[Cohort], agents: int, seed: int | None, in_use: Several[int]) -> Orders:
-    """Return the orders that a run begins with, where so many ``agents`` are enrolled.
+    """Return the orders that a run begins with, for so many enrolled ``agents``.
 
-    Cohorts are all there are, oldest first. Without a public ``seed`` the order is a secret. ``in_use`` are the first
-    agents of the orders that runs under way may ask.
+    ``cohorts`` are all there are, oldest first. Without a public ``seed`` the order is secret. ``in_use`` are the first
+    agents of the orders that runs in progress may ask.
     """
     sealed = sum(c.agents for c in cohorts)
     fresh = Cohort(sealed, agents - sealed, _secret(seed), 0) if agents > sealed else None
@@ -58,40 +58,40 @@ def _secret(seed: int | None) -> str:
 
 
 class OrderEntropy(NamedTuple):
-    """What others than the referee have given to a run's order: the curator's share, and the value of its beacon."""
+    """What other parties contribute to a run's order: the curator's share, and the value of its beacon."""
 
     share: str | None = None
     beacon: str | None = None
 
     @property
     def text(self) -> str | None:
-        """Both as a seed names them (:mod:`referee.collection.order`); None if nobody gave anything."""
+        """Both as part of a seed (:mod:`referee.collection.order`); None if there are no contributions."""
         return "+".join(part for part in self if part is not None) or None
 
     @property
     def choosers(self) -> str:
-        """Who chooses an order that is made of them, in words."""
+        """The parties that choose an order with these contributions, in words."""
         if self.beacon is not None:
             return REFEREE_AND_BEACON if self.share is None else ALL
         return REFEREE if self.share is None else BOTH
 
 
 def shares_in(configuration: Configuration, cohorts: Sequence[Cohort], given: OrderEntropy) -> dict[int, str]:
-    """Return the seeds, by their first agents, of those orders of a run that what others gave makes others."""
+    """Return the seeds, by first agent, of those orders of a run that other parties' contributions change."""
     own = {promised.first for promised in configuration.order if not promised.shared}
     return {c.first: order.join_share(c.seed, given.text) for c in cohorts if c.first in own and given.text}
 
 
 def opened(cohort: Cohort, configuration: Configuration, given: OrderEntropy) -> str:
-    """Return the seed that a run has committed to, of the order as it was used: without what others gave to it."""
+    """Return the committed seed of an order: the used one, without the contributions of other parties."""
     own = {promised.first for promised in configuration.order if not promised.shared}
     return cohort.seed.removesuffix(f"+{given.text}") if given.text and cohort.first in own else cohort.seed
 
 
 def checked(promised: OrderCommitment, published: str, given: OrderEntropy) -> tuple[str, str]:
-    """Return the seed of an order as it was used, from what was published, and who chose it, in words.
+    """Return the seed of an order as it was used, from the published seed, and who chose it, in words.
 
-    AuditFailed says that it is not the one committed to, or no seed.
+    AuditFailed if it is not the one committed to, or no seed.
     """
     named = f"the order of agents {promised.first}..."
     if commitment(published) != promised.sha256:
@@ -113,16 +113,16 @@ BEFORE = "an earlier run"  # who chose an order, in words
 
 
 def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:
-    """Return the beacon of the run with a configuration, as :func:`common.log.receipts.beacon_value` says."""
+    """Return the beacon of the run with a configuration (:func:`common.log.receipts.beacon_value`)."""
     c = configuration
     return beacon_value(words, referee=c.referee, run=c.run, digest=c.fingerprint(), witnesses=c.beacon)
 
 
 def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Terms, curator: str) -> OrderEntropy:
-    """Return what others than the referee have given to a run's order, from the entry of its beacon.
+    """Return what other parties contributed to a run's order, from the entry of its beacon.
 
-    Forged or BadMessage if a word of a witness, or the share, is not signed by who should have signed it.
-    PeerMisbehaved if the share was opened to another beacon, or is not the one that the terms are bound to.
+    Forged or BadMessage if a witness's statement, or the share, has the wrong signer. PeerMisbehaved if the share was
+    opened to another beacon, or is not the one that the terms are bound to.
     """
     value = beacon_of(StoredCheckpoint.parse(body["words"]), configuration)
     if terms.share_sha256 is None:

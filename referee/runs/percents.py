@@ -12,16 +12,16 @@ from common.scenario.scenario import Scenario
 from common.statistics.intervals import VAGUE, certainty
 
 FEW, MANY = 0.01, 0.1
-"""Intervals narrower than the one have two decimals, those wider than the other none."""
-_OTHER = 4  # decimals of what is no share of people, and so many digits from 1 on
+"""Intervals narrower than ``FEW`` have two decimals, those wider than ``MANY`` none."""
+_OTHER = 4  # decimals of numbers that are no shares of people; from 1 on, this many digits
 
 
 class Unit(NamedTuple):
-    """What losses are printed in.
+    """The unit in which losses are printed.
 
     Attributes:
-        one: What a loss of 1 is; None: losses are shares of people, and printed in per cent.
-        each: What follows a number.
+        one: The printed value of a loss of 1; None: losses are shares of people, printed in per cent.
+        each: The text after a number.
     """
 
     one: float | None = None
@@ -32,18 +32,18 @@ PER_CENT, AS_IT_IS = Unit(), Unit(1.0)
 
 
 def of_costs(costs: Costs) -> Unit:
-    """Return the unit of mistakes that have costs: what a hundred people cost."""
+    """Return the unit for mistakes that have costs: the cost of a hundred people."""
     return Unit(100.0 * costs.heaviest, " a hundred people")
 
 
 def share(value: float, *, up: bool | None = None, places: int = 1) -> str:
-    """Return a share in per cent; ``up`` rounds up, or down where it is False, else to the nearest."""
+    """Return a share in per cent; ``up`` rounds up if True, down if False, and to the nearest if None."""
     return f"{_rounded(100.0 * value, up, places)}%"
 
 
 def _rounded(value: float, up: bool | None, places: int) -> str:
     scaled = value * 10**places
-    # What floating point adds to a decimal such as 0.16 is no reason to round it outward.
+    # Floating-point errors of a decimal such as 0.16 must not round it outward.
     near = round(scaled)
     if up is not None and abs(scaled - near) > 1e-9 * max(1.0, abs(scaled)):
         near = math.ceil(scaled) if up else math.floor(scaled)
@@ -55,29 +55,29 @@ def _other(value: float, up: bool | None) -> str:
 
 
 def four_digits(value: float, up: bool | None) -> str:
-    """Return a number that is not negative in four digits; ``up`` as of :func:`share`."""
+    """Return a non-negative number in four digits; ``up`` as for :func:`share`."""
     places = min(_OTHER - 1 - math.floor(math.log10(value)), 300) if value > 0.0 else 0
     return f"{float(_rounded(value, up, places)):.4g}"
 
 
 def signed(value: float, *, up: bool) -> str:
-    """Return a difference of shares in per cent, with its sign, rounded as told."""
+    """Return a difference of shares in per cent, with its sign, rounded as ``up`` says."""
     text = share(value, up=up)
     return text if text.startswith("-") else f"+{text}"
 
 
 def places_of(low: float, high: float) -> int:
-    """Return how many decimals of a per cent an interval's numbers are worth."""
+    """Return how many decimals of a per cent an interval's width justifies."""
     return 2 if high - low < FEW else 0 if high - low > MANY else 1
 
 
 def exact(value: float, unit: Unit = PER_CENT) -> str:
-    """Return a loss that is no estimate, such as a level or a true one, without what follows it."""
+    """Return a loss that is no estimate, such as a level or a true one, without its unit."""
     return share(value, places=2) if unit.one is None else _other(unit.one * value, None)
 
 
 def ends(low: float, high: float, unit: Unit = PER_CENT) -> str:
-    """Return an interval in words, its ends rounded outward, without what follows its numbers."""
+    """Return an interval in words, its ends rounded outward, without its unit."""
     if unit.one is not None:
         return f"{_other(unit.one * low, False)} to {_other(unit.one * high, True)}"
     places = places_of(low, high)
@@ -93,7 +93,7 @@ def estimate(found: Mapping[str, float], unit: Unit = PER_CENT) -> str:
 
 
 def estimate_or_vague(found: Mapping[str, float], unit: Unit = PER_CENT) -> str:
-    """Return an estimate in words, without its middle where the interval is wider than :data:`VAGUE`."""
+    """Return an estimate in words, without its value where the interval is wider than :data:`VAGUE`."""
     if found["high"] - found["low"] > VAGUE:
         between = ends(found["low"], found["high"], unit)
         return f"{between}{unit.each}: too few agents answered about it to tell"
@@ -101,7 +101,7 @@ def estimate_or_vague(found: Mapping[str, float], unit: Unit = PER_CENT) -> str:
 
 
 def points(difference: float, unit: Unit = PER_CENT, *, up: bool) -> str:
-    """Return a difference of two losses, in points where they are shares, rounded as told."""
+    """Return a difference of two losses, in points where they are shares, rounded as ``up`` says."""
     if unit.one is not None:
         return f"{_other(unit.one * difference, up)}{unit.each}"
     text = _rounded(100.0 * difference, up, 0 if abs(difference) >= MANY else 1)
@@ -115,9 +115,9 @@ def about(count: float) -> str:
 
 
 def in_own_units(scenario: Scenario, result: Mapping[str, Any]) -> str:
-    """Return the mean squared error of a regression and its root, with interval, in the response's units.
+    """Return the mean squared error of a regression and its root, with intervals, in the response's units.
 
-    Empty where no table says what its response is.
+    Empty where no table describes its response.
     """
     found, table, answer = result["estimate"], scenario.target.table, result["answer"] or {}
     number = table.features[-1] if table is not None else None

@@ -12,7 +12,7 @@ from common.scenario.scenario import ResolvedScenario, Scenario
 from referee.protocols.base import Outcome, Silent
 
 TEST = "tested_"
-"""Numbers of a note that begin so say how far a test was (:func:`referee.protocols.asking.reached_numbers`)."""
+"""Prefix of those numbers of a note that give a test's state (:func:`referee.protocols.asking.reached_numbers`)."""
 
 
 def result_document(
@@ -31,13 +31,12 @@ def result_document(
     """Return the result document; without an outcome, answer and estimate are null.
 
     ``rounds`` are what each round found (:func:`rounds_of`). ``lost`` counts agents that were asked and did not answer:
-    who kept silent, and who declined, by reason. ``enrolment`` counts participants, beside the referee's caps.
-    ``tasks`` is there only if the protocol learned several things, ``candidates`` and ``gap`` if it judged several,
-    ``silent`` if somebody was asked and did not answer: what they could change; ``bound`` if the curator was to say
-    what an adaptation's samples bound the loss by; ``calibrated`` if agents recalibrated a model's score: a hypothesis
-    whose margin is the logarithm of the odds of +1 on T, ``quality`` if they were surveyed about that; ``costs`` if
-    losses are weighed by them; ``pairs`` if the answer was compared with rivals, ``constant`` if with what says the
-    same to everybody.
+    who stayed silent, and who declined, by reason. ``enrolment`` counts participants, beside the referee's caps.
+    Optional keys: ``tasks`` if the protocol learned several things; ``candidates`` and ``gap`` if it judged several;
+    ``silent`` if some agents who were asked did not answer: what they could change; ``bound`` if the curator was to
+    bound the loss from an adaptation's samples; ``calibrated`` if agents recalibrated a model's score: a hypothesis
+    whose margin is the logarithm of the odds of +1 on T; ``quality`` if they were surveyed about that; ``costs`` if
+    losses are weighted by them; ``pairs`` if the answer was compared with rivals; ``constant`` if with a constant.
     """
     several: dict[str, Any] = {"tasks": [_ended(task) for task in outcome.tasks]} if outcome and outcome.tasks else {}
     if outcome and outcome.judged:
@@ -76,8 +75,8 @@ def result_document(
 def rounds_of(notes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
     """Return the numbers of those notes that are about a round's estimate: round, rounds, asked, and the interval.
 
-    How far the round's test was is left out: a result needs no more than its verdict. The numbers follow from the
-    answers: an audit works them out by its replay.
+    The state of the round's test is left out: a result needs only its verdict. The numbers follow from the answers: an
+    audit recomputes them by its replay.
     """
     return [
         {name: float(value) for name, value in numbers.items() if not name.startswith(TEST)}
@@ -87,9 +86,9 @@ def rounds_of(notes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
 
 
 def promises(scenario: Scenario, terms: Terms | None) -> dict[str, PrivacyGuarantee]:
-    """Return what a run promises the curator's people and each agent, and a row of a file that both sides read.
+    """Return what a run promises the curator's people, each agent, and a row of a file that both sides read.
 
-    Without the curator's terms it released nothing.
+    Without the curator's terms the curator released nothing.
     """
     curator, agent = NOTHING if terms is None else terms.guarantee, scenario.agents.guarantee
     both = {"together": together(curator, agent)} if scenario.shares_a_file and terms is not None else {}

@@ -1,9 +1,9 @@
-"""The verdict on a run: is its model better than what either side has alone, and by how much; one place says it.
+"""The verdict on a run: is its model better than what either side has alone, and by how much; it is stated here only.
 
-``yes`` and ``no`` are said of what an interval shows that holds together with all else that the run states (where pairs
-are tested: with those of the others), with confidence 1 - beta; ``probably`` of a one-sided interval at 95% that holds
-by itself, its number of answers fixed beforehand. Else it ``cannot be told``, and about how many agents would tell is
-said where that can be estimated.
+``yes`` and ``no`` rest on an interval that holds together with all other statements of the run (where pairs are tested:
+with the intervals of the others), with confidence 1 - beta; ``probably`` rests on a one-sided interval at 95% that
+holds by itself, with a number of answers fixed beforehand. Otherwise the answer is ``cannot be told``, with about how
+many agents would decide it, where that can be estimated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from referee.runs import percents
 from referee.runs.percents import AS_IT_IS, PER_CENT, Unit
 
 Tone = Literal["good", "open", "bad"]
-"""``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
+"""``good``: the run shows what was asked for. ``open``: it has an answer, but shows less. ``bad``: no answer."""
 Answer = Literal["yes", "probably", "cannot be told", "no"]
 QUESTION = "Is the model better than what either side has alone?"
 CONSTANT = "saying the same to everybody"
@@ -38,11 +38,11 @@ class Verdict:
     """What a run has shown.
 
     Attributes:
-        detail: How the run came to its end.
-        answer: To :data:`QUESTION`; None where the run's answer is no model, or there is none. What either side has
-            alone are also constants: it is "yes" only if ``constant`` is, and "no" of a model that is one.
-        constant: To :data:`OF_CONSTANTS`; None where ``answer`` is. Of a regression it is about the one number that
-            the verdict names, which agents told: another one may err less.
+        detail: How the run ended.
+        answer: To :data:`QUESTION`; None where the run's answer is no model, or there is none. Constants are among what
+            either side has alone: it is "yes" only if ``constant`` is, and "no" for a model that is a constant.
+        constant: To :data:`OF_CONSTANTS`; None where ``answer`` is. For a regression it is about the one number that
+            the verdict names, which agents reported: another one may err less.
     """
 
     title: str
@@ -72,7 +72,7 @@ ENDED = {
 }
 """How runs end, in words; the keys are the statuses of result documents."""
 LOSSES = {"zero-one": "share of the population that the answer labels wrongly"}
-"""How the axis of a loss is called; another loss goes by its name."""
+"""The name of a loss on an axis; other losses go by their own names."""
 
 
 def per_cent(scenario: Scenario) -> bool:
@@ -81,13 +81,13 @@ def per_cent(scenario: Scenario) -> bool:
 
 
 def unit_of(scenario: Scenario) -> Unit:
-    """Return what the losses of a scenario are printed in."""
+    """Return the unit in which the losses of a scenario are printed."""
     costs = scenario.agents.costs
     return percents.of_costs(costs) if costs is not None else PER_CENT if per_cent(scenario) else AS_IT_IS
 
 
 def measure_of(scenario: Scenario) -> str:
-    """Return what the losses of a scenario are, as the axis of a chart names it."""
+    """Return the name of a scenario's losses for the axis of a chart."""
     costs = scenario.agents.costs
     if costs is not None:
         return f"what a hundred people cost ({costs.text})"
@@ -95,15 +95,15 @@ def measure_of(scenario: Scenario) -> str:
 
 
 def about_a_loss(result: Mapping[str, Any]) -> bool:
-    """Tell whether the agents estimated the loss of a hypothesis, and nothing else about a problem."""
+    """Tell whether the agents estimated the loss of a hypothesis, rather than something else about a problem."""
     judged = bool(result.get("truth")) and "correct" in result["truth"]
     return not judged and (result["answer"] or {}).get("kind") in HYPOTHESES.names()
 
 
 def silent_in_words(result: Mapping[str, Any]) -> str:
-    """Say what those who were asked and did not answer could change; empty where everybody answered.
+    """Return what those who were asked and did not answer could change, as text; empty where everybody answered.
 
-    A result that another party wrote may have no such numbers: then it is stated that they are missing.
+    A result that another party wrote may lack these numbers: then the text states that they are missing.
     """
     found, agents = result.get("silent"), result.get("agents") or {"asked": 0, "answered": 0}
     if found is None:
@@ -132,11 +132,11 @@ def _sure_ends(found: Mapping[str, float]) -> str:
 
 
 def verdict(scenario: Scenario, result: Mapping[str, Any], labels: tuple[str, str] | None = None) -> Verdict:
-    """Say what a run has shown; ``labels`` are the negative and the positive one, if not those of the table.
+    """Return what a run has shown; ``labels`` are the negative and the positive one, if not those of the table.
 
-    Only what its intervals carry is stated as a fact, and about whom they are.
+    Only what the intervals show is stated as a fact, with the people whom it is about.
 
-    Where people who were asked did not answer, a loss is about all who were asked, and those who did not answer count
+    If people who were asked did not answer, a loss is about all who were asked, and those who did not answer count
     against it (:class:`referee.protocols.base.Silent`, ``left_out``); a comparison is about those who answered.
     """
     silent, names = silent_in_words(result), LabelNames(scenario, labels)
@@ -168,7 +168,7 @@ def _verdict(names: LabelNames, result: Mapping[str, Any], detail: str, people: 
 
 
 def _tested(names: LabelNames, result: Mapping[str, Any], detail: str, people: str) -> Verdict:
-    """Return the verdict where agents told the loss of one model, and of nothing else."""
+    """Return the verdict where agents reported the loss of one model, and of nothing else."""
     scenario = names.scenario
     found, level, in_per_cent = result["estimate"], level_of(scenario), per_cent(scenario)
     it, of = names.of(None, result["answer"]), _of_whom(scenario) + people
@@ -214,16 +214,16 @@ def _of_whom(scenario: Scenario) -> str:
 def _errs(scenario: Scenario, it: str, found: Mapping[str, float], of: str) -> str:
     """Return "The model errs on 28% of the population (21% to 36%)", without a full stop.
 
-    The first sentence of a verdict has an ``of``: whom it is about, and what mistakes cost.
+    In the first sentence of a verdict ``of`` says whom it is about, and what mistakes cost.
     """
     middle, _, rest = percents.estimate(found, unit_of(scenario)).partition(" (")
     return f"{it} {_verb(scenario)} {middle}{of} ({rest}"
 
 
 def _of_pairs(pairs: Sequence[Mapping[str, Any]], among: str) -> tuple[Answer, Answer, str]:
-    """Say what agents told of the model beside its rivals: what agents alone learned, and both constants.
+    """Return how the model compares with its rivals (what agents alone learned, both constants), by agents' answers.
 
-    Where agents ran out before they had told of all of these, the model is not shown to be better.
+    If agents ran out before they were asked about all rivals, the model is not shown to be better.
     """
     ends = [(pair["rival"], pair["difference"]) for pair in pairs]
     words = "; ".join(
@@ -243,20 +243,20 @@ def _of_pairs(pairs: Sequence[Mapping[str, Any]], among: str) -> tuple[Answer, A
 
 
 def _shown(differences: Sequence[Mapping[str, float]]) -> Answer:
-    """Return whether a model is shown to be better than all of some others."""
+    """Return whether the differences show a model to be better than all of the others."""
     if any(found["low"] > 0.0 for found in differences):
         return "no"
     return "yes" if all(found["high"] < 0.0 for found in differences) else "cannot be told"
 
 
 _OF_TWO = frozenset(HYPOTHESES.names()) - {"argmax", "regressor", "onnx"}
-"""Kinds of hypotheses that are right or wrong about one of two labels."""
+"""Kinds of hypotheses that predict one of two labels."""
 
 
 def _half(scenario: Scenario, it: str, result: Mapping[str, Any]) -> str:
-    """Say that an answer is worse than a constant where it errs on more than half; empty where that is not shown.
+    """Return that an answer is worse than a constant if it errs on more than half; empty if that is not shown.
 
-    Of two labels the more frequent one errs on half of the people at most.
+    With two labels the more frequent one errs on half of the people at most.
     """
     answer, found = result["answer"], result["estimate"]
     if is_constant(answer) or answer["kind"] not in _OF_TWO or not (per_cent(scenario) and found["low"] > 0.5):
@@ -265,7 +265,7 @@ def _half(scenario: Scenario, it: str, result: Mapping[str, Any]) -> str:
 
 
 def _of_constants(scenario: Scenario, it: str, result: Mapping[str, Any]) -> tuple[Answer, str]:
-    """Say what a model's loss alone tells of constants."""
+    """Return what a model's loss alone shows about constants."""
     if is_constant(result["answer"]):
         return "no", "The answer is a constant: it says the same of everybody."
     if half := _half(scenario, it, result):
@@ -277,13 +277,13 @@ def _of_constants(scenario: Scenario, it: str, result: Mapping[str, Any]) -> tup
 
 @dataclass(frozen=True)
 class LabelNames:
-    """What the candidates of a run are called, with the labels of the scenario's own classes."""
+    """The names of a run's candidates, with the labels of the scenario's own classes."""
 
     scenario: Scenario
     labels: tuple[str, str] | None = None
 
     def of(self, name: str | None, hypothesis: Mapping[str, Any]) -> str:
-        """Return the subject of a sentence; ``name`` is a candidate's, None for a model that stands alone."""
+        """Return the subject of a sentence; ``name`` is a candidate's, None for a model without rivals."""
         if hypothesis.get("kind") == "constant":
             return f"Saying {self.label(hypothesis.get('label'))} to everybody"
         if (number := always(hypothesis)) is not None:
@@ -300,13 +300,13 @@ class LabelNames:
         return f"'{plain(labels[value > 0])}'"
 
     def class_name(self, first: int, number: int) -> str:
-        """Return what one of several classes is called: as the table spells it, else by its number, from 1."""
+        """Return the name of one of several classes: the table's, or else its number, from 1."""
         table = self.scenario.target.table or self.scenario.source.table
         names = [] if table is None else class_names(table.features, first)
         return f"'{plain(names[number])}'" if number < len(names) else f"class {number + 1}"
 
     def number(self, response: int, value: float) -> str:
-        """Return a response in its column's own unit; of people without a table it is in [0, 1]."""
+        """Return a response in its column's own unit; for people without a table it is in [0, 1]."""
         table, value = self.scenario.target.table or self.scenario.source.table, min(max(value, 0.0), 1.0)
         feature = None if table is None else table.features[-1]
         if table is not None and isinstance(feature, Number) and response == table.dimension - 1:
@@ -315,7 +315,7 @@ class LabelNames:
 
 
 def always(hypothesis: Mapping[str, Any]) -> int | None:
-    """Return the number of the class that a hypothesis of several classes says to everybody; None if it does not."""
+    """Return the class that a hypothesis of several classes predicts for everybody; None if it does not."""
     try:
         return Argmax.parse(dict(hypothesis)).always if hypothesis.get("kind") == "argmax" else None
     except BadMessage:  # a result that another party wrote
@@ -323,7 +323,7 @@ def always(hypothesis: Mapping[str, Any]) -> int | None:
 
 
 def is_constant(hypothesis: Mapping[str, Any]) -> bool:
-    """Tell whether a hypothesis says the same of everybody."""
+    """Tell whether a hypothesis predicts the same for everybody."""
     numbers = hypothesis["kind"] == "regressor" and not any(hypothesis["weights"])
     return numbers or hypothesis["kind"] == "constant" or always(hypothesis) is not None
 
@@ -392,12 +392,12 @@ def _rest(answer: Answer, it: str, than: str) -> str:
 _BETTER = {"yes": "better", "probably": "probably better", "no": "not better"}
 
 
-# Than the rival, which is the constant that was believed to be the best one, and may not be.
+# Than the rival, which was chosen as the best constant by its posterior, and may not be.
 _OTHER = "saying something else to everybody"
 
 
 def _beside_constant(names: LabelNames, result: Mapping[str, Any], it: str, answer: Answer, than: str) -> list[str]:
-    """Say how the answer of a run compares with saying the same to everybody, but for what its rival says."""
+    """Return how the answer of a run compares with the best constant other than its rival, as sentences."""
     found = result.get("constant")
     if not found:
         return [f"Nothing was asked about {than}, so whether {_low(it)} is better than that cannot be told."]
@@ -410,7 +410,7 @@ _OF_SOURCE = {
     "no": "The curator's people do not help here: they are too few, or too different from the population.",
     "cannot be told": "So it is open whether the curator's people help.",
 }
-"""What a rival that nobody had to learn from says of them."""
+"""What a constant as rival, which was not learned from the curator's people, shows about these people."""
 
 
 def _answer(found: Mapping[str, Any]) -> Answer:
@@ -443,7 +443,7 @@ def _by_how_much(
 
 
 def _one_sided(bound: Mapping[str, float], points: Callable[..., str], hardly: str = "") -> str:
-    """Say by how much at least, or ``hardly`` where no digit of that is shown."""
+    """Return by how much at least, or ``hardly`` if the bound rounds to 0."""
     least = points(-bound["high"], up=False)
     by = hardly if least.startswith("0 ") else f"by {least} or more, "
     return f"{by}with {certainty(bound['confidence'])} confidence, one-sided, by itself"
