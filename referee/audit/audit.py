@@ -1,13 +1,13 @@
-"""Audit a run folder offline: what can be recomputed is recomputed, no party's word is taken for it.
+"""Audit a run folder offline: recompute whatever can be recomputed, and trust no party's statement about it.
 
 Checked: the hash chain and the referee's signature of every entry; the committed order and who was asked; each report's
-signature, its assignment and that nobody answered twice; the counts and roots of every batch; the curator's signature
+signature, its assignment and that no agent answered twice; the counts and roots of every batch; the curator's signature
 on its terms and each release, and that its ledger only ever grew; the protocol's questions, message pattern and result,
 by replay; the privacy cost, from the declared events; the result document and the scenario's file; that checkpoints,
-witnesses and the receipts that one has speak of this very transcript; for which participants an issuer vouches.
+witnesses and available receipts are about this very transcript; for which participants an issuer vouches.
 
-No audit sees reports that the referee threw away before it signed anything about them, or whose the keys are that the
-transcript names (compare them with keys known from elsewhere). All that it raises is ``AuditFailed``.
+No audit sees reports that the referee discarded before it signed anything about them, or who owns the keys in the
+transcript (compare them with keys known from elsewhere). The only error raised is ``AuditFailed``.
 """
 
 import math
@@ -47,17 +47,17 @@ class Audit:
     """What an audit found: how much was checked, and what the run promises.
 
     Attributes:
-        certificate: Of the curator's declared events, which cost no more than it promised.
+        certificate: The certificate of the curator's declared events, which cost no more than it promised.
         others, individuals, hosts, choosers: As :class:`referee.audit.replay.Agents` has them.
         pinned: Whether the referee's and the curator's keys were known from elsewhere.
-        secret_order: Whether nobody was to know the order before: people are real, or the curator has given a share.
+        secret_order: Whether the order had to be secret beforehand: people are real, or others contributed to it.
         missing, misbehaved: As :class:`referee.audit.replay.Replay` has them.
-        shown: What is shown where it ended done (:func:`referee.protocols.base.shown_by`).
+        shown: What a run that ended ``done`` has shown (:func:`referee.protocols.base.shown_by`).
         about_a_loss: Whether the estimate is of a loss, and not of something else about a problem.
-        silent: What those who did not answer could change; None where everybody answered, or where the answers to one
-            question are not what the estimate is made of.
-        left_out: What is known of the loss if their answers were left out because of what they say; None likewise.
-        liars: What is known of the loss were shares of the answers lies (:func:`moved_by_liars`).
+        silent: What those who did not answer could change; None where everybody answered.
+        left_out: The estimate of the loss if their answers were left out because of what they say; None where it is not
+            known which answers the estimate is computed from.
+        liars: The estimate of the loss if shares of the answers are lies (:func:`moved_by_liars`).
     """
 
     entries: int
@@ -87,7 +87,7 @@ class Audit:
 
     @property
     def depends_on_silent(self) -> bool:
-        """Whether what the run has shown is not shown any more where those who did not answer count against it."""
+        """Whether the run no longer shows its result if those who did not answer count against it."""
         return self.silent is not None and self.silent.matters
 
 
@@ -107,13 +107,13 @@ def audit(
 
     Args:
         folder: As :mod:`referee.runfolder` writes it.
-        referee_key, curator_key, issuers: Public keys as known from elsewhere; by default those that the folder names.
+        referee_key, curator_key, issuers: Public keys known from elsewhere; by default those that the folder names.
         strict: Whether to fail where one of these keys is not given (whoever writes a folder from end to end has keys
-            for it), where a witness that the transcript names has not seen its end, where somebody alone may have
+            for it), where a witness that the transcript names has not seen its end, where one party alone may have
             chosen the order in which real people were asked, and where real people have answered for whom no issuer
             vouches. Whether the result depends on those who did not answer is no failure:
             :attr:`Audit.depends_on_silent`.
-        receipts, seen, shown: What agents hold, and what a witness shows of this run
+        receipts, seen, shown: Documents of agents and of a witness about this run
             (:func:`referee.audit.history.check_history`).
         large: Whether the folder's files may be larger than what 512 MiB of memory hold.
     """
@@ -230,7 +230,7 @@ def _configuration(entries: Sequence[StoredEntry]) -> Configuration:
 def _terms(
     entries: list[StoredEntry], configuration: Configuration, curator_key: str | None
 ) -> tuple[Terms | None, str | None]:
-    """Return the curator's terms, and the key that signed them; nothing where no curator agreed to the run."""
+    """Return the curator's terms, and the key that signed them; (None, None) if no curator agreed to the run."""
     entry = next((e for e in entries if e.kind == "terms"), None)
     if entry is None:
         return None, None
@@ -243,9 +243,9 @@ def _terms(
 def _given(
     entries: list[StoredEntry], configuration: Configuration, terms: Terms | None, curator: str | None
 ) -> OrderEntropy:
-    """Return what others than the referee have given to the order: with a beacon, before anything else was asked.
+    """Return other parties' contributions to the order; a beacon must come before anything else is asked.
 
-    A run that ended before its beacon was there has asked nobody.
+    A run that ended before its beacon has asked no agent.
     """
     entry = next((each for each in entries[2:3] if each.kind == "beacon"), None)
     if (entry is not None) != bool(configuration.beacon) and (entry is not None or len(entries) > 3):
@@ -263,7 +263,7 @@ def check_result(
 ) -> list[dict[str, float]]:
     """Check that the signed result is what the transcript leads to, and return what each round found.
 
-    A run that was cut off has no answer, and may tell less of its rounds.
+    A run that was cut off has no answer, and may report fewer of its rounds.
     """
     if outcome is not None and terms is None:
         raise AuditFailed("a run ended by itself without the curator's terms")
@@ -299,7 +299,7 @@ def check_result(
     return rounds
 
 
-_HYPOTHESES = ("answer", "calibrated")  # to the last digit; all else is said of them
+_HYPOTHESES = ("answer", "calibrated")  # compared to the last digit; everything else is about them
 
 
 def _exactly(one: Any, other: Any) -> bool:
@@ -310,10 +310,10 @@ SHARES = (0.01, 0.05, 0.1)  # the shares of liars for which an audit says what t
 
 
 def moved_by_liars(outcome: Outcome | None) -> dict[float, Estimate]:
-    """Return the answer's loss interval if a share of the answers is adversarial, by share.
+    """Return the answer's loss interval if a share of the answers is adversarial, for several shares.
 
-    By :data:`SHARES`, and the one that the scenario assumes; nothing where the answers to one question are not what the
-    estimate is made of.
+    The shares are :data:`SHARES` and the one that the scenario assumes; the result is empty where it is not known which
+    answers the estimate is computed from.
     """
     if outcome is None or outcome.summary is None:
         return {}
@@ -324,11 +324,11 @@ def moved_by_liars(outcome: Outcome | None) -> dict[float, Estimate]:
 
 
 def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
-    """Recompute what the declared events cost: at most what the curator promised.
+    """Recompute what the declared events cost, and check that it is at most what the curator promised.
 
-    The accountants' certificate is then worked out again by other code (:mod:`referee.audit.certificates`), and
-    returned. It is about these events as if they had been fixed beforehand: what a run that stopped by itself has spent
-    is no guarantee, the promise is one.
+    Other code then recomputes the accountants' certificate (:mod:`referee.audit.certificates`), which is returned. It
+    is about these events as if they had been fixed beforehand: what an adaptively stopped run has spent is no
+    guarantee, the promise is one.
     """
     if terms is None or not terms.guarantee.private:
         return None
@@ -342,7 +342,7 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
 
 
 def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:
-    """Check that the scenario's and the result's files say what was signed."""
+    """Check that the files of the scenario and the result contain what was signed."""
     place.words = "scenario.yaml"
     if parse_resolved(read_scenario(folder)) != chosen:
         raise AuditFailed("scenario.yaml differs from the signed configuration")
@@ -354,7 +354,7 @@ def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any
 
 
 def reweighs_of(run: Path) -> list[Reweigh]:
-    """Return how a run has had its curator reweigh, in order; AuditFailed or BadData, if its folder passes no audit."""
+    """Return the reweighs of a run's curator, in order; AuditFailed or BadData if its folder passes no audit."""
     audit(run)
     bodies = [entry.body for entry in read_transcript(run) if entry.kind == "operation"]
     operations = [parse_operation(body["request"]["message"]["operation"]) for body in bodies]

@@ -1,14 +1,14 @@
-"""Recheck a privacy certificate by other means: nothing here is taken from the accountants or their theorems.
+"""Recheck a privacy certificate independently: nothing here is taken from the accountants or their theorems.
 
-Read it on its own, and :mod:`referee.audit.recomputing` after it. A certificate lists events, an accountant's name and
-numbers, and claims (epsilon, delta). It may come from anybody, so this file believes nothing of it: each value has the
-range of :data:`EVENTS`, :data:`CLAIM` or :data:`~referee.audit.recomputing.METHODS`, and what lies outside is refused.
-The ranges bound the time and the memory that a certificate can take. Then delta is worked out again, at the claimed
-epsilon, and what the noise's distance from its exact law costs is added.
+This file can be read on its own, and :mod:`referee.audit.recomputing` after it. A certificate lists events, an
+accountant's name and numbers, and claims (epsilon, delta). It may come from anybody, so this file trusts nothing in it:
+each value has the range of :data:`EVENTS`, :data:`CLAIM` or :data:`~referee.audit.recomputing.METHODS`, and other
+values are refused. The ranges bound the time and the memory that a certificate can take. Then delta is recomputed at
+the claimed epsilon, and the cost of the noise's distance from its exact law is added.
 
-What is accepted is true up to :data:`TOLERANCE`: the recomputed delta is an upper bound on what any adversary reaches,
-but for quadratures that are central values, good to a thousandth. So events that are accepted at (epsilon, delta) are
-(epsilon, (1 + TOLERANCE) delta)-DP, whatever numbers the certificate has.
+An accepted claim is true up to :data:`TOLERANCE`: the recomputed delta is an upper bound on what any adversary reaches,
+except that quadratures are central values, accurate to a thousandth. So events that are accepted at (epsilon, delta)
+are (epsilon, (1 + TOLERANCE) delta)-DP, whatever numbers the certificate has.
 """
 
 import math
@@ -26,7 +26,7 @@ TOLERANCE = 0.01  # relative error in delta that a recomputation may have
 
 NEIGHBOURS = "one record replaced, n public"
 NUMBER = Fraction(1, 2**180)
-"""Total variation between one number of Gaussian noise as it is drawn and the exact one: docs/privacy.md."""
+"""Total variation between one drawn number of Gaussian noise and the exact law: docs/privacy.md."""
 
 MOST_ROWS = 4096  # most kinds of events in one certificate
 
@@ -40,7 +40,7 @@ EVENTS: dict[str, dict[str, Range]] = {
     "gaussian": {"count": whole(1 << 53), "mu": _MU},
     "selected": {"mu": _MU},
 }
-"""The values of each kind of event; a selected one has a law, too."""
+"""The values of each kind of event; a selected one also has a law."""
 
 LAWS: dict[str, dict[str, Range]] = {
     "negative-binomial": {"most": whole(1024), "eta": Range(-1.0, 16.0, above=True), "gamma": Range(1e-30, 1.0)},
@@ -54,7 +54,7 @@ _GRID = frozenset({"width", "tilt", "points"})
 
 
 class _Read(NamedTuple):
-    """A certificate whose values all have their ranges."""
+    """A certificate whose values are all in range."""
 
     rows: list[Row]
     accountant: str
@@ -65,7 +65,7 @@ class _Read(NamedTuple):
 
 
 def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: float, delta: float) -> float:
-    """Check that a certificate is about exactly these events and claims at most (epsilon, delta), and rightly so.
+    """Check that a certificate is about exactly these events, and that it correctly claims at most (epsilon, delta).
 
     Returns delta as recomputed at the certificate's epsilon. ``AuditFailed`` names what is wrong.
     """
@@ -168,10 +168,10 @@ def _fields(value: Any, what: str, wanted: set[str]) -> Mapping[str, Any]:
 
 
 def _noise(read: _Read) -> float:
-    """Return what delta pays for noise that is ``distance`` from its law: (1 + e^eps) times that (docs/privacy.md).
+    """Return the part of delta for noise at ``distance`` from its law: (1 + e^eps) times that (docs/privacy.md).
 
-    Refused is less than all numbers together differ: 2^30 in each noisy step, 2^50 in each Gaussian release, in each of
-    the ``most`` runs of a choice. All other noise is exact.
+    It refuses a distance below that of all numbers together: 2^30 in each noisy step, 2^50 in each Gaussian release, in
+    each of the ``most`` runs of a choice. All other noise is exact.
     """
     drawn = 0
     for event, count in read.rows:

@@ -2,10 +2,10 @@
 
 Before each step an adversary who knows all losses so far picks three unit Gaussians A, B, C with means in a ball of
 diameter u; the step's laws are P = (1-s) A + s B and Q = (1-s) A + s C (docs/accounting.md, Theorem 4). Let V(x) be the
-most that it reaches at loss x. A step takes V to at most T V = max over *moves* of E V, E V(x) = int P V(x - ln P/Q),
+most that it reaches from loss x. A step takes V to at most T V = max over *moves* of E V, E V(x) = int P V(x - ln P/Q),
 if each triple lies below a move. The theorem is that of the accountant; moves, prices and blocks are found here.
 
-*Moves.* A triple gives away no more than another one if the Gram matrix of b = B - A and c = C - A is no larger, and
+*Moves.* A triple leaks no more than another one if the Gram matrix of b = B - A and c = C - A is no larger, and
 each triple lies below one of three points on the circle whose hull holds the centre (docs/accounting.md): B and C =
 (sin h, +-cos h)/2 and A = -(cos f, sin f)/2, with h = psi/2, in units of u. Take a cell of psi and f with sides p, q.
 Bilinear interpolation of its four corners errs by at most (p^2 D + q^2 D')/8, D and D' being bounds on the second
@@ -16,12 +16,12 @@ more on its diagonal lies above the cell: its move. Cells are cut until no move'
 an *excess* (:data:`EXCESSES`) above the greatest that there is, e^{u^2} - 1.
 
 *Blocks.* If T V <= E V + c + C e^{-tx} for the mean E of one pair, a *leader*, and no mean multiplies e^{-tx} by more
-than e^k, then T^m V <= E^m V + m c + m C e^{(m-1) k - tx}, as means commute. The envelope of all triples leads always.
+than e^k, then T^m V <= E^m V + m c + m C e^{(m-1) k - tx}, as means commute. The envelope of all triples always leads.
 
 *Beyond the grid* V(x) - (1 - e^x)_+ is at most what it is at the grid's ends: V is convex in e^x with slopes from -1
 to 0.
 
-Rounds of T are played until the bound is what is claimed, or no longer falls. Prices are central values on
+Rounds of T are computed until the bound is at most the claimed delta, or no longer falls. Prices are central values on
 :data:`NODES` nodes; the errors of transforms, and all that is cut off, are added.
 """
 
@@ -43,16 +43,16 @@ Spectra = NDArray[np.complex128]
 Gram = NDArray[np.float64]  # of b and c, shape (2, 2)
 
 EXCESSES = (0.02, 0.01)
-"""By so much a move's chi-squared may exceed the greatest of all triples: first, and where that shows too little."""
+"""By how much a move's chi-squared may exceed the greatest of all triples: at first, and if that bound is too large."""
 LONG = 0.1  # squares of a move's distances are at most u^2 and that, where so many cells do: tails matter, too
-CELLS = 6000  # cells that are tried before the rest is taken as it is
+CELLS = 6000  # after so many cells the rest is taken without cutting
 NODES = 800
 LEADERS = (0.0, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15)
-"""By these shares, beside the excess, the squares of leaders' distances exceed the greatest."""
+"""By how much, beyond the excess, the squares of leaders' distances exceed the greatest."""
 SLACK, CUT = 0.01, 1e-3  # shares of delta that leaders, and losses beyond the moves' ends, may cost
 HOPELESS = 1.4
-"""A bound that is so many times what is claimed is not tried with finer moves, and with more rounds only while it falls
-by a fiftieth each time."""
+"""If a bound is this many times the claim, finer moves are not tried, and further rounds only while each lowers it by a
+fiftieth."""
 FIRST, MORE = 100, 1.3  # so many rounds before the first bound, and so many times more before each further one
 ROUNDS, WORK = 1200, 1 << 31  # most rounds, and most points of all moves in all rounds
 MOST_POINTS = 1 << 17
@@ -65,7 +65,7 @@ def delta_of_game(s: float, u: float, steps: int, epsilon: float, width: float, 
     Args:
         s, u, steps: Of the steps.
         width: Of the losses' grid.
-        delta: What is claimed: a bound that is no larger is not improved.
+        delta: The claim: a bound that is no larger is not improved.
     """
     if not (delta > 0.0 and u * u < 25.0 and 1e-3 * s * u < width < s * math.exp(u * u)):
         raise AuditFailed("the privacy certificate's grid is none for a game of such steps")
@@ -94,7 +94,7 @@ def _game(s: float, u: float, steps: int, epsilon: float, width: float, delta: f
 
 
 def moves(u: float, excess: float) -> list[Gram]:
-    """Return Gram matrices one of which lies above that of each triple in a ball of diameter 1, good ones for u."""
+    """Return Gram matrices, suited to u, such that each triple in a ball of diameter 1 lies below one of them."""
     square = u * u
     most, longest = (1.0 + excess) * math.expm1(square), 1.0 + LONG / square
     cells, found, tried = [(0.0, math.pi, -math.pi / 2, math.pi)], [], 0
@@ -126,7 +126,7 @@ def gram_of(psi: float, f: float) -> Gram:
 
 
 def _above(psi: float, p: float, f: float, q: float, square: float) -> Gram:
-    """Return a matrix above those of a cell: the corners are joined one by one, at least cost to chi-squared."""
+    """Return a matrix above those of a cell: join the corners one by one, at least cost to chi-squared."""
     middle = gram_of(psi + p / 2, f + q / 2)
     metric = np.exp(square * middle) * np.array([[1.0, -1.0], [-1.0, 1.0]])
     values, vectors = np.linalg.eigh(metric + 1e-3 * np.trace(metric) * np.eye(2))
@@ -183,7 +183,7 @@ def _places(s: float, u: float, width: float, cut: float) -> NDArray[np.int64]:
 
 
 def _law(there: Floats, back: Floats, places: NDArray[np.int64], levels: Floats) -> Floats:
-    """Return P's masses at losses -K w, ..., K w of the pair with the chords of both profiles; a rest is infinite."""
+    """Return P's masses at losses -K w, ..., K w of the pair with the chords of both profiles; the rest is infinite."""
     reach = int(places[-1])
     law = np.zeros(2 * reach + 1)
     there[0] = back[0] = max(there[0], back[0])  # the total variation, whichever way it was computed
@@ -211,7 +211,7 @@ class _State:
 
 
 class _Game:
-    """Moves, leaders after them (the last one is the envelope), and the stretch of losses on which V is kept."""
+    """Moves, leaders after them (the last one is the envelope), and the interval of losses on which V is stored."""
 
     def __init__(
         self, laws: Floats, count: int, infinite: float, width: float, steps: int, epsilon: float, delta: float
@@ -238,7 +238,7 @@ class _Game:
         self._allowed = SLACK * delta / steps
 
     def bound(self) -> float:
-        """Return a bound at epsilon: the first that is at most delta, or the last where more rounds do not help."""
+        """Return a bound at epsilon: the first that is at most delta, or the best where more rounds do not help."""
         state = _State(np.zeros(self._size), 0.0, -math.inf, 0)
         rounds, best, following = min(ROUNDS, WORK // (self._points * len(self._laws))), math.inf, FIRST
         while True:
@@ -252,7 +252,7 @@ class _Game:
             following = math.ceil(MORE * following)
 
     def _finished(self, state: _State) -> float:
-        """Return the bound at epsilon where leaders make all further steps."""
+        """Return the bound at epsilon if leaders make all further steps."""
         while state.done < self._steps:
             best, rest = self._looked(state.excess)
             blown = math.exp(min(300.0, (self._steps - state.done) * self._most - self._tilt * self._epsilon))
@@ -265,7 +265,7 @@ class _Game:
                     break
             state = self._jump(state, leader, over, min(self._steps - state.done, max(4, state.done // 6)))
         place = self._zero + int(self._epsilon / self._width)
-        levels = np.expm1(self._x[place : place + 2])  # chords lie above what is convex in e^x
+        levels = np.expm1(self._x[place : place + 2])  # chords lie above functions that are convex in e^x
         height = float(np.interp(math.expm1(self._epsilon), levels, state.excess[place : place + 2]))
         return min(1.0, height + state.lost + math.exp(min(0.0, state.weight - self._tilt * self._epsilon)))
 

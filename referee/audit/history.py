@@ -1,10 +1,10 @@
 """Whether there is one history of a run: its checkpoints, what witnesses have signed, and receipts that agents hold.
 
-The referee signs a checkpoint of the transcript now and then, with the time. A witness keeps each that it is shown, and
-signs it as the next one of one chain for the run. So whoever shows a folder in which a word of a witness is missing, or
-a transcript that a witness's checkpoint is not the beginning of, is found. A receipt is the referee's word that it has
-stored a report: if it is not under the root that the transcript has signed for its question, the referee has left it
-out.
+The referee signs a checkpoint of the transcript from time to time, with the time. A witness keeps each checkpoint that
+it is shown, and signs it as the next one of one chain for the run. This detects a folder in which a statement of a
+witness is missing, and a transcript that does not begin with what a witness's checkpoint covers. A receipt is the
+referee's signed statement that it has stored a report: if the report is not under the root that the transcript has for
+its question, the referee has left it out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Sight:
-    """What a witness has seen of a run: so many entries at the end, and when it saw the first and the last of them."""
+    """What a witness has seen of a run: its last number of entries, and the times of its first and last checkpoint."""
 
     entries: int
     first: int
@@ -40,15 +40,15 @@ class Sight:
 
 @dataclass(frozen=True)
 class History:
-    """What is known of a run's history beside its transcript, which has so many ``entries``.
+    """What is known of a run's history besides its transcript, which has ``entries`` entries.
 
     Attributes:
         began, ended: Times of the first checkpoint and of one of the whole transcript, by the referee's clock, in
             seconds since 1970; None where there is none.
         promised: Keys of the witnesses that the transcript names in its first entry, before anybody was asked.
         witnesses: What each witness has seen, by its key.
-        receipts: How many were compared with the reports whose roots the transcript has signed.
-        others: Further runs of the referee that a witness has seen, which was asked itself.
+        receipts: How many receipts were compared with the reports whose roots the transcript has.
+        others: Further runs of the referee that a witness has seen, if the audit asked the witness itself.
     """
 
     entries: int = 0
@@ -61,13 +61,13 @@ class History:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Witnesses that the transcript names, and that have not seen its end as far as the folder shows."""
+        """Witnesses that the transcript names and that, as far as the folder shows, have not seen its end."""
         seen = {key for key, sight in self.witnesses.items() if sight.entries >= self.entries}
         return tuple(key for key in self.promised if key not in seen)
 
 
 def kept_in(folder: Path) -> list[StoredCheckpoint]:
-    """Return the checkpoints of a run folder, oldest first; none where it was written without."""
+    """Return the checkpoints of a run folder, oldest first; none if the folder was written without them."""
     if not present(folder, "checkpoints.jsonl"):
         return []
     *lines, rest = read_file(folder, "checkpoints.jsonl").split(b"\n")
@@ -89,7 +89,7 @@ def receipts_at(places: Iterable[Path]) -> list[Signed]:
 
 
 def checkpoints_at(places: Iterable[Path]) -> list[StoredCheckpoint]:
-    """Return the checkpoints in files that ``local-agent check`` has left, as :func:`receipts_at` those of receipts."""
+    """Return the checkpoints in files that ``local-agent check`` has written, as :func:`receipts_at` for receipts."""
     where = "local-agent check leaves them in an agent's checkpoints"
     return _documents_at(places, CHECKPOINT, "checkpoint", StoredCheckpoint.parse, where)
 
@@ -116,11 +116,11 @@ def check_history(
     seen: Sequence[StoredCheckpoint],
     shown: Sequence[StoredCheckpoint] = (),
 ) -> History:
-    """Check that checkpoints, witnesses and receipts all speak of this transcript.
+    """Check that checkpoints, witnesses and receipts are all about this transcript.
 
     Args:
-        receipts: Of agents; those of other runs are left out.
-        seen: What a witness shows of the run that was asked itself.
+        receipts: Agents' receipts; those of other runs are left out.
+        seen: The checkpoints of the run that a witness shows when asked itself.
         shown: Checkpoints that the referee has shown to agents; those of other runs are left out.
     """
     kept, tree = kept_in(folder), entries_tree(entries)
@@ -153,7 +153,7 @@ def check_history(
 
 
 def check_reports(folder: Path, entries: Sequence[AnyEntry]) -> None:
-    """Check that the folder holds reports on those questions alone that the transcript asks."""
+    """Check that the folder has reports only on questions that the transcript asks."""
     asked = {str(entry.body.get("question")) for entry in entries if entry.kind == "question"}
     held = names(folder / "reports", ".reports") if present(folder, "reports") else []
     if stray := sorted({name.removesuffix(".reports") for name in held} - asked):
@@ -189,7 +189,7 @@ def _checked(
 
 
 def _sights(kept: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
-    """Check that what each witness has signed is one chain without gaps, and return what it has seen."""
+    """Check that each witness's signed statements are one chain without gaps, and return what it has seen."""
     found: dict[str, Sight] = {}
     last: dict[str, Witnessed] = {}
     for each in kept:
@@ -208,9 +208,9 @@ def _sights(kept: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
 
 
 def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence[AnyEntry]) -> None:
-    """Check that each receipt's report is under the root which the transcript has signed for its question.
+    """Check that each receipt's report is under the root that the transcript has for its question.
 
-    What lies in ``reports`` is no evidence by itself: only its root is in the transcript.
+    The files in ``reports`` are no evidence by themselves: only their roots are in the transcript.
     """
     signed = [entry for entry in entries if entry.kind == "answers"]
     for question in sorted({receipt.question for receipt in receipts}):

@@ -1,6 +1,6 @@
-"""How delta is worked out again from a certificate's numbers: one function for each accountant.
+"""Recompute delta from a certificate's numbers: one function for each accountant.
 
-A part of :mod:`referee.audit.certificates`, which has read the values and bounded them. Symbols: P, Q laws of one
+This is a part of :mod:`referee.audit.certificates`, which has read and bounded the values. Symbols: P, Q laws of one
 release on neighbouring samples; H(a) = sup P(E) - a Q(E); s = tv_bound; u = ratio.
 
     steps       P = (1-s) A + s B, Q = (1-s) A + s C, unit Gaussians with means in a ball of diameter u:
@@ -12,8 +12,8 @@ release on neighbouring samples; H(a) = sup P(E) - a Q(E); s = tv_bound; u = rat
                 (1 - gamma) gamma^{-1-eta}; or, for Poisson's law, rate^k/k!, with rate e^rate
     game        adversaries that choose neighbours anew before each step: referee/audit/games.py
 
-Each function returns an upper bound whatever the numbers are; numbers that do not suit the events make it a large one,
-or infinity. Where a bound has conditions (a window that is wide enough, a quadrature that is fine enough), they are
+Each function returns an upper bound whatever the numbers are; numbers that do not suit the events make the bound large,
+or infinite. Where a bound has conditions (a window that is wide enough, a quadrature that is fine enough), they are
 tested here.
 """
 
@@ -30,13 +30,13 @@ from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 from common.core.errors import AuditFailed
 from referee.audit.games import UNIT, Floats, delta_of_game
 
-Row = tuple[dict[str, Any], int]  # an event, and how many single releases or steps it has been in all
+Row = tuple[dict[str, Any], int]  # an event, and how many single releases or steps it stands for
 
-FAR = 700.0  # e^x is taken for infinite from here on
+FAR = 700.0  # from here on e^x counts as infinite
 
 
 class Range(NamedTuple):
-    """The numbers that a value of a certificate may be."""
+    """The range of a value of a certificate."""
 
     low: float
     high: float
@@ -45,7 +45,7 @@ class Range(NamedTuple):
     below: bool = False
 
     def read(self, name: str, value: Any) -> float:
-        """Return a value that is in range; AuditFailed if it is none: no number, NaN, too small or too large."""
+        """Return a value that is in range; AuditFailed if it is no number, NaN, too small or too large."""
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (number and self.low <= value <= self.high) or (self.integer and value != int(value)):
             found = f"{value:g}" if isinstance(value, float) else f"a value of type {type(value).__name__}"
@@ -68,7 +68,7 @@ def whole(most: int) -> Range:
 
 
 def gaussian(losses: Floats, mu: float) -> Floats:
-    """Return G(e^t; mu) for t >= 0, with a bound on its rounding error on top."""
+    """Return G(e^t; mu) for t >= 0, plus a bound on its rounding error."""
     x, y = mu / 2 - losses / mu, mu / 2 + losses / mu
     ahead = np.exp(log_ndtr(x))
     behind = np.exp(np.minimum(losses + log_ndtr(-y), 0.0))
@@ -113,7 +113,7 @@ def profile(event: dict[str, Any]) -> tuple[Callable[[Floats], Floats], float]:
 
 
 def by_gaussians(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """All releases Gaussian: their squares add up, exactly."""
+    """Compose Gaussian releases: the squares of their mu add up, exactly."""
     return _gaussian_delta(epsilon, math.fsum(count * event["mu"] ** 2 for event, count in rows))
 
 
@@ -122,7 +122,7 @@ def _gaussian_delta(epsilon: float, square: float) -> float:
 
 
 def by_sums(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """Add up epsilons and deltas (basic composition), exactly; no delta is shown below the sum of the epsilons."""
+    """Add up epsilons and deltas (basic composition), exactly; below the sum of the epsilons delta is 1."""
     costs = [(*released(event), count) for event, count in rows]
     if not all(math.isfinite(each) for each, _, _ in costs):
         return 1.0
@@ -132,7 +132,7 @@ def by_sums(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, fl
 
 
 def by_optimal_composition(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """Count all releases as the dearest (Kairouz, Oh and Viswanath 2015): l of k answers disagree."""
+    """Count all releases as the most expensive (Kairouz, Oh and Viswanath 2015): l of k answers disagree."""
     costs = [released(event) for event, _ in rows]
     each, failing = max(c[0] for c in costs), max(c[1] for c in costs)
     k = sum(count for _, count in rows)
@@ -140,7 +140,7 @@ def by_optimal_composition(rows: list[Row], epsilon: float, delta: float, number
         raise AuditFailed("too many releases to recheck")
     if not math.isfinite(each) or failing >= 1.0:
         return 1.0
-    if delta == 0.0:  # no sum of doubles says whether all losses are below epsilon
+    if delta == 0.0:  # no sum of doubles shows whether all losses are below epsilon
         return float(failing > 0.0 or k * Fraction(each) > Fraction(epsilon))
     l = np.arange(k // 2 + 1.0)  # noqa: E741
     logs = gammaln(k + 1.0) - gammaln(l + 1.0) - gammaln(k - l + 1.0) - l * each - k * math.log1p(math.exp(-each))
@@ -150,9 +150,9 @@ def by_optimal_composition(rows: list[Row], epsilon: float, delta: float, number
 
 
 def by_comparison(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """Each release beside a Gaussian pad costs a Gaussian of price m: docs/accounting.md, Theorem 2.
+    """Replace each release beside a Gaussian pad by a Gaussian of price m: docs/accounting.md, Theorem 2.
 
-    The theorem holds for every pad > 0 and all allowances > 0; what an event may lose is counted as it is.
+    The theorem holds for every pad > 0 and all allowances > 0; what an event may lose is added to delta as it is.
     """
     pad, rate = numbers["pad"], numbers["rate"]
     square = lost = 0.0
@@ -174,7 +174,7 @@ def _price(height: Callable[[Floats], Floats], chi_squared: float, pad: float, a
     end = pad * np.linspace(0.0, 80.0, 80_001)
     beyond, levels = height(far) <= allowance / 2.0, gaussian(end, pad * math.sqrt(1.5)) <= allowance / 2.0
     if not (beyond.any() and levels.any()):
-        return math.inf  # what lies beyond the range is more than the allowance
+        return math.inf  # the mass beyond the range exceeds the allowance
     # The kernel grows fast towards the reach, so that one that is a hundredth too far shows a K of several more.
     first = int(np.argmax(beyond))
     near = np.linspace(far[first - 1], far[first], 4001) if first else far[:1]
@@ -201,12 +201,12 @@ def _price(height: Callable[[Floats], Floats], chi_squared: float, pad: float, a
 
 
 def by_losses(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """Compose the envelopes' privacy losses by one tilted transform, on half the claim's width, or else on that.
+    """Compose the envelopes' privacy losses by one tilted transform, on half the certificate's width or on all of it.
 
-    Counted on top are: losses beyond each grid, as infinite; the sum beyond the window's top, by Chernoff's bound; the
-    rounding of heights and of transforms. The window begins below epsilon, so what wraps around from below only adds.
-    Either width gives an upper bound: the finer grid has less to round up, and twice as much rounding in its transform.
-    So do the total variations H(1) of all releases together, whatever epsilon is.
+    Added are losses beyond each grid, as infinite; the sum beyond the window's top, by Chernoff's bound; the rounding
+    of heights and of transforms. The window begins below epsilon, so what wraps around from below only adds. Either
+    width gives an upper bound: the finer grid rounds losses up by less, and its transform has twice the rounding
+    error. The sum of all total variations H(1) is also an upper bound for every epsilon.
     """
     width, theta, points = numbers["width"], numbers["tilt"], int(numbers["points"])
     squares = math.fsum(count * event["mu"] ** 2 for event, count in rows if event["kind"] == "gaussian")
@@ -218,7 +218,7 @@ def by_losses(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, 
     least = math.fsum(count * float(profile(event)[0](np.zeros(1))[0]) for event, count in rows)
     if least <= delta:
         return least
-    with np.errstate(all="ignore"):  # numbers that do not suit give infinities and NaN, which are refused at the end
+    with np.errstate(all="ignore"):  # unsuitable numbers give infinities and NaN, which are refused at the end
         for finer in (2, 1):
             found = _composed(rows, epsilon, delta, width / finer, theta, finer * points)
             least = min(least, found) if math.isfinite(found) else least
@@ -233,7 +233,7 @@ def _composed(rows: list[Row], epsilon: float, delta: float, width: float, theta
     tilts = theta * 2.0 ** np.arange(-1.0, 7.0)  # of Chernoff's bound; the second is theta
     logs = np.zeros(len(tilts))
     depth = 8.0 * math.log2(points) * UNIT
-    # Far losses count as infinite: a tilt that suits the bulk would blow them up.
+    # Far losses count as infinite: they would dominate at a tilt that suits the bulk.
     cut = 1e-4 * delta / sum(count for _, count in rows)
     for event, count in rows:
         values = profile(event)[0](width * np.arange(points // 2 + 1, dtype=np.float64))
@@ -274,13 +274,13 @@ def _composed(rows: list[Row], epsilon: float, delta: float, width: float, theta
 def _pair(values: Floats, width: float) -> tuple[Floats, Floats, float, float]:
     """Return P's masses at width, 2 width, ... and at their negatives, and at infinity: the chords of a profile.
 
-    The last number is by how much rounding may leave the pair below the profile, or its masses above 1. Whoever
-    composes pairs counts it as infinite loss, and as so much more mass at 0, which is then nowhere negative.
+    The last number bounds by how much rounding may leave the pair below the profile, or its masses above 1. Composition
+    counts it as infinite loss, and as additional mass at 0, which is then never negative.
     """
     levels = np.exp(width * np.arange(len(values)))
     # Rounding leaves neighbouring slopes out of order on a fine grid. The least slope from here on never lies above the
     # true one, so that the profile is not undercut, and what is added does not grow with the number of points.
-    steps = levels[:-1] * math.expm1(width)  # on a fine grid a difference of levels would be little but rounding
+    steps = levels[:-1] * math.expm1(width)  # on a fine grid a difference of levels would be mostly rounding error
     slopes = np.minimum.accumulate(np.append(np.diff(values) / steps, 0.0)[::-1])[::-1]
     down = np.diff(slopes)
     up, infinite = down * levels[1:], float(values[-1])
@@ -322,8 +322,8 @@ def _series(s: float, u: float, k: int) -> float:
 def _integral(s: float, u: float, k: int) -> float:
     """Return ln(1 + int (r^k - 1)(1 - r^{1-k}) dN(0,1))/(k - 1) over r = 1 + s (e^{uz - u^2/2} - 1) > 1.
 
-    By Gauss and Legendre's rule on short cells: where the integrand has a peak its logarithm bends by 1 at most, and it
-    begins on a scale of 1/(k s u). It has fallen for good beyond k u; where that takes too many cells it is infinite.
+    Gauss-Legendre rule on short cells: at a peak of the integrand the second derivative of its logarithm is 1 at most
+    in size, and it begins on a scale of 1/(k s u). It only falls beyond k u; with too many cells it is infinite.
     """
     step = 0.5 / max(1.0, u)
     last = math.ceil((k * u + 12.0) / step)
@@ -344,7 +344,7 @@ def _integral(s: float, u: float, k: int) -> float:
 
 
 def by_selection(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """One choice and nothing else: exactly, or by the divergence at an order."""
+    """Bound a single choice, exactly or by the divergence at an order; refuse other events beside it."""
     if len(rows) != 1 or rows[0][1] != 1:
         raise AuditFailed("a certificate of one choice is about several")
     if "order" in numbers:
@@ -353,7 +353,7 @@ def by_selection(rows: list[Row], epsilon: float, delta: float, numbers: dict[st
 
 
 def by_game(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, float]) -> float:
-    """Play with neighbours that are chosen anew before each of the steps, all of one kind: referee/audit/games.py."""
+    """Bound the game with neighbours that are chosen anew before each step, all of one kind: referee/audit/games.py."""
     kinds = {(float(event["tv_bound"]), float(event["ratio"])) for event, _ in rows}
     if len(kinds) != 1:
         raise AuditFailed("a certificate of a game is about steps of one kind alone")
@@ -362,7 +362,7 @@ def by_game(rows: list[Row], epsilon: float, delta: float, numbers: dict[str, fl
 
 
 class Method(NamedTuple):
-    """How certificates of one accountant are rechecked: of which events, with which numbers."""
+    """How to recheck certificates of one accountant: which events, with which numbers."""
 
     delta: Callable[[list[Row], float, float, dict[str, float]], float]
     kinds: frozenset[str]
@@ -399,7 +399,7 @@ METHODS: dict[str, Method] = {
 
 
 def runs(law: dict[str, Any]) -> tuple[Floats, Floats, float]:
-    """Return k, ln w_k up to ``most``, and the logarithm of the sum of k w_k without that end."""
+    """Return k, ln w_k up to ``most``, and the logarithm of the sum of k w_k over all k."""
     k = np.arange(1.0, law["most"] + 1.0)
     if law["name"] == "poisson":
         return k, k * math.log(law["rate"]) - gammaln(k + 1.0), math.log(law["rate"]) + law["rate"]
@@ -413,10 +413,10 @@ def runs(law: dict[str, Any]) -> tuple[Floats, Floats, float]:
 def delta_of_choice(mu: float, law: dict[str, Any], epsilon: float) -> float:
     """Return int over s of the greatest value over x of (T'(s) f'(1 - T(s) - N(x)) - e^eps f'(1 - s - x))_+.
 
-    s = Phi(-z), T(s) = Phi(mu - z), T'(s) = e^{mu z - mu^2/2}; x = Phi(y), N(x) = Phi(y - mu), s + x <= 1; f' = sum
-    k P(K = k) q^{k-1}. The outputs that tell most, of probability s so far, are ranked after the x of those that tell
-    least: docs/accounting.md, "A private choice", has the proof that nothing is worse. Nodes of z are a sixtieth apart;
-    no guarantee is shown for mu above 37, where one run has an epsilon of 700.
+    s = Phi(-z), T(s) = Phi(mu - z), T'(s) = e^{mu z - mu^2/2}; x = Phi(y), N(x) = Phi(y - mu), s + x <= 1; f' = sum k
+    P(K = k) q^{k-1}. The most informative outputs, of probability s so far, are ranked after the x of the least
+    informative ones: docs/accounting.md, "A private choice", has the proof that nothing is worse. Nodes of z are a
+    sixtieth apart; no guarantee is shown for mu above 37, where one run has an epsilon of 700.
     """
     if mu > 37.0:
         return 1.0

@@ -1,4 +1,4 @@
-"""Replay a transcript: its replies are fed to a fresh generator, which must ask the same and end the same."""
+"""Replay a transcript: feed its replies to a fresh generator, which must ask the same and end the same."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from referee.tables import Cohort, Part, StoredReport
 
 
 class _Over(Exception):
-    """A run that was cut off goes no further."""
+    """The end of the transcript of a run that was cut off."""
 
 
 @dataclass
@@ -53,13 +53,13 @@ class Replay:
         configuration, chosen: The run's configuration, and the scenario in it.
         curator, seen: The key of the curator that signed the terms, and the head of its ledger in them.
         open_reports: Opens the file of the reports on a question.
-        pending: Entries that no message of the protocol has asked for.
+        pending: Entries that no message of the protocol has used yet.
         reports, asked, answers, operations: Counts of what was checked.
         people: How many agents were asked, each counted once.
-        events: What the curator declared of its operations, as far as they cost something.
+        events: The privacy events that the curator declared for its operations, without those that cost nothing.
         answers_of: How many of the answers came from each participant, by its place in the roster.
-        missing: Of the question that fewest answered: the share of those who were asked whose answers are not there.
-        misbehaved: Why the curator's last release, which ended the run, is none that this run takes, if so.
+        missing: The largest share, over all questions, of those who were asked whose answers are missing.
+        misbehaved: Why this run does not accept the curator's last release, which ended it; empty if it does.
     """
 
     configuration: Configuration
@@ -81,7 +81,7 @@ class Replay:
         self.answers_of = np.zeros(len(self.agents.roster), dtype=np.int64)
 
     def run(self, *, cut_off: bool) -> Outcome | None:
-        """Return how the protocol ends on the transcript's replies; None where the run did not end by itself."""
+        """Return how the protocol ends on the transcript's replies; None if the run was cut off."""
         protocol = protocol_of(self.chosen)
         public = public_randomness(self.configuration.scenario, self.configuration.order)
         script, pattern = begun(protocol, self.chosen, public), protocol.pattern
@@ -95,7 +95,7 @@ class Replay:
             self.misbehaved = error.detail
             return None
         if cut_off and self.asked and not self.answers and not self.pending:
-            return None  # all have declined: a run ends as refused then, whatever the protocol makes of no answers
+            return None  # if all have declined, a run ends as refused, whatever the protocol makes of no answers
         if cut_off:
             raise AuditFailed(f"the protocol ends with {outcome.status!r} on these answers, the result hides it")
         self.place.words = "the result"
@@ -189,24 +189,24 @@ class Replay:
 
 
 class Agents:
-    """The agents of a run: every one has one number, one owner and one place in one order, and is asked once.
+    """The agents of a run: each has one number, one owner and one place in one order, and is asked once.
 
-    Or as often as the scenario allows (agents.answers), each time with all others of its first question.
+    Or it is asked as often as the scenario allows (agents.answers), each time with all others of its first question.
 
     Each method raises ``AuditFailed`` where the transcript says otherwise.
 
     Args:
-        configuration: The run's, with the commitments to the orders.
+        configuration: The run's configuration, with the commitments to the orders.
         listed: Counts and root of the list of participants, as the transcript signs them.
         raw: The list itself (:meth:`referee.collection.roster.Roster.encode`).
-        place: Where the audit stands.
+        place: The part of the run that is being checked.
 
     Attributes:
         roster: Everybody who was enrolled when the run began.
-        individuals, hosts: How many individuals these are, and for how many people each host says that it speaks, the
-            largest first.
+        individuals, hosts: The number of individuals among them, and the number of people that each host claims to
+            represent, the largest first.
         choosers: Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
-        others: How many agents of the run's orders other runs have asked, by their names.
+        others: How many agents of the run's orders other runs have asked, by the names of these runs.
     """
 
     def __init__(self, configuration: Configuration, listed: dict[str, Any], raw: bytes, place: Place) -> None:
@@ -230,10 +230,10 @@ class Agents:
         self._cohorts: dict[int, Cohort] = {}
         self._places, self._people = self.roster.people()  # individuals who had taken part in other runs
         self._asked_again: set[int] = set()
-        self._taken: dict[int, tuple[Part, ...]] = {}  # by the question that took them
+        self._taken: dict[int, tuple[Part, ...]] = {}  # by the number of the question
 
     def open(self, configuration: Configuration, seeds: dict[str, str], given: OrderEntropy) -> None:
-        """Take in the orders, before anybody is asked: published seeds by first agent, and what others gave to them."""
+        """Take in the orders before any agent is asked: published seeds by first agent, and others' contributions."""
         self._place.words = "the order of agents"
         for promised in configuration.order:
             published, seed = seeds.get(str(promised.first)), ""
@@ -243,7 +243,7 @@ class Agents:
             self._cohorts[promised.first] = Cohort(promised.first, promised.agents, seed, promised.used)
 
     def pass_over(self, others: Sequence[tuple[str, Part]]) -> None:
-        """Note which agents other runs have asked meanwhile, as the referee has signed: this one may not have them."""
+        """Record which agents other runs have asked meanwhile, as the referee has signed: they are no longer free."""
         for run, part in others:
             if not re.fullmatch(RUN, run):
                 raise self._place.failed(f"{run!r} is no name of a run")
@@ -259,13 +259,13 @@ class Agents:
         self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
 
     def take_again(self, first: int, parts: tuple[Part, ...]) -> AnyBatch:
-        """Return the agents of an earlier question; how often they may be asked is the driver's to check."""
+        """Return the agents of an earlier question; the driver checks how often they may be asked."""
         if parts != self._taken[first]:
             raise self._place.failed(f"agents were asked again who are not those of question {first}")
         return form_batch(parts, self._cohorts.__getitem__, self.roster)
 
     def take(self, number: int, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
-        """Return the agents of a question, the next ones of the orders; no later question may have them."""
+        """Return the agents of a question, the next ones of the orders; no later question may take them."""
         for part in parts:
             self._use(part)
             if not self._cohorts[part.cohort].seed:
@@ -285,7 +285,7 @@ class Agents:
 
 @dataclass(frozen=True)
 class GrantedHost:
-    """A host for which an issuer vouches: whose people they are, how many it brought, and for how many at most."""
+    """A host for which an issuer vouches: its name, how many people it brought, and the most that it may bring."""
 
     name: str
     people: int
@@ -294,7 +294,7 @@ class GrantedHost:
 
 @dataclass(frozen=True)
 class ByIssuer:
-    """For whom one issuer vouches by credentials and grants; ``pinned``: its keys were known from elsewhere."""
+    """For whom one issuer vouches by credentials and grants; ``pinned``: the auditor knows its keys from elsewhere."""
 
     pinned: bool
     individuals: int = 0
@@ -307,9 +307,9 @@ class Vouching:
 
     Attributes:
         issuers: By their fingerprints.
-        individuals, hosts: For whom nobody vouches but the referee, or the host itself: how many individuals, and the
-            people of each host.
-        strangers: Answers of people for whom no issuer vouches whose keys were known from elsewhere.
+        individuals, hosts: Those for whom only the referee, or the host itself, vouches: the number of individuals, and
+            of the people of each host.
+        strangers: Number of answers of people for whom no issuer with independently known keys vouches.
     """
 
     issuers: dict[str, ByIssuer] = field(default_factory=dict)
@@ -319,14 +319,14 @@ class Vouching:
 
 
 class Vouchers:
-    """What participants have shown of issuers, checked.
+    """The checked credentials and grants that participants have shown.
 
     Args:
-        stated: What the transcript's first entry says of vouchers, if anything.
-        pinned: Keys of issuers as known from elsewhere.
+        stated: What the transcript's first entry states about vouchers, if anything.
+        pinned: Keys of issuers that are known from elsewhere.
 
-    Refused is another file than was signed, a credential that was not signed for the key of the individual that has
-    it, and a grant that is not for a host with so many people: an honest referee takes none of these.
+    It refuses a file other than the signed one, a credential that was not signed for the key of its individual, and a
+    grant that is not for a host with so many people: an honest referee accepts none of these.
     """
 
     def __init__(
@@ -340,7 +340,7 @@ class Vouchers:
         place.words = "who vouches for participants"
         self._roster = roster
         self._pinned = {issuer.fingerprint() for issuer in pinned}
-        self._by = np.zeros(len(roster), dtype=np.int64)  # 1 + the issuer's place; 0: nobody vouches
+        self._by = np.zeros(len(roster), dtype=np.int64)  # 1 + the issuer's place; 0: no issuer vouches
         self._grants: dict[int, Grant] = {}
         named = [IssuerKey.parse(wire) for wire in stated["issuers"]] if stated is not None else []
         self._issuers = list({issuer.fingerprint(): issuer for issuer in (*pinned, *named)}.values())
@@ -358,7 +358,7 @@ class Vouchers:
             if position == len(self._roster) or firsts[position] != first:
                 raise place.failed(f"something is shown for agent {first}, with which no participant begins")
             if issuer_of(voucher, self._issuers) is None:
-                continue  # of an issuer that the referee had once, and nobody here knows: it counts for nothing
+                continue  # from an earlier issuer of the referee that is not known here: it counts for nothing
             participant = self._roster.at(position)
             try:
                 issuer = vouched(voucher, participant.key, participant.agents, self._issuers)
@@ -372,7 +372,7 @@ class Vouchers:
 
     def found(self, answers: Indices) -> Vouching:
         people = self._roster.speaks_for()
-        once = self._by.copy()  # whoever has several places is counted at the first
+        once = self._by.copy()  # a person in several places counts at the first one
         places, first = self._roster.people()
         once[places[places != first]] = -1
         issuers, known = {}, np.zeros(len(people), dtype=np.bool_)
@@ -422,7 +422,7 @@ GROUP = 4096  # reports whose signatures are verified together
 
 
 def checked_reports(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iterator[StoredReport]:
-    """Go through the reports on a question by slot; each is signed, for exactly it, by whom it counts for, and once."""
+    """Yield the reports on a question, checked: ordered by slot, one per owner, each signed by it for this question."""
     last, rest = -1, iter(reports)
     while group := list(islice(rest, GROUP)):
         for report in group:
