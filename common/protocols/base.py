@@ -1,7 +1,7 @@
-"""What every party knows of a protocol: what it asks of both sides, and the problem that it solves, with its plan.
+"""What every party knows about a protocol: what it asks of both sides, and the problem that it solves, with its plan.
 
-The referee's script holds itself to the pattern that is declared here, and a curator that agreed to a scenario takes no
-operation that the pattern does not have.
+The driver holds the referee's script to the pattern that is declared here, and a curator that agreed to a scenario
+refuses operations that are not in the pattern.
 """
 
 import math
@@ -26,24 +26,24 @@ from common.statistics.formulas import CORRECTIONS, PlannedValue, enrolled, foll
 
 @dataclass(frozen=True)
 class Demands:
-    """What a protocol asks for.
+    """What a protocol requires, and what it supports.
 
     Attributes:
-        pattern: Who may say what, in which order.
-        reweighs: The curator's sample is reweighed, on which the bound on the divergence rests. If not, the curator
+        pattern: Which messages it may send to whom, in which order.
+        reweighs: It reweighs the curator's sample, for which it needs the bound on the divergence. If not, the curator
             learns once, and all agents test what was learned.
-        portfolio: It judges several models and their repairs; the scenario may say how it spends.
-        counts: A portfolio counts the curator's people by score and label, and surveys the population so.
+        portfolio: It judges several models and their recalibrations; the scenario may set how it spends.
+        counts: As a portfolio, it counts the curator's people by score and label, and likewise surveys the population.
         claims: A theorem says how accurate its answer is, for a sample, rounds and a learner that are large enough
-            (``mode: realizable``). If not, no size is too small.
+            (``mode: realizable``). If not, no size is refused as too small.
         transfers: Its answer is a model of the curator's people that is meant for the population: a portfolio may judge
             it.
-        further: Operations beyond one a round, by kind.
-        several_tasks: It learns several things about the same people, if the scenario names them.
-        alone: What remains of the pattern for a side whose other side is left out: by ``curator`` and ``agents``.
+        further: Operations beyond one per round, by kind.
+        several_tasks: It can learn several things about the same people, if the scenario names them.
+        alone: The pattern for a side whose other side is left out, by ``curator`` and ``agents``.
         takes_over: It can begin with the weights of an earlier run (scenario key handed_over).
         repeats: It can ask an agent several times (agents.answers).
-        answers: What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
+        answers: The kind of an agent's answer: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
         bounded: It tests a convex loss as a part of a bound.
         pairs: It tests, and reweighs by, differences of the losses of two hypotheses.
     """
@@ -70,12 +70,12 @@ USUAL = "subsample-test-reweigh"
 
 
 def demands_of(protocol: str) -> Demands:
-    """Return what a protocol asks for; the usual, if there is none of that name: who runs it refuses it."""
+    """Return the demands of a protocol; the usual ones for an unknown name, which the party that runs it refuses."""
     return DEMANDS[protocol if protocol in DEMANDS.names() else USUAL]
 
 
 def pattern_of(protocol: str, alone: str | None = None) -> Pattern:
-    """Return a protocol's message pattern, or what remains of it for a side that is alone; BadInput if nothing does."""
+    """Return a protocol's message pattern, or that of one side alone; BadInput if there is none."""
     if protocol not in DEMANDS.names():
         raise BadInput(
             f"protocol {protocol!r} declares no pattern; known: {', '.join(DEMANDS.names())}. A package that adds a "
@@ -90,7 +90,7 @@ def pattern_of(protocol: str, alone: str | None = None) -> Pattern:
 
 
 def as_bits(mechanism: LocalRandomizer) -> BitMechanism:
-    """Return the mechanism of agents who answer with a bit; BadScenario if its answers are something else."""
+    """Return the mechanism if agents answer with a bit; BadScenario if its answers are something else."""
     if not isinstance(mechanism, BitMechanism):
         raise BadScenario(
             f"agents.mechanism: this protocol's agents answer with a bit, found {mechanism.name}: take warner"
@@ -123,7 +123,7 @@ class PlanInputs:
 
     @property
     def truth(self) -> float:
-        """Probability with which an agent tells its true bit."""
+        """Probability with which an agent reports its true bit."""
         return as_bits(self.mechanism).truth
 
     def people(self, rule: Callable[[], float], formula: str, source: str = SYNERGY) -> PlannedValue:
@@ -132,20 +132,20 @@ class PlanInputs:
     def agents(
         self, answers: Callable[[], float], formula: str, source: str = SYNERGY, questions: int = 1
     ) -> PlannedValue:
-        """Return the number of agents beside the rule's: so many answers to each question, and more for dropout."""
+        """Return the number of agents and the rule's: ``answers`` to each of ``questions``, and more for dropout."""
         return follow(self.count, lambda: questions * enrolled(math.ceil(answers()), self.dropout), formula, source)
 
 
 class Problem(Value):
-    """What a protocol is to find out of people of one distribution, as public numbers.
+    """What a protocol is to find out about people of one distribution, as public numbers.
 
-    It says which features of a record mean what, what a right answer is, and how many people a guarantee takes.
+    It defines the meaning of a record's features, what a right answer is, and how many people a guarantee needs.
     """
 
     name: str
 
     releases: ClassVar[Mapping[str | None, int]] = {}
-    """Among how many releases the curator's epsilon is divided, by the side that is alone; one by default."""
+    """Number of releases that share the curator's epsilon, by the side that is alone; one by default."""
 
     @property
     @abstractmethod
@@ -158,14 +158,14 @@ class Problem(Value):
 
         Args:
             answer: Its JSON form; BadMessage if it is not an answer to this problem.
-            people: What T is; BadScenario if the truth about such people is not known.
+            people: The distribution T; BadScenario if the truth about such people is not known.
         """
 
     @abstractmethod
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
 
-        BadScenario or BadInput if there is no such number: says what would have to change.
+        BadScenario or BadInput if there is no such number: its text says what to change.
         """
 
 
@@ -176,21 +176,21 @@ AnyProblem = Annotated[SerializeAsAny[Problem], BeforeValidator(PROBLEMS.accept)
 
 @dataclass(frozen=True)
 class AskCurator:
-    """Ask the curator to carry out an operation; the reply is the operation's own result, read and checked."""
+    """Ask the curator to carry out an operation; the reply is the operation's own result, parsed and checked."""
 
     operation: Operation[Any]
 
 
 @dataclass(frozen=True)
 class Together:
-    """Ask all of this at once; the reply is the list of replies."""
+    """Ask several things at once; the reply is the list of replies."""
 
     steps: tuple[AskCurator | AskAgents, ...]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Say something about the progress, to whoever watches; the reply is None."""
+    """Report progress to observers; the reply is None."""
 
     text: str
     numbers: dict[str, float]
@@ -198,7 +198,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Testing(Progress):
-    """Say how far a test is between two of its questions: of interest until the next one, and part of no result."""
+    """Report the state of a test between two of its questions: valid until the next one, and part of no result."""
 
 
 LEARN, REWEIGH, LOSS = curator("learn"), curator("reweigh"), agents("loss")

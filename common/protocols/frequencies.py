@@ -30,7 +30,7 @@ class Decision(Value):
 
 
 class SideEvidence(Value):
-    """What one side says: a number with mean +-``shift`` under D_1 and D_0, and this variance.
+    """The evidence of one side: a number with mean +-``shift`` under D_1 and D_0, and this variance.
 
     The best decision between two normal laws is by the sign of the sum of ``value * shift / variance`` over independent
     sides (Neyman and Pearson), wrong with probability Phi(-sqrt(sum of shift^2/variance)).
@@ -42,7 +42,7 @@ class SideEvidence(Value):
 
     @property
     def score(self) -> float:
-        """The side's part of the sum, half the logarithm of a likelihood ratio; 0 if nobody said anything."""
+        """The side's part of the sum, half the logarithm of a likelihood ratio; 0 without answers."""
         return self.value * self.shift / self.variance if self.variance > 0.0 else 0.0
 
 
@@ -51,12 +51,12 @@ class HypothesisTesting(Problem):
     """Definition 6.1: people follow one of two public laws over X; say which it is.
 
     Either X = {0, 1} and P(1) = (1 + bias)/2 under D_1, (1 - bias)/2 under D_0; or X = {0, ..., k-1} and ``laws`` are
-    D_0 and D_1: then feature x of a record is 1 for the value x alone, and each side says how many people have a value
-    in A = {x: D_1(x) > D_0(x)}. No other set tells the laws farther apart (Scheffe): D_1(A) - D_0(A) is their total
-    variation. For agents that is of the least order at epsilon <= 1: randomized response on A takes of order
-    1/(epsilon TV)^2 of them, and no epsilon-private question needs fewer (Duchi, Jordan and Wainwright 2013).
+    D_0 and D_1: then feature x of a record is 1 for the value x alone, and each side reports how many people have a
+    value in A = {x: D_1(x) > D_0(x)}. No other set separates the laws better (Scheffe): D_1(A) - D_0(A) is their total
+    variation. For agents that is of the least order at epsilon <= 1: randomized response on A takes of order 1/(epsilon
+    TV)^2 of them, and no epsilon-private question needs fewer (Duchi, Jordan and Wainwright 2013).
 
-    With ``reduction`` a side that is alone decides as the proof of Theorem 6.2 does, by simulating the other side.
+    With ``reduction`` a side that is alone decides as in the proof of Theorem 6.2, by simulating the other side.
     """
 
     name: Literal["hypothesis-testing"] = "hypothesis-testing"
@@ -102,7 +102,7 @@ class HypothesisTesting(Problem):
         return self._evidence(ones, answers, (zero, one), 0.0)
 
     def _evidence(self, ones: int, people: int, chances: tuple[float, float], noise: float) -> SideEvidence:
-        """Return what a number of ones says; its variance is the larger one of both laws'."""
+        """Return the evidence of a number of ones; its variance is the larger one under both laws."""
         zero, one = chances
         variance = people * max(zero * (1.0 - zero), one * (1.0 - one)) + noise
         return SideEvidence(
@@ -121,10 +121,10 @@ class HypothesisTesting(Problem):
         return {"correct": decision.world == world, "world": world}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
-        """Return n and agents that decide rightly together with probability 1 - beta, each one half of the evidence.
+        """Return n and agents that together decide correctly with probability 1 - beta, each with half of the evidence.
 
         By the normal law: each side's shift^2/variance is z^2/2, Phi(-z) = beta. Alone either is wrong with probability
-        Phi(-z/sqrt(2)): the hybrid helps no more than a second helping of the same side would (Theorem 6.2).
+        Phi(-z/sqrt(2)): the hybrid helps no more than twice as much evidence of the same side would (Theorem 6.2).
         """
         epsilon = inputs.private("the curator counts privately")
         wanted = float(ndtri(inputs.beta)) ** 2 / 2.0
@@ -198,7 +198,7 @@ class SelectThenEstimate(Problem):
 
         *Estimation* (tight). Unbiased answers of randomized response lie in an interval of length 1/(2p-1): Hoeffding.
 
-        The paper gives orders of magnitude, which are taken without constants.
+        The paper gives orders of magnitude, which are used without constants.
         """
         epsilon = inputs.private("the curator selects privately")
         width = 1.0 / (2.0 * inputs.truth - 1.0)
@@ -236,7 +236,7 @@ SPURIOUS = 0.01  # expected number of listed values that nobody holds
 
 
 def threshold(bits: int, noise: Laplace) -> int:
-    """Return the least count that cells which nobody holds reach :data:`SPURIOUS` times on average, or less.
+    """Return the least count that on average at most :data:`SPURIOUS` of the cells without people reach.
 
     P(Z >= t) = q^t/(1 + q) for two-sided geometric noise Z and t >= 0, in each of 2^bits cells.
     """
@@ -288,8 +288,8 @@ class Blender(Problem):
         """Return how well items are ranked by their listed shares, from 0 to 1 (Jaervelin and Kekaelaeinen 2002).
 
         The gain of an item is its true share: DCG = sum of gain_i/log_2(i + 1) over the ranks i, divided by that of the
-        best list of the same length. Of pairs, as in BLENDER: queries are ranked by what is listed of them, and the
-        gain of each is multiplied by the NDCG of its own URLs.
+        best list of the same length. For pairs, as in BLENDER, queries are ranked by the sum of their listed shares,
+        and the gain of each is multiplied by the NDCG of its own URLs.
         """
         if self.query is None:
             return _ndcg(listed, truth)
@@ -308,7 +308,7 @@ class Blender(Problem):
         return Laplace(epsilon=down(epsilon / 2.0))
 
     def agents_variance(self, shares: Floats, answers: int, oracle: FrequencyOracle, domain: int) -> Floats:
-        """Return the variance of shares that so many agents reported, agents drawn at random."""
+        """Return the variance of shares that so many agents reported, over agents drawn at random."""
         p, q = oracle.rates(domain)
         rates = q + shares * (p - q)
         return np.asarray(rates * (1.0 - rates) / (answers * (p - q) ** 2))

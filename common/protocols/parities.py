@@ -66,10 +66,10 @@ class ParityChoosesSecret(Problem):
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
 
-        *Agents.* Of n answers n/(m+1) on average are about share t; the estimate of its signed share has mean
-        +-1/(m+1) and is, given which answers are about it, a mean of n independent terms of variance at most
-        1/(2p-1)^2. For a sum of so many terms we take the normal tail: the sign is wrong with probability
-        Phi(-sqrt(n) (2p-1)/(m+1)), and all m+1 are right with 1 - beta/2 by a union bound.
+        *Agents.* Of n answers n/(m+1) on average are about share t; the estimate of its signed share has mean +-1/(m+1)
+        and is, given which answers are about it, a mean of n independent terms of variance at most 1/(2p-1)^2. For a
+        sum of so many terms the normal tail is used: the sign is wrong with probability Phi(-sqrt(n) (2p-1)/(m+1)), and
+        all m+1 are right with 1 - beta/2 by a union bound.
         """
         width, beta = 1.0 / (2.0 * inputs.truth - 1.0), inputs.beta / 2.0
 
@@ -94,11 +94,11 @@ DEMANDS.register("parity-chooses-secret")(Demands(sequence(_LEARN, many(agents("
 
 
 def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
-    """Return n, and the learner's ``blocks`` and ``epsilon``, with which the parity is learned with chance 1 - beta.
+    """Return n, and the learner's ``blocks`` and ``epsilon``, that learn the parity with probability 1 - beta.
 
     The learner's rule is the scenario's own (``tight`` or ``paper``); how many records a rule takes is computed exactly
-    (:mod:`common.statistics.formulas`), where papers have orders of magnitude. Features are uniform; the share
-    ``useful`` of the records says something about the parity, the others say 0 = 0.
+    (:mod:`common.statistics.formulas`), where papers have orders of magnitude. Features are uniform; a share ``useful``
+    of the records is informative about the parity, the others give 0 = 0.
     """
     budget, settings = inputs.private("a parity is learned privately"), inputs.learner
     if not isinstance(settings, OpenParity):
@@ -168,7 +168,7 @@ class OneOfManyParities(Problem):
         """Return n and agents, beta/2 for each side.
 
         *Agents.* The estimated share of (t, s_t) has mean 1/(2(m+1)), that of (t, s) for another s mean 0; each is a
-        mean of n terms of variance at most 1/(2p-1)^2, and two of them are uncorrelated. We take the normal tail: s
+        mean of n terms of variance at most 1/(2p-1)^2, and two of them are uncorrelated. The normal tail is used: s
         beats s_t with probability Phi(-sqrt(n) (2p-1)/(2 sqrt(2) (m+1))), and no s beats any s_t with 1 - beta/2, by a
         union bound over (m+1) (2^d - 1) pairs.
         """
@@ -191,21 +191,21 @@ JUDGED = 1 << 17  # fresh people on whom an answer is judged
 
 
 def surveyed(truth: float, alpha: float, beta: float) -> int:
-    """Return how many bits, true so often, give a share to alpha/4 with probability 1 - beta/4 (Hoeffding)."""
+    """Return how many bits, true so often, estimate a share to alpha/4 with probability 1 - beta/4 (Hoeffding)."""
     return math.ceil(math.log(8.0 / beta) * (1.0 / (2.0 * truth - 1.0)) ** 2 / (2.0 * (alpha / 4.0) ** 2))
 
 
 def searched(mechanism: BitMechanism, bits: int, alpha: float, beta: float) -> int:
-    """Return how many agents at most a search for a quantile asks, to alpha/4 with probability 1 - beta/4.
+    """Return the most agents that a search for a quantile asks, to alpha/4 with probability 1 - beta/4.
 
-    ``bits`` verdicts and four more, each at its worst.
+    It takes at most ``bits`` + 4 verdicts, each in the worst case.
     """
     levels = 0.5 - alpha / 4.0, 0.5 + alpha / 4.0
     return (bits + 4) * evidence.worst_case(mechanism, *levels, beta / (4.0 * bits))
 
 
 class Both(Value):
-    """The answer: the features of x that the parity sums up (None: nobody said), and t: Thr(y) = 1 iff y >= t."""
+    """The answer: the features of x that the parity sums up (None: no block answered), and t: Thr(y) = 1 iff y >= t."""
 
     kind: Literal["parity-and-threshold"] = "parity-and-threshold"
     features: FeatureSet | None
@@ -249,7 +249,7 @@ class ParityAndThreshold(Problem):
 
         *Agents.* Thr_t is 0 for the share F(t) = P(y < t) of people: one survey estimates it to alpha/4 (Hoeffding,
         with probability 1 - beta/4), then a noisy binary search finds w with F(w) within alpha/4 of the estimate (with
-        probability 1 - beta/4): b verdicts and four more, each at its worst.
+        probability 1 - beta/4): at most b + 4 verdicts, each in the worst case.
         """
         parity = parity_figures(inputs, self.c, inputs.beta / 2.0)
         if not self.interactive:
@@ -262,7 +262,7 @@ class ParityAndThreshold(Problem):
         return {**parity, "agents": inputs.agents(answers, "ln(8/beta) (1/((2p-1) alpha/4))^2/2 + (b + 4) verdicts")}
 
     def _at_once(self, inputs: PlanInputs) -> PlannedValue:
-        """Return the agents of the form without interaction: alpha/4 for the survey, the rest for the quantile."""
+        """Return the agents without interaction: an error of alpha/4 for the survey, the rest for the quantile."""
         oracle, alpha, beta = inputs.mechanism, inputs.alpha, inputs.beta
         if not isinstance(oracle, HadamardResponse):
             raise BadScenario(f"agents.mechanism: without interaction take hadamard, found {oracle.name}")
@@ -288,7 +288,7 @@ class Piecewise(Value):
     """The answer: between two cuts of y the label is the parity of some features of x, and of a constant 1.
 
     Cuts ascend: piece i is from cut i - 1 (or 0) up to before cut i. Each piece has the features that are summed up,
-    where number c is the constant; None: nobody said.
+    where number c is the constant; None: no part answered.
     """
 
     kind: Literal["parity-xor-threshold"] = "parity-xor-threshold"
@@ -346,9 +346,9 @@ class ParityXorThreshold(Problem):
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n, with beta/2 for the curator, and agents, with beta/4 for them and for the sample's ranks each.
 
-        The block with the threshold may be wrong as a whole, 1/K of all people. The two blocks beside it end where the
-        agents say, up to t, and where the people of a part do, up to d (Dvoretzky, Kiefer and Wolfowitz; Massart 1990,
-        for all parts at once): whoever lies between may be predicted wrongly. So alpha = 1/K + 2 (t + d).
+        The block with the threshold may be wrong as a whole, 1/K of all people. The ends of the two blocks beside it
+        are off by at most t in the agents' estimate, and by d among a part's people (Dvoretzky, Kiefer and Wolfowitz;
+        Massart 1990, for all parts at once): those in between may be predicted wrongly. So alpha = 1/K + 2 (t + d).
         """
         epsilon, oracle = inputs.private("parities are learned privately"), inputs.mechanism
         if self.interactive:
@@ -366,7 +366,7 @@ class ParityXorThreshold(Problem):
 
         def answers() -> int:
             query = ItemQuery(first=self.c, bits=self.b, prefixes=ladder(self.b))
-            tau = left + 0.5 / self.blocks  # of which half a step is not an error of a quantile
+            tau = left + 0.5 / self.blocks  # half a step of it is no error of a quantile
             needed, _ = agents_needed(query, oracle, tau, inputs.beta / 4.0, self.blocks - 1)
             return needed
 
@@ -380,11 +380,11 @@ class ParityXorThreshold(Problem):
         """Return n and agents with interaction, beta/2 for each side.
 
         *Curator.* One half of the ranks does not hold the threshold, so its people have a parity of (x, 1) as their
-        label. *Agents.* With the right parity k the sum z of the label and <k, x> is Thr_t(y). A survey has its mean to
-        alpha/4 and a search a threshold w with F(w) within alpha/4 of that, with probability 1 - beta/8 each: the
-        hypothesis errs on alpha/2 (1.005 times that where t is within alpha/4 of the border). For any other parity x is
-        uniform and the loss 1/2. The losses of both are estimated to alpha/4 (1 - beta/8 each); below alpha = 1/2 the
-        lesser one is the right one's.
+        label. *Agents.* With the right parity k the sum z of the label and <k, x> is Thr_t(y). A survey estimates its
+        mean to alpha/4 and a search finds a threshold w with F(w) within alpha/4 of that, with probability 1 - beta/8
+        each: the hypothesis errs on alpha/2 (1.005 times that where t is within alpha/4 of the border). For any other
+        parity x is uniform and the loss 1/2. The losses of both are estimated to alpha/4 (1 - beta/8 each); below alpha
+        = 1/2 the lesser one is the right one's.
         """
         mechanism = as_bits(inputs.mechanism)
         parts, rows = shape(self, epsilon, inputs.beta / 2.0)
@@ -405,8 +405,8 @@ class ParityXorThreshold(Problem):
 def shape(problem: ParityXorThreshold, epsilon: float, beta: float) -> tuple[int, int]:
     """Return the number of parts, and the people of each in every block.
 
-    A block of ranks costs epsilon/blocks, as replacing one record may change all blocks of its part. In each but
-    the block with the threshold all parts have full rank and one of them answers, with probability 1 - beta.
+    A block of ranks costs epsilon/blocks, because replacing one record may change all blocks of its part. With
+    probability 1 - beta, in each block but the one with the threshold all parts have full rank and one of them answers.
     """
     keep_rate, answers = rates(problem.rule, down(epsilon / problem.blocks))
     return blocks(keep_rate * escapes(problem.c + 1, 1.0, None), 1.0 - answers, beta / problem.blocks)

@@ -1,7 +1,7 @@
-"""Message patterns: who may speak to whom, in which order, as a regular expression over the protocol's messages.
+"""Message patterns: which messages may go to whom, in which order, as a regular expression over a protocol's messages.
 
 A pattern is a value; :meth:`Pattern.after` is its Brzozowski derivative. An illegal message raises
-:class:`~common.core.errors.PatternViolation` and changes nothing: the old pattern is still there.
+:class:`~common.core.errors.PatternViolation` and does not change the pattern.
 
     curator("learn") + many(agents("loss")) + maybe(curator("reweigh"))
 """
@@ -16,7 +16,7 @@ from typing import Literal
 from common.core.errors import PatternViolation
 
 Party = Literal["curator", "agents"]
-Sent = tuple[tuple[Party, str], ...]  # what leaves at once: kinds of messages, each to a party; sorted
+Sent = tuple[tuple[Party, str], ...]  # messages that leave at once: the kind of each, and its party; sorted
 
 
 class Pattern(ABC):
@@ -110,7 +110,7 @@ class Messages(Pattern):
 
 @dataclass(frozen=True)
 class Sequence(Pattern):
-    """One after the other."""
+    """The first pattern, and then the second."""
 
     first: Pattern
     then: Pattern
@@ -132,7 +132,7 @@ class Sequence(Pattern):
 
 @dataclass(frozen=True)
 class Either(Pattern):
-    """One or the other."""
+    """One pattern or the other."""
 
     left: Pattern
     right: Pattern
@@ -150,7 +150,7 @@ class Either(Pattern):
 
 @dataclass(frozen=True)
 class Many(Pattern):
-    """Any number of times, also none."""
+    """The body any number of times, possibly none."""
 
     body: Pattern
     may_end = True
@@ -167,35 +167,35 @@ def _in_words(sent: Sent) -> str:
 
 
 def curator(kind: str) -> Pattern:
-    """One operation of the curator."""
+    """Return the pattern of one operation of the curator."""
     return Messages((("curator", kind),))
 
 
 def agents(kind: str) -> Pattern:
-    """One question to a batch of agents."""
+    """Return the pattern of one question to a batch of agents."""
     return Messages((("agents", kind),))
 
 
 def together(*parts: Pattern) -> Pattern:
-    """Single messages that leave at once, as one step: none may depend on an answer to another."""
+    """Return the pattern of single messages that leave at once, in one step: none may depend on another's answer."""
     return Messages(tuple(sorted(message for part in parts if isinstance(part, Messages) for message in part.sent)))
 
 
 def sequence(*parts: Pattern) -> Pattern:
-    """All, in this order."""
+    """Return the pattern of all parts, in this order."""
     return reduce(lambda left, right: left + right, parts, END)
 
 
 def maybe(body: Pattern) -> Pattern:
-    """Once or not at all."""
+    """Return the pattern of the body, once or not at all."""
     return body | END
 
 
 def many(body: Pattern) -> Pattern:
-    """Any number of times, also none."""
+    """Return the pattern of the body, any number of times, possibly none."""
     return Many(body)
 
 
 def some(body: Pattern) -> Pattern:
-    """At least once."""
+    """Return the pattern of the body, at least once."""
     return body + Many(body)

@@ -1,4 +1,4 @@
-"""Portfolio: a private model, what agents teach it, judged by the population; what its plan knows of roles and gaps."""
+"""Portfolio: a private model that agents teach and the population judges; roles of agents, and what its plan needs."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ class Portfolio(Value):
 
     Attributes:
         margins: Share of the curator's budget, of mu^2, that pays for the shares of its people by score and label.
-        teach: Share of the agents who teach the model: some tell their label, the others how far its probabilities are
-            from their labels. The rest judges. At 0 nobody teaches, and all judge the model as it is and a constant.
-        labels: Share of those agents who tell their label alone.
-        survey: Share of the agents, of those who would teach, who tell afterwards in which bin the taught score has
-            them, with their label: a calibration curve, the AUC and rates at the costs' threshold come of it. Fewer
-            than 20,000 agents are not surveyed: what they tell would be next to nothing.
+        teach: Share of the agents who teach the model: some report their label, the others how far its probabilities
+            are from their labels. The rest judges. At 0 none teach, and all judge the model as it is and a constant.
+        labels: Share of those agents who report only their label.
+        survey: Share of all agents, taken from those who would teach, who report afterwards their bin of the taught
+            score and their label: these give a calibration curve, the AUC and rates at the costs' threshold. Fewer than
+            20,000 agents are not surveyed: their answers would show next to nothing.
     """
 
     margins: float = Field(default=0.1, gt=0, lt=1)
@@ -52,28 +52,28 @@ DEMANDS.register("portfolio-classes")(_judged(_OF_CLASSES, counts=False))
 
 SOURCE = "docs/portfolio.md"
 TEACHINGS = 3  # rounds in which agents teach
-FIRST = 0.6  # of those who teach in a round, so many are asked for the residual itself, the others for its slope
-FEW = 5_000  # fewer agents teach the intercept alone
-SURVEYED = 20_000  # of fewer agents a tenth tells hardly anything of an AUC
-MANY = 300_000  # so many teach further directions, too
+FIRST = 0.6  # share of a round's teachers who are asked for the residual itself, the others for its slope
+FEW = 5_000  # with fewer agents, only the intercept is taught
+SURVEYED = 20_000  # with fewer agents, a tenth of them would show hardly anything about an AUC
+MANY = 300_000  # from here on agents teach further directions, too
 _A_DIRECTION = 12_000  # k directions cost noise that grows with k^2/N: k^2 = N/12,000
 _TELL = 10
-"""Of so many who would teach, one tells a class instead, and one whether the model errs: so the rival is chosen."""
-_LABELS = 8  # where nobody teaches, one of so many agents tells a label instead of judging
+"""One in so many teachers reports a class instead, and one whether the model errs: this determines the rival."""
+_LABELS = 8  # without teaching, one in so many agents reports a label instead of judging
 
 
 @dataclass(frozen=True)
 class Roles:
-    """How many agents do what.
+    """How many agents have which role.
 
     Attributes:
-        labels: Who tell their label alone.
-        teachers: Who teach in each of :data:`TEACHINGS` rounds.
-        judges: Who judge, half of them the answer and half its rival.
+        labels: Agents who report only their label.
+        teachers: Agents who teach in each of :data:`TEACHINGS` rounds.
+        judges: Agents who judge, half of them the answer and half its rival.
         both: Whether slope and intercept are taught, or the intercept alone.
         directions: How many further directions are taught, if the curator's release has so many.
-        surveyed: Who tell bin and label of the taught score.
-        testers: Who tell whether the curator's model errs, before it is taught; of several classes only.
+        surveyed: Agents who report bin and label of the taught score.
+        testers: Agents who report whether the curator's model errs, before it is taught; for several classes only.
     """
 
     labels: int
@@ -97,23 +97,23 @@ class Roles:
 
     @property
     def unsurveyed(self) -> Self:
-        """The same where no survey can be about what is learned: those who would be surveyed judge."""
+        """The same roles without a survey: the agents who would be surveyed judge."""
         return replace(self, judges=self.judges + self.surveyed, surveyed=0)
 
     @property
     def of_classes(self) -> Self:
-        """The same where labels are of several classes: no survey, and some who would teach tell two other things."""
+        """The same for several classes: no survey, and some teachers report a class, or the model's errors, instead."""
         fewer = self.teachers // _TELL
         labels, teachers = self.labels + TEACHINGS * fewer, self.teachers - 2 * fewer
         return type(self)(labels, teachers, self.unsurveyed.judges, self.both, testers=TEACHINGS * fewer)
 
     def of_constants(self, classes: int = 0) -> tuple[int, int]:
-        """Return how many judge the answer, and how many tell of each constant, of labels or of so many classes."""
+        """Return how many judge the answer, and how many report on each constant, of labels or of so many classes."""
         return self.judges - self.judges // 2, self.labels // max(classes, 1)
 
 
 def enrolled(judges: int, settings: Portfolio, *, surveys: bool) -> int:
-    """Return of how many agents at least so many judge; where nobody is surveyed, those who would be judge, too."""
+    """Return the least number of agents of whom so many judge; without surveys, the surveyed ones judge, too."""
     share = 1.0 / _LABELS if settings.teach == 0.0 else settings.teach
     found = math.ceil(judges / (1.0 - share))
     if surveys or settings.teach == 0.0 or found < SURVEYED:

@@ -16,7 +16,7 @@ from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Proble
 from common.protocols.patterns import agents, some
 from common.statistics.formulas import PlannedValue
 
-JUDGED = 1 << 17  # fresh people over whom a true mean is taken
+JUDGED = 1 << 17  # fresh people over whom a true mean is computed
 SOURCE = "Hoeffding's inequality and a union bound; docs/synergy.md"
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -31,7 +31,7 @@ class QueryAnswer(Value):
 
 
 class QueryAnswers(Value):
-    """The answer: one for each query, in order. With this probability all intervals hold together."""
+    """The answer: one for each query, in order. All intervals hold together with this confidence."""
 
     kind: Literal["query-answers"] = "query-answers"
     answers: tuple[QueryAnswer, ...]
@@ -61,7 +61,7 @@ class StatisticalQuery(Problem):
         return self.d
 
     def width(self, truth: float, answers: int, beta: float) -> float:
-        """Return how far the mean of so many unbiased answers is from a query's, for all queries with chance 1 - beta.
+        """Return a bound on the error of the mean of so many unbiased answers, for all queries with chance 1 - beta.
 
         An answer of randomized response that is true with chance p, unbiased, is one of two numbers at a distance of
         c = 1/(2p-1) = (e^epsilon + 1)/(e^epsilon - 1) from each other, with the query's mean over T. By Hoeffding's
