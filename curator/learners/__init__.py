@@ -1,1 +1,1 @@
-"""Learners: each turns draws from the reweighed sample into a hypothesis and declares its event first."""
+"""Learners: each declares its privacy event first, then learns a hypothesis from draws of the reweighed sample."""

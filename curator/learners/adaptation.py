@@ -37,7 +37,7 @@ from curator.mechanisms.base import CentralMechanism, central
 
 
 class ConvexSettings(ConvexFields, DescentSettings):
-    """Settings of CnvxAdap, and what follows from them; responses are labels unless ``response`` is a feature."""
+    """Settings of CnvxAdap and values derived from them; responses are labels unless ``response`` names a feature."""
 
     loss: ClassVar[Loss] = "squared"
     convex: ClassVar[bool] = True
@@ -54,7 +54,7 @@ class ConvexSettings(ConvexFields, DescentSettings):
         return Bounds(self.loss, self.radius, self.norm, self.residual_clip)
 
     def clipped(self, domains: Domains) -> Self:
-        """Return the same settings with the number that ``residual_clip: public`` stands for, read from there only."""
+        """Return these settings with ``residual_clip: public`` replaced by a number that the public side determines."""
         if self.residual_clip != "public":
             return self
         return self.model_copy(update={"residual_clip": self.public_fit(domains).residual_clip})
@@ -66,7 +66,7 @@ class ConvexSettings(ConvexFields, DescentSettings):
     def printed_steps(self, prepared: Prepared) -> Steps:
         """Return the steps of Algorithm 1, line 4, with m^{3/2}/(sqrt(T) alpha^2 (B + B_bar)) for the public scales.
 
-        Those are for the gradient in u; v = p u moves by p^3 times as much for the gradient in v divided by p.
+        Those are for u. The steps of v = p u, for its gradient divided by p, are p^3 times as large.
         """
         domains, bounds, root = prepared.domains, self.bounds, math.sqrt(self.iterations)
         first, second = prepared.noise
@@ -82,7 +82,7 @@ class ConvexSettings(ConvexFields, DescentSettings):
 
 
 class NonconvexSettings(NonconvexFields, DescentSettings):
-    """Settings of NCnvxAdap, and what follows from them; responses are labels -1 and +1."""
+    """Settings of NCnvxAdap and values derived from them; responses are the labels -1 and +1."""
 
     loss: ClassVar[Loss] = "logistic"
     convex: ClassVar[bool] = False
@@ -98,36 +98,36 @@ class NonconvexSettings(NonconvexFields, DescentSettings):
         return stop, 0 if self.output == "average" else stop - 1
 
     def printed_steps(self, prepared: Prepared) -> Steps:
-        """Return 1/beta_bar, :func:`smoothness`, for w and u: p^3 times as much for v and its gradient divided by p."""
+        """Return 1/beta_bar (:func:`smoothness`) for w, and p^3/beta_bar for v, whose gradient is divided by p."""
         step = 1.0 / smoothness(self, prepared.domains)
         source, target = prepared.domains.shares(self.alpha)
         return Steps(step, step * source**3, step * target**3)
 
 
 def solve(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Found:
-    """Run CnvxAdap or NCnvxAdap, as the settings say; only the weights may be released.
+    """Run CnvxAdap or NCnvxAdap, by the type of the settings; only the weights, and the bound, may be released.
 
     Both are noisy projected gradient descent: CnvxAdap minimizes F of problem (6), NCnvxAdap seeks a stationary point
     of J of problem (7). The discrepancy and all T iterations together are mu-GDP for the private side (replace one
-    record in its place), by the exact composition of Gaussian mechanisms and post-processing; compare Theorems 4.3,
-    whose noise is too little for large epsilon, and 5.2. Where NCnvxAdap releases a random iterate, its number is drawn
-    first and the loop stops there; the noise and the charge are those of T iterations, so that the number tells nothing
-    and costs nothing more.
+    record in its place), by the exact composition of Gaussian mechanisms and by post-processing. Compare Theorem 4.3,
+    whose noise is too small for large epsilon, and Theorem 5.2. If NCnvxAdap releases a random iterate, its index is
+    drawn first and the loop stops there. Noise and charge are those of T iterations, so the index reveals nothing and
+    adds no cost.
 
-    ``paper`` steps are those of Algorithm 1, with the misprint of the public one put right, and 1/beta_bar. With them
+    ``paper`` steps are those of Algorithm 1, with the misprint of the public step corrected, and 1/beta_bar. With them
     the scales hardly move. ``scaled`` steps work on v = p u, which is 1 at the lower bound of u, with sensitivity p B
-    and their own step, and have the maximum of the weights smoothed.
+    and a step size of their own; they use a smoothed maximum of the weights.
 
-    With a clip C below Lambda r + 1 the residual e is replaced by e' = max(-C, min(e, C)) in every row of both sides:
-    the row's gradient is 2 e' x, that of Huber's loss, and the force on its scale e'^2. Both are functions of the one
-    number e', with |e'| <= C in the place of Lambda r + 1, so Lemma 4.2 and the joint bound
-    (:mod:`common.privacy.theorems.gaussian_dp`) hold as they are with G = 2 C r and B = C^2. A clip
-    that the public side alone decides is a constant for neighbours. The discrepancy is that of the squared loss
-    without a clip, with its own sensitivity.
+    With a clip C below Lambda r + 1, the residual e is replaced by e' = max(-C, min(e, C)) in every row of both sides.
+    The row's gradient is then 2 e' x, that of Huber's loss, and the force on its scale is e'^2. Both are functions of
+    the one number e', and |e'| <= C replaces the bound Lambda r + 1. So Lemma 4.2 and the joint bound
+    (:mod:`common.privacy.theorems.gaussian_dp`) hold unchanged with G = 2 C r and B = C^2. A clip that depends on the
+    public side alone is the same for neighbours. The discrepancy is that of the squared loss without a clip, with its
+    own sensitivity.
 
     Args:
-        mu: Of everything; None for no privacy.
-        source: Of the noise, and of the number of a random iterate.
+        mu: Privacy parameter of everything together; None for no privacy.
+        source: Randomness of the noise and of the index of a random iterate.
     """
     with on_one_thread():
         settings = settings.clipped(domains)
@@ -145,23 +145,23 @@ def bound_on_target(
 ) -> TargetBound:
     """Return :func:`common.operations.target_bound.target_bound`, the right side of Theorem B.1, for released w.
 
-    *Privacy.* w was released by mechanisms of mu_1 and mu_2 (:func:`common.learners.adaptation.split`), and so was the
-    estimate of the discrepancy. At that w one private record moves its side's mean loss by at most B(w)/k, B(w) the
-    greatest difference of two losses at w, k the side's size: with Gaussian noise the mean is mu_3-GDP, mu_3 that of
-    :func:`common.learners.adaptation.bound_mu`, and mu_1^2 + mu_2^2 + mu_3^2 is at most mu^2. All else is public.
+    *Privacy.* w and the estimate of the discrepancy were released by mechanisms with mu_1 and mu_2
+    (:func:`common.learners.adaptation.split`). At that w, one private record moves its side's mean loss by at most
+    B(w)/k: B(w) is the greatest difference of two losses at w, k the side's size. With Gaussian noise the mean is
+    mu_3-GDP (:func:`common.learners.adaptation.bound_mu`); mu_1^2 + mu_2^2 + mu_3^2 <= mu^2. All else is public.
 
-    *Its numbers.* The losses are those *without* a clip of residuals, which only the gradients have: their discrepancy
-    is what was estimated. By Talagrand's contraction, for w.x with ||w|| <= Lambda and ||x|| <= r, c = G Lambda. The
-    whole ball's c and B hold for a ``local`` discrepancy, too, whose centre depends on a sample; where w is not in the
-    smaller ball, the greatest difference of losses that there can be, B, takes its place.
+    *Its numbers.* The losses are those *without* a clip of residuals, since their discrepancy was estimated; the clip
+    applies to gradients only. By Talagrand's contraction, for w.x with ||w|| <= Lambda and ||x|| <= r, c = G Lambda.
+    The c and B of the whole ball also hold for a ``local`` discrepancy, whose centre depends on a sample. If w is
+    outside that smaller ball, B, the greatest possible difference of losses, replaces the discrepancy.
 
-    Agents measure the squared error of 2 y - 1 in the units of y, a quarter, or mistakes: these are never above the
-    squared loss of a label, nor above the logistic one over ln 2.
+    Agents measure a quarter of the squared error of 2 y - 1, which is in the units of y, or mistakes. These are never
+    above the squared loss of a label, nor above the logistic loss over ln 2.
     """
     domains, loss = prepared.domains, settings.loss
     whole, at = Bounds(loss, settings.radius, settings.norm), float(np.linalg.norm(weights)) * (1.0 + 2.0**-40)
     here = Bounds(loss, at, settings.norm)
-    greatest, slack = here.greatest, here.greatest * (domains.dimension + 2) * 2.0**-22  # of single precision
+    greatest, slack = here.greatest, here.greatest * (domains.dimension + 2) * 2.0**-22  # rounding in single precision
     losses = []
     for side in (domains.source, domains.target):
         mean = float(here.losses(side.features @ weights, side.responses).mean())
@@ -190,12 +190,12 @@ def prepare(domains: Domains, settings: DescentSettings, mu: float | None, sourc
 
         L(T, w) - L(S, w)  =  [l_T(w, h_0) - l_S(w, h_0)]  +  [(L - l)(T, w) - (L - l)(S, w)],
 
-    l the loss against what h_0 says in the place of the label. The supremum of the first bracket is the unlabelled
-    discrepancy (Mansour, Mohri and Rostamizadeh 2009, at h_0): it reads no label, is estimated from all n private
-    people with the sensitivity B/n of the labelled one, and stands in its place. Nothing here bounds the second
-    bracket, by how much h_0 fits one domain's labels otherwise than the other's: that is an assumption. The iterations
-    see the first k people alone, in the curator's order, whose weight is p = (1 - alpha)/k each: all else is as for a
-    target of k. A person among them is in both parts, which compose as before.
+    where l is the loss against the prediction of h_0 instead of the label. The supremum of the first bracket is the
+    unlabelled discrepancy (Mansour, Mohri and Rostamizadeh 2009, at h_0). It reads no label, is estimated from all n
+    private people with sensitivity B/n as the labelled one, and replaces it. That the second bracket is small, that is,
+    that h_0 fits the labels of both domains about equally well, is an assumption: nothing here bounds it. The
+    iterations use only the first k people, in the curator's order, each of weight p = (1 - alpha)/k. All else is as for
+    a target of k people. A person among them is in both parts, which compose as before.
     """
     first, rest = (None, None) if mu is None else split(settings, mu)
     if rest is not None:
@@ -212,13 +212,13 @@ def prepare(domains: Domains, settings: DescentSettings, mu: float | None, sourc
 
 
 def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
-    """Return steps on v = p u by curvature, and no longer than noise admits.
+    """Return step sizes for w and v = p u: one over the curvature, and at most what the noise allows.
 
-    The weights sum to at most 1, so the objective is beta-smooth in w: 1/beta. A scale is moved by the row's loss and
-    the norms, over v^2, of curvature at most twice their sum at v = 1: one over that; without a convex objective
-    kappa_1 pulls, too. Noise of deviation sigma takes an iterate by step sigma sqrt(T) in T steps, so a step is also at
-    most reach/(sigma_1 sqrt(d T)) for w (in the proof of Theorem 4.3 reach is the radius) and
-    ``spread``/(sigma_2 sqrt(T)) for a private scale.
+    The weights sum to at most 1, so the objective is beta-smooth in w and the step is 1/beta. The row's loss and the
+    norms act on a scale divided by v^2; their curvature is at most twice their sum at v = 1, and the step is one over
+    that. If the objective is not convex, kappa_1 acts as well. Noise of standard deviation sigma moves an iterate by
+    step sigma sqrt(T) in T steps. So a step is also at most reach/(sigma_1 sqrt(d T)) for w (in the proof of Theorem
+    4.3 reach is the radius) and ``spread``/(sigma_2 sqrt(T)) for a private scale.
     """
     domains, root = prepared.domains, math.sqrt(settings.iterations)
     first, second = prepared.noise
@@ -239,7 +239,7 @@ def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
 
 
 def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
-    """Return beta_bar of Lemma 5.1, J's smoothness in (w, u), from the terms of its proof (20) and (21)."""
+    """Return beta_bar of Lemma 5.1, the smoothness of J in (w, u), from the terms (20) and (21) of its proof."""
     bounds, (m, n) = settings.bounds, domains.sizes
     sharpness = settings.softmax(m + n)
     alpha, other = settings.alpha, 1.0 - settings.alpha
@@ -258,7 +258,7 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
 
 
 Adapted = tuple[Floats, TargetBound | None]
-"""What adaptation releases: w, and the bound of Theorem B.1 on its loss where one was asked for."""
+"""What adaptation releases: w and, if requested, the bound of Theorem B.1 on its loss."""
 
 
 @central
@@ -266,8 +266,8 @@ Adapted = tuple[Floats, TargetBound | None]
 class Adaptation(CentralMechanism[DomainSide, Adapted]):
     """CnvxAdap or NCnvxAdap, by the type of the settings: mu-GDP for the private side.
 
-    The algorithms bring all rows within their public bounds before they use them, whatever they are given, and
-    calibrate their noise from mu; without a mu there is no privacy at all.
+    The algorithms first bring all rows within the public bounds, whatever the input, and calibrate the noise from mu.
+    Without a mu there is no privacy at all.
     """
 
     settings: Any
@@ -293,7 +293,7 @@ class Adaptation(CentralMechanism[DomainSide, Adapted]):
 class AdaptationLearner(PublicSettings, Learner):
     """A learner on the sample itself and a public sample of another domain: mu-GDP (replace one record in its place).
 
-    The weights play no part. Both samples are seen as x' = (x - center, 1), or (whitened x, 1).
+    It ignores the weights of the reweighed sample. It sees both samples as x' = (x - center, 1) or (whitened x, 1).
     """
 
     @property
@@ -337,12 +337,12 @@ class AdaptationLearner(PublicSettings, Learner):
         by: type[Adaptation] = Adaptation,
         **more: Any,
     ) -> tuple[Adapted, Whitening | None]:
-        """Return w as it is released, and what its x' were made by; ``more`` are settings that only this class has.
+        """Return the released w and the whitening that made its x', if any; ``more`` are settings of this class only.
 
-        It is private for the sample, which is one side; ||x - center|| <= ``norm`` on both.
+        The release is private for the sample, which is one side. On both sides ||x - center|| <= ``norm``.
         """
         own_settings = self.model_dump(include=set(kind.model_fields))
-        # ``norm`` is of x - center, and the algorithm's of x'.
+        # ``norm`` bounds x - center; the algorithm's norm bounds x'.
         norm = math.hypot(self.norm, 1.0) if self.intercept else self.norm
         settings = kind(**{**own_settings, **more, "norm": norm})
         given = self._fitting(public)
@@ -351,7 +351,7 @@ class AdaptationLearner(PublicSettings, Learner):
         return access.release(by(settings, side(given), self.private, self.mu), side), scaling
 
     def unscaled(self, weights: Floats, scaling: Whitening | None) -> Floats:
-        """Return weights of x' as those of (x - center, 1), which :meth:`affine` starts from."""
+        """Convert weights of x' to weights of (x - center, 1), the input of :meth:`affine`."""
         if scaling is None:
             return weights
         own, constant = scaling.pulled_back(weights[: self.features])
@@ -371,7 +371,7 @@ class AdaptationLearner(PublicSettings, Learner):
         return DomainSide(np.column_stack([side.features, np.ones(len(side))]), side.responses)
 
     def responses(self, records: Records) -> Floats:
-        """Return what is to be predicted, in [-1, 1]: the labels."""
+        """Return the values to predict, in [-1, 1]: the labels."""
         return records.labels.astype(np.float64)
 
     def affine(self, weights: Floats) -> tuple[Floats, float]:
@@ -387,7 +387,7 @@ class AdaptationLearner(PublicSettings, Learner):
 
 
 class LinearAdaptation(AdaptationLearner):
-    """Adaptation whose model is linear: one vector of weights w, released ``by`` a mechanism with its ``algorithm``."""
+    """Adaptation with a linear model: one vector w, released ``by`` a mechanism with the settings ``algorithm``."""
 
     algorithm: ClassVar[type[AlgorithmFields]]
     by: ClassVar[type[Adaptation]] = Adaptation
@@ -405,7 +405,7 @@ class LinearAdaptation(AdaptationLearner):
 
 
 class ResponseOrLabel(LinearAdaptation):
-    """Adaptation that predicts the feature ``response``, or the label where that is null."""
+    """Adaptation that predicts the feature ``response``, or the label if that is null."""
 
     response: int | None
 
@@ -432,7 +432,7 @@ _EXAMPLE = {"alpha": 0.3, "mu": 2.0, "iterations": 300, "features": 3, "norm": 1
 
 @LEARNERS.register("cnvx-adap")
 class CnvxAdap(CnvxAdapSettings, ResponseOrLabel):
-    """Regression on the curator's sample and a public one of another domain."""
+    """Regression from the curator's sample and a public sample of another domain."""
 
     algorithm: ClassVar = ConvexSettings
     examples: ClassVar = (_EXAMPLE,)
@@ -440,7 +440,7 @@ class CnvxAdap(CnvxAdapSettings, ResponseOrLabel):
 
 @LEARNERS.register("ncnvx-adap")
 class NcnvxAdap(NcnvxAdapSettings, LinearAdaptation):
-    """Labels by the curator's sample and a public one of another domain."""
+    """Classification from the curator's sample and a public sample of another domain."""
 
     algorithm: ClassVar = NonconvexSettings
     examples: ClassVar = ({**_EXAMPLE, "output": "average"},)

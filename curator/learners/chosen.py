@@ -1,4 +1,4 @@
-"""Another learner with hyperparameters that are chosen privately, on the sample itself."""
+"""A learner that chooses the hyperparameters of another learner privately, on the sample itself."""
 
 from collections.abc import Collection
 from functools import partial
@@ -21,16 +21,16 @@ from curator.mechanisms.sums import LossSum
 class ChosenLearner(ChosenSettings, Learner):
     """The best of K runs of a learner, each with settings drawn from a public grid, by a private score.
 
-    A share of the places, evenly spread, is for validation, the others are for training. Each run trains a mu-GDP
-    learner on the training part and scores what it gives on the validation part: minus the sum of losses, with noise
-    that makes it mu-GDP. So a run with its score is mu-GDP (the proof is in
-    :func:`curator.mechanisms.selection.choose`), and the best of K runs, K secret, costs what
-    :func:`common.privacy.theorems.selection.epsilon_of_selection` says. Only the best hypothesis is released, never a
-    score, K, or the settings that it was made with.
+    A share of the places, evenly spread, is for validation; the others are for training. Each run trains a mu-GDP
+    learner on the training part and scores its hypothesis on the validation part. The score is minus the sum of losses,
+    with noise that makes it mu-GDP. So a run with its score is mu-GDP (the proof is in
+    :func:`curator.mechanisms.selection.choose`), and the best of K runs, with K secret, costs
+    :func:`common.privacy.theorems.selection.epsilon_of_selection`. Only the best hypothesis is released, never a score,
+    K, or the settings that it was made with.
 
-    All ``law.most`` runs are carried out and K of them looked at, since whoever knew K from the time would undo the
-    proof. Runs of very different length tell which settings were drawn, about which the proof says nothing: leave
-    numbers of iterations out of the grid where somebody else can read the clock.
+    All ``law.most`` runs are carried out and the first K are compared, since the proof fails if the running time
+    reveals K. Runs of very different length reveal which settings were drawn, which the proof does not cover: leave
+    numbers of iterations out of the grid if others can measure the time.
     """
 
     examples: ClassVar = (
@@ -78,7 +78,7 @@ class ChosenLearner(ChosenSettings, Learner):
         return parts + max(candidate.room(sizes) for candidate in self._candidates())
 
     def _divisible(self, size: int, who: str) -> int:
-        """Return how many of so many are for validation."""
+        """Return how many of ``size`` records are for validation; BadScenario if either part would be empty."""
         held = int(np.count_nonzero(self._held(size)))
         if not 0 < held < size:
             raise BadScenario(

@@ -1,4 +1,4 @@
-"""The discrepancy of two domains over a ball of linear models: its value, what a record moves it by, its noise."""
+"""The discrepancy of two domains over a ball of linear models: its value, its sensitivity, and its noise."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from curator.mechanisms.gaussian_noise import whole_normals
 
 TOLERANCE = 2.0**-26  # eta: how far a computed discrepancy may be from the exact one, in shares of the greatest loss
 _GRID = 2.0**-40
-"""Unit on which the estimate and its noise lie, in shares of the greatest loss, unless the noise is large."""
+"""Unit of the grid for the estimate and its noise, in shares of the greatest loss, unless the noise is large."""
 
 
 def greatest_loss(loss: Loss, radius: float, norm: float) -> float:
-    """Return B: the squared loss' greatest value, or by how much logistic losses of one record can differ."""
+    """Return B: the greatest squared loss, or the greatest difference between logistic losses of one record."""
     scores = radius * norm
     return (scores + 1.0) ** 2 if loss == "squared" else scores
 
@@ -36,12 +36,12 @@ def discrepancy(
 ) -> Greatest:
     """Return sup_w |L(target, w) - L(source, w)| over ||w|| <= ``radius``, certified; an upper bound for logistic loss.
 
-    The domains are within public bounds, ||x|| <= ``norm`` and |y| <= 1. ``one_sided``: without the absolute value.
-    ``around``: the *local* discrepancy, over ||w - around|| <= ``radius``: the same quadratic functions of w - around.
+    The domains are within public bounds, ||x|| <= ``norm`` and |y| <= 1. ``one_sided`` drops the absolute value. With
+    ``around`` it is the *local* discrepancy, over ||w - around|| <= ``radius``: the same quadratics in w - around.
 
     *Squared loss.* The difference of two mean squared losses of w.x is quadratic in w, so both signs are trust-region
-    problems, solved to their global greatest value. The paper solves them by DCA, which stops at points that are only
-    locally greatest, and then has no sensitivity at all.
+    problems, which are solved to their global maximum. The paper solves them by DCA, which may stop at a local maximum;
+    that value has no bounded sensitivity.
 
     *Logistic loss.* With z = y x and s = w.z, ln(1 + e^-s) = -s/2 + h(s), h(s) = ln(2 cosh(s/2)). As a function of s^2,
     h is concave, so on [-S, S], S = radius * norm, it lies between a chord and a tangent:
@@ -65,7 +65,7 @@ def discrepancy(
 
 
 def curvatures(scores: float) -> tuple[float, float]:
-    """Return 1/8 and k: the tangent's and the chord's slope of h in s^2, on |s| <= ``scores``."""
+    """Return 1/8 and k: the slopes in s^2 of the tangent and of the chord of h, on |s| <= ``scores``."""
     chord = (math.log1p(math.exp(-scores)) + scores / 2.0 - math.log(2.0)) / scores**2 if scores > 1e-4 else 0.0
     return 0.125, min(0.125, max(0.0, chord))
 
@@ -73,15 +73,15 @@ def curvatures(scores: float) -> tuple[float, float]:
 def sensitivity(domains: Domains, radius: float, norm: float, loss: Loss = "squared") -> float:
     """Return how far :func:`discrepancy` can move if one private record is replaced, rounding included.
 
-    Every private record adds f_w(x, y)/k to the function that is maximized, k the size of the private side and f_w
-    within an interval of public width B, whatever w: replacing it moves the greatest value by at most B/k, and a
-    computed value within eta of that by B/k + 2 eta. Eta is the public :data:`TOLERANCE`, never the certificate itself,
-    which depends on the records.
+    Every private record adds f_w(x, y)/k to the maximized function, where k is the size of the private side and f_w
+    lies in an interval of public width B for every w. So replacing it moves the maximum by at most B/k, and a computed
+    value within eta of the maximum by at most B/k + 2 eta. Eta is the public :data:`TOLERANCE` times the greatest loss,
+    never the certificate itself, which depends on the records.
     """
     scores = radius * norm
     width = greatest = greatest_loss(loss, radius, norm)
     if loss == "logistic":
-        # The range of -s/2 + c s^2 on |s| <= S, widest for c = 1/8: its least value is at s = 2, or at S before that.
+        # The range of -s/2 + c s^2 on |s| <= S is widest for c = 1/8; its minimum is at s = min(2, S).
         width = scores if scores <= 2.0 else scores / 2.0 + scores**2 / 8.0 + 0.5
     return width / domains.people + 2.0 * TOLERANCE * greatest
 
@@ -99,8 +99,8 @@ def private_discrepancy(
 ) -> float:
     """Estimate the discrepancy: mu-GDP for the private side (replace one), in [0, B].
 
-    Gaussian noise of deviation sensitivity/mu on a public grid, then clipped (post-processing).
-    Without a mu it is the exact value: not private.
+    Adds Gaussian noise of standard deviation sensitivity/mu on a public grid, then clips (post-processing).
+    Without a mu it returns the exact value, which is not private.
     """
     value = discrepancy(domains, radius, norm, loss, one_sided=one_sided, around=around).value
     reach = reach_of(radius, around)
@@ -109,7 +109,7 @@ def private_discrepancy(
 
 
 def reach_of(radius: float, around: Floats | None) -> float:
-    """Return a bound on ||w|| over the ball: public where its centre is."""
+    """Return a bound on ||w|| over the ball; it is public if the centre is."""
     return radius if around is None else (radius + float(np.linalg.norm(around))) * (1.0 + 2.0**-40)
 
 
@@ -125,7 +125,7 @@ def _greatest_around(
 
 
 def private_value(value: float, greatest: float, moved: float, mu: float | None, source: RandomSource) -> float:
-    """Return a number that a replaced record moves by ``moved`` at most: mu-GDP, in [0, greatest]; None: as it is."""
+    """Return a value of sensitivity ``moved`` with noise, clipped to [0, greatest]: mu-GDP; no noise if mu is None."""
     if mu is not None:
         unit, deviation = _value_noise(greatest, moved, mu)
         noise = float(whole_normals(up(deviation / unit), 1, source)[0])
@@ -139,7 +139,7 @@ def _value_noise(greatest: float, moved: float, mu: float) -> tuple[float, float
 
 
 def released_value(value: float, greatest: float, moved: float, mu: float | None, slack: float = 0.0) -> Released:
-    """Return what :func:`private_value` gave with the deviation of its noise, and what rounding may have taken."""
+    """Return the result of :func:`private_value` with the standard deviation of its noise and its rounding error."""
     if mu is None:
         return Released(value, 0.0, slack)
     unit, deviation = _value_noise(greatest, moved, mu)
@@ -147,7 +147,7 @@ def released_value(value: float, greatest: float, moved: float, mu: float | None
 
 
 def _moments(side: DomainSide, loss: Loss) -> tuple[Floats, Floats, float]:
-    """Return the mean loss' quadratic, linear and constant part: w'Aw - 2 b'w + c."""
+    """Return A, b and c of the mean loss w'Aw - 2 b'w + c."""
     features, responses = side.features, side.responses
     second = features.T @ features / len(side)
     first = features.T @ responses / len(side)
@@ -156,11 +156,11 @@ def _moments(side: DomainSide, loss: Loss) -> tuple[Floats, Floats, float]:
     return second, first, float(responses @ responses) / len(side)
 
 
-_ROUNDING = 2.0**-50  # what eigenvectors and sums lose for each coordinate, in shares of the terms' size
+_ROUNDING = 2.0**-50  # rounding error of eigenvectors and sums per coordinate, in shares of the terms' size
 
 
 class Greatest(NamedTuple):
-    """The greatest value is in [value - gap, value]: the dual bound; ``point``, shape (d,), reaches the lower end."""
+    """A certified maximum: it is in [value - gap, value], by the dual bound; ``point`` (d,) attains the lower end."""
 
     value: float
     gap: float
@@ -170,14 +170,14 @@ class Greatest(NamedTuple):
 def greatest_on_ball(quadratic: Floats, linear: Floats, constant: float, radius: float) -> Greatest:
     """Maximize ``w'Aw - 2 b'w + c`` over ``||w|| <= radius``, globally, with a certificate.
 
-    The problem is not concave, and still has no gap to its dual (Boyd and Vandenberghe, Appendix B): in the basis of
-    A's eigenvectors,
+    The problem is not concave, but its duality gap is zero (Boyd and Vandenberghe, Appendix B). In the basis of A's
+    eigenvectors,
 
         g(nu) = c + nu R^2 + sum_i b_i^2 / (nu - a_i),   nu >= max(a_1, 0), a_1 the greatest eigenvalue,
 
-    is an upper bound for every such nu, convex, and least where ||w(nu)|| = R, w(nu)_i = -b_i/(nu - a_i) (the secular
-    equation); where even the least nu has a shorter w, that w is completed along the first eigenvector (the *hard
-    case*, in which b has no part there), or is inside the ball already (nu = 0).
+    is an upper bound for every such nu. It is convex, and minimal where ||w(nu)|| = R with w(nu)_i = -b_i/(nu - a_i)
+    (the secular equation). If w is shorter even at the least nu, it is extended along the first eigenvector (the *hard
+    case*, in which b is 0 in that direction), or it is inside the ball already (nu = 0).
 
     A, shape (d, d), is symmetric, of any signs; b has shape (d,).
     """
@@ -188,7 +188,7 @@ def greatest_on_ball(quadratic: Floats, linear: Floats, constant: float, radius:
     excess = _excess(distances, b, radius)
     w = _point(distances, b, excess)
     if floor > 0.0:
-        # The hard case, or what rounding leaves of the norm: completed where it costs nothing.
+        # The hard case, or a norm that rounding left too short: extend w along the eigenvector of the least distance.
         missing = radius * radius - float(w @ w)
         w[-1] = math.copysign(math.sqrt(max(missing + w[-1] * w[-1], 0.0)), -b[-1])
     w *= min(1.0, radius / max(float(np.linalg.norm(w)), radius))
@@ -209,7 +209,7 @@ def _point(distances: Floats, b: Floats, excess: float) -> Floats:
 
 
 def _excess(distances: Floats, b: Floats, radius: float) -> float:
-    """Return nu beyond its least value: the root of ||w|| = radius, or 0 where w is shorter from the start."""
+    """Return by how much nu exceeds its least value: the root of ||w|| = radius, or 0 if w is shorter there already."""
 
     def length(excess: float) -> float:
         return float(np.linalg.norm(_point(distances, b, excess)))

@@ -1,4 +1,4 @@
-"""What adaptation learns from: a source and a target sample, one of which is private; what the public one says."""
+"""The input of adaptation: a source and a target sample, one of which is private; and fits of the public one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DomainSide:
     """k labelled people of one domain: features (k, d) and responses (k,), finite; labels are -1 or +1.
 
     Raises:
-        BadData: If the shapes do not belong together, there is nobody, or a number is not finite.
+        BadData: If the shapes do not match, there are no people, or a number is not finite.
     """
 
     features: Floats
@@ -50,22 +50,21 @@ class DomainSide:
         return int(self.features.shape[1])
 
     def bounded(self, norm: float) -> DomainSide:
-        """Return the same people, each by itself within public bounds: ||x|| <= ``norm`` scaled, |y| <= 1 clipped."""
+        """Return the same people, each brought within public bounds: x scaled to ||x|| <= ``norm``, y clipped to 1."""
         largest = np.maximum(np.abs(self.features).max(axis=1), np.finfo(np.float64).tiny)
-        rows = self.features / largest[:, None]  # of no number that could overflow
+        rows = self.features / largest[:, None]  # no number here can overflow
         kept = np.minimum(largest, norm / np.linalg.norm(rows, axis=1).clip(1.0))
-        within = largest * np.sqrt(len(rows.T)) <= norm  # for sure, so that such rows stay as they are
+        within = largest * np.sqrt(len(rows.T)) <= norm  # certainly within, so that these rows stay unchanged
         moved = np.where(within[:, None], self.features, rows * kept[:, None])
         return DomainSide(moved, np.clip(self.responses, -1.0, 1.0))
 
 
 @dataclass(frozen=True)
 class Domains:
-    """Source, m people, and target, n people, with the same features; one of them is private.
+    """A source of m people and a target of n people with the same features; one of them is private.
 
-    Neighbouring domains differ in one record of the private side by replacement, in its fixed place; both sizes are
-    public, and so is everything of the other side. A private ``source`` is the reverse scenario of the paper's
-    Section 7.
+    Neighbouring domains differ in one record of the private side, replaced in its fixed place. Both sizes and the
+    whole other side are public. A private ``source`` is the reverse scenario of the paper's Section 7.
     """
 
     source: DomainSide
@@ -86,18 +85,18 @@ class Domains:
 
     @property
     def public(self) -> DomainSide:
-        """The side that everybody may see."""
+        """The public side."""
         return self.target if self.private == "source" else self.source
 
     def shares(self, alpha: float) -> tuple[float, float]:
-        """Return the reference weights of one record: of the source, alpha/m, and of the target, (1 - alpha)/n."""
+        """Return the reference weight of one source record, alpha/m, and of one target record, (1 - alpha)/n."""
         return alpha / len(self.source), (1.0 - alpha) / len(self.target)
 
     def private_share(self, alpha: float) -> float:
         return self.shares(alpha)[self.private == "target"]
 
     def labelled_by(self, weights: Floats, loss: Loss) -> Domains:
-        """Return the same people with what a public w says of them in the place of all labels."""
+        """Return the same people with all labels replaced by the predictions of a public w."""
 
         def labelled(side: DomainSide) -> DomainSide:
             scores = side.features @ weights
@@ -116,11 +115,11 @@ class Domains:
 
 
 WITHIN = 0.75  # share of the public rows that are within the norm
-_CONSTANT = 1e-6  # A column of a smaller deviation is only centred
+_CONSTANT = 1e-6  # a column with a smaller standard deviation is only centred
 
 
 class Whitening(NamedTuple):
-    """An affine map of features, x -> (x - mean)/deviation @ turn: public, and of each row by itself."""
+    """A public affine map of features, x -> (x - mean)/deviation @ turn, applied to each row by itself."""
 
     mean: Floats
     deviation: Floats
@@ -142,9 +141,9 @@ def whitening(public: Floats, norm: float) -> Whitening:
 
         x -> c V (D + I)^-1/2 V' standard(x),   standard(x) = (x - mean)/deviation
 
-    V and D are the eigenvectors and values of the correlations. Gradient descent learns the large directions of
-    correlated features and nothing else in its first thousands of steps; (D + I)^-1/2 shortens them, and does not blow
-    up small ones, in which there is only noise. c puts :data:`WITHIN` of the rows within the norm.
+    V and D are the eigenvectors and eigenvalues of the correlation matrix. In its first thousands of steps, gradient
+    descent on correlated features learns only the directions of large variance. (D + I)^-1/2 shortens these without
+    amplifying small directions, which contain only noise. c puts the share :data:`WITHIN` of the rows within the norm.
     """
     mean, deviation = public.mean(axis=0), public.std(axis=0)
     deviation = np.where(deviation > _CONSTANT, deviation, 1.0)
@@ -156,18 +155,18 @@ def whitening(public: Floats, norm: float) -> Whitening:
 
 
 CLIP_QUANTILE = 0.82
-"""Of the public residuals' sizes. For normal residuals it is 1.345 standard deviations, Huber's constant (1964)."""
+"""Quantile of the absolute public residuals. For normal residuals it is 1.345 deviations, Huber's constant (1964)."""
 LEAST_CLIP = 2.0**-8
-"""Share of the greatest residual, radius norm + 1, below which a public clip never is: a clip bounds how far w moves in
-a step, so a source that is fitted exactly must not stop it.
+"""Least public clip, as a share of the greatest residual, radius norm + 1. A clip bounds how far w moves in a step, so
+without this minimum a public side that is fitted exactly would stop w.
 """
-WANDER = 0.25  # by what share of itself noise alone may raise the public loss
+WANDER = 0.25  # share of itself by which noise alone may raise the public loss
 RIDGE = 1e-5
-"""Penalty of the logistic fit, times the square of the rows' norm: without one, separable classes have no fit."""
+"""Penalty of the logistic fit, times the squared norm of rows; without one, separable classes have no finite fit."""
 
 
 class PublicFit(NamedTuple):
-    """The fit of the public side alone: w_0, in the ball, of least mean loss; and how far from it noise may take w.
+    """The fit of the public side alone: w_0 in the ball with the least mean loss, and how far noise may move w from it.
 
     ``residual_clip`` is the :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual.
     """
@@ -180,11 +179,11 @@ class PublicFit(NamedTuple):
 def fit_public(side: DomainSide, loss: Loss, radius: float, norm: float) -> PublicFit:
     """Fit the public side, which is within public bounds (||x|| <= ``norm``, |y| <= 1), over ||w|| <= ``radius``.
 
-    Isotropic noise of root mean square length ``reach`` raises the public mean loss by a quarter at most. With M the
-    mean of x x', it raises the squared loss by reach^2 tr(M)/d in expectation, exactly, and the logistic one by an
-    eighth of that at most (its second derivative is 1/4 at most), beside what the slope adds, which is 0 in
-    expectation. T noisy steps of size step are a martingale of root mean square length step sigma sqrt(d T) if nothing
-    pulls back, and the gradient of a convex loss only pulls back.
+    ``reach`` is the root mean square length of isotropic noise that raises the public mean loss by at most a quarter.
+    With M the mean of x x', such noise raises the squared loss by exactly reach^2 tr(M)/d in expectation, and the
+    logistic loss by at most an eighth of that (its second derivative is at most 1/4); the first-order term is 0 in
+    expectation. Without a gradient, T noisy steps are a martingale of root mean square length step sigma sqrt(d T),
+    and the gradient of a convex loss can only pull w back.
     """
     shares = np.full(len(side), 1.0 / len(side))
     if loss == "squared":
@@ -203,15 +202,15 @@ def fit_public(side: DomainSide, loss: Loss, radius: float, norm: float) -> Publ
 
 
 _NEWTON_STEPS = 50
-_HALVINGS = 24  # of the interval in which the logarithm of a penalty lies
+_HALVINGS = 24  # of the interval that contains the logarithm of a penalty
 _FLATTEST = 1e-12  # ridge, as a share of the largest curvature, that decides between equally good weights
 
 
 def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
     """Return the minimizer of sum_i q_i (w . x_i - y_i)^2 over ||w|| <= radius.
 
-    The ridge solution (A + nu I)^-1 b whose nu >= 0 puts it on the sphere, or nu = 0 inside it, by bisection in the
-    eigenbasis of A. The shares q are non-negative.
+    It is the ridge solution (A + nu I)^-1 b, with nu = 0 if that is inside the sphere, else with the nu > 0 that puts
+    it on the sphere, found by bisection in the eigenbasis of A. The shares q are non-negative.
     """
     weighted = side.features * shares[:, None]
     values, vectors = np.linalg.eigh(weighted.T @ side.features)
@@ -232,7 +231,7 @@ def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
 def logistic(side: DomainSide, shares: Floats, penalty: float, start: Floats | None = None) -> Floats:
     """Return the minimizer of sum_i q_i ln(1 + e^(-y_i w . x_i)) + penalty ||w||^2 / 2, by damped Newton.
 
-    The shares q are non-negative and about 1 in sum; it begins at 0 by default.
+    The shares q are non-negative and sum to about 1; Newton's method starts at 0 by default.
     """
     signed = side.features * side.responses[:, None]
     weights = np.zeros(signed.shape[1]) if start is None else start.copy()
@@ -261,13 +260,13 @@ def logistic_in_ball(
 ) -> Floats:
     """Return the :func:`logistic` fit over ||w|| <= radius, up to a thousandth of the radius.
 
-    Where the fit is longer, the least penalty at which it is not is found by bisection: the length falls in the
-    penalty. That is the minimizer over the ball up to ``penalty ||w||^2/2``, by its Lagrangian.
+    If the fit is longer than that, the least penalty at which it is not is found by bisection, since the length
+    decreases in the penalty. By its Lagrangian, this is the minimizer over the ball up to ``penalty ||w||^2/2``.
     """
     weights = logistic(side, shares, penalty, start)
     if np.linalg.norm(weights) <= radius:
         return weights
-    # At the least loss, penalty ||w|| is the size of the gradient, at most that of the greatest row.
+    # At the minimum, penalty ||w|| is the norm of the gradient, at most that of the longest row.
     greatest = float(shares @ np.linalg.norm(side.features, axis=1)) / radius
     low, high = np.log(penalty), np.log(max(greatest, 2.0 * penalty))
     inside = logistic(side, shares, float(np.exp(high)), np.zeros_like(weights))

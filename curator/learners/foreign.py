@@ -1,12 +1,12 @@
-"""Teachers that are none of scikit-learn's: classes of a curator's own operator, and a small network in PyTorch.
+"""Teachers that do not come from scikit-learn: classes of the curator's operator, and a small network in PyTorch.
 
-An operator's class is one in a Python file, without an installed package. Whoever starts the curator names it, by
-``curator serve --classifier NAME=FILE.py:CLASS`` or in the environment variable ``TANDEM_CLASSIFIERS``; a scenario,
-which may come from others, has the name ``own:NAME`` only, and nothing of it names a file. What leaves of a teacher are
-its votes, to which the aggregation adds noise; so the guarantee holds for any class whose object is a function of what
-``fit`` was given, of its parameters and of its seed. It does not hold for one that keeps something from one object to
-the next. And the code runs as the curator does: it sees records, and nothing stops it from writing them to a file or to
-a network. Name only a class that you would let read the records.
+An operator's class is in a Python file; no package needs to be installed. The operator names it when starting the
+curator, by ``curator serve --classifier NAME=FILE.py:CLASS`` or in the environment variable ``TANDEM_CLASSIFIERS``. A
+scenario, which may come from others, contains only the name ``own:NAME`` and cannot name a file. Only a teacher's votes
+leave it, and the aggregation adds noise to them. So the guarantee holds for any class whose object is a function of the
+input of ``fit``, of its parameters and of its seed. It does not hold for a class that keeps state from one object to
+the next. The code runs with the curator's rights: it sees records, and nothing prevents it from writing them to a file
+or to a network. Name only a class that may read the records.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ _NAMED: dict[str, type[Any]] = {}
 
 
 def name_classifier(text: str) -> None:
-    """Load the class that ``NAME=FILE.py:CLASS`` names; BadInput if there is none with ``fit`` and ``predict``."""
+    """Load the class ``NAME=FILE.py:CLASS``; BadInput if it does not exist or lacks ``fit`` or ``predict``."""
     name, equals, place = text.partition("=")
     file, colon, kind = place.rpartition(":")
     if not (equals and colon and name.isidentifier() and kind.isidentifier()):
@@ -63,13 +63,13 @@ def _of_environment() -> None:
 
 
 def is_named(name: str) -> bool:
-    """Tell whether this process has a class of that name."""
+    """Return whether this process has a class of that name."""
     _of_environment()
     return name in _NAMED
 
 
 def unnamed(name: str) -> str:
-    """Return that this process has no class of that name, and the remedy."""
+    """Return the message that this process has no class of that name, with the remedy."""
     return f"no class is named {name} here: give curator serve --classifier {name}=FILE.py:CLASS"
 
 
@@ -85,24 +85,24 @@ def make(name: str, parameters: dict[str, Any], seed: int) -> Any:
         raise ValueError(f"own:{name} cannot be made: {type(error).__name__}: {error}") from None
 
 
-_BATCH = 256  # rows that are looked at together
+_BATCH = 256  # rows in a batch
 
 
 def room(settings: TorchNetworkSettings, dimension: int, classes: int, kept: int) -> int:
-    """Return the bytes of one network while it is trained and asked, and of ``kept`` ones afterwards."""
+    """Return the memory, in bytes, of one network in training and prediction, and of ``kept`` ones afterwards."""
     weights = settings.weights(dimension, classes)
     return 4 * (weights * (4 + kept) + _BATCH * (dimension + 3 * (settings.hidden + classes)))
 
 
 def has_torch() -> bool:
-    """Tell whether PyTorch is installed."""
+    """Return whether PyTorch is installed."""
     return find_spec("torch") is not None
 
 
 class TorchNetwork:
-    """A network of these settings, with ``fit`` and ``predict`` as scikit-learn's classifiers have them.
+    """A network with these settings; ``fit`` and ``predict`` are like those of scikit-learn's classifiers.
 
-    What is random, the first weights and the order of records, comes from a generator of its own.
+    The initial weights and the order of records come from its own random generator.
     """
 
     def __init__(self, settings: TorchNetworkSettings, seed: int) -> None:
@@ -148,7 +148,7 @@ class TorchNetwork:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Sum in one order, whatever machine it is."""
+    """Use one thread, so that sums have the same order on every machine."""
     import torch
 
     before = torch.get_num_threads()

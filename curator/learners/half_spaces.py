@@ -27,23 +27,23 @@ from curator.mechanisms.sums import ClassMoments, ClippedSum, Moments
 
 @LEARNERS.register("sgd")
 class Sgd(SgdSettings, Learner):
-    """Projected SGD, one fresh draw and one Gaussian vector a step (Algorithm 3 of Kohen & Sheffet).
+    """Projected SGD with one fresh draw and one Gaussian vector per step (Algorithm 3 of Kohen & Sheffet).
 
-    With y = (x, intercept), margin m = <h, y>, g the gradient of the loss at the draw, clipped to L2 norm L = ``clip``
-    (the squared loss is of the last feature, which is then none of x):
+    With y = (x, intercept), margin m = <h, y>, and g the gradient of the loss at the draw, clipped to L2 norm L =
+    ``clip`` (the squared loss predicts the last feature, which is then not part of x):
 
         h_{r+1} = project(soft_r(h_r - step_r (clip_L(g) + sigma N(0, I) + lambda (h_r - start)))),  sigma = noise * L
         step_r  = D / (sqrt(L^2 + sigma^2 dim) sqrt(r)),   or 1 / (lambda r) if lambda = ``regularization`` > 0
         soft_r  = moves each coordinate but the intercept's towards 0 by step_r * ``lasso``, and stops there
 
-    where project is onto the L2 ball of radius D/2 around the public start, or onto the box [0, 1]^dim. Only the
-    data's gradient is clipped: the regularizer's depends on what is public. Every step adds noise, also where the
-    gradient is zero; soft threshold and projection see the noisy move only, so they cost nothing. Noise, grid and
-    precision: :class:`curator.mechanisms.gradient_steps.ClippedSteps`.
+    where ``project`` maps onto the L2 ball of radius D/2 around the public start, or onto the box [0, 1]^dim. Only the
+    gradient of the data is clipped; that of the regularizer depends on public values only. Every step adds noise, even
+    if the gradient is zero. Soft threshold and projection see only the noisy move, so they cost nothing. For noise,
+    grid and precision see :class:`curator.mechanisms.gradient_steps.ClippedSteps`.
 
-    With a first ``look`` x is z/R, cut to length 1 (:mod:`curator.learners.preconditioning`): a function of one record,
-    so a step is what it is without. The look is a Gaussian release of the sample as it is, before the first step, and
-    composes with them adaptively: the event has both.
+    With a first ``look``, x is z/R cut to length 1 (:mod:`curator.learners.preconditioning`). That is a function of one
+    record, so the guarantee of a step does not change. The look is a Gaussian release of the sample itself before the
+    first step and composes adaptively with the steps; the event contains both.
     """
 
     examples: ClassVar = (
@@ -94,14 +94,14 @@ class Discriminant(DiscriminantSettings, Learner):
     """The half-space ``<(W + lambda I)^-1 (m_+ - m_-), z - (m_+ + m_-)/2> + ln(n_+/n_-) > 0``.
 
     z are the records after a first look at them (:mod:`curator.learners.preconditioning`), W is the covariance within
-    classes, m the means of the classes and n their sizes, all from one noisy release
-    (:class:`curator.mechanisms.sums.ClassMoments`); what is done with it costs nothing more. lambda is ``ridge``
-    times the spectral norm that W's noise has, about 2 tau sqrt(d) for symmetric noise of deviation tau (Wigner): where
-    the covariance is noise the difference of means decides, and where it is not the discriminant is Fisher's (1936).
-    With few people it keeps more of the signal than gradient steps do, which pay for each direction anew
-    (docs/learners.md). The score is the logarithm of the odds if classes are normal with equal covariances.
+    classes, m are the means of the classes and n their sizes. All come from one noisy release
+    (:class:`curator.mechanisms.sums.ClassMoments`); the rest is post-processing. lambda is ``ridge`` times the spectral
+    norm of W's noise, about 2 tau sqrt(d) for symmetric noise of standard deviation tau (Wigner). Where noise dominates
+    the covariance, the difference of means decides; elsewhere the discriminant is Fisher's (1936). With few people it
+    keeps more of the signal than gradient steps, which pay for each direction anew (docs/learners.md). The score is
+    the log odds if classes are normal with equal covariances.
 
-    With columns of classes it is the same for all of them (:func:`learned_classes`).
+    With columns of classes it learns a score for each class (:func:`learned_classes`).
     """
 
     examples: ClassVar = ({"mu": 2.0, "norm": 2.0},)
@@ -126,7 +126,7 @@ class Discriminant(DiscriminantSettings, Learner):
         return self.learned(access, previous, public).hypothesis
 
     def learned(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Learned:
-        """Return the half-space, and the directions of the same release: what is done with it costs nothing more."""
+        """Return the half-space and the directions, both post-processing of the same release."""
         if self.classes is not None:
             return learned_classes(access, self, self.classes)
         seen = precondition(access, self.shares[0], self.norm)
@@ -143,29 +143,29 @@ class Discriminant(DiscriminantSettings, Learner):
 
 
 _CLIP = 0.5
-"""Of a gradient: that at 0 of a record of length 1. Later ones are longer on the wrong side only, where labels err."""
-_CONSTANT = 0.25  # the feature of the intercept: of a record's length it takes little, and it still moves fast enough
-_COUNTED = 0.02  # of mu'^2: for the number of records of each class
+"""Clip of a gradient: its norm at 0 for a record of length 1. Only misclassified records have longer ones later."""
+_CONSTANT = 0.25  # the feature of the intercept: it takes little of a record's length and still moves fast enough
+_COUNTED = 0.02  # share of mu'^2 for the number of records of each class
 
 
 @LEARNERS.register("full-batch")
 class FullBatch(FullBatchSettings, Learner):
-    """Logistic regression by T noisy gradient steps on everybody; few of them, so that what noise adds is left out.
+    """Logistic regression by T noisy gradient steps on the whole sample; T is small, to limit the total noise.
 
-    With y = (z/R, c), z the records after a first look at them, clipped to R (:mod:`curator.learners.preconditioning`),
-    c = ``_CONSTANT``, g_i = -l_i y_i/(1 + e^{l_i <h, y_i>}) clipped to L2 norm L = 1/2:
+    Let y = (z/R, c), z the records after a first look, clipped to R (:mod:`curator.learners.preconditioning`), and
+    c = ``_CONSTANT``. With g_i = -l_i y_i/(1 + e^{l_i <h, y_i>}) clipped to L2 norm L = 1/2:
 
         h_{r+1} = h_r - rate (sum_i g_i + N(0, (2 L/mu_r)^2 I))/n,    mu_r = mu' sqrt(49/50)/sqrt(T)
 
-    and the answer is the average of the last half. h_0 is 0 but for the intercept, which is the classes' log odds as a
-    noisy count has them, of mu' sqrt(1/50). Where one class is rare, steps from 0 would be spent on the intercept.
-    Replacing a record moves a sum of gradients by 2 L at most, so a step is mu_r-GDP
+    The result is the average of the last half of the iterates. h_0 is 0 except for the intercept, which is the log odds
+    of the classes from a noisy count with mu' sqrt(1/50). If one class is rare, steps from 0 would be spent on the
+    intercept. Replacing a record moves a sum of gradients by at most 2 L, so a step is mu_r-GDP
     (:class:`curator.mechanisms.sums.ClippedSum`), and a number of people by 1. The first look, the count and all T
-    steps together are mu-GDP (Dong, Roth and Su 2022, Corollary 3.3): mu' is what the first look has left. No step
+    steps together are mu-GDP (Dong, Roth and Su 2022, Corollary 3.3): mu' is what the first look leaves of mu. No step
     reads a weight of a reweighed sample.
 
-    Stopping early is what regularizes: along a direction of little variance, or with few people, h stays short, where
-    the discriminant divides by a covariance that it has to release. Noise enters d + 1 numbers a step, not d^2/2.
+    Early stopping regularizes: along a direction of little variance, or with few people, h stays short, while the
+    discriminant divides by a covariance that it has to release. Noise is added to d + 1 numbers per step, not d^2/2.
     """
 
     examples: ClassVar = ({"mu": 2.0, "norm": 2.0},)
@@ -192,16 +192,16 @@ class FullBatch(FullBatchSettings, Learner):
 
 
 def _log_odds(access: Access, mu: float) -> float:
-    """Return ln(n_+/n_-) by a noisy count, of which 1/mu, the noise's deviation, is added to both: mu-GDP."""
+    """Return ln(n_+/n_-) from noisy counts, mu-GDP; 1/mu, the noise's standard deviation, is added to both counts."""
     apart = float(access.release(ClippedSum(0.5, 1, mu), lambda records: 0.5 * records.labels[:, None])[0])
     negative, positive = (max(access.people / 2.0 + sign * apart, 0.0) + 1.0 / mu for sign in (-1, 1))
     return math.log(positive / negative)
 
 
 def _gradients(seen: Preconditioner, place: Floats, records: Records) -> AnyArray:
-    """Return each record's gradient of the logistic loss at a place, shape (k, d + 1), not clipped; of one record each.
+    """Return each record's gradient of the logistic loss at a point, shape (k, d + 1), not clipped.
 
-    What is no number has no gradient. Loops of our own compute it, to the same bits on every processor.
+    The gradient of a record that is not finite is 0. Compiled loops compute the same bits on every processor.
     """
     rows = np.empty((len(records), len(place)), dtype=np.float32)
     features = seen.of(records).features
@@ -229,7 +229,7 @@ def _slope(features: AnyArray, labels: Labels, lengths: Singles, radius: Any, we
 def directions(moments: Moments, people: int, square: float, ridge: float) -> tuple[Floats, Floats]:
     """Return at most 64 principal directions, shape (k, d), and the means along them, both divided by the deviation.
 
-    Units are those of the moments. Variances count as the ridge more, which is what noise makes of them at least.
+    Units are those of the moments. The ridge times the spectral norm of the noise is added to each variance.
     """
     mean = moments.first.sum(axis=0) / people
     values, vectors = np.linalg.eigh(moments.second / people - np.outer(mean, mean))
@@ -245,7 +245,7 @@ def discriminant(
     """Return the discriminant's weights and threshold, in the units of the moments, for n ``people`` of both classes.
 
     ``count``, ``plain`` and ``square`` are the standard deviations of the noise on a number of people, on a sum of
-    features and on one of squares; the ridge is in units of the spectral norm of the covariance's noise.
+    features and on a sum of squares. The ridge is in units of the spectral norm of the covariance's noise.
     """
     least = min(math.sqrt(2.0) * count, people / 2.0)
     negative, positive = moments.counts
@@ -258,7 +258,7 @@ def discriminant(
     apart = vectors.T @ (means[1] - means[0])
     values = np.maximum(values, 0.0)
     turned = apart / (values + ridge * noise)
-    # Along w the classes lie <w, m_+ - m_-> apart, a part of which noise has put there, and the variance is w'Ww.
+    # Along w the distance of the classes is <w, m_+ - m_->, a part of which is noise, and the variance is w'Ww.
     false = plain * plain * float((1.0 / sizes**2).sum() * (1.0 / (values + ridge * noise)).sum())
     distance = float(turned @ apart)
     slope = max(distance - false, 0.1 * distance) / max(float(turned @ (values * turned)), 0.05 * distance)
@@ -268,11 +268,11 @@ def discriminant(
 
 
 def learned_classes(access: Access, settings: DiscriminantSettings, columns: ClassColumns) -> Learned:
-    """Return the argmax of the classes' scores, by the first look and one release of :class:`ClassMoments`.
+    """Return the argmax of the classes' scores, from the first look and one release of :class:`ClassMoments`.
 
-    *Privacy.* The class of a record is a function of that record alone, as is what is looked at, so the release is that
-    of :class:`ClassMoments`, mu-GDP for any number of classes; all else is post-processing. A record of no class, or
-    several, counts as one of the first.
+    *Privacy.* The class of a record and the features that are used are functions of that record alone. So the release
+    is that of :class:`ClassMoments`, mu-GDP for any number of classes; all else is post-processing. A record with no
+    class, or with several, is counted in the first class.
     """
     before = partial(_before, columns)
     seen = precondition(access, settings.shares[0], settings.norm, before, columns.first)
@@ -282,7 +282,7 @@ def learned_classes(access: Access, settings: DiscriminantSettings, columns: Cla
         moments, access.people, mechanism.deviations, settings.ridge
     )
     scored = [seen.about(row / seen.radius, float(b)) for row, b in zip(weights, thresholds, strict=True)]
-    # Scores less their mean, which is the same for all classes, and means nothing.
+    # Subtract the mean of the scores: it is the same for all classes and does not change the argmax.
     rows, borders = np.array([one.weights for one in scored]), np.array([one.threshold for one in scored])
     pairs = zip((rows - rows.mean(axis=0)).tolist(), (borders - borders.mean()).tolist(), strict=True)
     return Learned(
@@ -296,14 +296,14 @@ def learned_classes(access: Access, settings: DiscriminantSettings, columns: Cla
 def discriminants(
     moments: Moments, people: int, deviations: tuple[float, float, float], ridge: float
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return scores <w_c, z> - b_c of C classes, in the units of the moments, and how they lie, for n ``people``.
+    """Return scores <w_c, z> - b_c of C classes, in the units of the moments, and their distribution, for n ``people``.
 
-    That is w (C, d) and b (C,); then the classes' shares of people, the means of scores by class (C, C) and their
-    covariance within classes (C, C): they are taken for normal in each class, with one covariance.
-    ``deviations`` are those of the noise on a number of people, on a sum of features and on one of squares. The mean of
-    a class is moved towards that of everybody by what noise adds to their distance (James and Stein 1961), at most the
-    whole way: a class of few people has a share and no direction. Then one factor for all classes makes scores log
-    odds, as for two.
+    The result is w (C, d) and b (C,), then the classes' shares of people, the means of scores by class (C, C) and their
+    covariance within classes (C, C): scores are modelled as normal in each class, with one covariance.
+    ``deviations`` are those of the noise on a number of people, on a sum of features and on a sum of squares. The mean
+    of a class is shrunk towards the overall mean by what noise adds to their distance (James and Stein 1961), at most
+    all the way: a class with few people then has a share but no direction. One factor for all classes then turns the
+    scores into log odds, as for two classes.
     """
     count, plain, square = deviations
     classes, size = moments.first.shape
@@ -324,14 +324,14 @@ def discriminants(
     between = float(shares @ (turned * apart).sum(axis=1))
     within = float(shares @ (turned * turned * values).sum(axis=1))
     turned *= between / max(within, 0.05 * between, 1e-12)
-    own = turned @ apart.T  # row c: the score of class c, of the means of all classes
+    own = turned @ apart.T  # row c: the score of class c at the means of all classes
     constants = np.log(shares) - 0.5 * np.diagonal(own)
     weights = turned @ vectors.T
     return weights, weights @ center - constants, shares, own.T + constants, (turned * values) @ turned.T
 
 
 def _before(columns: ClassColumns, records: Records) -> Records:
-    """Return the records as the learner sees them: what stands before the classes, and the class as the label."""
+    """Return the records as the learner sees them: the features before the class columns, with the class as label."""
     own = column_classes(records.features, columns.first, columns.count)
     return Records(np.ascontiguousarray(records.features[:, : columns.first]), np.maximum(own, 0).astype(np.int8))
 
@@ -345,19 +345,19 @@ def _rows(matrix: Floats) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.clip(matrix, -GREATEST, GREATEST).tolist())
 
 
-_LEAST = 1e-3  # of the spread of a regression's predictions, in units of the response's bounds
+_LEAST = 1e-3  # least spread of a regression's predictions, in units of the response's bounds
 
 
 @LEARNERS.register("least-squares")
 class LeastSquares(LeastSquaresSettings, Learner):
     """The prediction ``m_y + <(A + lambda I)^-1 c, x - m>``, A the covariance of features, c theirs with the response.
 
-    All come from one noisy release (:class:`curator.mechanisms.sums.ClassMoments`, of one class) of records z after a
-    first look (:mod:`curator.learners.preconditioning`), in which the response is one more feature. A record that is
-    too long is shortened as a whole, so a linear relation of its response and features stays one. lambda is ``ridge``
-    times the spectral norm of A's noise. With c, noise gives weights a part that explains nothing: they are multiplied
-    by what least squares says of the rest. The regression carries the mean and the deviation of its own predictions, as
-    the same release has them, by which agents are asked for its slope; both are post-processing.
+    All come from one noisy release (:class:`curator.mechanisms.sums.ClassMoments`, with one class) of the records z
+    after a first look (:mod:`curator.learners.preconditioning`), with the response as a further feature. A record that
+    is too long is shortened as a whole, so a linear relation of its response and features stays linear. lambda is
+    ``ridge`` times the spectral norm of A's noise. The noise of c adds a part to the weights that explains nothing, so
+    the weights are multiplied by the least-squares factor that remains without it. The regression carries the mean and
+    the standard deviation of its own predictions, which agents need to estimate its slope; both are post-processing.
     """
 
     examples: ClassVar = ({"mu": 2.0, "norm": 2.0, "predicts": "label"},)
@@ -382,7 +382,7 @@ class LeastSquares(LeastSquaresSettings, Learner):
         mechanism = ClassMoments(seen.radius, width, self.shares[1], classes=1)
         moments = access.release(mechanism, lambda records: _alike(seen.of(of(records))))
         weights, mean, covariance = least_squares(moments, access.people, mechanism.deviations, self.ridge)
-        # From z = s (x - m), in units of the radius, to x.
+        # Convert from z = s (x - m), in units of the radius, to x.
         middle = seen.mean + seen.radius * mean / seen.scale
         found = np.clip(weights * seen.scale[:-1] / seen.scale[-1], -GREATEST, GREATEST)
         intercept = float(np.clip(middle[-1] - found @ middle[:-1], -GREATEST, GREATEST))
@@ -402,7 +402,7 @@ def least_squares(
 ) -> tuple[Floats, Floats, Floats]:
     """Return weights, means of features and response, and the features' covariance, in the units of the moments.
 
-    ``deviations`` are those of the noise on numbers of people, on sums and on sums of squares.
+    ``deviations`` are the standard deviations of the noise on numbers of people, on sums and on sums of squares.
     """
     square = deviations[2] / people
     mean = moments.first[0] / people
@@ -412,7 +412,7 @@ def least_squares(
     along = vectors.T @ covariance[:-1, -1]
     damped = values + ridge * math.sqrt(2.0 * len(values)) * square
     turned = along / damped
-    # The predictions' covariance with the response, a part of which noise has put there, and their variance.
+    # The predictions' covariance with the response, a part of which is noise, and their variance.
     explained = float(turned @ along)
     false = 0.5 * square * square * float((1.0 / damped).sum())
     variance = float(turned @ (values * turned))
@@ -421,7 +421,7 @@ def least_squares(
 
 
 def _variance(weights: Floats, seen: Preconditioner, covariance: Floats) -> float:
-    """Return the variance of <w, x>: that of features of these variances, correlated as z are that are clipped."""
+    """Return the variance of <w, x>, for features with the variances of x and the correlations of the clipped z."""
     own = weights / seen.scale[:-1]
     if seen.variances is None:
         return float(own @ covariance @ own) * seen.radius**2

@@ -1,4 +1,4 @@
-"""A public source weighed to be like the target: private discrepancy minimization, and what is not private."""
+"""A public source weighted to resemble the target: private discrepancy minimization, and non-private baselines."""
 
 import math
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ from curator.mechanisms.selection import choose_level
 
 MAX_MATCHED = 4096  # source rows that kernel mean matching takes at most: its matrix has their square
 PARTS = 64  # whole parts into which the sensitivity of a score is divided
-LEVELS = 1 << 22  # of scores, at most: more people, or less smoothing, are refused
+LEVELS = 1 << 22  # maximum number of score levels; more smoothing or more people than fit are refused
 _GDP = math.sqrt(math.pi / 8.0)
 
 
 def selection_epsilon(mu: float, iterations: int) -> float:
-    """Return the epsilon with which so many exponential mechanisms are mu-GDP together.
+    """Return the epsilon with which ``iterations`` exponential mechanisms are mu-GDP together.
 
-    *Theorem.* The exponential mechanism with epsilon, chances proportional to exp(epsilon u/(2 D)) for scores u of
-    sensitivity D, is (epsilon sqrt(pi/8))-GDP.
+    *Theorem.* The exponential mechanism with epsilon, whose probabilities are proportional to exp(epsilon u/(2 D)) for
+    scores u of sensitivity D, is (epsilon sqrt(pi/8))-GDP.
 
-    *Proof.* Between neighbours, its chances of two outcomes change their ratio by e^epsilon at most (the normalizer
-    cancels), and so do the chances p and q of any test to reject: logit p - logit q <= epsilon, since p and 1 - p are
-    sums. With I(u) = phi(Phi^-1(u)), the derivative of Phi^-1(u) in logit u is u (1 - u)/I(u) <= sqrt(pi/8): let D(u) =
-    I(u) - sqrt(8/pi) u (1 - u). D and D' are 0 at 1/2, D is 0 at 1, and D'' = 2 sqrt(8/pi) - 1/I falls on [1/2, 1],
-    from above 0: so D is convex, then concave, and nowhere negative. Hence Phi^-1(p) - Phi^-1(q) <= epsilon sqrt(pi/8),
-    which is mu-GDP by definition. Adaptive composition: squares of mu add up.
+    *Proof.* Between neighbours, the ratio of the probabilities of two outcomes changes by a factor of at most e^epsilon
+    (the normalizer cancels). So logit p - logit q <= epsilon for the rejection probabilities p and q of any test, since
+    p and 1 - p are sums. With I(u) = phi(Phi^-1(u)), the derivative of Phi^-1(u) in logit u is u (1 - u)/I(u), which is
+    at most sqrt(pi/8): let D(u) = I(u) - sqrt(8/pi) u (1 - u). D and D' are 0 at 1/2, D is 0 at 1, and D'' = 2
+    sqrt(8/pi) - 1/I decreases on [1/2, 1] from above 0, so D is convex, then concave, and nowhere negative. Hence
+    Phi^-1(p) - Phi^-1(q) <= epsilon sqrt(pi/8), which is mu-GDP by definition. Under adaptive composition mu^2 adds up.
     """
     return down(mu / math.sqrt(iterations) / _GDP, 16.0)
 
@@ -46,22 +46,22 @@ def selection_epsilon(mu: float, iterations: int) -> float:
 def private_shares(
     source: Floats, target: Floats, settings: MatchingFields, mu: float | None, random: RandomSource
 ) -> Floats:
-    """Weigh source rows by Frank and Wolfe, each vertex chosen by the exponential mechanism: mu-GDP for the target.
+    """Weight source rows by Frank-Wolfe, with vertices chosen by the exponential mechanism: mu-GDP for the target.
 
-    Bassily, Mohri and Suresh (2022) minimize a smooth approximation of the weighted discrepancy by private
-    Frank-Wolfe; here it is, with M_T the mean of z z' over the target and D(q) = M_T - sum_i q_i x_i x_i',
+    Bassily, Mohri and Suresh (2022) minimize a smooth approximation of the weighted discrepancy by private Frank-Wolfe.
+    Here, with M_T the mean of z z' over the target and D(q) = M_T - sum_i q_i x_i x_i', the approximation is
 
         s ln tr(e^(D/s) + e^(-D/s)),   within s ln(2d) above ||D||_2,
 
-    over the simplex. K times, from equal weights: with W the gradient of the smoothed norm at D(q), take row i with
-    chance proportional to exp(epsilon u_i/(2 sens)), u_i = x_i' W x_i, and move q towards it by 2/(k + 2 + ``kept``).
+    over the simplex. Start from equal weights. In each of K steps, with W the gradient of the smoothed norm at D(q),
+    choose row i with chance proportional to exp(epsilon u_i/(2 sens)), u_i = x_i' W x_i, and move q towards it by
+    2/(k + 2 + ``kept``).
 
-    *Sensitivity.* Replacing one of n rows moves D by (z z' - y y')/n, of spectral norm r^2/n at most (both are between
-    0 and r^2). The smoothed norm is 1/s-smooth in the spectral norm (Nesterov 2007), so W moves by r^2/(n s) in the
-    nuclear norm, and u_i by r^4/(n s) =: sens. A score counts in whole parts of sens/:data:`PARTS`, which a replaced
-    row moves by PARTS + 1 at most, rounding included. Earlier choices are released, and q is a function of them. All
-    after that, the labels of the source included, is post-processing. The paper was not at hand: constants are derived
-    here.
+    *Sensitivity.* Replacing one of n rows moves D by (z z' - y y')/n, of spectral norm at most r^2/n (both are between
+    0 and r^2). The smoothed norm is 1/s-smooth in the spectral norm (Nesterov 2007), so W moves by at most r^2/(n s) in
+    the nuclear norm, and u_i by at most r^4/(n s) =: sens. Scores are rounded to whole parts of sens/:data:`PARTS`; a
+    replaced row moves them by at most PARTS + 1, rounding included. Earlier choices are released, and q is a function
+    of them. The rest, the source's labels included, is post-processing. Constants are derived here, without the paper.
     """
     norm, smoothing = settings.norm * (1.0 + 2.0**-30), settings.smoothing
     moment = target.T @ target / len(target)
@@ -82,7 +82,7 @@ def private_shares(
 
 
 def part_of(settings: MatchingFields, people: int) -> float:
-    """Return the unit of scores for so many people of the target; BadScenario where they would have too many levels."""
+    """Return the unit of scores for a target of ``people``; BadScenario if scores would have too many levels."""
     norm = settings.norm * (1.0 + 2.0**-30)
     unit = up(norm**4 / (people * settings.smoothing) / PARTS, 16.0)
     if 2.0 * norm**2 / unit > LEVELS:
@@ -100,9 +100,9 @@ def _choose(levels: Floats, most: int, epsilon: float, random: RandomSource) -> 
 
 
 def matched(domains: Domains, settings: MatchingFields, mu: float | None, random: RandomSource) -> Floats:
-    """Return w, shape (d,), in the ball: mu-GDP for the target by ``private-dm``, else not private at all.
+    """Return w, shape (d,), in the ball: mu-GDP for the target with ``private-dm``; other methods are not private.
 
-    The settings' ``norm`` is that of rows with their constant.
+    ``norm`` of the settings bounds rows with their constant.
     """
     domains = domains.bounded(settings.norm)
     source, target = domains.source, domains.target
@@ -135,7 +135,7 @@ def _best_effort(domains: Domains, settings: MatchingFields) -> Floats:
 @central
 @dataclass(frozen=True)
 class MatchedSource(Adaptation):
-    """A model of the public source, weighed by :func:`matched`; releases w, and is mu-GDP for the target."""
+    """A model of the public source, weighted by :func:`matched`; releases w and is mu-GDP for the target."""
 
     def solved(self, domains: Domains, source: RandomSource) -> Adapted:
         with on_one_thread():
@@ -144,7 +144,7 @@ class MatchedSource(Adaptation):
 
 @LEARNERS.register("matching")
 class Matching(PublicSettings, ResponseOrLabel):
-    """A linear model of a public source that is weighed to be like the curator's people, by the squared loss."""
+    """A linear model, by the squared loss, of a public source that is weighted to resemble the curator's people."""
 
     algorithm: ClassVar = MatchingFields
     by: ClassVar = MatchedSource
@@ -155,7 +155,7 @@ class Matching(PublicSettings, ResponseOrLabel):
         part_of(self, people)
 
     def noise_numbers(self, sizes: CallSizes) -> int:
-        return 0  # every choice draws whole numbers, exactly
+        return 0  # every choice draws whole numbers exactly, no Gaussian noise
 
     def room(self, sizes: CallSizes) -> int:
         matrix = 8 * min(sizes.public, MAX_MATCHED) ** 2 if self.method == "kmm" else 0

@@ -1,4 +1,4 @@
-"""Model-agnostic private learning: any classifier as a black box, by votes on public points."""
+"""Model-agnostic private learning: classifiers as black boxes that vote on public points."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
@@ -27,29 +27,29 @@ from curator.learners.teachers import (
 from curator.mechanisms.access import Access, Stream
 from curator.sample.base import Sample
 
-_TRIED, _MAX_TRIED = 1000, 1 << 14  # random records on which classifiers are tried before anything is charged
+_TRIED, _MAX_TRIED = 1000, 1 << 14  # random records for a trial of the classifiers before anything is charged
 _TEACHER = 1 << 14  # bytes of a fitted classifier, apart from what grows with its chunk
 
 
 @LEARNERS.register("model-agnostic")
 class ModelAgnostic(ModelAgnosticSettings, Learner):
-    """A_priv: teachers on disjoint chunks label public points privately, a student learns from these labels.
+    """A_priv: teachers on disjoint chunks label public points privately, and a student learns from these labels.
 
     Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), Algorithm 3, with the corrections
-    of docs/model-agnostic.md. The student, and whatever else is made of the labels, is post-processing.
+    of docs/model-agnostic.md. The student, and anything else computed from the labels, is post-processing.
 
-    *On the sample itself* (``draws: null``) the weights have no part; what a call costs is what its answers cost: exact
+    *On the sample itself* (``draws: null``) the weights are not used. A call costs what its answers cost: exact
     Gaussian releases (``gnmax``), or one (epsilon, delta)-DP release (the others). *On m' draws of mu*, inside
-    Subsample-Test-Reweigh, draw j is in chunk j mod k; given m' rows the answers are (epsilon, delta)-DP for replacing
-    one, and the subsampling lemma does the rest (:func:`common.privacy.theorems.composition.subsampled`).
+    Subsample-Test-Reweigh, draw j is in chunk j mod k. Given m' rows, the answers are (epsilon, delta)-DP for replacing
+    one, and the subsampling lemma gives the cost (:func:`common.privacy.theorems.composition.subsampled`).
 
-    ``protects: labels`` is the paper's label-private setting (its Section 5): *features are taken for public*. The
+    ``protects: labels`` is the paper's label-private setting (its Section 5), in which *features are public*. The
     features of the first half of the sample are then the public points, their labels are discarded, and teachers learn
-    from the second half. Replacing a *label* changes one chunk at most, so the same epsilon and delta hold, for labels
-    only; nothing at all is claimed about features. As it weakens the promise, only this setting turns it on.
+    from the second half. Replacing a *label* changes at most one chunk, so the same epsilon and delta hold for labels
+    only; nothing at all is claimed about features. As it weakens the guarantee, only this setting turns it on.
 
-    Where no label is released (bottom, or after the last), the student is given a fair coin's, as in the paper; with C
-    classes, one that is uniform among them. Several classes cost what two cost: one teacher changes two counts at most.
+    If no label is released (bottom, or after the last bottom), the student gets a fair coin's label, as in the paper;
+    with C classes, a uniform one. Several classes cost what two cost, since one teacher changes at most two counts.
     """
 
     teacher: Trainable
@@ -104,7 +104,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return self.class_count
 
     def room(self, sizes: CallSizes) -> int:
-        """Return the bytes of the records, three times, of the votes, twice, and of teachers that a stream keeps."""
+        """Return the bytes of the records, counted three times, the votes, twice, and the teachers of a stream."""
         taught = sizes.people if self.draws is None else self.draws
         cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self.sets_aside else 0))
         kept = 0 if self.stream is None else self.chunks * _TEACHER + taught * 128
@@ -118,13 +118,13 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return self.transfer(points, self.answers(access, points), access.coins)
 
     def points_of(self, people: int, public: Records | None) -> int:
-        """Return how many public points there are, for a sample of so many people."""
+        """Return how many public points there are with a sample of ``people``."""
         if self.protects == "labels":
             return people // 2
         return 0 if public is None else len(public)
 
     def points(self, access: Access, public: Records | None, first: int, count: int) -> AnyArray:
-        """Return what teachers look at of ``count`` public points from number ``first`` on, shape (count, d)."""
+        """Return the teachers' view of ``count`` public points from number ``first`` on, shape (count, d)."""
         if self.protects == "labels":
             last = min(first + count, access.people // 2)
             return self._classes.inputs(access.features(first, last - first))
@@ -133,7 +133,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return self._classes.inputs(public.features[first : first + count])
 
     def answers(self, access: Access, points: AnyArray) -> Indices:
-        """Return the private classes of points, shape (m,), int64 in [0, C); negative where none is released."""
+        """Release the private classes of points, shape (m,), int64 in [0, C); negative where none is released."""
         return access.release(self.mechanism(points), draws=self.draws)
 
     def mechanism(self, points: AnyArray) -> TeacherAnswers:
@@ -141,26 +141,26 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return TeacherAnswers(*known, points, drawn=self.draws is not None, second_half=self.protects == "labels")
 
     def opened(self) -> OpenedStream | None:
-        """Return what the stream of further questions is opened with; None if there is none."""
+        """Return the parameters that open the stream of further questions; None if there is no stream."""
         if self.stream is None or not isinstance(self.aggregation, SparseVector):
             return None
         law = self.aggregation.thresholds(self.sequence, self.aggregation.cutoff)
         return OpenedStream(**law._asdict(), questions=self.stream)
 
     def streaming(self, access: Access, opened: OpenedStream, first: Labelled) -> StreamOfAnswers:
-        """Return the teachers, trained again, behind what the sequence has begun with."""
+        """Return the stream after the sequence's first answers, with the teachers trained again."""
         law = Thresholds(opened.cutoff, opened.level, opened.of_threshold, opened.of_query)
         nothing = np.empty((0, self._classes.before(access.dimension)), dtype=access.dtype)
-        bottoms = min(first.unstable, opened.cutoff)  # after the last one nothing was answered any more
+        bottoms = min(first.unstable, opened.cutoff)  # no question is answered after the last allowed bottom
         return access.release(TeacherStream(self.mechanism(nothing), law, bottoms))
 
     def point(self, values: Sequence[float], sample: Sample) -> AnyArray:
-        """Return a point as teachers look at it, shape (d,), of its features; BadInput if they are none of a record."""
+        """Return a point as teachers see it, shape (d,); BadInput if the values cannot be a record's features."""
         wanted = self._classes.before(sample.dimension)
         if len(values) != wanted:
             raise BadInput(f"a point has {wanted} features here, found {len(values)}")
         with np.errstate(over="ignore"):
-            point = np.array(values, dtype=np.float64).astype(np.float32) + np.float32(0.0)  # one zero, not two
+            point = np.array(values, dtype=np.float64).astype(np.float32) + np.float32(0.0)  # -0.0 becomes 0.0
         if not np.isfinite(point).all():
             raise BadInput("every feature of a point must be a finite number in single precision")
         if sample.dtype != np.uint8:
@@ -170,11 +170,11 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return point.astype(np.uint8)
 
     def released(self, answers: Indices) -> list[int | None]:
-        """Return answers as they are released: labels -1 and +1, or numbers of classes; None where there is none."""
+        """Return answers in released form: labels -1 and +1, or class numbers; None where there is no answer."""
         return [self._classes.released(int(answer)) for answer in answers]
 
     def transfer(self, points: AnyArray, answers: Indices, coins: Callable[[Stream], RandomSource]) -> Hypothesis:
-        """Train the student on answered points; chance fills in where nothing was released (a negative answer)."""
+        """Train the student on answered points; where nothing was released (a negative answer), draw a random class."""
         chance = coins("coins").integers(self._classes.number, len(answers))
         classes = np.where(answers < 0, chance, answers)
         return self._classes.taught(self.student, points, classes, coins("student"))

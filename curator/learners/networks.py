@@ -1,4 +1,4 @@
-"""NCnvxAdap for losses that are not convex: the softmax of several classes, and networks with one hidden layer."""
+"""NCnvxAdap with the cross-entropy: the softmax of several classes, and networks with one hidden layer."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from curator.learners.domains import Domains, DomainSide, Loss, Whitening
 from curator.learners.noisy_descent import Beginning, Bounds, Forces, Rows, moved_scale
 from curator.mechanisms.access import Access
 
-_CODES = float(MAX_CLASSES)  # class c is the response c/64, which is exact and within [-1, 1]; none is -1/64
+_CODES = float(MAX_CLASSES)  # class c is the response c/64, which is exact and within [-1, 1]; no class is -1/64
 FIT_STEPS = 200  # of L-BFGS on the public side
 _RIDGE = 1e-4  # of the public fit, on all parameters
-_TRIED, _AROUND = 16, 0.1  # public points over which the local discrepancy is taken; how far away, in radii
+_TRIED, _AROUND = 16, 0.1  # number of public parameters for the local discrepancy; their distance, in radii
 
 
 @dataclass(frozen=True)
 class NetworkBounds(Bounds):
     """Public bounds on a record's loss and gradient, for any parameters with ||w|| <= Lambda and any ||x|| <= r.
 
-    With k hidden units of activation z/(1 + |z|), the last layer V sees h = (a, 1), of length H = sqrt(k + 1) at most;
-    without, h = x and H = r. The gradient in the scores, p - e_y, is at most sqrt(2) long, the activation's slope is at
-    most 1 and 2-Lipschitz. So a gradient is the pair ((p - e_y) h', rho x') with ||rho|| <= sqrt(2) Lambda, and
+    With k hidden units of activation z/(1 + |z|), the last layer V has the input h = (a, 1) of norm H = sqrt(k + 1) at
+    most; without, h = x and H = r. The gradient in the scores, p - e_y, has norm at most sqrt(2), and the activation's
+    slope is at most 1 and 2-Lipschitz. So a gradient is ((p - e_y) h', rho x') with ||rho|| <= sqrt(2) Lambda, and
 
         G = sqrt(2 (H^2 + Lambda^2 r^2)),   the loss is at most ln(1 + (C - 1) e^(sqrt(2) Lambda H)),
         beta = (H^2 + Lambda^2 r^2)/2 + sqrt(2) r (1 + 2 Lambda r),
 
-    beta by the scores' Jacobian, the cross-entropy's curvature of at most 1/2, and the scores' own second derivatives.
+    beta from the scores' Jacobian, the cross-entropy's curvature (at most 1/2), and the scores' second derivatives.
     """
 
     hidden: int = 0
@@ -76,7 +76,7 @@ class NetworkBounds(Bounds):
 
     @property
     def complexity(self) -> float:
-        return 0.0  # no bound of a network's complexity is used: alpha is chosen without that term
+        return 0.0  # no complexity bound of a network is used: alpha is chosen without that term
 
     @property
     def slope(self) -> float:
@@ -90,7 +90,7 @@ class NetworkBounds(Bounds):
 
 
 class NetworkSettings(NetworkFields, NonconvexSettings):
-    """NCnvxAdap (Algorithm 2) with the cross-entropy of a softmax, linear or behind a hidden layer.
+    """NCnvxAdap (Algorithm 2) with the cross-entropy of a softmax, linear or after a hidden layer.
 
     **Theorem.** Let every record's gradient be g' = g min(1, C/||g||) and its loss l' = min(l, B) where it moves its
     own scale, C and B public. Replace one private record in its place. Then at any parameters and scales v >= 1 the sum
@@ -98,19 +98,19 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
     of :func:`curator.learners.noisy_descent.sensitivities`. So T iterations with the noise of
     :func:`common.privacy.theorems.gaussian_dp.step_noise` and the estimate of the discrepancy are mu-GDP together.
 
-    *Proof.* g' is a function of one record and of what was released before, and no longer than C; v >= 1, so p g'/v is
-    no longer than p C, and two of them differ by 2 p C at most. l' is within [0, B], and only the record's own entry
-    moves. Nowhere is the loss convex, smooth, or even differentiable: Lemma 4.2 (ii) and (iii) hold with C for G, and
-    Gaussian mechanisms compose as before.
+    *Proof.* g' is a function of one record and of earlier releases, of norm at most C. As v >= 1, p g'/v has norm at
+    most p C, and two of them differ by at most 2 p C. l' is within [0, B], and only the record's own entry moves. The
+    proof does not need a loss that is convex, smooth, or even differentiable: Lemma 4.2 (ii) and (iii) hold with C for
+    G, and Gaussian mechanisms compose as before.
 
     Without clips (``gradient_clip`` and ``loss_clip`` null) C and B are G and the greatest loss of
-    :class:`NetworkBounds`, nothing is shortened, and Theorem 5.2 speaks of a stationary point of J itself. With clips
-    it does not: privacy stays, the point is one at which the shortened gradients balance.
+    :class:`NetworkBounds`, nothing is shortened, and Theorem 5.2 is about a stationary point of J itself. With clips
+    privacy holds, but Theorem 5.2 does not apply: at the point that is found, the clipped gradients balance.
 
-    **Discrepancy.** The greatest |L_target(w) - L_source(w)| over all w of a network is out of reach. It is taken over
-    a public finite set of parameters, the start and 15 random points at a tenth of Lambda, or ``local``: the *local*
-    discrepancy of the paper's Section 2, a lower bound of the discrepancy. Losses are within [0, B], so replacing a
-    record moves each difference, and their maximum, by B/n at most.
+    **Discrepancy.** The greatest |L_target(w) - L_source(w)| over all w of a network cannot be computed. It is taken
+    over a public finite set of parameters: the start, and 15 random points at a distance of Lambda/10, or of ``local``.
+    This is the *local* discrepancy of the paper's Section 2, a lower bound on the discrepancy. Losses are within
+    [0, B], so replacing a record moves each difference, and their maximum, by at most B/n.
     """
 
     loss: ClassVar[Loss] = "cross-entropy"
@@ -163,19 +163,19 @@ class NetworkSettings(NetworkFields, NonconvexSettings):
 
 
 class Shape(NamedTuple):
-    """Sizes of a network whose parameters are one vector: hidden weights first, unit by unit, then output weights."""
+    """Sizes of a network whose parameters form one vector: hidden weights, unit by unit, then output weights."""
 
     features: int
     hidden: int
     outputs: int
 
     def layers(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the hidden layer (k, d) and the output (C, k + 1), its last column a constant's; or (C, d) alone."""
+        """Return the hidden layer (k, d) and the output (C, k + 1), constant last; without a hidden layer (C, d)."""
         split = self.hidden * self.features
         return weights[:split].reshape(self.hidden, self.features), weights[split:].reshape(self.outputs, -1)
 
     def forward(self, weights: Floats, features: Floats) -> tuple[Floats, Floats]:
-        """Return what n rows are before the last layer, (n, k + 1) or (n, d), and their scores (n, C)."""
+        """Return the last layer's inputs for n rows, (n, k + 1) or (n, d), and their scores (n, C)."""
         hidden, output = self.layers(weights)
         before = features
         if self.hidden:
@@ -184,12 +184,12 @@ class Shape(NamedTuple):
         return before, before @ output.T
 
     def random(self, norm: float, source: RandomSource) -> Floats:
-        """Return small random hidden weights, sums of about 1 for a row of the norm, and output weights 0."""
+        """Return random hidden weights, with sums of about 1 for a row of length ``norm``, and output weights 0."""
         hidden = source.normals(self.hidden * self.features) / norm
         return np.append(hidden, np.zeros(self.outputs * (self.hidden + 1 if self.hidden else self.features)))
 
     def gradient(self, weights: Floats, features: Floats, wanted: Floats) -> tuple[float, Floats]:
-        """Return the mean cross-entropy of rows whose classes are ``wanted``, one-hot (n, C), and its gradient."""
+        """Return the mean cross-entropy of rows with the one-hot classes ``wanted``, shape (n, C), and its gradient."""
         before, scores = self.forward(weights, features)
         totals = np.logaddexp.reduce(scores, axis=1)
         known = wanted.sum(axis=1)  # 0 for a row without a class
@@ -203,7 +203,7 @@ class Shape(NamedTuple):
 
 
 def _losses(scores: Floats, responses: Floats) -> Floats:
-    """Return the cross-entropies of rows, shape (n,); 0 for a row without a class."""
+    """Return the cross-entropy of each row, shape (n,); 0 for a row without a class."""
     classes = np.rint(responses * _CODES).astype(np.int64)
     known = (classes >= 0) & (classes < scores.shape[1])
     own = np.take_along_axis(scores, np.where(known, classes, 0)[:, None], axis=1)[:, 0]
@@ -211,7 +211,7 @@ def _losses(scores: Floats, responses: Floats) -> Floats:
 
 
 def _public_fit(side: DomainSide, shape: Shape, start: Floats) -> Floats:
-    """Return where L-BFGS ends from ``start``, on the public side's mean cross-entropy with a small ridge."""
+    """Return the result of L-BFGS from ``start`` on the public side's mean cross-entropy with a small ridge."""
     from scipy.optimize import minimize  # here, since it takes a fifth of a second to load
 
     wanted = (np.rint(side.responses * _CODES)[:, None] == np.arange(shape.outputs)).astype(np.float64)
@@ -227,16 +227,16 @@ def _public_fit(side: DomainSide, shape: Shape, start: Floats) -> Floats:
 def move_network_rows(
     rows: Rows, weights: Floats, shape: Shape, clip: float, greatest: float, sums: AnyArray, forces: Forces
 ) -> None:
-    """As :func:`curator.learners.noisy_descent.move_rows`, by a network: rows' gradients are clipped to ``clip``.
+    """Do for a network, with gradients clipped to ``clip``, what :func:`curator.learners.noisy_descent.move_rows` does.
 
-    A gradient is a product of vectors in either layer, so its length is known before one coordinate is computed.
+    In each layer a gradient is an outer product, so its norm is known before any coordinate is computed.
     """
     features, responses, noise, scales = rows
     d, k, outputs = shape
     width = k + 1 if k else d
     before, slopes, wrong, behind = np.ones(width), np.empty(k), np.empty(outputs), np.empty(k)
     for i in range(len(features)):
-        length = 0.0  # of the row, squared
+        length = 0.0  # squared norm of the row
         for m in range(d):
             length += np.float64(features[i, m]) ** 2
             if k == 0:
@@ -259,7 +259,7 @@ def move_network_rows(
             wrong[c] = exp(wrong[c] - top)
             total += wrong[c]
         loss = min(max(known * (log(total) + top - score), 0.0), greatest)
-        error = 0.0  # length of the gradient in the scores, squared
+        error = 0.0  # squared norm of the gradient in the scores
         for c in range(outputs):
             wrong[c] = known * (wrong[c] / total - (1.0 if c == own else 0.0))
             error += wrong[c] * wrong[c]
@@ -285,7 +285,7 @@ def move_network_rows(
 
 @LEARNERS.register("network-adap")
 class NetworkAdap(NetworkAdapSettings, AdaptationLearner):
-    """Classes by the curator's sample and a public one of another domain, with a softmax or a small network."""
+    """Classification by a softmax or small network, from the curator's sample and a public sample of another domain."""
 
     examples: ClassVar = tuple(
         {"alpha": 0.3, "mu": 2.0, "iterations": 300, "output": "last", "features": 3, "norm": 1.8}
@@ -306,7 +306,7 @@ class NetworkAdap(NetworkAdapSettings, AdaptationLearner):
         return self.iterations * (sizes.people + sizes.public + self.parameters()) + 1
 
     def room(self, sizes: CallSizes) -> int:
-        """Return the bytes of both samples, of all units' values of every row, and of L-BFGS' memory of parameters."""
+        """Return the bytes of both samples, of the values of all units for every row, and of the memory of L-BFGS."""
         rows = sizes.people + sizes.public
         return super().room(sizes) + 8 * (rows * 5 * (self.hidden + self.outputs + 1) + 40 * self.parameters())
 

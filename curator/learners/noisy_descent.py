@@ -1,8 +1,8 @@
 """Noisy projected gradient descent on w and the scales: the loop of both algorithms, and its pass over the rows.
 
-A row's part of the gradient is rounded to a public grid before anything is added up. Whole numbers add up exactly, in
-any order and in any number of threads, so that the sums of neighbouring samples differ by one row's part and nothing
-else; sums of floating-point numbers would differ in what every later addition rounds away, too.
+Each row's part of the gradient is rounded to a public grid before summation. Whole numbers add up exactly, in any order
+and with any number of threads, so the sums of neighbouring samples differ by one row's part only. Sums of
+floating-point numbers would also differ in the rounding of every later addition.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from curator.learners.discrepancy import private_discrepancy
 from curator.learners.domains import Domains, Loss, PublicFit, fit_public
 from curator.mechanisms.gaussian_noise import whole_normals
 
-_ROUNDED = 1.0 + 2.0**-12  # records and slopes are kept in single precision: so much longer may a row's part be
-_ETA = 0.05  # with what probability Theorem B.1 may fail, where it decides alpha
+_ROUNDED = 1.0 + 2.0**-12  # a row's part may be longer by this factor, as records and slopes are in single precision
+_ETA = 0.05  # probability with which Theorem B.1 may fail, where it determines alpha
 MIN_ALPHA = 2.0**-20  # least weight of the source that is chosen
-HARD = 1e300  # A softmax so sharp that it is the maximum
+HARD = 1e300  # sharpness at which the softmax is the maximum
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Public bounds on one record, and what follows from them.
+    """Public bounds on one record, and values derived from them.
 
     With Lambda = ``radius`` and r = ``norm``, ||w|| <= Lambda and ||x|| <= r; responses are in [-1, 1]. Residuals of
-    the squared loss are clipped to +-``residual_clip``, C; None for Lambda r + 1, which none exceeds.
+    the squared loss are clipped to +-``residual_clip``, C; None means Lambda r + 1, which no residual exceeds.
     """
 
     loss: Loss
@@ -46,12 +46,12 @@ class Bounds:
     residual_clip: float | None = None
 
     def parameters(self, features: int) -> int:
-        """D, the length of w: here one weight a feature."""
+        """Return d, the number of weights in w: here one per feature."""
         return features
 
     @property
     def most(self) -> float:
-        """Greatest size of a residual (squared loss) or of a score (logistic loss)."""
+        """Greatest absolute residual (squared loss) or score (logistic loss)."""
         scores = self.radius * self.norm
         if self.loss == "logistic":
             return scores
@@ -63,24 +63,24 @@ class Bounds:
         return self.most**2 if self.loss == "squared" else float(np.logaddexp(0.0, self.most))
 
     def losses(self, scores: Floats, responses: Floats) -> Floats:
-        """Return the losses of n records within bounds, whose responses are in [-1, 1], without a clip."""
+        """Return the losses, without a clip, of n records within bounds, whose responses are in [-1, 1]."""
         squared = self.loss == "squared"
         return np.asarray(np.square(scores - responses) if squared else np.logaddexp(0.0, -responses * scores))
 
     @property
     def width(self) -> float:
-        """B: by how much the losses of two records can differ at one w."""
+        """B: the greatest difference between the losses of two records at one w."""
         return self.greatest if self.loss == "squared" else self.most
 
     @property
     def slope(self) -> float:
-        """G: greatest norm of a record's gradient; the logistic slope is 1/(1 + e^-most) at most."""
+        """G: greatest norm of a record's gradient; the logistic slope is at most 1/(1 + e^-most)."""
         slope = 2.0 * self.most if self.loss == "squared" else 1.0 / (1.0 + math.exp(-self.most))
         return slope * self.norm
 
     @property
     def complexity(self) -> float:
-        """Of the losses of all w, over the Euclidean length of the weights (see :meth:`DescentSettings.weighted`)."""
+        """c: complexity bound of the losses of all w, per unit of ||p|| (see :meth:`DescentSettings.weighted`)."""
         return self.slope * self.radius
 
     @property
@@ -98,7 +98,7 @@ class Steps(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """Where w begins (None: at 0), how far noise may take it in all, and the loss' smoothness there."""
+    """Where w starts (None: at 0), how far noise may move it in total, and the smoothness of the loss there."""
 
     start: Floats | None
     reach: float
@@ -106,7 +106,7 @@ class Beginning(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What is settled before the first iteration: domains within public bounds, their discrepancy, private or exact.
+    """The state before the first iteration: domains within public bounds, and their discrepancy, private or exact.
 
     ``noise`` is sigma_1 and sigma_2, 0 without privacy.
     """
@@ -118,7 +118,7 @@ class Prepared(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """One side in the loop: features in single precision, responses; noise and scales, one number a row."""
+    """One side in the loop: features in single precision, and responses, noise and scales, one number per row."""
 
     features: Singles
     responses: Floats
@@ -127,7 +127,7 @@ class Rows(NamedTuple):
 
 
 class DescentSettings(AlgorithmFields):
-    """Settings of both algorithms, and what follows from them."""
+    """Settings of both algorithms, and values derived from them."""
 
     loss: ClassVar[Loss]
     convex: ClassVar[bool]
@@ -139,17 +139,17 @@ class DescentSettings(AlgorithmFields):
         return Bounds(self.loss, self.radius, self.norm)
 
     def clipped(self, domains: Domains) -> Self:
-        """Return the same settings with the numbers that the public side decides: a function of no private record."""
+        """Return the settings with numbers that depend on the public side filled in; no private record is used."""
         return self
 
     def discrepancy(self, domains: Domains, opening: Beginning, mu: float | None, source: RandomSource) -> float:
-        """Return the estimate of the discrepancy that the source's rows bear: mu-GDP for the private side."""
+        """Return the estimate of the discrepancy, an addend of the source's losses: mu-GDP for the private side."""
         radius, around = self.ball(domains)
         side = self.one_sided
         return private_discrepancy(domains, radius, self.norm, mu, source, self.loss, one_sided=side, around=around)
 
     def ball(self, domains: Domains) -> tuple[float, Floats | None]:
-        """Return radius and public centre (None: 0) of the ball of models that the discrepancy is over."""
+        """Return the radius and public centre (None: 0) of the ball of models for the discrepancy."""
         if self.local is None:
             return self.radius, None
         return self.local, self.public_fit(domains).weights
@@ -158,16 +158,16 @@ class DescentSettings(AlgorithmFields):
         return fit_public(domains.public.bounded(self.norm), self.loss, self.radius, self.norm)
 
     def weighted(self, sizes: tuple[int, int], discrepancy: float) -> Self:
-        """Return the same settings with the source's weight that ``alpha_from: discrepancy`` stands for.
+        """Return the settings with ``alpha_from: discrepancy`` resolved to a weight of the source.
 
-        Theorem B.1 with q = p holds with probability 1 - eta for all w, and what of its right side depends on alpha,
-        beside the mean losses, is
+        Theorem B.1 with q = p holds with probability 1 - eta for all w. Apart from the mean losses, the part of its
+        right side that depends on alpha is
 
             alpha d + ||p|| (2 c + B sqrt(ln(2/eta)/2)),   ||p||^2 = alpha^2/m + (1 - alpha)^2/n,
 
-        c ||p|| a bound on the weighted Rademacher complexity (Talagrand: G Lambda for w.x). It is convex in alpha. Its
-        minimum, by bisection of its slope, is a function of public numbers and of the released d: post-processing. The
-        noise is calibrated for it afterwards, so every later release is as private as for an alpha that was given.
+        where c ||p|| bounds the weighted Rademacher complexity (Talagrand: c = G Lambda for w.x). It is convex in
+        alpha. Its minimum, found by bisection of its slope, is a function of public numbers and of the released d:
+        post-processing. The noise is calibrated afterwards, so later releases are as private as with a given alpha.
         """
         if self.alpha_from == "given":
             return self
@@ -181,23 +181,23 @@ class DescentSettings(AlgorithmFields):
         return self.model_copy(update={"alpha": high})
 
     def opening(self, domains: Domains, source: RandomSource) -> Beginning:
-        """Return where w begins: a function of the public side alone."""
+        """Return where w starts, a function of the public side alone."""
         if self.start == "zero":
             return Beginning(None, self.radius, self.bounds.smoothness)
         known = self.public_fit(domains)
         return Beginning(known.weights, known.reach, self.bounds.smoothness)
 
     def pass_over(self, rows: list[Rows], weights: Floats, forces: list[Forces]) -> Floats:
-        """Move the scales of both sides by one step; return the gradient in w, whole numbers of its unit's grid."""
+        """Move the scales of both sides by one step; return the gradient in w, in whole multiples of its unit."""
         sums, single = np.zeros(len(weights), dtype=np.int32), weights.astype(np.float32)
         for side, force in zip(rows, forces, strict=True):
             move_rows(side.features, side.responses, single, side.noise, side.scales, sums, force)
         return whole_sums(sums, sum(len(side.scales) for side in rows))
 
     def softmax(self, records: int) -> float:
-        """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself.
+        """Return the sharpness of the softmax; with the paper's steps, F contains the maximum weight itself.
 
-        By default (m + n) ln(m + n): the softmax is then above the maximum by 1/(m + n) at most.
+        The default is (m + n) ln(m + n): the softmax then exceeds the maximum by at most 1/(m + n).
         """
         if self.sharpness is not None:
             return self.sharpness
@@ -220,23 +220,23 @@ class DescentSettings(AlgorithmFields):
 
     @property
     def tested(self) -> tuple[Literal["squared", "zero-one"], float]:
-        """What agents measure, and of how many of its units a unit of this loss is an upper bound."""
+        """The loss that agents measure, and a factor: it is at most this factor times the loss of these settings."""
         raise AssertionError(f"no bound is known of {self.loss}")
 
     @abstractmethod
     def iterates(self, source: RandomSource) -> tuple[int, int]:
-        """Return how many iterations are made, and how many of them are not averaged."""
+        """Return the number of iterations, and how many of the first are left out of the average."""
 
     @abstractmethod
     def printed_steps(self, prepared: Prepared) -> Steps:
-        """Return the paper's."""
+        """Return the paper's step sizes."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Found:
-    """Averages over the iterates that count: ``weights``, shape (d,), may be released; ``scales`` are (m + n,).
+    """Averages over the iterates after the burn-in: ``weights``, shape (d,), and ``scales``, shape (m + n,).
 
-    So may ``bound``, which is there where one was asked for.
+    ``weights`` may be released, and so may ``bound``, if one was requested.
     """
 
     weights: Floats
@@ -245,21 +245,21 @@ class Found:
 
 
 def unit_of(bounds: Bounds, shares: tuple[float, float]) -> float:
-    """Return the unit of the gradient's grid, public: one row stays within what it may add, all rows within 2^30."""
+    """Return the public unit of the gradient's grid: a row stays below :data:`LARGEST` units, all rows within 2^30."""
     return bounds.slope * _ROUNDED * max(2.0**-30, max(shares) / (LARGEST - 1))
 
 
 def sensitivities(bounds: Bounds, domains: Domains, alpha: float) -> tuple[float, float]:
     """Return s_1 and s_2: how far the gradients of w and of the scales move if one private record is replaced.
 
-    With p the reference weight of a private record, s_1 = 2 p G (Lemma 4.2 (ii)) and, for the gradient of v = p u
-    divided by p, s_2 = B (Lemma 4.2 (iii): p^2 B for the gradient of u), as only the record's own entry moves.
-    Where the target is private, p = (1 - alpha)/n; where the source is (Section 7), p = alpha/m: the lemma's proof
-    reads the same with the sides exchanged, and the discrepancy, which the source's rows have, is public by then.
+    With p the reference weight of a private record, s_1 = 2 p G (Lemma 4.2 (ii)). For the gradient of v = p u divided
+    by p, s_2 = B (Lemma 4.2 (iii): p^2 B for the gradient of u), since only the record's own entry moves. If the target
+    is private, p = (1 - alpha)/n; if the source is (Section 7), p = alpha/m. The lemma's proof also holds with the
+    sides exchanged, since the discrepancy in the source's losses is public by then.
 
-    Rounding is included. It moves the gradient by one unit a coordinate and record at most. It moves an entry of the
-    scales' gradient by one cell: in units of the noise that is cell/B of what the entry itself can move, so both
-    sensitivities grow by more than this share.
+    Rounding is included. It moves the gradient by at most one unit per coordinate and record. It moves an entry of the
+    scales' gradient by one cell, a share cell/B of what the entry itself can move, so both sensitivities are increased
+    by more than this share.
     """
     share = domains.private_share(alpha)
     rounding = math.sqrt(bounds.parameters(domains.dimension)) * unit_of(bounds, domains.shares(alpha))
@@ -273,8 +273,8 @@ def descend(
     """Run the loop from w = 0, or a public start, and v = 1 (that is, u at its lower bound).
 
     The last ``iterations - burn`` iterates are averaged. Both gradients of an iteration are taken at the same point.
-    With noise, gradient and noise are whole multiples of one unit, so that what is released is a function of what the
-    exact Gaussian mechanism would release for the rounded gradient: post-processing.
+    With noise, gradient and noise are whole multiples of one unit. So the result is a function of what the exact
+    Gaussian mechanism would release for the rounded gradient: post-processing.
     """
     bounds = settings.bounds
     domains = prepared.domains.bounded(bounds.norm)
@@ -305,7 +305,7 @@ def descend(
 
 
 def public_forces(settings: DescentSettings, prepared: Prepared, steps: Steps, scales: Floats) -> list[Forces]:
-    """Return the public numbers of source and target; of the norms' parts, those that all rows have in common."""
+    """Return the public numbers of source and target, including the parts of the norms common to all rows."""
     sizes, bounds = prepared.domains.sizes, settings.bounds
     shares, sharpness = prepared.domains.shares(settings.alpha), settings.softmax(sum(sizes))
     weights = np.repeat(shares, sizes) / scales
@@ -336,8 +336,8 @@ def public_forces(settings: DescentSettings, prepared: Prepared, steps: Steps, s
 
 LOSSES = ("squared", "logistic", "cross-entropy")
 LARGEST = 1 << 22  # greatest whole number that one row may add to a coordinate
-CELLS = 1 << 20  # cells of the grid on which a row's force lies, from 0 to the greatest loss
-_EVEN = np.float32(3 << 22)  # added to a single up to 2^22, it leaves the nearest integer in the lowest bits
+CELLS = 1 << 20  # cells of the grid for a row's force, from 0 to the greatest loss
+_EVEN = np.float32(3 << 22)  # added to a float32 up to 2^22, it leaves the nearest integer in the lowest bits
 _EVEN_BITS = 0x4B400000
 
 
@@ -345,15 +345,15 @@ class Forces(NamedTuple):
     """Public numbers of one side in one iteration.
 
     Attributes:
-        loss: Place in :data:`LOSSES`.
-        share: p, the weight of a row whose scale is 1: alpha/m or (1 - alpha)/n.
-        most: Scores of the logistic loss, and residuals of the squared one, are clipped to [-most, most].
-        units, cells: One over the units of the gradient's and of the losses' grid.
-        addend: To the loss: the estimate of the discrepancy, or 0.
-        pull: kappa_1, which draws a scale back to 1 (``constant``), or weights back to p (with the others, over v^2).
+        loss: Index in :data:`LOSSES`.
+        share: p, the weight of a row with scale 1: alpha/m or (1 - alpha)/n.
+        most: Scores of the logistic loss, and residuals of the squared loss, are clipped to [-most, most].
+        units, cells: One over the unit of the gradient's grid, and one over that of the losses' grid.
+        addend: Added to the loss: the estimate of the discrepancy, or 0.
+        pull: kappa_1, which pulls a scale back to 1 (``constant``), or weights back to p (divided by v^2).
         euclidean: kappa_2 over the norm of all weights.
-        greatest: kappa_inf over the sum of all rows' parts of the greatest weight, ``exp(sharpness (q - level))`` each.
-        step: Of the scales.
+        greatest: kappa_inf over the sum of the softmax terms of all rows, ``exp(sharpness (q - level))`` each.
+        step: Step size of the scales.
     """
 
     loss: int
@@ -383,7 +383,7 @@ def move_rows(
 ) -> None:
     """Add the rows' parts of the gradient to ``sums``, int32, and move their scales, v, by one step.
 
-    ``noise`` are whole numbers of the losses' grid, one a row; :func:`whole_sums` takes an offset of the sums away.
+    ``noise`` has one whole number of the losses' grid per row; :func:`whole_sums` subtracts an offset from the sums.
     """
     for i in range(len(features)):
         score = float(_product(features, i, weights))

@@ -1,7 +1,7 @@
-"""The first look at records: where they lie, how far each feature varies, and how long they are.
+"""The first look at records: a private release of their mean, the variance of each feature, and their lengths.
 
-A mechanism that clips to a ball around 0 pays for the ball. Public bounds place records far from 0 and say little of
-how far they vary, so that most of the noise would be for room in which nobody is (docs/learners.md).
+The noise of a mechanism that clips to a ball around 0 grows with the ball. Public bounds may be far wider than the
+records vary, and not centred on them, so most of the noise would be for a region without records (docs/learners.md).
 """
 
 import math
@@ -21,21 +21,21 @@ from curator.mechanisms.sums import CoordinateMoments
 from curator.sample.shard import BLOCK
 
 _STILL = 0.1
-"""A feature with less than this share of the average variance weighs less the less it varies."""
-_DOUBT = 3.0  # squares of deviations of noise by which a feature is told from a constant: at so many it weighs half
-_TINY = 2.0**-20  # a scale is divided by: it is never 0
+"""Share of the average variance: a feature that varies less than this gets a lower weight the less it varies."""
+_DOUBT = 3.0  # squared standard scores by which a feature differs from a constant; at this value its weight is half
+_TINY = 2.0**-20  # least scale: it is a divisor and must not be 0
 _SHORT = 0.8
-"""R, of the root of the mean squared length: some two thirds of people are beyond. Lengths shrink by about as much."""
-_LEAST = 0.05  # of that mean square, at least so much of what shrunken variances say
+"""R as a share of the root mean square length: some two thirds of people exceed it. Lengths shrink by about as much."""
+_LEAST = 0.05  # least mean square, as a share of what the shrunken variances give
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Preconditioner:
-    """z = s (x - m), which a learner sees clipped to the ball of radius R; all three are released, thus public.
+    """z = s (x - m), which a learner sees clipped to the ball of radius R; s, m and R are released, thus public.
 
-    z is a function of one record, so neighbouring samples stay neighbours. What is learned is a half-space of the
-    clipped z, which are shorter: by the factor ``shrink`` in the mean. The half-space of x that is released has no clip
-    and so many times their weights. ``variances`` are those of x, shrunk to their average; None without a look.
+    z is a function of one record, so neighbouring samples stay neighbours. The learner learns a half-space of the
+    clipped z, which are shorter, on average by the factor ``shrink``. The released half-space of x has no clip and
+    ``shrink`` times the weights. ``variances`` are those of x, shrunk to their average; None without a look.
     """
 
     mean: Floats
@@ -45,13 +45,13 @@ class Preconditioner:
     variances: Floats | None = None
 
     def of(self, records: Records) -> Records:
-        """Return the records with z in the place of x, not clipped."""
+        """Return the records with x replaced by z, not clipped."""
         found = np.empty(records.features.shape, dtype=np.float32)
         _move(records.features, self.mean, self.scale, found)
         return Records(found, records.labels)
 
     def shortened(self, records: Records) -> Records:
-        """Return the records with z/R, cut to length 1, in the place of x; what is no number is 0."""
+        """Return the records with x replaced by z/R, cut to length 1; rows that are not finite become 0."""
         found = self.of(records).features
         with np.errstate(over="ignore", invalid="ignore"):
             lengths = np.sqrt(np.einsum("ij,ij->i", found, found))[:, None]
@@ -60,7 +60,7 @@ class Preconditioner:
         return Records(found, records.labels)
 
     def about(self, weights: Floats, threshold: float) -> Linear:
-        """Return the half-space of x for ``<w, z> > b`` of clipped z; weights have shape (d,)."""
+        """Return the half-space of x for the half-space ``<w, z> > b`` of clipped z; weights have shape (d,)."""
         found = np.clip(self.shrink * weights * self.scale, -GREATEST, GREATEST)
         border = float(np.clip(threshold + ordered_sum(found * self.mean), -GREATEST, GREATEST))
         return Linear(weights=tuple(found.tolist()), threshold=border)
@@ -74,7 +74,7 @@ def _move(features: AnyArray, mean: Floats, scale: Floats, found: Singles) -> No
 
 
 def room(sizes: CallSizes) -> int:
-    """Return an upper bound on the bytes that z takes: of one block at a time."""
+    """Return an upper bound on the bytes of z, which is held for one block at a time."""
     return 4 * sizes.dimension * min(sizes.people, BLOCK)
 
 
@@ -87,20 +87,20 @@ def precondition(
     *,
     response: bool = False,
 ) -> Preconditioner:
-    """Return where records lie, by one mu-GDP release; x itself where mu is 0.
+    """Return the preconditioner from one mu-GDP release; if mu is 0, one that leaves x unchanged.
 
-    Features are within the norm ``bound``; in [0, 1] where that is None. ``of`` is what is made of records beforehand,
-    one by one, and ``width`` how many features they then have, the last of them a ``response`` or not.
+    Features are within the norm ``bound``, or in [0, 1] if that is None. ``of`` maps records beforehand, one by one.
+    They then have ``width`` features, the last of which may be a ``response``.
 
-    m is the mean of the records, within the public norm or box; v the variances, where noise has deviation e, shrunk to
-    their average by avg^2/(avg^2 + e^2). The scale is s = sqrt(v)/(v + .1 avg + e): about 1/sqrt(v), but never above
-    1.6/sqrt(avg). With 1/sqrt(v) noise would decide about T where what hardly varies in S says nothing.
-    In a box a feature that may be a constant at one end of it, as a category that all of S share, weighs less still
-    (:func:`_varying`).
+    m is the mean of the records, within the public norm or box. v are the variances, whose noise has standard deviation
+    e, shrunk to their average by avg^2/(avg^2 + e^2). The scale is s = sqrt(v)/(v + .1 avg + e): about 1/sqrt(v), but
+    never above 1.6/sqrt(avg). With 1/sqrt(v), features that hardly vary in S would get large scales, and noise would
+    decide about T. In a box, a feature that may be constant at one end, such as a category that all of S share, gets an
+    even lower scale (:func:`_varying`).
 
-    R is ``_SHORT`` times the root of the mean of |s (x - m)|^2, as the noisy variances have it. Noise of deviation o on
-    m takes o^2 from each of these, on average, and moves m by as much: x is v + 2 o^2 from m where v is noisy, and o^2
-    at least. With a smaller R few people would be far beyond it, and their scores by the half-space of x enormous.
+    R is ``_SHORT`` times the root of the mean of |s (x - m)|^2 according to the noisy variances. Noise of deviation o
+    on m lowers each variance by o^2 on average and moves m by as much, so the mean square distance of x from m is
+    v + 2 o^2 for a noisy v, and at least o^2. With a smaller R a few people would be far beyond it, with huge scores.
     """
     size = access.dimension if width is None else width
     if mu == 0.0:
@@ -127,11 +127,11 @@ def precondition(
 
 
 def _varying(inside: Floats, away: Floats) -> Floats:
-    """Return by what each feature's scale is multiplied, in (0, 1): how well it is told from a constant at an end.
+    """Return the factor of each feature's scale, in (0, 1): near 0 if it may be a constant at an end of the box.
 
-    Of such a constant nobody is ``inside`` the box, and the mean is not ``away`` from the end; both are in deviations
-    of their noise. With c the sum of their squares, where they are positive, the factor is c/(c + ``_DOUBT``). What is
-    learned of a constant is noise, and T may have another value of it: all scores of T would move.
+    For such a constant, no record is ``inside`` the box and the mean is not ``away`` from the end; both are in standard
+    deviations of their noise. With c the sum of the squares of those that are positive, the factor is c/(c +
+    ``_DOUBT``). The learned weight of a constant is noise, and all scores of T would move if T has another value of it.
     """
     apart = np.square(np.maximum(inside, 0.0)) + np.square(np.maximum(away, 0.0))
     return np.maximum(apart / (apart + _DOUBT), _TINY)

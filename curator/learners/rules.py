@@ -18,12 +18,12 @@ from curator.mechanisms.parities import PlaceParities
 from curator.mechanisms.selection import FewestMistakes
 
 MAX_HYPOTHESES = 1 << 31
-"""So many conjunctions are gone through in a quarter of a minute or so; each round goes through them twice."""
+"""Maximum number of conjunctions: one pass takes about a quarter of a minute, and each round makes two passes."""
 
 
 @LEARNERS.register("exponential")
 class Exponential(ExponentialSettings, Learner):
-    """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on m draws.
+    """Exponential mechanism: h with probability proportional to exp(-epsilon * mistakes(h) / 2), counted on m draws.
 
     See :class:`curator.mechanisms.selection.FewestMistakes`.
     """
@@ -50,18 +50,18 @@ class Exponential(ExponentialSettings, Learner):
         return access.release(mechanism, draws=self.draws)
 
 
-BOTTOM = Constant(label=-1)  # what is released when no block has an answer
+BOTTOM = Constant(label=-1)  # released if no block has an answer
 
 
 @LEARNERS.register("parity")
 class ParityLearner(ParitySettings, Learner):
-    """Solve the records' equations <x, a> = [label is +1], privately, in disjoint blocks, and take the majority.
+    """Solve the records' equations <x, a> = [label is +1] privately in disjoint blocks, and take a plurality vote.
 
-    The blocks and what they cost: :class:`curator.mechanisms.parities.PlaceParities`; Kohen & Sheffet, Appendix B, have
-    one. It works on the sample itself, weights or not. What is released is post-processing of the blocks' answers: the
-    most frequent one, the earliest of several; :data:`BOTTOM` if there is none. The truth solves every system, so all
-    blocks of full rank agree on it, while one of deficient rank errs at random; the vote saves testing up to ``blocks``
-    candidates on agents.
+    For the blocks and their cost see :class:`curator.mechanisms.parities.PlaceParities`; Kohen & Sheffet, Appendix B,
+    use one block. The learner works on the sample itself and ignores weights. The release is post-processing of the
+    blocks' answers: the most frequent one, the earliest of several such, or :data:`BOTTOM` if there is none. The true
+    parity solves every system, so all blocks of full rank agree on it, while a block of deficient rank errs at random.
+    The vote avoids a test of up to ``blocks`` candidates on agents.
     """
 
     examples: ClassVar = ({"epsilon": 20.0},)
@@ -77,11 +77,11 @@ class ParityLearner(ParitySettings, Learner):
         return vote(answers)
 
     def mechanism(self, dimension: int) -> PlaceParities:
-        """Return the mechanism that answers by block, for records of so many features."""
+        """Return the mechanism that gives one answer per block, for records with ``dimension`` features."""
         return PlaceParities(dimension, self.rule, self.epsilon, self.blocks)
 
 
 def vote(answers: Sequence[FeatureSet | None]) -> Hypothesis:
-    """Return the most frequent answer, the earliest of several such; :data:`BOTTOM` if there is none."""
+    """Return the most frequent answer, the earliest in a tie; :data:`BOTTOM` if there is none."""
     votes = Counter(answer for answer in answers if answer is not None)
     return Parity(features=votes.most_common(1)[0][0]) if votes else BOTTOM

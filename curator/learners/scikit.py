@@ -1,4 +1,4 @@
-"""Any classifier of scikit-learn; not private."""
+"""A learner that trains any classifier of scikit-learn; not private."""
 
 import warnings
 from functools import cache
@@ -23,19 +23,19 @@ from curator.mechanisms.access import Access
 MIN_AGREEMENT = 0.999  # share of the draws on which the hypothesis must predict as the fitted model does
 
 MIN_BESIDE_TIES = 0.9
-"""The same share where neighbours may be equally near, if a twin without such ties reaches the one above."""
+"""The same share if neighbours may tie in distance, provided that a twin without ties reaches the share above."""
 
 
 @cache
 def classifiers() -> dict[str, type[Any]]:
-    """Return scikit-learn's classifiers by name; nothing else can be named in a scenario."""
-    from sklearn.utils import all_estimators  # only who uses it waits for it
+    """Return scikit-learn's classifiers by name; a scenario can name only these."""
+    from sklearn.utils import all_estimators  # imported here, as it is slow to load
 
     return dict(all_estimators("classifier"))
 
 
 class Trainable(settings.Classifier):
-    """A classifier of scikit-learn with its constructor's arguments, which it accepts."""
+    """A classifier of scikit-learn with arguments that its constructor accepts."""
 
     @model_validator(mode="after")
     def _has_parameters(self) -> Self:
@@ -45,7 +45,7 @@ class Trainable(settings.Classifier):
 
     @property
     def missing(self) -> str:
-        """What this process, if it were the curator's, would lack to train it, and the remedy; empty if nothing."""
+        """What this process lacks to train it as a curator, with the remedy; empty if nothing is missing."""
         if self.own and not foreign.is_named(self.own):
             return foreign.unnamed(self.own)
         if self.network is not None and not foreign.has_torch():
@@ -53,10 +53,10 @@ class Trainable(settings.Classifier):
         return ""
 
     def written(self, records: Records, source: RandomSource) -> Hypothesis:
-        """Fit it to records and write its model down as data; if all have one label, that label is the hypothesis.
+        """Fit it to records and export its model as data; if all records have one label, return a constant hypothesis.
 
         Raises:
-            BadScenario: If it refuses its parameters or the records, or its model cannot be written down.
+            BadScenario: If it refuses its parameters or the records, or its model cannot be exported.
         """
         if records.labels.min() == records.labels.max():
             return Constant(label=1 if records.labels[0] > 0 else -1)
@@ -64,8 +64,8 @@ class Trainable(settings.Classifier):
         hypothesis = self._fitted(model, records)
         agreement = _agreement(hypothesis, model, records.features)
         if MIN_BESIDE_TIES <= agreement < MIN_AGREEMENT:
-            # Among equally near neighbours scikit-learn takes whichever it meets first. So judge by a twin that learns
-            # from the draws moved a little: there no two are equally near.
+            # Among equally near neighbours scikit-learn takes the first that it finds. So compare with a twin that
+            # learns from slightly perturbed draws, no two of which are equally near.
             spread = (records.features.max(axis=0) - records.features.min(axis=0)) * 1e-3
             noise = source.derive("ties").uniforms(records.features.size).reshape(records.features.shape)
             moved = Records((records.features + noise * spread).astype(np.float32), records.labels)
@@ -80,7 +80,7 @@ class Trainable(settings.Classifier):
         return hypothesis
 
     def tried(self, features: AnyArray, classes: Indices) -> None:
-        """Fit it to points of several classes, have it predict, and forget it; BadScenario if it refuses something."""
+        """Fit it to points of several classes and predict, as a trial; BadScenario if it refuses something."""
         if self.missing:
             return
         model = build(self, 0)
@@ -110,7 +110,7 @@ class Trainable(settings.Classifier):
 
 
 def build(classifier: settings.Classifier, seed: int) -> Any:
-    """Return a classifier, all whose randomness starts from the seed; ValueError if scikit-learn has none such."""
+    """Return a classifier whose randomness all comes from the seed; ValueError if scikit-learn has no such class."""
     name = classifier.classifier
     if classifier.own:
         return foreign.make(classifier.own, classifier.parameters, seed)
@@ -142,18 +142,18 @@ def _argument(value: Any, seed: int) -> Any:
 class Scikit(settings.ScikitSettings, Trainable, Learner):
     """A scikit-learn classifier, trained on m draws.
 
-    Models travel as data, never as pickles: those with a linear decision function as a half-space
-    (``LogisticRegression``, ``LinearSVC``, ...), those made of trees as trees (``RandomForestClassifier``,
-    ``HistGradientBoostingClassifier``, ...), and every other one as a small graph (``KNeighborsClassifier``,
-    ``GaussianNB``, ``MLPClassifier``, ``SVC``, ``StackingClassifier``, ...), for which the parties that evaluate it
-    need the extra ``onnx`` and a policy that accepts graphs. Neighbours and kernels carry draws in their graphs: a
-    graph has at most 1 MiB, that is about 130000 numbers.
+    Models are sent as data, never as pickles: models with a linear decision function as a half-space
+    (``LogisticRegression``, ``LinearSVC``, ...), models of trees as trees (``RandomForestClassifier``,
+    ``HistGradientBoostingClassifier``, ...), and all others as a small graph (``KNeighborsClassifier``, ``GaussianNB``,
+    ``MLPClassifier``, ``SVC``, ``StackingClassifier``, ...). To evaluate a graph, a party needs the extra ``onnx`` and
+    a policy that accepts graphs. Graphs of neighbours and kernels contain draws. A graph has at most 1 MiB, that is
+    about 130000 numbers.
     """
 
     examples: ClassVar = ({"classifier": "LogisticRegression", "draws": 2000},)
 
     def room(self, sizes: CallSizes) -> int:
-        """Return the bytes of the draws, twice, and of a copy in doubles: models of kernels take more."""
+        """Return the bytes of the draws, counted twice, and of a copy in doubles; models of kernels take more."""
         return self.draws * (2 * sizes.width + 8 * sizes.dimension + 64)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:

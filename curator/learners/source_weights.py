@@ -1,23 +1,23 @@
 """Weights of source rows by the squared loss: discrepancy minimization, kernel mean matching, best-effort adaptation.
 
-*Discrepancy minimization* (Cortes and Mohri 2014): weights whose second moment is closest to the target's. For the
+*Discrepancy minimization* (Cortes and Mohri 2014) finds weights whose second moment is closest to the target's. For the
 squared loss and linear predictors of norm at most Lambda, the (unlabelled) discrepancy of a weighted source and a
-target is 4 Lambda^2 times the spectral norm of the difference of their second moments:
+target is 4 Lambda^2 times the spectral norm of the difference of their second moments. So it solves
 
     minimize over the simplex  || M_target - sum_i q_i x_i x_i' ||_2
 
 a semidefinite program. Here the norm is smoothed, s ln tr(e^(D/s) + e^(-D/s)) >= ||D||_2 (Nesterov 2007), and
-minimized by accelerated mirror descent with the entropy, s falling. Each gradient is also a dual point: its value is a
-lower bound, which says how far from the optimum the result can be.
+minimized by accelerated mirror descent with the entropy for decreasing s. Each gradient is also a dual point, whose
+value is a lower bound: it shows how far from the optimum the result can be.
 
-*SBest, best-effort adaptation* (Awasthi, Cortes and Mohri 2024): the non-private problem (5) by turns in w and q.
+*SBest, best-effort adaptation* (Awasthi, Cortes and Mohri 2024) solves the non-private problem (5) alternately in w, q.
 
     minimize  sum_i q_i (loss_i(w) + d 1{i <= m}) + lambda_1 (1 - sum_i q_i) + lambda_2 ||q||_2 + lambda_inf ||q||_inf
     over ||w|| <= Lambda and 0 <= q_i <= p_i,   p = alpha / m on the source, (1 - alpha) / n on the target
 
 Each turn is solved exactly: w by a weighted fit, q by two nested one-dimensional convex problems. The objective never
-rises. It is convex in each of w and q, not in both, so the end is a point from which no single turn leads down. No
-code of the authors is public; this one follows problem (3) of the paper and its Section 3.
+increases. It is convex in w and in q but not jointly, so the result is a point that no single turn improves. The
+authors' code is not public; this code follows problem (3) of the paper and its Section 3.
 """
 
 from collections.abc import Callable
@@ -30,18 +30,18 @@ from common.core.arrays import Floats, Singles
 from common.numerics.bisection import between
 
 _SMOOTHINGS = (0.1, 0.03, 0.01, 0.003, 0.001)
-"""s as shares of the norm at equal weights."""
+"""Values of s, as shares of the norm at equal weights."""
 _CLOSE = 5e-3
-"""Gap at which to stop, as a share of the same norm."""
+"""Duality gap at which to stop, as a share of the same norm."""
 
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """Weights of source rows and what is known of them.
+    """Weights of source rows, with the value that they reach and a lower bound.
 
     Attributes:
         shares: q, shape (m,), a distribution.
-        norm: Of the difference of second moments at q.
+        norm: Spectral norm of the difference of second moments at q.
         least: A lower bound on that norm over all distributions.
     """
 
@@ -54,7 +54,7 @@ def match(source: Floats, target: Floats, iterations: int = 60) -> Matched:
     """Match second moments of features, shapes (m, d) and (n, d).
 
     Args:
-        iterations: At each smoothing, at most.
+        iterations: Maximum number for each value of s.
     """
     return match_moment(source, target.T @ target / len(target), iterations)
 
@@ -82,7 +82,7 @@ class _Problem:
         return self.norm - self.least <= _CLOSE * self.start
 
     def _descend(self, smoothing: float, iterations: int) -> None:
-        """Tseng's accelerated mirror descent (2008, Algorithm 1) from the best point, with a step by backtracking."""
+        """Run Tseng's accelerated mirror descent (2008, Algorithm 1) from the best point, with backtracking steps."""
         here, log_mirror = self.best, np.log(np.maximum(self.best, 1e-30))
         mirror, pace, steepness = here, 1.0, 0.05 / smoothing
         for _ in range(iterations):
@@ -107,7 +107,7 @@ class _Problem:
                 return
 
     def _linear(self, shares: Floats, smoothing: float) -> tuple[float, Floats]:
-        """Return the smoothed norm and its gradient in q; keep the dual point's lower bound."""
+        """Return the smoothed norm and its gradient in q; update the lower bound with the dual point."""
         value, dual = smooth_norm(self._difference(shares), smoothing)
         gradient = -np.einsum("ij,ij->i", self._rows @ dual, self._rows)
         self.least = max(self.least, float(np.sum(dual * self._wanted) + gradient.min()))
@@ -130,9 +130,9 @@ def smooth_norm(difference: Floats, scale: float) -> tuple[float, Floats]:
 
 
 MAX_WEIGHT = 1000.0
-"""B of the paper of kernel mean matching."""
+"""B of the paper on kernel mean matching."""
 _ITERATIONS = 400
-_PAIRS = 1 << 22  # of a source row and a target row whose kernels are held at a time
+_PAIRS = 1 << 22  # kernel values of source and target rows that are held at a time
 _TOLERANCE = 1e-6
 
 
@@ -144,15 +144,15 @@ class KernelMeanMatching:
         minimize  1/2 beta' K beta - kappa' beta,   0 <= beta_i <= B,  |mean(beta) - 1| <= (sqrt(m) - 1) / sqrt(m)
         K_ij = k(x_i, x_j),   kappa_i = (m / n) sum_j k(x_i, z_j),   k(x, z) = exp(-||x - z||^2 / (2 width^2))
 
-    by accelerated projected gradient, restarted where the objective rises. The kernel matrix belongs to the source and
-    is made once; its width is the median distance of source rows.
+    It uses accelerated projected gradient descent, restarted when the objective increases. The kernel matrix depends
+    on the source only and is computed once; its width is the median distance of source rows.
 
     Args:
-        source: Shape (m, d). Keeps 4 m^2 bytes.
+        source: Shape (m, d). The object keeps 4 m^2 bytes.
     """
 
     def __init__(self, source: Floats) -> None:
-        from scipy.spatial.distance import pdist  # here, since it takes long to load, and one rule needs it
+        from scipy.spatial.distance import pdist  # imported here, as it is slow to load and rarely needed
 
         self._source = source
         sample = source[:: max(1, len(source) // 1000)]
@@ -161,7 +161,7 @@ class KernelMeanMatching:
         self._steepest = self._largest_eigenvalue()
 
     def weights(self, target: Floats) -> Floats:
-        """Return beta for target features of shape (n, d): shape (m,), of mean about 1."""
+        """Return beta, shape (m,) with mean about 1, for target features of shape (n, d)."""
         count = len(self._source)
         rows = max(1, _PAIRS // len(target))
         means = [self._against(target, slice(first, first + rows)).mean(axis=1) for first in range(0, count, rows)]
@@ -198,7 +198,7 @@ class KernelMeanMatching:
         return 1.01 * float(np.linalg.norm(vector))
 
     def _project(self, point: Singles) -> Singles:
-        """Return the nearest point of the box whose mean is within the slab, by bisection on a common shift."""
+        """Return the nearest point in the box with a mean within the bounds, by bisection on a common shift."""
         count = len(point)
         slack = (np.sqrt(count) - 1.0) / np.sqrt(count)
         inside = np.clip(point, 0.0, MAX_WEIGHT)
@@ -221,7 +221,7 @@ _TURNS = 20
 
 @dataclass(frozen=True)
 class Penalties:
-    """Weights of the three norms: lambda_1, lambda_2, lambda_inf, none negative."""
+    """Non-negative weights of the three norms: lambda_1, lambda_2, lambda_inf."""
 
     one: float
     two: float
@@ -230,7 +230,7 @@ class Penalties:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The end of the alternation: weights w, shares q, and the objective after each turn."""
+    """The result of the alternation: weights w, shares q, and the objective after each turn."""
 
     weights: Floats
     shares: Floats
@@ -244,13 +244,13 @@ def alternate(
     caps: Floats,
     penalties: Penalties,
 ) -> Fitted:
-    """Take turns until the objective falls by less than one part in 10^6, 20 at most.
+    """Minimize alternately in w and q until the objective falls by less than one part in 10^6, in at most 20 turns.
 
     Args:
-        fit: Returns the w of least q-weighted loss, given q and the last w (None at first).
+        fit: Returns the w with the least q-weighted loss, given q and the last w (None at first).
         losses: Returns each row's loss at w, shape (m + n,).
         extra: The discrepancy on source rows, 0 on target rows.
-        caps: p, shape (m + n,): where q begins.
+        caps: p, shape (m + n,): upper bounds of q, and its start.
     """
     shares, weights = caps, fit(caps, None)
     objectives: list[float] = []
@@ -265,15 +265,15 @@ def alternate(
 
 
 def objective(costs: Floats, shares: Floats, penalties: Penalties) -> float:
-    """Return the objective from c_i = loss_i + d 1{i <= m} - lambda_1, its constant included."""
+    """Return the objective, including its constant, from c_i = loss_i + d 1{i <= m} - lambda_1."""
     norms = penalties.two * float(np.linalg.norm(shares)) + penalties.most * float(shares.max(initial=0.0))
     return float(costs @ shares) + penalties.one + norms
 
 
 def best_shares(costs: Floats, caps: Floats, penalties: Penalties) -> Floats:
-    """Return the q of least c'q + lambda_2 ||q||_2 + lambda_inf ||q||_inf with 0 <= q <= p.
+    """Return the q that minimizes c'q + lambda_2 ||q||_2 + lambda_inf ||q||_inf with 0 <= q <= p.
 
-    For a fixed largest share t it is a problem in the box min(p, t), convex in t.
+    For a fixed largest share t it is a problem in the box min(p, t); the minimum is convex in t.
     """
     if penalties.most == 0.0:
         return _within(costs, caps, penalties.two)
@@ -281,7 +281,7 @@ def best_shares(costs: Floats, caps: Floats, penalties: Penalties) -> Floats:
     def value(top: float) -> float:
         return objective(costs, _within(costs, np.minimum(caps, top), penalties.two), penalties)
 
-    from scipy.optimize import minimize_scalar  # here, since it takes a fifth of a second to load
+    from scipy.optimize import minimize_scalar  # imported here: it takes a fifth of a second
 
     highest = float(caps.max())
     found = minimize_scalar(value, bounds=(0.0, highest), method="bounded", options={"xatol": 1e-6 * highest})
@@ -290,9 +290,9 @@ def best_shares(costs: Floats, caps: Floats, penalties: Penalties) -> Floats:
 
 
 def _within(costs: Floats, caps: Floats, two: float) -> Floats:
-    """Return the q of least c'q + two ||q||_2 in the box: q_i = clip(-c_i s, 0, p_i) with two s = ||q||, or 0.
+    """Return the q in the box that minimizes c'q + two ||q||_2: q_i = clip(-c_i s, 0, p_i) with two s = ||q||, or 0.
 
-    The share ||q(s)|| / s falls in s, so the root is found by bisection.
+    The ratio ||q(s)|| / s decreases in s, so the root is found by bisection.
     """
     gains = np.maximum(-costs, 0.0)
     if two == 0.0:

@@ -1,7 +1,7 @@
 """Support vector machine by Newton's method on the rows near the boundary (Kohen & Sheffet, Appendix C); not private.
 
-Sums of squares, Cholesky's factor and its solutions come from loops whose results are the same on every processor,
-which those of BLAS and LAPACK are not.
+Sums of squares and the Cholesky factorization are computed by loops with the same results on every processor, unlike
+those of BLAS and LAPACK.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from curator.mechanisms.access import Access
 from curator.sample.reweighing import Distinct
 from curator.sample.rows import GatheredRows, ask_ahead, feature, how_many, label, line_of, row_of
 
-_TALL = 4  # rows of a tile; it is two vectors wide, so that eight sums wait for nothing but their own terms
+_TALL = 4  # rows of a tile; it is two vectors wide, so that eight independent sums fill the pipeline
 _WIDE = 2 * WIDTH
-_ROWS = 32  # rows that are gone through at a time: they stay in the first-level cache
-_WORTH = 1 << 23  # products that are worth a thread on each core
-_SPREAD = 1 << 20  # features to be read that are
+_ROWS = 32  # rows processed at a time: they stay in the first-level cache
+_WORTH = 1 << 23  # number of products from which on a thread per core is worth it
+_SPREAD = 1 << 20  # number of features to read from which on it is
 
 
 def padded(width: int) -> int:
-    """Return the least multiple of a tile's width that is not less."""
+    """Return ``width`` rounded up to a multiple of a tile's width."""
     return -(-width // _WIDE) * _WIDE
 
 
 def add_squares(matrix: Floats, rows: Floats, sign: float = 1.0) -> None:
-    """Add sign * sum_i r_i r_i^T to the upper triangle of a matrix, which is changed also below the diagonal.
+    """Add sign * sum_i r_i r_i^T to the upper triangle of a matrix; entries below the diagonal change, too.
 
-    The matrix has shape (w, w), w a multiple of 16, the rows have shape (k, w). Many are added in all cores: each has
-    tiles of its own, so the result is the same.
+    The matrix has shape (w, w), w a multiple of 16, and the rows have shape (k, w). Many rows are added on all cores.
+    Each core has its own tiles, so the result is the same.
     """
     parts = processors() if len(rows) * matrix.size >= _WORTH else 1
     on_all_cores(lambda part: _add_tiles(matrix, rows, sign, part, parts), range(parts))
@@ -79,9 +79,9 @@ def _tile(matrix: Floats, rows: Floats, sign: float, first: int, end: int, a: in
 
 @njit
 def factor(matrix: Floats) -> bool:
-    """Put the factor U, H = U^T U, in the place of the upper triangle of H, shape (w, w) with w a multiple of 16.
+    """Replace the upper triangle of H by its factor U, H = U^T U; H has shape (w, w), w a multiple of 16.
 
-    Returns False if H is not positive definite, so far as its precision shows; what is there then means nothing.
+    Returns False if H is not positive definite to its precision; the contents of the matrix are then undefined.
     """
     width = len(matrix)
     for first in range(0, width, _ROWS):
@@ -107,12 +107,12 @@ def factor(matrix: Floats) -> bool:
 
 @njit
 def solve(factored: Floats, values: Floats) -> None:
-    """Put the solution x of U^T U x = values, shape (w,), in their place; U is what :func:`factor` left."""
+    """Replace ``values``, shape (w,), by the solution x of U^T U x = values; U comes from :func:`factor`."""
     width = len(factored)
     for i in range(width):
         begin = i // WIDTH * WIDTH
         found = values[i] / factored[i, i]
-        # Left of the diagonal, what is in its vector is 0.
+        # Entries of the diagonal's vector that are left of the diagonal are 0.
         step = doubles(-found)
         for b in range(begin, width, WIDTH):
             store(values, b, fma(step, load(factored, i * width + b), load(values, b)))
@@ -127,9 +127,9 @@ def solve(factored: Floats, values: Floats) -> None:
         values[i] = (mine - total(sums)) / factored[i, i]
 
 
-_NEAR = 8  # rows to start with, in multiples of the number of weights: with fewer, others must be added more often
+_NEAR = 8  # rows to start with, in multiples of the number of weights; with fewer, rows must be added more often
 _MAX_STEPS = 200
-_ENOUGH = 1e-10  # A step that promises to lower the objective by a smaller share than this is not made
+_ENOUGH = 1e-10  # no step is made whose predicted decrease of the objective is a smaller share than this
 
 
 def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *, separate: bool) -> Floats:
@@ -137,14 +137,14 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
 
     The objective is strictly convex and piecewise quadratic. A Newton step with exact line search (Chapelle,
     "Training a support vector machine in the primal", Neural Computation 19, 2007) needs only the rows with margin
-    below 1; it ends at the minimum after finitely many steps (Mangasarian, "A finite Newton method for classification",
-    2002). It is run on the rows with the least margins. Any other row that turns out to be too near is added, and so
-    the result is the minimum over all rows, of which no more are held at once than come near.
+    below 1; it reaches the minimum in finitely many steps (Mangasarian, "A finite Newton method for classification",
+    2002). It starts with the rows of the least margins and adds every other row whose margin becomes too small. So the
+    result is the minimum over all rows, while only rows that came near the boundary are held in memory.
 
     Args:
-        rows: m distinct rows, each with how often it counts, t_i.
-        start: Where to begin, shape (d + 1,), or (d,) without intercept.
-        separate: Stop as soon as every margin is positive, if that is before the minimum.
+        rows: m distinct rows, each with its count t_i.
+        start: Initial weights, shape (d + 1,), or (d,) without intercept.
+        separate: Stop as soon as every margin is positive, if that happens before the minimum.
     """
     costs = 2.0 * penalty * rows.times.astype(np.float64)
     known = np.zeros(len(rows), dtype=np.bool_)
@@ -173,21 +173,21 @@ def _margins(rows: Distinct, weights: Floats, intercept: float) -> Singles:
 
 
 def _least(margins: Singles, cut: float, most: int, known: AnyArray) -> Indices:
-    """Return the places of at most ``most`` rows, in no order: those with the least margins.
+    """Return the indices of the at most ``most`` rows with the least margins, in no particular order.
 
-    Only of rows with a margin below the cut (at most 0, if that is the cut) that are not ``known``, shape (m,).
+    Only rows that are not ``known``, shape (m,), with a margin below the cut (or at most 0, if the cut is 0) count.
     """
     places = np.flatnonzero((margins < cut if cut > 0.0 else margins <= 0.0) & ~known)
     if len(places) <= most:
         return places
-    # Of equal margins the first: which of them a library's partition puts in front depends on the processor.
+    # Of equal margins take the first: which of them a library's partition puts in front depends on the processor.
     greatest = np.partition(margins[places], most - 1)[most - 1]
     below, even = places[margins[places] < greatest], places[margins[places] == greatest]
     return np.concatenate([below, even[: most - len(below)]])
 
 
 def _newton(rows: ActiveSet, weights: Floats, enough: float) -> tuple[Floats, float]:
-    """Minimize over the given rows, with ``enough`` 0 until every margin is positive; return the least margin, too."""
+    """Minimize over the given rows, with ``enough`` 0 until all margins are positive; also return the least margin."""
     margins = rows.margins(weights)
     for _ in range(_MAX_STEPS):
         if enough == 0.0 and margins.min() > 0.0:
@@ -211,7 +211,7 @@ def _line_search(slope: float, bend: float, margins: Floats, change: Floats, cos
     """Return the length t that minimizes the objective along the step.
 
     Newton's iteration on its derivative, which is increasing and piecewise linear, is kept inside a bracket. ``slope``
-    and ``bend`` are <w, step> and <step, step>, ``change`` is how margins change over the step.
+    and ``bend`` are <w, step> and <step, step>; ``change`` is the change of the margins over the step.
     """
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(100):
@@ -236,10 +236,9 @@ def _line_search(slope: float, bend: float, margins: Floats, change: Floats, cos
 
 
 class ActiveSet:
-    """Signed rows l_i y_i = l_i (x_i, intercept), copied together, with the cost c_i of each.
+    """Contiguous copies of signed rows l_i y_i = l_i (x_i, intercept), with costs c_i = 2 C t_i.
 
-    Features are kept in single precision, which holds them exactly; sums over them are in double. The costs are
-    c_i = 2 C t_i.
+    Features are stored in single precision, which represents them exactly; sums over them are in double precision.
     """
 
     def __init__(self, draws: GatheredRows, costs: Floats, intercept: float) -> None:
@@ -260,7 +259,7 @@ class ActiveSet:
         return margins
 
     def step(self, weights: Floats, margins: Floats) -> tuple[Floats, float]:
-        """Return Newton's step for the squared hinge loss, and how fast the objective falls along it, at first.
+        """Return Newton's step for the squared hinge loss, and how fast the objective initially falls along it.
 
         It solves H s = -g with g = w - sum c_i (1 - m_i) l_i y_i and H = I + sum c_i y_i y_i^T, both over the rows with
         margin m_i < 1.
@@ -277,9 +276,9 @@ class ActiveSet:
         return step, -dot(gradient, step)
 
     def _factored(self, near: AnyArray, width: int) -> Floats:
-        """Return U of H = U^T U: from step to step only what has come near, or is no more, is added or taken away.
+        """Return U of H = U^T U; H is updated by adding the rows that came near and subtracting those that left.
 
-        That is done anew where more rows have changed than are near, or too many digits were lost.
+        H is recomputed if more rows have changed than are near, or if too many digits were lost.
         """
         if self._bend is not None and np.count_nonzero(near != self._near) < np.count_nonzero(near):
             self._include(self._bend, near & ~self._near, 1.0)
@@ -344,7 +343,7 @@ def _add(features: Singles, last: Floats, places: Indices, factors: Floats, tota
 
 @njit
 def _scaled(features: Singles, last: Floats, places: Indices, factors: Floats, rows: Floats) -> None:
-    """Fill in f_i l_i y_i for the places i, each with zeros behind it."""
+    """Fill in f_i l_i y_i for the places i, each padded with zeros."""
     dimension = features.shape[1]
     for k in range(len(places)):
         i = places[k]
@@ -357,10 +356,10 @@ def _scaled(features: Singles, last: Floats, places: Indices, factors: Floats, r
 
 @LEARNERS.register("svm")
 class Svm(SvmSettings, Learner):
-    """A half-space that separates m draws, where one does: the linear SVM with squared hinge loss.
+    """A half-space that separates m draws, if one does: the linear SVM with squared hinge loss.
 
-    Minimizes ``|w|^2 / 2 + C sum_i max(0, 1 - l_i <w, y_i>)^2`` over m fresh draws, y = (x, intercept), beginning at
-    the hypothesis released last: a new subsample of much the same records has its hyperplane near by. The objective is
+    Minimizes ``|w|^2 / 2 + C sum_i max(0, 1 - l_i <w, y_i>)^2`` over m fresh draws, y = (x, intercept). It starts at
+    the last released hypothesis, since a new subsample of similar records has a similar hyperplane. The objective is
     that of scikit-learn's ``LinearSVC``, which needs minutes for what takes a few Newton steps here.
     """
 

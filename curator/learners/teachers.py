@@ -1,4 +1,4 @@
-"""Teachers on disjoint chunks of the records, their votes on public points, and answers: in a sequence, or a stream."""
+"""Teachers on disjoint chunks of the records, their votes on public points, and answers in a sequence or a stream."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def votes(
 ) -> Bits:
     """Return the class that each of k teachers gives to each of m points, shape (k, m), uint8.
 
-    A teacher is a function of its own chunk, the points and a seed of its own: a record changes the votes of its chunk
-    only. One without records, or one that cannot be trained, votes for class 0; one that sees a single class for that.
+    A teacher is a function of its chunk, the points and its own seed, so a record changes only the votes of its chunk.
+    A teacher without records, or that cannot be trained, votes for class 0; one that sees a single class votes for it.
 
     Args:
-        features: Of the records, shape (n, d).
-        chunk: Of each record, shape (n,), in [0, k).
+        features: Features of the records, shape (n, d).
+        chunk: The chunk of each record, shape (n,), in [0, k).
         points: Features of public points, shape (m, d).
-        classes: Of each record, shape (n,), in [0, 256); records with a negative one teach nobody.
+        classes: The class of each record, shape (n,), in [0, 256); records with a negative class teach no teacher.
     """
     cast = np.empty((chunks, len(points)), dtype=np.uint8)
     with unchecked():
@@ -63,19 +63,19 @@ Teacher = int | Any
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Have scikit-learn neither check nor warn: records were checked, and parameters tried on random ones."""
-    from sklearn import config_context  # only who uses it waits for it
+    """Turn off scikit-learn's checks and warnings: records were checked, and parameters tried on random records."""
+    from sklearn import config_context  # imported here, as it is slow to load
 
     # Checking records k times takes as long as learning.
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
-        warnings.simplefilter("ignore")  # not converged, collinear, ...: the votes decide what teachers are worth
+        warnings.simplefilter("ignore")  # not converged, collinear, ...: the votes show how good the teachers are
         yield
 
 
 def trained(
     classifier: Trainable, features: AnyArray, chunk: Indices, chunks: int, source: RandomSource, classes: Indices
 ) -> Iterator[Teacher]:
-    """Train the teacher of one chunk after the other: see :func:`votes`."""
+    """Train the teachers of all chunks, one after the other; see :func:`votes`."""
     order = np.argsort(chunk, kind="stable")
     ends = np.cumsum(np.bincount(chunk, minlength=chunks))
     seeds = source.derive("teachers").integers(1 << 32, chunks)
@@ -99,10 +99,10 @@ def _fitted(classifier: Trainable, features: AnyArray, classes: Indices, seed: i
 
 
 def vote(teacher: Teacher, points: AnyArray) -> Bits | int:
-    """Return the classes for which a teacher votes, shape (m,), or the one for which it votes everywhere."""
+    """Return the classes that a teacher votes for, shape (m,), or the one class that it votes for everywhere."""
     if isinstance(teacher, int):
         return teacher
-    foreign = not type(teacher).__module__.startswith("sklearn.")  # it may write into what others are still to see
+    foreign = not type(teacher).__module__.startswith("sklearn.")  # it may modify the points that others still need
     try:
         return np.asarray(teacher.predict(points.copy() if foreign else points)).astype(np.uint8).reshape(len(points))
     except Exception:  # noqa: BLE001 - as above
@@ -116,8 +116,8 @@ def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
     ``content``: chunk SHA-256(record) mod k, for people without fixed places. Replacing a record changes two chunks:
     one loses it, one gains its successor; adding or removing one changes a single chunk.
 
-    Pieces one after the other, as Algorithm 2 of Bassily, Thakkar and Thakurta allows, are unsound where records may be
-    added or removed: a single one shifts all others.
+    Consecutive pieces, which Algorithm 2 of Bassily, Thakkar and Thakurta allows, are unsound if records may be added
+    or removed: a single one shifts all others.
     """
     if by == "slot":
         return np.arange(len(records), dtype=np.int64) % chunks
@@ -133,7 +133,7 @@ def count_votes(votes: AnyArray, classes: int) -> Indices:
 
 
 _NEVER = Linear(weights=(0.0,), threshold=GREATEST)
-"""Stands for a class that no point has: below all others, everywhere."""
+"""Score of a class that no point has: below all others, everywhere."""
 
 
 class LabelClasses(Value):
@@ -141,32 +141,32 @@ class LabelClasses(Value):
 
     @property
     def number(self) -> int:
-        """How many classes there are, C."""
+        """C, the number of classes."""
         return 2
 
     def before(self, dimension: int) -> int:
-        """Return how many features are looked at, of so many; raises BadScenario if they have no such classes."""
+        """Return how many of ``dimension`` features are used; raises BadScenario if they contain no such classes."""
         return dimension
 
     def inputs(self, features: AnyArray) -> AnyArray:
-        """Return the features that teachers and students look at, C-contiguous."""
+        """Return the features that teachers and students use, C-contiguous."""
         return np.ascontiguousarray(features)
 
     def of(self, records: Records) -> Indices:
-        """Return each record's class, shape (n,); -1 where it has none, and so teaches no teacher."""
+        """Return each record's class, shape (n,); -1 if it has none and therefore teaches no teacher."""
         return (records.labels > 0).astype(np.int64)
 
     def released(self, answer: int) -> int | None:
-        """Return what is released for an answer: None if it is negative, as nothing is released then."""
+        """Return the released form of an answer; None if it is negative, as nothing is released then."""
         return None if answer < 0 else 2 * answer - 1
 
     def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
-        """Train a student on points of known classes; raises BadScenario as :meth:`Trainable.written`."""
+        """Train a student on points with known classes; raises BadScenario as :meth:`Trainable.written` does."""
         return student.written(Records(points, (2 * classes - 1).astype(np.int8)), source)
 
 
 class ColumnClasses(ClassColumns):
-    """C classes that stand as one-hot columns among the features; teachers and students look at those before only."""
+    """C classes as one-hot columns among the features; teachers and students use only the features before them."""
 
     def before(self, dimension: int) -> int:
         if dimension < self.first + self.count:
@@ -208,7 +208,7 @@ class ColumnClasses(ClassColumns):
             raise BadScenario(f"{student.classifier}: its models are too large together: {explain(error)}") from None
 
 
-MAX_SET_ASIDE = 1 << 12  # people set aside to estimate the teachers' mistakes; more would tell hardly more
+MAX_SET_ASIDE = 1 << 12  # people set aside to estimate the teachers' mistakes; more would hardly help
 
 
 @central
@@ -216,16 +216,16 @@ MAX_SET_ASIDE = 1 << 12  # people set aside to estimate the teachers' mistakes; 
 class TeacherAnswers(CentralMechanism[Records, Indices]):
     """The private classes of public points, by the votes of teachers on disjoint chunks.
 
-    Values are records. A record is in one chunk (two where content identifies it), and a teacher is a function of its
-    own chunk, so replacing a record changes at most ``touched`` teachers; what the aggregation makes of the votes has
-    the guarantee that it declares for that many.
+    Values are records. Replacing a record changes one chunk (two if content identifies it), and a teacher is a function
+    of its chunk, so at most ``touched`` teachers change. The aggregation of the votes has the guarantee that it
+    declares for that many.
 
     Attributes:
         by: What identifies a record.
-        queries: m, of one whole sequence.
-        points: What teachers look at of the public points, shape (count, d).
-        drawn: Records are draws from mu: the price is that of all m answers together.
-        second_half: The first half of the records teaches nobody: its features are the public points.
+        queries: m, the length of one whole sequence.
+        points: The teachers' view of the public points, shape (count, d).
+        drawn: Records are draws from mu; the price is then that of all m answers together.
+        second_half: The first half of the records teaches no teacher: its features are the public points.
     """
 
     aggregation: GnMax | Stability | SparseVector
@@ -271,7 +271,7 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
         return aggregate(self.aggregation, counts, self.queries, self.touched, mistakes, source.derive("said"))
 
     def taught(self, records: Records) -> tuple[Records, Records | None]:
-        """Return who teaches, and who is set aside where the teachers' mistakes are to be estimated."""
+        """Return the records that teach, and those set aside if the teachers' mistakes are to be estimated."""
         if self.second_half:
             records = Records(records.features[len(records) // 2 :], records.labels[len(records) // 2 :])
         aside = None
@@ -293,8 +293,8 @@ def aggregate(
 ) -> Indices:
     """Return the class of each vote, shape (m,), or a negative number where none is released.
 
-    Counts have shape (m, classes); one record changes at most ``touched`` teachers; ``mistakes`` is their share of
-    mistakes, if it was estimated.
+    Counts have shape (m, classes). One record changes at most ``touched`` teachers. ``mistakes`` is the teachers' share
+    of mistakes, if it was estimated.
     """
     if isinstance(aggregation, GnMax):
         return noisy_winners(counts, aggregation.sigma(queries, touched), source)
@@ -308,15 +308,15 @@ def aggregate(
     return release_until_cutoff(winners(counts), distances(counts, touched), law, source)
 
 
-BOTTOM = -1  # said in the place of a class where the votes do not agree
-UNANSWERED = -2  # stands for the queries that come after the last bottom that is allowed
+BOTTOM = -1  # the answer instead of a class if the votes do not agree
+UNANSWERED = -2  # the answer to queries after the last bottom that is allowed
 
 
 def release_if_stable(values: Indices, stable: Indices, epsilon: float, delta: float, source: RandomSource) -> Indices:
-    """Algorithm 1, A_stab, for each of m queries: the value, or :data:`BOTTOM`; (epsilon, delta)-DP *each*.
+    """Run Algorithm 1, A_stab, on m queries: return the value or :data:`BOTTOM`; (epsilon, delta)-DP for *each* query.
 
-    Says the value if dist + Z > Gamma, Z two-sided geometric noise of epsilon, Gamma the least level with P(Z > Gamma)
-    <= delta (:func:`common.privacy.theorems.votes.stability_level`).
+    The value is returned if dist + Z > Gamma, where Z is two-sided geometric noise of epsilon and Gamma the least level
+    with P(Z > Gamma) <= delta (:func:`common.privacy.theorems.votes.stability_level`).
     ``values`` and ``stable``, shape (m,), are the winners and their distances to instability.
     """
     noise = geometric_noise(len(values), epsilon, source)
@@ -324,12 +324,12 @@ def release_if_stable(values: Indices, stable: Indices, epsilon: float, delta: f
 
 
 def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, source: RandomSource) -> Indices:
-    """Algorithm 2, A_binClas, its loop: each value or :data:`BOTTOM`; after T bottoms :data:`UNANSWERED`.
+    """Run the loop of Algorithm 2, A_binClas: values or :data:`BOTTOM`; after T bottoms :data:`UNANSWERED`.
 
     Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), corrected: it stops at the T-th
     bottom (`c < T`; as printed, `c <= T`, there are T+1), distances have sensitivity 1, and the noise is calibrated
-    exactly, for any number of classes. The threshold is drawn anew after each bottom. Private as
-    :meth:`~common.privacy.theorems.votes.Thresholds.failure` says, for one sequence of queries.
+    exactly, for any number of classes. The threshold is drawn anew after each bottom. For the guarantee, which is for
+    one sequence of queries, see :meth:`~common.privacy.theorems.votes.Thresholds.failure`.
     """
     refreshed = geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
     noise = geometric_noise(len(values), law.of_query, source.derive("queries"))
@@ -349,10 +349,10 @@ def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon
 
         floor(M / u) + Z,    u = max(k, touched h),    as a share of k h / u
 
-    M, of k h votes those that are wrong, changes by at most k if one of the h people is replaced, and by at most
-    touched h if one of the others is, whose teachers change; so the whole number floor(M/u) has sensitivity 1, and Z is
-    two-sided geometric. (Bassily, Thakkar and Thakurta 2018, Remark 1.)
-    Votes have shape (k, h); where the true class is negative, every vote is wrong. The result is in [0, 1].
+    M, the number of wrong votes among k h, changes by at most k if one of the h people is replaced, and by at most
+    touched h if another person is replaced, which changes teachers. So the whole number floor(M/u) has sensitivity 1,
+    and Z is two-sided geometric noise (Bassily, Thakkar and Thakurta 2018, Remark 1).
+    Votes have shape (k, h); if the true class is negative, every vote is wrong. The result is in [0, 1].
     """
     teachers, people = votes.shape
     unit = max(teachers, touched * people)
@@ -364,15 +364,15 @@ def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon
 @central
 @dataclass(frozen=True, eq=False)
 class TeacherStream(CentralMechanism[Records, "StreamOfAnswers"]):
-    """The same teachers, which stay, for questions that come later, one at a time: an interactive mechanism.
+    """An interactive mechanism: the same teachers are kept and answer later questions, one at a time.
 
-    Together with the answers that the sequence has begun with it is one sparse vector, whose law does not depend on how
-    many stable answers there are, nor on when questions are chosen; so it costs what the sequence costs.
+    Together with the first answers of the sequence it is one sparse vector, whose law does not depend on the number of
+    stable answers or on when questions are chosen. So it costs what the sequence costs.
 
     Attributes:
-        opening: The mechanism that has answered the first questions, from the same source.
-        law: The sparse vector's.
-        bottoms: How many of the first answers were bottoms.
+        opening: The mechanism that answered the first questions, from the same source.
+        law: Thresholds of the sparse vector.
+        bottoms: The number of bottoms among the first answers.
     """
 
     opening: TeacherAnswers
@@ -393,11 +393,11 @@ class TeacherStream(CentralMechanism[Records, "StreamOfAnswers"]):
 
 
 class StreamOfAnswers:
-    """What is left of a sequence of questions: teachers, a threshold, and how many bottoms there may still be.
+    """The state of a sequence of questions: teachers, a threshold, and how many bottoms are still allowed.
 
-    The noise of a question, and that of a threshold which follows a bottom, are functions of the secret source and of a
-    ``lineage``, a digest of the question and of all before it: no noise is drawn for two questions, nor twice for one,
-    also if an old ledger should be put back.
+    The noise of a question, and that of the threshold after a bottom, are functions of the secret source and of a
+    ``lineage``, a digest of the question and of all questions before it. So two questions never share noise, and one
+    question never gets new noise, even if an old ledger is restored.
     """
 
     def __init__(
@@ -415,7 +415,7 @@ class StreamOfAnswers:
         self._threshold = int(first[bottoms]) if bottoms < law.cutoff else 0
 
     def answer(self, point: AnyArray, lineage: str) -> int:
-        """Return the class of a point, shape (d,), as :meth:`judge` does; changes nothing."""
+        """Return the class of a point, shape (d,), as :meth:`judge` does; does not change the state."""
         cast = np.empty((len(self._teachers), 1), dtype=np.uint8)
         with unchecked():
             for number, teacher in enumerate(self._teachers):
@@ -424,14 +424,14 @@ class StreamOfAnswers:
         return self.judge(int(winners(counts)[0]), int(distances(counts, self._touched)[0]), lineage)
 
     def judge(self, value: int, stable: int, lineage: str) -> int:
-        """Return a winner at such a distance to instability, or a bottom; after the last one, that it is unanswered."""
+        """Return the winner ``value`` with distance ``stable``, or a bottom; UNANSWERED after the last bottom."""
         if self._bottoms >= self._law.cutoff:
             return UNANSWERED
         noise = int(geometric_noise(1, self._law.of_query, self._source.derive("question", lineage))[0])
         return value if stable + noise > self._law.level + self._threshold else BOTTOM
 
     def advance(self, lineage: str, *, bottom: bool) -> None:
-        """Go on behind a question whose answer is stored: after a bottom the threshold's noise is drawn anew."""
+        """Advance past a question whose answer is stored; after a bottom, draw the threshold's noise anew."""
         if bottom:
             self._bottoms += 1
             fresh = geometric_noise(1, self._law.of_threshold, self._source.derive("threshold", lineage))
